@@ -1,0 +1,76 @@
+# Everything runs in .venv, which the first target that needs it makes from the pinned files under envs/.
+
+PYTHON          ?= python3
+VENV            ?= .venv
+CORES           ?= 2
+# Index to take torch from; empty: the configured one first, then PyTorch's own index of CPU builds.
+TORCH_INDEX     ?=
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+# Only a CPU build has this version, so no CUDA build comes by accident.
+TORCH           ?= torch==2.13.0+cpu
+
+BIN   := $(VENV)/bin
+PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
+ENV_FILES := envs/cpu.txt envs/dev.txt
+STAMP := $(VENV)/.installed
+
+export OMP_NUM_THREADS ?= 1
+export PYTHONPATH =
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-unit test-full lint format accept schema clean
+
+help: ## Show what there is.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## Make .venv (once; again when a file under envs/ changes).
+
+$(STAMP): $(ENV_FILES)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV): a few minutes the first time."
+	@$(PIP) install -qq --no-deps -c envs/cpu.txt setuptools wheel
+	@if [ -n "$(TORCH_INDEX)" ]; then \
+		$(PIP) install -qq --no-deps "$(TORCH)" --index-url "$(TORCH_INDEX)"; \
+	else \
+		$(PIP) install -qq --no-deps "$(TORCH)" 2>/dev/null \
+			|| $(PIP) install -qq --no-deps "$(TORCH)" --extra-index-url "$(TORCH_CPU_INDEX)"; \
+	fi
+	@$(PIP) install -qq --no-deps --no-build-isolation -r envs/cpu.txt -r envs/dev.txt
+	@$(PIP) install -qq --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: install ## Run the embedded default; ends by printing where the report is.
+	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES)
+
+test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
+	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest tests/workflow
+
+test-unit: install ## The fast tests only.
+	@$(BIN)/python -m pytest tests/unit
+
+test-full: install ## All tests, the long matrices too.
+	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/workflow
+
+lint: install ## Style, formatting and types (the findings of `snakemake --lint` are a unit test).
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/snakefmt --check Snakefile rules
+	@$(BIN)/mypy
+
+format: install ## Rewrite Python and Snakemake files in the project's style.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@$(BIN)/snakefmt Snakefile rules
+
+schema: install ## Rewrite config/schema.json and config/defaults.yaml.
+	@$(BIN)/python -m dphrl.config.schema
+
+accept: install ## Accept results that are there as up to date (after a change known to be neutral).
+	@$(BIN)/snakemake --touch --cores $(CORES)
+
+clean: ## Remove caches and .venv; results/ stays.
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis workflow_scripts/*.egg-info
+	find tests workflow_scripts -name __pycache__ -type d -prune -exec rm -rf {} +

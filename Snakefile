@@ -1,0 +1,76 @@
+# The map of the workflow: config, stages, targets. What passes between the stages: docs/artifacts.md.
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+from dphrl.config.load import check_files, load_config
+from dphrl.config.problems import ConfigError
+
+min_version("9.0")
+
+# A config file is complete: Snakemake would merge one given by --configfile over a `configfile:` read here.
+if not workflow.configfiles:
+
+    configfile: Path(workflow.basedir) / "config/config.yaml"
+
+
+try:
+    CONFIG = load_config(config)
+    check_files(CONFIG, Path.cwd())
+except ConfigError as error:
+    raise WorkflowError(str(error)) from None
+
+
+include: "rules/common.smk"
+include: "rules/toy.smk"
+include: "rules/prompts.smk"
+include: "rules/sample.smk"
+include: "rules/score.smk"
+include: "rules/partition.smk"
+include: "rules/reference.smk"
+include: "rules/train.smk"
+include: "rules/evaluate.smk"
+include: "rules/report.smk"
+include: "rules/audit.smk"
+
+
+localrules:
+    all,
+    presample,
+    partition,
+    reference,
+    train_all,
+    evaluate_all,
+
+
+rule all:
+    default_target: True
+    input:
+        rules.report.output.page,
+        rules.audit.output.page,
+
+
+rule presample:
+    input:
+        verdict_shards("base", CONFIG.train_dataset, "presample"),
+
+
+rule partition:
+    input:
+        rules.refine.output.partition,
+
+
+rule reference:
+    input:
+        rules.tensorise.output,
+
+
+rule train_all:
+    input:
+        [manifest(policy) for policy in policies()],
+
+
+rule evaluate_all:
+    input:
+        evaluations(),

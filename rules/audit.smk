@@ -1,0 +1,27 @@
+# Checks within and across the artifacts of a run.
+
+
+rule audit:
+    """A table and a page of what was checked; a failed check stops the run with a message."""
+    input:
+        rules.tabulate.output.tables,
+        rules.collect_training.output.training,
+        rules.find_overlap.output.overlap,
+        rules.tensorise.output,
+        evaluations(),
+        expand(f"{RESULTS}/prompts/{{dataset}}.rejected.parquet", dataset=CONFIG.datasets),
+    output:
+        table=f"{RESULTS}/audit/audit.parquet",
+        digest=f"{RESULTS}/audit/audit.parquet.sha256",
+        page=f"{RESULTS}/audit/index.html",
+        page_digest=f"{RESULTS}/audit/index.html.sha256",
+        timings=timings("audit"),
+    params:
+        **stage_params(["dphrl.audit"], ["audit"], slices.NOTHING),
+        run=RESULTS,
+    log:
+        f"{RESULTS}/logs/audit.log",
+    message:
+        "auditing the artifacts"
+    script:
+        "../workflow_scripts/audit.py"

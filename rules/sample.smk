@@ -1,0 +1,37 @@
+# Sampling: one rule for pre-sampling, refinement and evaluation, which differ in prompts, policy and plan.
+
+
+def candidates_of(wildcards):
+    """Only refinement looks at the partition: its prompts are the candidates for D_pef."""
+    return {"candidates": f"{RESULTS}/partition/candidates.parquet"} if wildcards.plan == "refine" else {}
+
+
+def manifest_of(wildcards):
+    """The policy that is sampled."""
+    return manifest(wildcards.policy)
+
+
+def shard_count(wildcards):
+    """Jobs that a plan's prompts are spread over."""
+    return getattr(CONFIG.sampling, wildcards.plan).shards
+
+
+rule sample:
+    """Responses of a policy to one shard of a dataset's prompts."""
+    input:
+        unpack(candidates_of),
+        prompts=rules.prepare_prompts.output.prompts,
+        policy=manifest_of,
+    output:
+        rollouts=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet",
+        digest=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet.sha256",
+        timings=timings("rollouts/{policy}/{dataset}.{plan}/{shard}"),
+    params:
+        **stage_params(["dphrl.rollout"], ["rollouts"], slice_of(slices.sample, "plan"), CONFIG.seed),
+        shards=shard_count,
+    log:
+        f"{RESULTS}/logs/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
+    message:
+        "sampling {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
+    script:
+        "../workflow_scripts/sample.py"

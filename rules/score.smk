@@ -1,0 +1,28 @@
+# Scoring: a verdict for each response. It reads no policy and no plan, so a fix here reruns no sampling.
+
+
+def workers_of(wildcards):
+    """Worker processes that judge answers of a dataset's task."""
+    return getattr(CONFIG.scoring, CONFIG.datasets[wildcards.dataset].task).workers
+
+
+rule score:
+    """A verdict for each response of a shard."""
+    input:
+        world=world_of,
+        rollouts=rules.sample.output.rollouts,
+        gold=rules.audit_gold.output.gold,
+    output:
+        verdicts=f"{RESULTS}/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet",
+        digest=f"{RESULTS}/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet.sha256",
+        timings=timings("verdicts/{policy}/{dataset}.{plan}/{shard}"),
+    params:
+        **stage_params(["dphrl.scoring"], ["verdicts"], slice_of(slices.scoring, "dataset")),
+        databases=databases_folder(),
+    threads: workers_of
+    log:
+        f"{RESULTS}/logs/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
+    message:
+        "scoring {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
+    script:
+        "../workflow_scripts/score.py"

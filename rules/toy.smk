@@ -1,0 +1,60 @@
+# The base policy: the embedded default's, built from scratch, or the user's own.
+
+if CONFIG.toy:
+
+    rule build_world:
+        """Databases, questions, supervised mix and tokenizer of the embedded default."""
+        output:
+            manifest=f"{RESULTS}/toy/manifest.json",
+            digest=f"{RESULTS}/toy/manifest.json.sha256",
+            # Rows are read from here; the manifest holds the digests of the other files.
+            questions=expand(f"{RESULTS}/toy/questions/{{split}}.jsonl", split=type(CONFIG.toy.questions).model_fields),
+            timings=timings("toy/world"),
+        params:
+            **stage_params(["dphrl.toy.world"], [], slices.world(CONFIG), CONFIG.toy.seed),
+        log:
+            f"{RESULTS}/logs/toy/world.log",
+        message:
+            "building the world of the embedded default"
+        script:
+            "../workflow_scripts/build_world.py"
+
+
+if CONFIG.policy.base is None:
+
+    rule train_base:
+        """The base model, from scratch."""
+        input:
+            world=rules.build_world.output.manifest,
+        output:
+            manifest=manifest("base"),
+            digest=manifest("base") + ".sha256",
+            timings=timings("policies/base"),
+        params:
+            **stage_params(["dphrl.toy.base"], [], slices.world(CONFIG), CONFIG.toy.seed),
+        log:
+            f"{RESULTS}/logs/policies/base.log",
+        message:
+            "training the base model from scratch"
+        script:
+            "../workflow_scripts/train_base.py"
+
+else:
+
+    rule import_base:
+        """The user's base model, linked."""
+        localrule: True
+        input:
+            config=f"{CONFIG.policy.base}/config.json",
+        output:
+            manifest=manifest("base"),
+            digest=manifest("base") + ".sha256",
+            timings=timings("policies/base"),
+        params:
+            **stage_params([], [], slices.NOTHING),
+        log:
+            f"{RESULTS}/logs/policies/base.log",
+        message:
+            f"taking the base model from {CONFIG.policy.base}"
+        script:
+            "../workflow_scripts/import_base.py"

@@ -1,0 +1,55 @@
+# Training: a chain of segments for each method and seed. A segment starts from the policy and state before it.
+
+
+def before(wildcards):
+    """Policy and state that a segment starts from: the base policy, or the end of the segment before."""
+    step = int(wildcards.step) - CONFIG.train.segment_steps
+    if step <= 0:
+        return {"policy": manifest("base")}
+    name = f"{wildcards.method}-s{wildcards.seed}/step{step}"
+    return {"policy": manifest(name), "state": f"{RESULTS}/train/{name}/state.json"}
+
+
+def rehearsal(wildcards):
+    """The stored responses, for a method that rehearses them."""
+    has_divergence = CONFIG.methods[wildcards.method].divergence is not None
+    return {"reference": rules.tensorise.output.tensors, "index": rules.tensorise.output.index} if has_divergence else {}
+
+
+def seed_of(wildcards):
+    """The seed of a training."""
+    return int(wildcards.seed)
+
+
+def steps_of(wildcards):
+    """First and last step of a segment."""
+    last = int(wildcards.step)
+    return [max(0, last - CONFIG.train.segment_steps) + 1, last]
+
+
+rule train:
+    """One segment of one training."""
+    input:
+        unpack(before),
+        unpack(rehearsal),
+        partition=rules.refine.output.partition,
+        prompts=f"{RESULTS}/prompts/{CONFIG.train_dataset}.parquet",
+        gold=f"{RESULTS}/gold/{CONFIG.train_dataset}.parquet",
+    output:
+        policy=manifest("{method}-s{seed}/step{step}"),
+        policy_digest=manifest("{method}-s{seed}/step{step}") + ".sha256",
+        state=f"{RESULTS}/train/{{method}}-s{{seed}}/step{{step}}/state.json",
+        state_digest=f"{RESULTS}/train/{{method}}-s{{seed}}/step{{step}}/state.json.sha256",
+        metrics=f"{RESULTS}/train/{{method}}-s{{seed}}/step{{step}}/metrics.parquet",
+        metrics_digest=f"{RESULTS}/train/{{method}}-s{{seed}}/step{{step}}/metrics.parquet.sha256",
+        timings=timings("train/{method}-s{seed}/step{step}"),
+    params:
+        **stage_params(["dphrl.training", "dphrl.scoring"], ["metrics"], slice_of(slices.train, "method"), seed_of),
+        steps=steps_of,
+        databases=databases_folder(),
+    log:
+        f"{RESULTS}/logs/train/{{method}}-s{{seed}}/step{{step}}.log",
+    message:
+        "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"
+    script:
+        "../workflow_scripts/train.py"

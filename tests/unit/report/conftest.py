@@ -1,0 +1,103 @@
+"""Small seeded tables in the shape that the report reads, made by the evaluation itself."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from dphrl.config.evaluate import BootstrapConfig, StyleRule
+from dphrl.evaluation import evaluate, headline, keep_explore, passk, styles
+
+RULES = (
+    StyleRule(name="cte", prefix="WITH "),
+    StyleRule(name="nested", prefix="SELECT * FROM ("),
+    StyleRule(name="plain", prefix="SELECT "),
+    StyleRule(name="plan", prefix="-- plan "),
+)
+K = (1, 2, 4, 8, 16)
+BOOTSTRAP = BootstrapConfig(replicates=200)
+# Per method: how sure of itself it is, and how wide its styles still are.
+METHODS = {
+    "base": (0.5, 1.0),
+    "grpo": (0.72, 0.02),
+    "exp_only": (0.74, 0.1),
+    "dph_f": (0.78, 0.6),
+    "dph_js": (0.76, 0.9),
+}
+
+
+def policy(method: str, dataset: str, seed: int, prompts: int = 40, n: int = 16) -> pl.DataFrame:
+    """Evaluation of one made-up policy with the columns that name it."""
+    sure, spread = METHODS[method]
+    easy = np.random.default_rng([7, len(dataset)]).beta(2.0 * sure, 2.0 * (1.0 - sure), size=prompts)
+    generator = np.random.default_rng([seed, *method.encode(), *dataset.encode()])
+    starts = [*(rule.prefix for rule in RULES), "?"]
+    weights = np.array([1.0, *[spread] * 3, 0.05 * spread])
+    rollouts, verdicts = [], []
+    for number, chance in enumerate(easy):
+        for sample in range(-1, n):
+            right = bool(generator.random() < chance)
+            start = generator.choice(len(starts), p=weights / weights.sum())
+            key = {"prompt_id": f"p{number:03}", "sample_index": sample}
+            rollouts.append({**key, "text": f"{starts[start]}x"})
+            verdict = {"verdict": "correct" if right else "wrong", "correct": right}
+            verdicts.append({**key, **verdict, "answer_class": f"a{right}", "program_class": f"q{start}"})
+    frame = evaluate(pl.DataFrame(rollouts), pl.DataFrame(verdicts), () if dataset == "maths" else RULES)
+    seed, step = (0, 0) if method == "base" else (seed, 40)
+    names = pl.lit(method).alias("method"), pl.lit(seed, pl.Int32).alias("seed"), pl.lit(step, pl.Int32).alias("step")
+    return frame.select(*names, pl.lit(dataset).alias("dataset"), pl.all())
+
+
+def training(seeds: tuple[int, ...]) -> pl.DataFrame:
+    """Reward and entropy of every method and seed over 40 steps."""
+    steps = np.arange(1, 41)
+    rows = []
+    for method, (sure, spread) in METHODS.items():
+        for seed in seeds if method != "base" else ():
+            noise = np.random.default_rng(seed).normal(0, 0.01, 40)
+            reward = 0.45 + 0.4 * (1 - np.exp(-steps / 12)) * sure + noise
+            entropy = 0.2 + spread * np.exp(-steps / 15) + noise
+            for metric, values in (("reward", reward), ("entropy", entropy)):
+                rows += [(method, seed, int(step), metric, float(one)) for step, one in zip(steps, values, strict=True)]
+    schema = {"method": pl.String, "seed": pl.Int32, "step": pl.Int32, "metric": pl.String, "value": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def make_tables(
+    seeds: tuple[int, ...], datasets: tuple[str, ...] = ("in_domain", "cross", "maths")
+) -> dict[str, pl.DataFrame]:
+    """All tables of the report for five policies."""
+    runs = [(method, seed) for method in METHODS for seed in (seeds if method != "base" else (0,))]
+    evaluations = pl.concat(policy(method, dataset, seed) for dataset in datasets for method, seed in runs)
+    return {
+        "passk": passk(evaluations, K, BOOTSTRAP, 1),
+        "headline": headline(evaluations, K, BOOTSTRAP, 1),
+        "styles": styles(evaluations, BOOTSTRAP, 1),
+        "keep_explore": keep_explore(evaluations, BOOTSTRAP, 1),
+        "training": training(seeds),
+    }
+
+
+@pytest.fixture(scope="session")
+def tables() -> dict[str, pl.DataFrame]:
+    """Tables with one training seed."""
+    return make_tables((1,))
+
+
+@pytest.fixture(scope="session")
+def many_seeds() -> dict[str, pl.DataFrame]:
+    """Tables with three training seeds on one dataset."""
+    return make_tables((1, 2, 3), ("in_domain",))
+
+
+@pytest.fixture(scope="session")
+def costs() -> pl.DataFrame:
+    """Timings of three stages, some in several files."""
+    rows = [
+        ("base.presample", "sample", "engine start", 14.2, None, None, 2100.0),
+        ("base.presample", "sample", "generate", 20.5, 51_000, 2487.8, 2300.0),
+        ("grpo", "train", "rollout", 41.0, 90_000, 2195.1, 2900.0),
+        ("dph_f", "train", "rollout", 43.0, 91_000, 2116.3, 2950.0),
+        ("base", "score", "execute", 3.25, None, None, 210.0),
+    ]
+    names = ["file", "stage", "part", "seconds", "tokens", "tokens_per_s", "max_rss_mib"]
+    return pl.DataFrame(rows, schema=names, orient="row")

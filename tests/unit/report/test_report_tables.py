@@ -1,0 +1,52 @@
+"""The headline table as Markdown and CSV."""
+
+import csv
+import io
+
+import polars as pl
+
+from dphrl.report.tables import Headline, headline_csv, headline_markdown
+
+
+def test_rows_and_columns_in_reading_order(tables):
+    head, *body = csv.reader(io.StringIO(headline_csv(tables["headline"])))
+    assert [row[0] for row in body] == [
+        "Base",
+        "GRPO (seed 1, step 40)",
+        "D_exp only (seed 1, step 40)",
+        "DPH-F (seed 1, step 40)",
+        "DPH-JS (seed 1, step 40)",
+    ]
+    assert head[:5] == ["Policy", "cross Greedy", "cross Mean@16", "cross Pass@8", "cross Pass@16"]
+    assert head[5:8] == ["cross Styles", "cross Right answers", "cross Right programs"]
+    assert "maths Styles" not in head
+
+
+def test_cells_hold_value_and_interval(tables):
+    table = tables["headline"]
+    shown = Headline(table)
+    base = ("base", 0, 0)
+    row = table.filter((pl.col("method") == "base") & (pl.col("dataset") == "cross")).select(
+        "metric", "value", "low", "high"
+    )
+    cells = {metric: (value, low, high) for metric, value, low, high in row.iter_rows()}
+    value, low, high = (100 * one for one in cells["pass@8"])
+    assert shown.cell(base, "cross", "pass@8") == (f"{value:.1f}", f"[{low:.1f}, {high:.1f}]")
+    value, low, high = cells["distinct_styles"]
+    assert shown.cell(base, "cross", "distinct_styles") == (f"{value:.2f}", f"[{low:.2f}, {high:.2f}]")
+    assert shown.cell(base, "cross", "pass@99") is None
+
+
+def test_markdown_has_the_same_cells_and_escapes_names(tables):
+    table = tables["headline"].with_columns(pl.col("method").replace({"dph_f": "a|b_c"}))
+    lines = headline_markdown(table).splitlines()
+    rows = list(csv.reader(io.StringIO(headline_csv(table))))
+    assert len(lines) == len(rows) + 1
+    assert lines[1].startswith("| --- | ---: |")
+    assert lines[-1].startswith("| a\\|b\\_c (seed 1, step 40) | ")
+    assert lines[2] == "| " + " | ".join(rows[1]) + " |"
+
+
+def test_a_cell_that_was_not_measured_is_a_dash(tables):
+    table = tables["headline"].filter(~((pl.col("method") == "dph_js") & (pl.col("metric") == "greedy")))
+    assert list(csv.reader(io.StringIO(headline_csv(table))))[-1][1] == "-"

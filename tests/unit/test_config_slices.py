@@ -1,0 +1,115 @@
+"""A slice changes when, and only when, something changes that its stage depends on."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.config.load import load_config
+from dphrl.config.methods import MethodConfig
+from dphrl.config.sampling import PlanConfig
+from dphrl.config.slices import canonical, plan_slice, train_slice
+from dphrl.config.train import TrainConfig
+
+DEFAULT = Path(__file__).resolve().parents[2] / "config" / "config.yaml"
+DATA: dict[str, Any] = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+def slices(change: Callable[[dict[str, Any]], object] | None = None) -> dict[str, str]:
+    data = copy.deepcopy(DATA)
+    if change is not None:
+        change(data)
+    config = load_config(data)
+    return {name: train_slice(config, name) for name in config.methods}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["train"].update(steps=80),
+        lambda data: data["train"].update(segment_steps=10),
+        lambda data: data["train"].update(eval_every=20),
+        lambda data: data["train"].update(seeds=[1, 2]),
+        lambda data: data["methods"].update(another={"divergence": "js"}),
+        lambda data: data["partition"].update(pef_min_correct=5),
+        lambda data: data["report"].update(title="Another"),
+        lambda data: data.update(run="another"),
+    ],
+)
+def test_what_training_does_not_depend_on_changes_no_slice(change: Callable[[dict[str, Any]], object]) -> None:
+    after = slices(change)
+    assert {name: after[name] for name in DATA["methods"]} == slices()
+
+
+def test_a_methods_block_is_in_its_own_slice_only() -> None:
+    before, after = slices(), slices(lambda data: data["methods"]["dph_f"].update(eta=0.5))
+    assert {name for name in before if before[name] != after[name]} == {"dph_f"}
+
+
+def test_a_common_setting_is_in_every_slice() -> None:
+    before, after = slices(), slices(lambda data: data["train"].update(lr=1e-3))
+    assert all(before[name] != after[name] for name in before)
+
+
+def test_a_default_that_is_written_out_changes_nothing() -> None:
+    assert slices(lambda data: data["train"].update(eps_low=0.2, dual_clip=3)) == slices()
+    block = json.loads(slices()["dph_js"])
+    assert block["train"]["eps_low"] == 0.2
+    assert block["method"]["l_cap"] == 3.0
+
+
+def test_the_number_of_jobs_is_not_in_a_plans_slice() -> None:
+    config, changed = load_config(DATA), copy.deepcopy(DATA)
+    changed["sampling"]["presample"]["shards"] = 4
+    changed["sampling"]["evaluate"]["n"] = 32
+    other = load_config(changed)
+    assert plan_slice(other, "presample") == plan_slice(config, "presample")
+    assert plan_slice(other, "evaluate") != plan_slice(config, "evaluate")
+
+
+def test_a_block_can_be_read_back_from_its_slice() -> None:
+    config = load_config(DATA)
+    assert load_config(json.loads(canonical(config))) == config
+    for name, method in config.methods.items():
+        block = json.loads(train_slice(config, name))
+        assert MethodConfig.model_validate(block["method"]) == method
+        schedule = {"steps": 40, "segment_steps": 20, "eval_every": 40, "seeds": [1]}
+        assert TrainConfig.model_validate(block["train"] | schedule) == config.train
+    plan = json.loads(plan_slice(config, "refine"))["plan"]
+    assert PlanConfig.model_validate(plan).model_dump() == config.sampling.refine.model_dump()
+
+
+def test_canonical_text_is_sorted_compact_json() -> None:
+    config = load_config(DATA)
+    assert canonical({"b": 1, "a": [1.0, None]}) == '{"a":[1.0,null],"b":1}'
+    assert canonical({"block": config.partition}) == canonical({"block": config.partition.model_dump()})
+    assert canonical(config.reference) == '{"token_budget":8192}'
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
+def test_canonical_text_does_not_depend_on_the_order_of_keys_and_loses_nothing(data: dict[str, Any]) -> None:
+    turned = dict(reversed(data.items()))
+    assert canonical(data) == canonical(turned)
+    assert json.loads(canonical(data)) == data
+
+
+@pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": float("inf")}])
+def test_canonical_text_has_no_number_that_json_does_not_have(value: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        canonical(value)
+
+
+def test_canonical_text_refuses_what_is_no_configuration() -> None:
+    with pytest.raises(TypeError, match="PosixPath"):
+        canonical({"x": Path("a")})

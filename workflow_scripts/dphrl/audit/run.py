@@ -1,0 +1,82 @@
+"""The audit of a whole run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from dphrl.artifacts import SCHEMAS
+from dphrl.audit.across import check_datasets, check_partition, check_rollouts
+from dphrl.audit.lineage import check_lineage
+from dphrl.audit.walk import Run
+from dphrl.audit.within import check_within
+
+
+class AuditError(RuntimeError):
+    """Checks failed; the text holds them."""
+
+
+def audit_run(run: Path) -> pl.DataFrame:
+    """Check every artifact of a run folder by itself and against the others; nothing is changed.
+
+    Left out are timings, logs, the page and the audit itself, so equal runs have equal audits.
+    A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already.
+
+    Returns:
+        The table "audit": artifact (path in the run folder), schema, rows (of a table; files of a manifest, tensors of
+        a safetensors file), sha256, digest, passed, failed (what is wrong, the first rows of it, what to do).
+
+    Raises:
+        NoRunError: the folder holds no run.
+    """
+    # torch takes seconds to import; showing one file does not need it.
+    from dphrl.audit.tensors import check_reference, decoder
+
+    found = Run(run)
+    for artifact in found.artifacts.values():
+        check_within(artifact)
+    for artifact in found.artifacts.values():
+        check_lineage(found, artifact)
+    check_datasets(found)
+    check_rollouts(found, decoder(found))
+    check_partition(found)
+    check_reference(found)
+    names = list(SCHEMAS["audit"].columns)
+    rows = [[getattr(a, "path" if name == "artifact" else name) for name in names] for a in found.artifacts.values()]
+    return pl.DataFrame(rows, schema=SCHEMAS["audit"].columns, orient="row").sort("artifact")
+
+
+def summary(table: pl.DataFrame) -> str:
+    """The audit for a terminal: a line per kind of artifact, then every failed check."""
+    kinds = kinds_of(table)
+    width = max(len(kind) for kind in [*kinds["kind"], "kind"])
+    lines = [f"{'kind':<{width}}  artifacts  checks  failed"]
+    lines += [
+        f"{kind:<{width}}  {count:9}  {passed + failed:6}  {failed:6}" for kind, count, passed, failed in kinds.rows()
+    ]
+    failed = failed_checks(table)
+    lines += [f"FAILED  {text}" for text in failed]
+    lines.append(f"{len(failed)} checks failed." if failed else f"All {table['passed'].sum()} checks passed.")
+    return "\n".join(lines)
+
+
+def kinds_of(table: pl.DataFrame) -> pl.DataFrame:
+    """Artifacts and checks by kind (the first folder): kind, artifacts, passed, failed."""
+    return (
+        table.group_by(kind=pl.col("artifact").str.split("/").list.first())
+        .agg(artifacts=pl.len(), passed=pl.col("passed").sum(), failed=pl.col("failed").list.len().sum())
+        .sort("kind")
+    )
+
+
+def failed_checks(table: pl.DataFrame) -> list[str]:
+    """The text of every failed check."""
+    return [text for texts in table["failed"].to_list() for text in texts]
+
+
+def require_passed(table: pl.DataFrame) -> None:
+    """Raise AuditError with every failed check, if there is one."""
+    failed = failed_checks(table)
+    if failed:
+        raise AuditError("\n".join([f"{len(failed)} checks failed:", *failed]))

@@ -1,0 +1,160 @@
+"""The artifacts of a run folder, and what is known of each while it is checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dphrl.artifacts import content_digest, sidecar
+
+# Differ between equal runs, or are written while or after the audit runs.
+_NOT_AUDITED = ("audit", "logs", "report", "timings")
+_SHOWN_ROWS = 3
+_SHARD = re.compile(
+    r"(?P<kind>rollouts|verdicts)/(?P<policy>.+)/(?P<dataset>[^/]+)\.(?P<plan>\w+)/(?P<shard>\d+)\.parquet"
+)
+
+
+class NoRunError(ValueError):
+    """A folder holds no run."""
+
+
+@dataclass
+class Artifact:
+    """One file and the checks on it.
+
+    Attributes:
+        path: relative to the run folder, with "/".
+        sha256: of the bytes on disk; "missing" without a file.
+        digest: content digest of a table, manifest digest of a manifest, otherwise None.
+        sound: the content could be read and is what its footer declares; checks that need it skip what is not.
+    """
+
+    path: str
+    file: Path
+    sha256: str = "missing"
+    schema: str | None = None
+    rows: int | None = None
+    digest: str | None = None
+    footer: dict[str, Any] = field(default_factory=dict)
+    sound: bool = False
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    def check(self, ok: bool, otherwise: str) -> bool:
+        """Count a check; `otherwise` says what is wrong and what to do."""
+        if ok:
+            self.passed += 1
+        else:
+            self.failed.append(otherwise)
+        return ok
+
+    def check_none(self, offending: pl.DataFrame, what: str, remedy: str) -> bool:
+        """Count a check that finds no row; the text names how many there are and the first few."""
+        rows = "; ".join(
+            ", ".join(f"{name} {value}" for name, value in row.items())
+            for row in offending.head(_SHOWN_ROWS).iter_rows(named=True)
+        )
+        return self.check(not offending.height, f"{what}: {offending.height} ({rows}). {remedy}")
+
+
+def again(*paths: str) -> str:
+    """The remedy for artifacts that cannot be trusted."""
+    return f"Delete {' and '.join(paths)} and run snakemake again."
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rollouts (or verdicts) of one policy on one dataset by one plan; shards by their number."""
+
+    policy: str
+    dataset: str
+    plan: str
+    shards: dict[int, Artifact]
+
+
+class Run:
+    """The artifacts of a run folder by their path.
+
+    Raises:
+        NoRunError: no such folder, or nothing in it that this workflow wrote.
+    """
+
+    def __init__(self, root: Path) -> None:
+        if not root.is_dir():
+            raise NoRunError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
+        self.root = root
+        self.artifacts = {path: Artifact(path, root / path) for path in _paths(root)}
+        if not self.artifacts:
+            raise NoRunError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
+        self._digests: dict[tuple[str, ...], str | None] = {}
+
+    def get(self, path: str) -> Artifact | None:
+        """The artifact at `path`, sound or not."""
+        return self.artifacts.get(path)
+
+    def frame(self, paths: str | Iterable[str]) -> pl.DataFrame | None:
+        """The rows of a table or of its shards; None if one is missing or not sound."""
+        found = [self.artifacts.get(path) for path in ([paths] if isinstance(paths, str) else paths)]
+        sound = [artifact for artifact in found if artifact is not None and artifact.sound]
+        if not sound or len(sound) < len(found):
+            return None
+        return pl.concat([pl.read_parquet(artifact.file) for artifact in sound])
+
+    def digest(self, paths: tuple[str, ...]) -> str | None:
+        """What a stage that reads these notes of its input; None if one is missing or not sound."""
+        artifacts = [self.artifacts[path] for path in paths if path in self.artifacts]
+        if len(artifacts) < len(paths) or not all(artifact.sound for artifact in artifacts):
+            return None
+        if len(artifacts) == 1:
+            return artifacts[0].digest or artifacts[0].sha256
+        if paths not in self._digests:
+            frame, schema = self.frame(paths), artifacts[0].schema
+            same = frame is not None and schema is not None and not overlapping(frame).height
+            self._digests[paths] = content_digest(frame, schema) if same else None  # type: ignore[arg-type]
+        return self._digests[paths]
+
+    def groups(self, kind: str) -> list[Group]:
+        """The groups of shards of "rollouts" or "verdicts"."""
+        groups: dict[tuple[str, ...], Group] = {}
+        for path, artifact in self.artifacts.items():
+            match = _SHARD.fullmatch(path)
+            if match and match["kind"] == kind:
+                name = match["policy"], match["dataset"], match["plan"]
+                groups.setdefault(name, Group(*name, {})).shards[int(match["shard"])] = artifact
+        return list(groups.values())
+
+    def train_datasets(self) -> list[str]:
+        """The datasets that were pre-sampled: one in a run whose config did not change its training set."""
+        return sorted({group.dataset for kind in ("rollouts", "verdicts") for group in self.groups(kind)
+                       if group.plan == "presample"})  # fmt: skip
+
+    def shards(self, kind: str, policy: str, dataset: str, plan: str) -> tuple[str, ...]:
+        """The paths of the shards of a group, in order; empty without one."""
+        prefix = f"{kind}/{policy}/{dataset}.{plan}/"
+        return tuple(path for path in self.artifacts if path.startswith(prefix))
+
+
+def overlapping(frame: pl.DataFrame) -> pl.DataFrame:
+    """Keys (prompt_id, sample_index) that stand in more than one row."""
+    keys = frame.select("prompt_id", "sample_index")
+    return keys.filter(keys.is_duplicated()).unique(maintain_order=True)
+
+
+def _paths(root: Path) -> list[str]:
+    """Every table, every file with a sidecar and every file whose sidecar is all that is left."""
+    found = set()
+    for file in root.rglob("*"):
+        relative = file.relative_to(root)
+        if relative.parts[0] in _NOT_AUDITED or not file.is_file():
+            continue
+        if file.suffix == ".sha256":
+            found.add(relative.with_suffix("").as_posix())
+        elif (file.suffix == ".parquet" and not file.name.startswith(".")) or sidecar(file).exists():
+            found.add(relative.as_posix())
+    return sorted(found)

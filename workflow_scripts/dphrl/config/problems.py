@@ -1,0 +1,49 @@
+"""What is wrong with a configuration, in words that a user can act on."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem: `path` of the key (train.lr), what was `given`, what is `allowed`, and the `nearest` known name."""
+
+    path: str
+    given: str
+    allowed: str
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        lines = [self.path or "(the whole file)", f"  given:   {self.given}", f"  allowed: {self.allowed}"]
+        if self.nearest:
+            lines.append(f"  nearest: {self.nearest}")
+        return "\n".join(lines)
+
+
+class ProblemsError(ValueError):
+    """Carries the problems between blocks out of the root model's validator."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; the text lists every problem."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__("\n".join([f"The configuration has {count}:", *map(str, problems)]))
+        self.problems = tuple(problems)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that looks most like `name`; null if none does."""
+    return next(iter(get_close_matches(name, sorted(known), n=1)), None)
+
+
+def show(value: object, limit: int = 80) -> str:
+    """`value` as in YAML, cut after `limit` characters."""
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

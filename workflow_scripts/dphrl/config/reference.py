@@ -1,0 +1,13 @@
+"""The stored reference responses and their log-probabilities."""
+
+from pydantic import Field
+
+from dphrl.config.block import Block
+
+
+class ReferenceConfig(Block):
+    """Configuration of the block `reference`."""
+
+    token_budget: int = Field(
+        32384, ge=1, description="Most tokens per forward pass when the reference log-probabilities are computed."
+    )

@@ -1,0 +1,40 @@
+"""How token losses of the two kinds of rows become one loss (arXiv 2509.07430, Eq. 7 and its token-level loss)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Norm = Literal["joint", "separate"]
+
+
+@dataclass(frozen=True)
+class ComponentWeights:
+    """What each token loss is multiplied by before the sum over a mini-batch.
+
+    Attributes:
+        exploration: weight of a token of a D_exp row.
+        rehearsal: weight of a token of a D_pef row, eta included.
+    """
+
+    exploration: float
+    rehearsal: float
+
+
+def component_weights(rows: tuple[int, int], tokens: tuple[int, int], eta: float, norm: Norm) -> ComponentWeights:
+    """Token weights from the global counts of a mini-batch, so that no cut into micro-batches or ranks changes them.
+
+    separate: L = mean_exp + eta * mean_pef.
+    joint:    L = (N_exp * mean_exp + eta * N_pef * mean_pef) / (N_exp + N_pef), with N counted in rows: at the
+              published 8:1 this is what the official code does, a relative weight of eta / 8.
+
+    Args:
+        rows: number of D_exp rows, of D_pef rows.
+        tokens: number of response tokens of each.
+        eta: weight of the divergence.
+    """
+    exp_share, pef_share = (rows[0] / sum(rows), rows[1] / sum(rows)) if norm == "joint" else (1.0, 1.0)
+    return ComponentWeights(
+        exploration=exp_share / tokens[0] if tokens[0] else 0.0,
+        rehearsal=eta * pef_share / tokens[1] if tokens[1] else 0.0,
+    )

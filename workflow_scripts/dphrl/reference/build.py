@@ -1,0 +1,88 @@
+"""D_pef as tensors: the stored responses with their reference log-probs, by the training forward pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from safetensors.numpy import save_file
+
+from dphrl.artifacts import replacing, seal
+from dphrl.model import LogProbs, Row, response_logprobs
+
+
+def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.DataFrame) -> pl.DataFrame:
+    """One row per D_pef prompt in key order: prompt_id, sample_index, prompt_token_ids, token_ids, sampler_logprobs.
+
+    Args:
+        partition: the final partition; its D_pef rows name their reference sample.
+        prompts: the training prompts.
+        refined: rollouts of the refine plan.
+
+    Raises:
+        ValueError: a D_pef prompt has no prompt row or no refined sample.
+    """
+    rows = (
+        partition.filter(pl.col("subset") == "pef")
+        .select("prompt_id", sample_index="reference_sample")
+        .join(prompts.select("prompt_id", "prompt_token_ids"), on="prompt_id", how="left")
+        .join(refined.drop("seed", "text", "finish_reason"), on=["prompt_id", "sample_index"], how="left")
+        .sort("prompt_id")
+    )
+    lost = rows.filter(pl.col("prompt_token_ids").is_null() | pl.col("token_ids").is_null())
+    if lost.height:
+        raise ValueError(f"{lost.height} D_pef prompts lack a prompt or a refined sample, first {lost['prompt_id'][0]}")
+    return rows
+
+
+def tensorise(rows: pl.DataFrame, module: LogProbs, token_budget: int) -> tuple[dict[str, np.ndarray], pl.DataFrame]:
+    """Tensors and index of the stored responses.
+
+    Args:
+        rows: as `reference_rows` gives them.
+        module: the reference policy in the precision of training.
+        token_budget: most padded tokens per forward pass.
+
+    Returns:
+        Flat tensors `token_ids` (int32; prompt then response, row after row) and `logprobs` (float32; of every response
+        token under the untruncated softmax at temperature 1), and the index (row, prompt_id, offsets, lengths, largest
+        gap to the sampler's log-probs).
+    """
+    pairs = [Row(p, r) for p, r in rows.select("prompt_token_ids", "token_ids").iter_rows()]
+    logprobs = [part.numpy() for part in response_logprobs(module, pairs, token_budget)]
+    gaps = [
+        float(np.abs(ours - np.asarray(theirs, dtype=np.float32)).max())
+        for ours, theirs in zip(logprobs, rows["sampler_logprobs"].to_list(), strict=True)
+    ]
+    prompt_lengths = np.array([len(pair.prompt) for pair in pairs], dtype=np.int64)
+    response_lengths = np.array([len(pair.response) for pair in pairs], dtype=np.int64)
+    index = pl.DataFrame(
+        {
+            "row": range(len(pairs)),
+            "prompt_id": rows["prompt_id"],
+            "sample_index": rows["sample_index"],
+            "start": _starts(prompt_lengths + response_lengths),
+            "prompt_length": prompt_lengths,
+            "response_length": response_lengths,
+            "response_start": _starts(response_lengths),
+            "max_sampler_gap": pl.Series(gaps, dtype=pl.Float64),
+        }
+    )
+    tokens = [token for pair in pairs for token in (*pair.prompt, *pair.response)]
+    tensors = {
+        "token_ids": np.array(tokens, dtype=np.int32),
+        "logprobs": np.concatenate([np.empty(0, np.float32), *logprobs]).astype(np.float32),
+    }
+    return tensors, index
+
+
+def save_tensors(tensors: dict[str, np.ndarray], path: Path) -> None:
+    """Write the tensors as safetensors with their sidecar."""
+    with replacing(path) as temporary:
+        save_file(tensors, temporary)
+    seal(path)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)[: len(lengths)]

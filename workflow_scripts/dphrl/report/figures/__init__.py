@@ -1,0 +1,71 @@
+"""The figures, one module each, found by name: the digest of one figure's code does not involve the others.
+
+A figure's module has `TABLE` (the table that it draws), `CAPTION` (what to see, and from which file) and
+`draw(table) -> altair chart`. A new module here is a new figure; nothing else has to know it.
+"""
+
+import importlib
+import json
+import pkgutil
+from typing import Any, Protocol, cast
+
+import polars as pl
+import vl_convert
+
+__all__ = ["caption", "draw", "figures", "module", "table", "to_json", "to_svg"]
+
+
+class _Figure(Protocol):
+    TABLE: str
+    CAPTION: str
+
+    def draw(self, table: pl.DataFrame) -> Any: ...
+
+
+def figures() -> list[str]:
+    """Names of all figures, alphabetical."""
+    return sorted(found.name for found in pkgutil.iter_modules(__path__))
+
+
+def module(name: str) -> str:
+    """Dotted name of the module of figure `name`, for its code digest.
+
+    Raises:
+        KeyError: there is no such figure.
+    """
+    if name not in figures():
+        raise KeyError(f"no figure {name!r}; there are {', '.join(figures())}")
+    return f"{__name__}.{name}"
+
+
+def table(name: str) -> str:
+    """Name of the table that figure `name` draws."""
+    return _load(name).TABLE
+
+
+def caption(name: str) -> str:
+    """What to see in figure `name`, and from which file it was drawn."""
+    return _load(name).CAPTION
+
+
+def draw(name: str, table: pl.DataFrame) -> Any:
+    """Figure `name` of the rows of its table, as an altair chart.
+
+    Raises:
+        ValueError: the table has no row that the figure can show.
+    """
+    return _load(name).draw(table)
+
+
+def to_json(chart: Any) -> str:
+    """Vega-Lite specification of a chart: the same chart gives the same bytes."""
+    return json.dumps(chart.to_dict(), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def to_svg(chart: Any) -> str:
+    """Drawing of a chart, made without a browser or network."""
+    return vl_convert.vegalite_to_svg(chart.to_dict())
+
+
+def _load(name: str) -> _Figure:
+    return cast(_Figure, importlib.import_module(module(name)))

@@ -1,0 +1,76 @@
+"""What is kept of the base model's solutions, and what is added."""
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from dphrl.report.look import finished, in_order, label, last_steps, policy_colour, with_policy, wrapped
+
+TABLE = "keep_explore"
+CAPTION = (
+    "Keep: of the questions that the base model solves with 8 samples, the share that a policy solves as well. Explore:"
+    " the share of the others. The base model's second draw is the ceiling for keep that chance alone allows. Bars"
+    " are bootstrap intervals over questions; one point for each training seed. Drawn from tables/keep_explore.parquet."
+)
+_RATES = ("keep", "explore")
+
+
+def draw(table: pl.DataFrame) -> Any:
+    """Points with intervals, a panel per dataset and rate.
+
+    Args:
+        table: method, seed, step, dataset, keep, keep_low, keep_high, explore, explore_low, explore_high, n_solved,
+            n_unsolved; rates are null where there is no question to count.
+    """
+    if table.is_empty():
+        raise ValueError("figure keep_explore: the table has no rows, so no policy was evaluated beside the base")
+    named = with_policy(last_steps(table))
+    rows = pl.concat(_rate(named, rate) for rate in _RATES).drop_nulls("value")
+    # The base has no training seed: it stands in the middle of the others.
+    trained = rows.filter(pl.col("seed") > 0)["seed"].unique().sort()
+    middle = trained[len(trained) // 2] if len(trained) else 0
+    rows = rows.with_columns(lane=pl.when(pl.col("seed") > 0).then("seed").otherwise(pl.lit(middle)))
+    datasets = rows["dataset"].unique().sort().to_list()
+    panels = [f"{dataset} · {rate}" for dataset in datasets for rate in _RATES]
+    order = [label(name) for name in in_order(rows["method"])]
+    base = alt.Chart(rows.drop("method")).encode(
+        y=alt.Y("policy:N", sort=order, title=None),
+        yOffset=alt.YOffset("lane:O", scale=alt.Scale(paddingOuter=0.6)),
+        color=alt.Color("policy:N", scale=policy_colour(named), legend=None),
+    )
+    axis = alt.Axis(format="%", tickCount=4, labelOverlap="greedy")
+    rule = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title="share of questions", axis=axis, scale=alt.Scale(zero=False)), x2="high:Q"
+    )
+    point = base.mark_point(filled=True, size=80, opacity=1).encode(
+        x=alt.X("value:Q", title="share of questions", axis=axis, scale=alt.Scale(zero=False)),
+        tooltip=[
+            alt.Tooltip("policy:N", title="policy"),
+            alt.Tooltip("seed:Q", title="seed"),
+            alt.Tooltip("panel:N", title="rate"),
+            alt.Tooltip("value:Q", title="share", format=".1%"),
+            alt.Tooltip("low:Q", title="from", format=".1%"),
+            alt.Tooltip("high:Q", title="to", format=".1%"),
+            alt.Tooltip("questions:Q", title="questions"),
+        ],
+    )
+    panel = alt.layer(rule, point).properties(width=290, height=max(26 * len(order), 80))
+    shown = [name for name in panels if name in set(rows["panel"])]
+    chart = wrapped(panel, "panel", "Keep and explore", 2, shown).resolve_scale(x="independent")
+    return finished(chart, CAPTION)
+
+
+def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
+    of = "n_solved" if rate == "keep" else "n_unsolved"
+    return named.select(
+        "method",
+        "policy",
+        "seed",
+        "dataset",
+        panel=pl.col("dataset") + f" · {rate}",
+        value=pl.col(rate).round(6),
+        low=pl.col(f"{rate}_low").round(6),
+        high=pl.col(f"{rate}_high").round(6),
+        questions=of,
+    )

@@ -1,0 +1,56 @@
+"""Pass@k against k."""
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from dphrl.report.look import finished, last_steps, policy_colour, policy_shape, with_policy, wrapped
+
+TABLE = "passk"
+CAPTION = (
+    "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k has"
+    " narrowed: it repeats one answer where the base model had several. Bands are bootstrap intervals over questions;"
+    " one line for each training seed, at its last step. Drawn from tables/passk.parquet."
+)
+
+
+def draw(table: pl.DataFrame) -> Any:
+    """Curves with bands, a panel per dataset.
+
+    Args:
+        table: method, seed, step, dataset, k, value, low, high.
+    """
+    if table.is_empty():
+        raise ValueError("figure passk: the table has no rows, so no policy was evaluated")
+    rows = with_policy(last_steps(table)).with_columns(pl.col("value", "low", "high").round(6))
+    columns = ["policy", "seed", "step", "dataset", "k", "value", "low", "high"]
+    highlight = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
+    k = alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2))
+    k = k.axis(values=rows["k"].unique().sort().to_list(), format="d", grid=False)
+    percent = alt.Axis(format="%", tickCount=5)
+    share = alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent)
+    colour = alt.Color("policy:N", scale=policy_colour(rows), legend=alt.Legend(title=None))
+    shape = alt.Shape("policy:N", scale=policy_shape(rows), legend=alt.Legend(title=None))
+    tip = [
+        alt.Tooltip("policy:N", title="policy"),
+        alt.Tooltip("seed:Q", title="seed"),
+        alt.Tooltip("step:Q", title="step"),
+        alt.Tooltip("k:Q", title="k"),
+        alt.Tooltip("value:Q", title="pass@k", format=".1%"),
+        alt.Tooltip("low:Q", title="from", format=".1%"),
+        alt.Tooltip("high:Q", title="to", format=".1%"),
+    ]
+    base = alt.Chart(rows.select(columns)).encode(x=k, color=colour, detail="seed:N")
+    band = base.mark_area().encode(
+        y=alt.Y("low:Q", title="pass@k"),
+        y2="high:Q",
+        opacity=alt.when(highlight).then(alt.value(0.09)).otherwise(alt.value(0.02)),
+    )
+    strong = alt.when(highlight).then(alt.value(1.0)).otherwise(alt.value(0.12))
+    line = base.mark_line(strokeWidth=2).encode(y=share, opacity=strong)
+    point = base.mark_point(filled=True, size=55).encode(y=share, shape=shape, opacity=strong, tooltip=tip)
+    point = point.properties(name="points").add_params(highlight)
+    panel = alt.layer(band, line, point).properties(width=260, height=220)
+    datasets = rows["dataset"].unique().sort().to_list()
+    return finished(wrapped(panel, "dataset", "Pass@k", 3, datasets), CAPTION)

@@ -1,0 +1,119 @@
+"""What all figures have in common: names, order and colours of policies and styles, and the chart theme."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+# Okabe and Ito's palette, told apart with any of the common colour vision deficiencies; grey is the reference.
+_KNOWN: dict[str, tuple[str, str]] = {
+    "base": ("Base", "#5f6672"),
+    "base_second_draw": ("Base, second draw", "#5f6672"),
+    "grpo": ("GRPO", "#d55e00"),
+    "dapo": ("DAPO", "#e69f00"),
+    "rkl": ("RKL", "#cc79a7"),
+    "exp_only": ("D_exp only", "#8c6d1f"),
+    "alpha": ("Alpha", "#56b4e9"),
+    "dph_f": ("DPH-F", "#0072b2"),
+    "dph_js": ("DPH-JS", "#009e73"),
+}
+_FURTHER = ("#882255", "#44aa99", "#999933", "#332288", "#117733", "#aa4499")
+# Paul Tol's bright scheme; the style "other" is grey and always last.
+_STYLES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
+_OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+
+_POLICY = ["method", "seed", "step"]
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Method names: base, the paper's baselines, then its methods, then any other alphabetically."""
+    known = list(_KNOWN)
+    return sorted(set(methods), key=lambda name: (known.index(name) if name in _KNOWN else len(known), name))
+
+
+def label(method: str) -> str:
+    """Name of a method for a reader; a name that is not known stands for itself."""
+    return _KNOWN[method][0] if method in _KNOWN else method
+
+
+def last_steps(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the last step of each method and seed."""
+    return table.filter(pl.col("step") == pl.col("step").max().over("method", "seed"))
+
+
+def with_policy(table: pl.DataFrame) -> pl.DataFrame:
+    """`table` sorted by method in reading order, with the column `policy`, the label of its method."""
+    order = in_order(table["method"])
+    rank = pl.col("method").replace_strict(order, list(range(len(order))), return_dtype=pl.Int32)
+    keys = [name for name in ("seed", "step", "dataset", "metric", "style", "k") if name in table.columns]
+    named = pl.col("method").replace_strict(order, [label(name) for name in order], return_dtype=pl.String)
+    return table.sort(rank, *keys).with_columns(policy=named)
+
+
+def policy_colour(table: pl.DataFrame) -> alt.Scale:
+    """Colour of each label in `policy`: the same in every figure."""
+    methods = in_order(table["method"])
+    further = [name for name in methods if name not in _KNOWN]
+    colours = [_KNOWN[name][1] if name in _KNOWN else _FURTHER[further.index(name) % len(_FURTHER)] for name in methods]
+    return alt.Scale(domain=[label(name) for name in methods], range=colours)
+
+
+def policy_shape(table: pl.DataFrame) -> alt.Scale:
+    """Point shape of each label in `policy`, so that colour is not the only difference."""
+    methods = in_order(table["method"])
+    shapes = [_SHAPES[index % len(_SHAPES)] for index in range(len(methods))]
+    return alt.Scale(domain=[label(name) for name in methods], range=shapes)
+
+
+def style_colour(names: Iterable[str]) -> alt.Scale:
+    """Colour of each solution style, alphabetical with "other" last."""
+    told = sorted(set(names) - {_OTHER})
+    colours = [_STYLES[index % len(_STYLES)] for index in range(len(told))]
+    return alt.Scale(domain=[*told, _OTHER], range=[*colours, _OTHER_COLOUR])
+
+
+def wrapped(
+    panel: alt.LayerChart | alt.FacetChart, by: str, title: str, columns: int, order: Sequence[str]
+) -> alt.FacetChart:
+    """`panel` once for each value of column `by`, in reading order, at most `columns` beside each other.
+
+    The page lowers `columns` and the width of the panel on a narrow screen.
+    """
+    header = alt.Header(title=None, labelFontSize=13, labelFontWeight="bold", labelAnchor="start", labelPadding=6)
+    facets = alt.Facet(f"{by}:N", header=header, sort=list(order))
+    return panel.facet(facet=facets, columns=min(columns, len(order)), title=title)
+
+
+def finished(chart: Any, description: str) -> Any:
+    """`chart` with the common theme; `description` is what a screen reader says."""
+    ink, muted, line = "#20242c", "#565d69", "#e3e6ea"
+    return chart.properties(description=description, background="white", padding=8).configure(
+        font="Helvetica, Arial, sans-serif",
+        axis=alt.AxisConfig(
+            labelColor=muted,
+            titleColor=muted,
+            titleFontWeight="normal",
+            labelFontSize=11,
+            titleFontSize=12,
+            gridColor=line,
+            domainColor="#aab0b9",
+            tickColor="#aab0b9",
+            labelLimit=140,
+        ),
+        header=alt.HeaderConfig(labelColor=ink),
+        legend=alt.LegendConfig(
+            orient="top",
+            title=None,
+            labelColor=ink,
+            labelFontSize=12,
+            symbolSize=90,
+            columns=8,
+            columnPadding=16,
+            symbolOpacity=1,
+            labelLimit=180,
+        ),
+        title=alt.TitleConfig(color=ink, fontSize=16, anchor="start", offset=12),
+        view=alt.ViewConfig(stroke=None),
+    )

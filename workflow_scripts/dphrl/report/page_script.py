@@ -1,0 +1,62 @@
+"""Script of the report page: draws every figure to the width of its card, from specifications in the page itself."""
+
+SCRIPT = """
+const charts = [...document.querySelectorAll(".chart")];
+const options = {
+  renderer: "svg",
+  mode: "vega-lite",
+  ast: false,
+  tooltip: { theme: "light" },
+  actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
+};
+// A facet panel of the asked width, as many beside each other as fit. A chart without facets stays as it is.
+function arranged(spec, room) {
+  const copy = structuredClone(spec);
+  delete copy.title;
+  if (!copy.spec) return copy;
+  copy.config = { ...copy.config, legend: { ...copy.config?.legend } };
+  copy.config.legend.columns = Math.max(1, Math.floor(room / 115));
+  const beside = Math.floor(room / (0.8 * copy.spec.width + 60));
+  copy.columns = Math.max(1, Math.min(copy.columns, beside));
+  return copy;
+}
+
+// The panels widened or narrowed to fill the room, from the width that axes and labels took.
+function filled(spec, room, width) {
+  if (!spec.spec) return spec;
+  const around = width - spec.columns * spec.spec.width;
+  const panel = Math.floor((room - around) / spec.columns);
+  return { ...spec, spec: { ...spec.spec, width: Math.max(120, Math.min(panel, 560)) } };
+}
+
+async function draw(chart) {
+  const spec = JSON.parse(document.getElementById(chart.dataset.spec).textContent);
+  const room = chart.clientWidth - 2 * parseFloat(getComputedStyle(chart).paddingLeft);
+  if (chart.dataset.room === String(room)) return;
+  chart.dataset.room = String(room);
+  try {
+    chart.finalize?.();
+    const first = arranged(spec, room);
+    const trial = await vegaEmbed(chart, first, options);
+    const width = chart.querySelector("svg.marks").getBoundingClientRect().width;
+    trial.finalize();
+    const result = await vegaEmbed(chart, filled(first, room, width), options);
+    chart.finalize = () => result.finalize();
+    chart.dataset.drawn = "true";
+  } catch (error) {
+    console.error(chart.dataset.spec, error);
+    chart.innerHTML = "";
+    const words = document.createElement("p");
+    words.className = "failed";
+    words.textContent = `This figure could not be drawn: ${error.message}`;
+    chart.append(words);
+  }
+}
+
+for (const chart of charts) await draw(chart);
+let waiting = 0;
+addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => charts.forEach(draw), 200);
+});
+"""

@@ -1,0 +1,122 @@
+"""vLLM in this process: generation, log-probs of a given text, and a weight push."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dphrl.artifacts import ProgressLines
+from dphrl.config.engine import EngineConfig
+from dphrl.rollout.requests import Completion, Request
+
+_LONGEST_BATCH = 8192
+
+
+def _prepare_environment(kv_cache_gib: float) -> None:
+    """What vLLM reads from the environment, set before it is imported."""
+    os.environ |= {
+        # The engine core in this process: weights can be pushed into it, and it dies with the job.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        # By default the CPU build takes most of the memory and pins the whole process, trainer included, to one core.
+        "VLLM_CPU_KVCACHE_SPACE": str(math.ceil(kv_cache_gib)),
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"),
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+class VllmEngine:
+    """A vLLM engine on the weights of a Hugging Face folder.
+
+    Args:
+        folder: model and tokenizer.
+        config: dtype, lengths, memory.
+        distributed: the engine runs inside an initialised process group (training).
+    """
+
+    def __init__(self, folder: Path, config: EngineConfig, *, distributed: bool = False) -> None:
+        _prepare_environment(config.kv_cache_gib)
+        from vllm import LLM
+
+        self.max_model_len = config.max_model_len
+        options: dict[str, Any] = {"distributed_executor_backend": "external_launcher"} if distributed else {}
+        if torch.cuda.is_available():
+            options["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
+        else:
+            # Seeded requests crash under chunked prefill on the CPU build, so a prompt is prefilled whole.
+            options |= {"enforce_eager": True, "enable_chunked_prefill": False}
+        self._llm = LLM(
+            str(folder),
+            dtype=config.dtype,
+            max_model_len=config.max_model_len,
+            max_num_seqs=config.max_num_seqs,
+            max_num_batched_tokens=max(_LONGEST_BATCH, config.max_model_len),
+            generation_config="vllm",
+            logprobs_mode="raw_logprobs",
+            trust_remote_code=False,
+            seed=0,
+            disable_log_stats=True,
+            **options,
+        )
+
+    def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
+        """One completion per request, in order; with `label`, progress lines under that name."""
+        from vllm import SamplingParams, TokensPrompt
+
+        if not requests:
+            return []
+        outputs = self._llm.generate(
+            [TokensPrompt(prompt_token_ids=list(r.prompt_token_ids)) for r in requests],
+            [
+                SamplingParams(
+                    temperature=r.temperature,
+                    top_p=r.top_p,
+                    max_tokens=r.max_tokens,
+                    seed=r.seed,
+                    logprobs=0,
+                    skip_special_tokens=True,
+                )
+                for r in requests
+            ],
+            use_tqdm=_progress(label) if label else False,
+        )
+        return [_completion(output.outputs[0]) for output in outputs]
+
+    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
+        """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1."""
+        from vllm import SamplingParams, TokensPrompt
+
+        (output,) = self._llm.generate(
+            [TokensPrompt(prompt_token_ids=list(token_ids))],
+            SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0),
+            use_tqdm=False,
+        )
+        entries = output.prompt_logprobs[1:]
+        return torch.tensor([entry[token].logprob for entry, token in zip(entries, token_ids[1:], strict=True)])
+
+    def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        """Replace the engine's weights (Hugging Face names) and forget every cached prefix."""
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": list(weights)})
+        self._llm.reset_prefix_cache()
+
+
+def _progress(label: str) -> Any:
+    """What vLLM makes its progress bars with: silent while it takes the requests in, lines while it answers them."""
+
+    def make(*iterable: Any, **options: Any) -> ProgressLines:
+        return ProgressLines(*iterable, **{**options, "desc": label, "unit": " responses", "disable": bool(iterable)})
+
+    return make
+
+
+def _completion(output: Any) -> Completion:
+    tokens = list(output.token_ids)
+    logprobs = [entry[token].logprob for entry, token in zip(output.logprobs, tokens, strict=True)]
+    return Completion(tokens, logprobs, output.text, output.finish_reason)

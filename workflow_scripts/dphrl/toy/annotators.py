@@ -1,0 +1,123 @@
+"""Who wrote the supervised mix: five annotators, one per style, each wrong on blind spots of its own."""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dphrl.toy.databases import DATABASES, Oracle
+from dphrl.toy.questions import Question
+
+STYLES = ("plain", "cte", "nested", "plan", "lower")
+SHARES = (0.24, 0.20, 0.20, 0.18, 0.18)
+BLIND_RATES = {"plain": 0.42, "cte": 0.49, "nested": 0.55, "plan": 0.61, "lower": 0.68}
+EASY_FAMILIES = ("filter", "group")
+RIGHT_ON_BLIND_SPOT = 0.03
+RIGHT_ELSEWHERE = 0.95
+
+_OPPOSITES = {
+    "over": "under",
+    "under": "over",
+    "at least": "at most",
+    "at most": "at least",
+    "largest": "smallest",
+    "smallest": "largest",
+    "average": "total",
+    "total": "average",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An annotator's response, with what an audit wants to know of it."""
+
+    response: str
+    correct: bool
+    blind: bool
+
+
+def write_in_style(question: Question, style: str) -> str:
+    """The question's query in that style. Raises `ValueError` for an unknown style."""
+    sql = question.sql
+    match style:
+        case "plain":
+            return sql
+        case "cte":
+            return f"WITH t AS ({sql}) SELECT * FROM t"
+        case "nested":
+            return f"SELECT * FROM ({sql})"
+        case "plan":
+            return f"-- plan {question.family}\n{sql}"
+        case "lower":
+            return sql.lower()
+    raise ValueError(f"toy style {style!r}: expected one of {', '.join(STYLES)}")
+
+
+def is_blind(question: Question, style: str, seed: int) -> bool:
+    """Whether the question is a blind spot of the style's annotator: family and column are, or family and operator.
+
+    Blind spots are the same in all databases, where a column counts by its place in its table: so there are few
+    enough of them for the base model to learn them. Either kind is drawn at the rate that makes their union
+    `BLIND_RATES`.
+    """
+    if question.family in EASY_FAMILIES:
+        return False
+    place = DATABASES[question.database].table(question.side).integers.index(question.column)
+    rate = 1 - (1 - BLIND_RATES[style]) ** 0.5
+    spots = (f"column/{question.side}/{place}", f"operator/{question.operator}")
+    return any(random.Random(f"{seed}/blind/{style}/{question.family}/{spot}").random() < rate for spot in spots)
+
+
+def corruptions(question: Question) -> list[Question]:
+    """The wrong readings of a question: another column, the opposite operator, a confused family, in this order."""
+    integers = DATABASES[question.database].table(question.side).integers
+    others = [replace(question, column=other) for other in integers if question.column and other != question.column]
+    opposite = [replace(question, operator=word) for word in [_OPPOSITES.get(question.operator)] if word]
+    return others + opposite + _confusions(question)
+
+
+def _confusions(question: Question) -> list[Question]:
+    parent = DATABASES[question.database].parent
+    match question.family:
+        case "filter":
+            return [replace(question, family="count")]
+        case "text_filter":
+            return [replace(question, family="filter", text=""), replace(question, family="text_count")]
+        case "count" if question.side == "parent":
+            return [replace(question, family="filter")]
+        case "text_count" if question.side == "parent":
+            return [replace(question, family="count", text=""), replace(question, family="text_filter")]
+        case "text_count":
+            return [replace(question, family="count", text="")]
+        case "aggregate":
+            return [replace(question, family="group", text="")]
+        case "superlative":
+            return [replace(question, family="aggregate")]
+        case "group" if question.operator == "number":
+            return [replace(question, side="child" if question.side == "parent" else "parent")]
+        case "join":
+            return [replace(question, family="filter", side="parent", column=column) for column in parent.integers]
+        case "join_aggregate":
+            return [replace(question, family="aggregate", side="parent", column=column) for column in parent.integers]
+        case "average" if question.text:
+            return [replace(question, text="")]
+    return []
+
+
+def answer(
+    question: Question, style: str, design: Literal["soft", "sharp"], seed: int, oracle: Oracle, draw: random.Random
+) -> Answer:
+    """The response of the style's annotator: right 95 % of the time, 3 % on a blind spot; a wrong one never
+    evaluates to the gold's rows."""
+    blind = is_blind(question, style, seed)
+    if draw.random() < (RIGHT_ON_BLIND_SPOT if blind else RIGHT_ELSEWHERE):
+        return Answer(write_in_style(question, style), correct=True, blind=blind)
+    gold = oracle.rows(question.database, question.sql)
+    wrong = [other for other in corruptions(question) if oracle.rows(question.database, other.sql) != gold]
+    if not wrong:
+        return Answer(write_in_style(question, style), correct=True, blind=blind)
+    if design == "soft":
+        chosen = draw.choice(wrong)
+    else:
+        habit = random.Random(f"{seed}/habit/{style}/{question.database}/{question.family}").random()
+        chosen = wrong[int(habit * len(wrong))]
+    return Answer(write_in_style(chosen, style), correct=False, blind=blind)

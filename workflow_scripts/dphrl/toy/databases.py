@@ -1,0 +1,150 @@
+"""The five databases: a parent and a child table each, filled from the seed, written as SQLite files."""
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+Side = Literal["parent", "child"]
+Row = tuple[object, ...]
+
+PARENT_ROWS = 40
+CHILD_ROWS = 60
+LARGEST_INTEGER = 99
+_SYLLABLES = tuple("".join(pair) for pair in product("bdfklmnprstv", "aeiou"))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as the prompts show it: its name, its text column with the four values, its integer columns."""
+
+    name: str
+    text: str
+    values: tuple[str, str, str, str]
+    integers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Database:
+    """A parent table (id, name, text, three integers) and a child table (id, pid, text, two integers)."""
+
+    name: str
+    parent: Table
+    child: Table
+
+    def table(self, side: Side) -> Table:
+        """The table of that side."""
+        return self.parent if side == "parent" else self.child
+
+    @property
+    def schema_line(self) -> str:
+        """The schema in one line, as every prompt begins with; id and pid are common to all and left out."""
+        parent = ", ".join(("name", self.parent.text, *self.parent.integers))
+        child = ", ".join((self.child.text, *self.child.integers))
+        return f"{self.name}: {self.parent.name}({parent}) {self.child.name}({child})"
+
+
+DATABASES = {
+    database.name: database
+    for database in (
+        Database(
+            "shop",
+            Table("product", "kind", ("toy", "tool", "food", "book"), ("price", "stock", "weight")),
+            Table("sale", "city", ("rome", "paris", "oslo", "cairo"), ("amount", "tax")),
+        ),
+        Database(
+            "school",
+            Table("student", "house", ("red", "blue", "green", "gold"), ("age", "score", "height")),
+            Table("lesson", "subject", ("art", "music", "latin", "sport"), ("grade", "hours")),
+        ),
+        Database(
+            "library",
+            Table("novel", "genre", ("crime", "drama", "poem", "saga"), ("pages", "copies", "rating")),
+            Table("loan", "branch", ("north", "south", "east", "west"), ("days", "fee")),
+        ),
+        Database(
+            "hotel",
+            Table("room", "view", ("sea", "hill", "park", "street"), ("beds", "cost", "floor")),
+            Table("stay", "season", ("spring", "summer", "autumn", "winter"), ("nights", "bill")),
+        ),
+        Database(
+            "garden",
+            Table("plant", "colour", ("white", "pink", "black", "purple"), ("size", "water", "leaves")),
+            Table("harvest", "month", ("may", "june", "july", "august"), ("crop", "sold")),
+        ),
+    )
+}
+TRAINING_DATABASES = ("shop", "school", "library")
+CROSS_DATABASES = ("hotel", "garden")
+
+
+def fill(database: Database, seed: int) -> sqlite3.Connection:
+    """The database in memory, a function of its name and the seed alone.
+
+    An integer column of the parent holds each value once, so that a superlative has one answer.
+    """
+    draw = random.Random(f"{seed}/database/{database.name}")
+    names = draw.sample(["".join(pair) for pair in product(_SYLLABLES, repeat=2)], PARENT_ROWS)
+    columns = [draw.sample(range(1, LARGEST_INTEGER + 1), PARENT_ROWS) for _ in database.parent.integers]
+    parent = [
+        (row + 1, names[row], draw.choice(database.parent.values), *(column[row] for column in columns))
+        for row in range(PARENT_ROWS)
+    ]
+    child = [
+        (
+            row + 1,
+            draw.randint(1, PARENT_ROWS),
+            draw.choice(database.child.values),
+            *(draw.randint(1, LARGEST_INTEGER) for _ in database.child.integers),
+        )
+        for row in range(CHILD_ROWS)
+    ]
+    connection = sqlite3.connect(":memory:")
+    with connection:
+        connection.execute(_create(database.parent, "name TEXT NOT NULL"))
+        connection.execute(_create(database.child, f"pid INTEGER NOT NULL REFERENCES {database.parent.name}(id)"))
+        for table, rows in ((database.parent, parent), (database.child, child)):
+            marks = ", ".join("?" * len(rows[0]))
+            connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", rows)
+    return connection
+
+
+def _create(table: Table, second: str) -> str:
+    integers = ", ".join(f"{column} INTEGER NOT NULL" for column in table.integers)
+    return f"CREATE TABLE {table.name} (id INTEGER PRIMARY KEY, {second}, {table.text} TEXT NOT NULL, {integers})"
+
+
+def write(source: sqlite3.Connection, path: Path) -> None:
+    """Write the database into a new SQLite file, replaying its statements so that the pages are the same each time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as target:
+        target.executescript("\n".join(source.iterdump()))
+
+
+class Oracle:
+    """Answers queries on the five databases of one seed; results are kept, since most queries come back."""
+
+    def __init__(self, seed: int) -> None:
+        self._connections = {name: fill(database, seed) for name, database in DATABASES.items()}
+        self._answers: dict[tuple[str, str], frozenset[Row]] = {}
+
+    def rows(self, database: str, sql: str) -> frozenset[Row]:
+        """The rows as a set (BIRD's comparison). Raises `sqlite3.Error` on a query that does not run."""
+        key = (database, sql)
+        if key not in self._answers:
+            self._answers[key] = frozenset(self._connections[database].execute(sql).fetchall())
+        return self._answers[key]
+
+    def connections(self) -> Iterator[tuple[str, sqlite3.Connection]]:
+        """Each database's name and connection."""
+        yield from self._connections.items()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for connection in self._connections.values():
+            connection.close()

@@ -1,0 +1,204 @@
+"""Questions over the databases: ten families, one English template and one SQL template each."""
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dphrl.toy.databases import DATABASES, LARGEST_INTEGER, Oracle, Side, Table
+
+FAMILIES = (
+    "filter",
+    "text_filter",
+    "count",
+    "text_count",
+    "aggregate",
+    "superlative",
+    "group",
+    "join",
+    "join_aggregate",
+    "average",
+)
+COMPARISONS = {"over": ">", "under": "<", "at least": ">=", "at most": "<="}
+AGGREGATES = {"average": "AVG", "total": "SUM", "largest": "MAX", "smallest": "MIN"}
+OPERATORS: dict[str, tuple[str, ...]] = {
+    "filter": tuple(COMPARISONS),
+    "text_filter": tuple(COMPARISONS),
+    "count": tuple(COMPARISONS),
+    "text_count": tuple(COMPARISONS),
+    "aggregate": tuple(AGGREGATES),
+    "superlative": ("largest", "smallest"),
+    "group": (*AGGREGATES, "number"),
+    "join": tuple(COMPARISONS),
+    "join_aggregate": tuple(AGGREGATES),
+    "average": ("over", "under"),
+}
+_WITH_TEXT = ("text_filter", "text_count", "aggregate", "superlative", "join_aggregate")
+_EITHER_SIDE = ("count", "text_count", "aggregate", "group")
+_OF_THE_CHILD = ("join", "join_aggregate")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked; the prompt and the gold query follow from it.
+
+    `column` is an integer column of the table of `side` ("" for the number of rows per group), `operator` a word of
+    `OPERATORS[family]`, `value` the compared number (0 where there is none), `text` the value that the text column is
+    restricted to ("" for no restriction; of the parent's table for `join_aggregate`).
+    """
+
+    database: str
+    family: str
+    side: Side
+    column: str
+    operator: str
+    value: int = 0
+    text: str = ""
+
+    @property
+    def prompt(self) -> str:
+        """Schema line, question, and the start of the answer."""
+        return f"{DATABASES[self.database].schema_line}\nQ: {_english(self)}?\nA: "
+
+    @property
+    def sql(self) -> str:
+        """The gold query in the plain style."""
+        return _sql(self)
+
+
+def _english(question: Question) -> str:
+    database = DATABASES[question.database]
+    table = database.table(question.side)
+    column, operator = question.column, question.operator
+    things = f"{table.name}s" + (f" with {table.text} {question.text}" if question.text else "")
+    match question.family:
+        case "filter" | "text_filter":
+            return f"which {things} have {column} {operator} {question.value}"
+        case "count" | "text_count":
+            return f"how many {things} have {column} {operator} {question.value}"
+        case "aggregate":
+            return f"what is the {operator} {column} of {things}"
+        case "superlative":
+            return f"which {table.name} with {table.text} {question.text} has the {operator} {column}"
+        case "group" if operator == "number":
+            return f"how many {things} for each {table.text}"
+        case "group":
+            return f"what is the {operator} {column} of {things} for each {table.text}"
+        case "join":
+            return f"which {database.parent.name}s have {things} with {column} {operator} {question.value}"
+        case "join_aggregate":
+            owners = f"{database.parent.name}s with {database.parent.text} {question.text}"
+            return f"what is the {operator} {column} of {table.name}s for {owners}"
+        case "average":
+            return f"which {things} have {column} {operator} the average"
+    raise ValueError(f"toy question family {question.family!r}: expected one of {', '.join(FAMILIES)}")
+
+
+def _sql(question: Question) -> str:
+    database = DATABASES[question.database]
+    table = database.table(question.side)
+    column, operator = question.column, question.operator
+    restriction = f"{table.text} = '{question.text}'" if question.text else ""
+    comparison = f"{column} {COMPARISONS.get(operator, '')} {question.value}"
+    joined = f"{database.parent.name} JOIN {database.child.name} ON {database.parent.name}.id = pid"
+    match question.family:
+        case "filter" | "text_filter":
+            return f"SELECT name FROM {table.name} WHERE {_both(restriction, comparison)}"
+        case "count" | "text_count":
+            return f"SELECT COUNT(*) FROM {table.name} WHERE {_both(restriction, comparison)}"
+        case "aggregate":
+            return f"SELECT {AGGREGATES[operator]}({column}) FROM {table.name} WHERE {restriction}"
+        case "superlative":
+            order = "DESC" if operator == "largest" else "ASC"
+            return f"SELECT name FROM {table.name} WHERE {restriction} ORDER BY {column} {order} LIMIT 1"
+        case "group":
+            measure = "COUNT(*)" if operator == "number" else f"{AGGREGATES[operator]}({column})"
+            return f"SELECT {table.text}, {measure} FROM {table.name} GROUP BY {table.text}"
+        case "join":
+            return f"SELECT name FROM {joined} WHERE {comparison}"
+        case "join_aggregate":
+            return (
+                f"SELECT {AGGREGATES[operator]}({column}) FROM {joined} "
+                f"WHERE {database.parent.text} = '{question.text}'"
+            )
+        case "average":
+            mean = f"{column} {COMPARISONS[operator]} (SELECT AVG({column}) FROM {table.name})"
+            return f"SELECT name FROM {table.name} WHERE {_both(restriction, mean)}"
+    raise ValueError(f"toy question family {question.family!r}: expected one of {', '.join(FAMILIES)}")
+
+
+def _both(restriction: str, comparison: str) -> str:
+    return f"{restriction} AND {comparison}" if restriction else comparison
+
+
+def answerable(question: Question, oracle: Oracle) -> bool:
+    """Whether the gold has rows, none of them a NULL, and a count is above zero."""
+    rows = oracle.rows(question.database, question.sql)
+    cells = [cell for row in rows for cell in row]
+    return bool(cells) and None not in cells and (question.family not in ("count", "text_count") or cells != [0])
+
+
+def draw_question(databases: Collection[str], draw: random.Random) -> Question:
+    """A random question on one of the databases, uniform over databases and families; it may have no answer."""
+    database = DATABASES[draw.choice(sorted(databases))]
+    family = draw.choice(FAMILIES)
+    side = _draw_side(family, draw)
+    table = database.table(side)
+    operator = draw.choice(OPERATORS[family])
+    compares = family in ("filter", "text_filter", "count", "text_count", "join")
+    return Question(
+        database=database.name,
+        family=family,
+        side=side,
+        column="" if operator == "number" else draw.choice(table.integers),
+        operator=operator,
+        value=draw.randint(1, LARGEST_INTEGER) if compares else 0,
+        text=_draw_text(family, database.parent if family == "join_aggregate" else table, draw),
+    )
+
+
+def _draw_side(family: str, draw: random.Random) -> Side:
+    if family in _OF_THE_CHILD:
+        return "child"
+    return draw.choice(("parent", "child")) if family in _EITHER_SIDE else "parent"
+
+
+def _draw_text(family: str, table: Table, draw: random.Random) -> str:
+    if family in _WITH_TEXT:
+        return draw.choice(table.values)
+    return draw.choice(("", *table.values)) if family == "average" else ""
+
+
+def lot(seed: int, prompt: str) -> int:
+    """A number from 0 to 9 that a prompt always draws: keeps a part of the small families for each split."""
+    return hashlib.sha256(f"{seed}/lot/{prompt}".encode()).digest()[0] % 10
+
+
+def draw_split(
+    name: str, number: int, databases: Collection[str], lots: Collection[int], seed: int, oracle: Oracle
+) -> list[Question]:
+    """That many answerable questions with different prompts, all of whose lots are among `lots`.
+
+    Each family has an equal share as far as it has so many questions.
+
+    Raises `ValueError` when the databases do not hold so many questions.
+    """
+    draw = random.Random(f"{seed}/questions/{name}")
+    chosen: dict[str, Question] = {}
+    families: Counter[str] = Counter()
+    equal_share = -(-number // len(FAMILIES))
+    attempts = 200 * number + 10_000
+    for attempt in range(attempts):
+        question = draw_question(databases, draw)
+        if attempt < attempts // 2 and families[question.family] == equal_share:
+            continue
+        prompt = question.prompt
+        if prompt not in chosen and lot(seed, prompt) in lots and answerable(question, oracle):
+            chosen[prompt] = question
+            families[question.family] += 1
+            if len(chosen) == number:
+                return list(chosen.values())
+    raise ValueError(
+        f"toy.questions.{name}: {number} different questions asked for, {len(chosen)} found; ask for fewer"
+    )

@@ -1,0 +1,36 @@
+"""Start Snakemake on a folder whatever state an interruption left it in. Arguments are Snakemake's own.
+
+After a kill -9 of Snakemake its jobs go on as orphans, and its lock stays. This ends the orphans, removes their
+temporary files and the lock, unless a Snakemake of the folder is alive, and then becomes Snakemake.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import psutil
+
+parser = argparse.ArgumentParser(add_help=False)
+parser.add_argument("--directory", "-d", type=Path, default=Path())
+folder = parser.parse_known_args()[0].directory.resolve()
+
+orphans = []
+for process in psutil.process_iter():
+    try:
+        command = process.cmdline()
+        if any(part.startswith(f"{folder}/.snakemake/scripts/") for part in command):
+            orphans.append(process)
+        elif any(Path(part).name == "snakemake" for part in command[:3]) and Path(process.cwd()) == folder:
+            sys.exit(f"Snakemake (process {process.pid}) is at work in {folder}: wait for it, or stop it with Ctrl-C")
+    except psutil.Error:
+        continue  # ended meanwhile, or another user's
+for orphan in orphans:
+    print(f"ending process {orphan.pid}, which an interrupted run left behind", file=sys.stderr)
+    orphan.kill()
+psutil.wait_procs(orphans)
+shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
+for leftover in [*(folder / "results").rglob(".*.tmp")]:
+    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+os.execv(sys.executable, [sys.executable, "-m", "snakemake", *sys.argv[1:]])

@@ -1,0 +1,35 @@
+"""The tables over all policies."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+from door import snakemake, stage
+from dphrl import evaluation
+from dphrl.artifacts import write_text
+from dphrl.config.evaluate import BootstrapConfig
+from dphrl.report.tables import headline_csv, headline_markdown
+
+with stage("numpy") as job:
+    config = json.loads(snakemake.params.config)
+    bootstrap, seed = BootstrapConfig(**config["bootstrap"]), snakemake.params.seed
+    frames = [
+        job.read(f"{method}/{number}/{step}/{dataset}", path, "evaluation").with_columns(
+            method=pl.lit(method), seed=pl.lit(number, pl.Int32), step=pl.lit(step, pl.Int32), dataset=pl.lit(dataset)
+        )
+        for (method, number, step, dataset), path in zip(
+            snakemake.params.labels, snakemake.input.evaluations, strict=True
+        )
+    ]
+    everything = pl.concat(frames)
+    tables = {
+        "headline": evaluation.headline(everything, config["k"], bootstrap, seed),
+        "keep_explore": evaluation.keep_explore(everything, bootstrap, seed),
+        "passk": evaluation.passk(everything, config["k"], bootstrap, seed),
+        "styles": evaluation.styles(everything, bootstrap, seed),
+    }
+    for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
+        job.write(tables[name], name, path)
+    for path, render in zip(snakemake.output.texts, (headline_csv, headline_markdown), strict=True):
+        write_text(Path(path), render(tables["headline"]))

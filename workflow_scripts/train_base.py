@@ -1,0 +1,19 @@
+"""The embedded default's base model, trained from scratch on the supervised mix."""
+
+import json
+from pathlib import Path
+
+from door import label, snakemake, stage
+from dphrl.artifacts import ProgressLines, replacing_folder
+from dphrl.config.toy import ToyConfig
+from dphrl.toy.base import train_base
+
+with stage("torch", "transformers") as job:
+    world = job.folder("toy", snakemake.input.world)
+    config = ToyConfig(**json.loads(snakemake.params.config))
+    manifest = Path(snakemake.output.manifest)
+    bar = ProgressLines(total=config.optimizer.steps, desc=label(), unit=" step")
+    with replacing_folder(manifest.parent) as folder, job.part("train"):
+        train_base(world, folder, config, lambda done, steps: bar.update(), threads=snakemake.threads)
+    bar.close()
+    job.write_manifest(str(manifest))
