@@ -8,19 +8,23 @@ rule audit:
         rules.collect_training.output.training,
         rules.find_overlap.output.overlap,
         rules.tensorise.output,
+        rules.report.input.figures,
+        rules.report.input.svgs,
         evaluations(),
-        expand(f"{RESULTS}/prompts/{{dataset}}.rejected.parquet", dataset=CONFIG.datasets),
+        expand(
+            f"{RESULTS}/prompts/{{dataset}}.rejected.parquet", dataset=CONFIG.datasets
+        ),
     output:
         table=f"{RESULTS}/audit/audit.parquet",
         digest=f"{RESULTS}/audit/audit.parquet.sha256",
         page=f"{RESULTS}/audit/index.html",
         page_digest=f"{RESULTS}/audit/index.html.sha256",
         timings=timings("audit"),
+    log:
+        f"{RESULTS}/logs/audit.log",
     params:
         **stage_params(["dphrl.audit"], ["audit"], slices.NOTHING),
         run=RESULTS,
-    log:
-        f"{RESULTS}/logs/audit.log",
     message:
         "auditing the artifacts"
     script:

@@ -26,7 +26,13 @@ def stage_params(modules, schemas, config, seed=None):
     as canonical text, or a function of the wildcards that gives it.
     """
     code = code_digest(modules, schemas)
-    return {"modules": modules, "schemas": schemas, "code": code, "config": config, "seed": seed}
+    return {
+        "modules": modules,
+        "schemas": schemas,
+        "code": code,
+        "config": config,
+        "seed": seed,
+    }
 
 
 def slice_of(part, wildcard):
@@ -56,20 +62,26 @@ def steps(every):
 def policies():
     """Method, seed and step of every policy that is evaluated, by its value of the wildcard `policy`."""
     chosen = {"base": ("base", 0, 0)}
-    for method, seed, step in product(CONFIG.methods, CONFIG.train.seeds, steps(CONFIG.train.eval_every)):
+    for method, seed, step in product(
+        CONFIG.methods, CONFIG.train.seeds, steps(CONFIG.train.eval_every)
+    ):
         chosen[f"{method}-s{seed}/step{step}"] = (method, seed, step)
     return chosen
 
 
 def segments():
     """Method, seed and last step of every segment of every training."""
-    return [*product(CONFIG.methods, CONFIG.train.seeds, steps(CONFIG.train.segment_steps))]
+    return [
+        *product(CONFIG.methods, CONFIG.train.seeds, steps(CONFIG.train.segment_steps))
+    ]
 
 
 def shards(kind, policy, dataset, plan):
     """All shards of a plan's rollouts or verdicts."""
     numbers = range(getattr(CONFIG.sampling, plan).shards)
-    return expand(f"{RESULTS}/{kind}/{policy}/{dataset}.{plan}/{{shard}}.parquet", shard=numbers)
+    return expand(
+        f"{RESULTS}/{kind}/{policy}/{dataset}.{plan}/{{shard}}.parquet", shard=numbers
+    )
 
 
 def rollout_shards(policy, dataset, plan):
@@ -92,13 +104,19 @@ def world_of(wildcards):
     """The toy's manifest where a dataset's databases or rows are the toy's."""
     dataset = CONFIG.datasets[wildcards.dataset]
     databases = dataset.task == "sql" and CONFIG.scoring.sql.databases == "toy"
-    return f"{RESULTS}/toy/manifest.json" if databases or dataset.source == "toy" else []
+    return (
+        f"{RESULTS}/toy/manifest.json" if databases or dataset.source == "toy" else []
+    )
 
 
 def source_of(wildcards):
     """The file that a dataset's rows come from."""
     source = CONFIG.datasets[wildcards.dataset].source
-    return f"{RESULTS}/toy/questions/{wildcards.dataset}.jsonl" if source == "toy" else source
+    return (
+        f"{RESULTS}/toy/questions/{wildcards.dataset}.jsonl"
+        if source == "toy"
+        else source
+    )
 
 
 def databases_folder():

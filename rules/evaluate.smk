@@ -21,14 +21,18 @@ rule evaluate:
         evaluation=f"{RESULTS}/evaluation/{{policy}}/{{dataset}}.parquet",
         digest=f"{RESULTS}/evaluation/{{policy}}/{{dataset}}.parquet.sha256",
         timings=timings("evaluation/{policy}/{dataset}"),
-    params:
-        **stage_params(["dphrl.evaluation.samples"], ["evaluation"], slice_of(slices.evaluate, "dataset")),
     log:
         f"{RESULTS}/logs/evaluation/{{policy}}/{{dataset}}.log",
+    params:
+        **stage_params(
+            ["dphrl.evaluation.samples"],
+            ["evaluation"],
+            slice_of(slices.evaluate, "dataset"),
+        ),
     message:
         "evaluating {wildcards.policy} on {wildcards.dataset}"
     script:
-        "../workflow_scripts/evaluate.py"
+        "../workflow_scripts/evaluate_policy.py"
 
 
 TABLES = ["headline", "keep_explore", "passk", "styles"]
@@ -43,31 +47,43 @@ rule tabulate:
         digests=expand(f"{RESULTS}/tables/{{table}}.parquet.sha256", table=TABLES),
         texts=expand(f"{RESULTS}/tables/headline.{{ending}}", ending=["csv", "md"]),
         timings=timings("tables"),
-    params:
-        **stage_params(["dphrl.evaluation", "dphrl.report.tables"], TABLES, slices.tables(CONFIG), CONFIG.seed),
-        names=TABLES,
-        labels=[[*policy, dataset] for policy in policies().values() for dataset in CONFIG.evaluate.datasets],
     log:
         f"{RESULTS}/logs/tables.log",
+    params:
+        **stage_params(
+            ["dphrl.evaluation", "dphrl.report.tables"],
+            TABLES,
+            slices.tables(CONFIG),
+            CONFIG.seed,
+        ),
+        names=TABLES,
+        labels=[
+            [*policy, dataset]
+            for policy in policies().values()
+            for dataset in CONFIG.evaluate.datasets
+        ],
     message:
         "estimating pass@k, styles, keep and exploration"
     script:
-        "../workflow_scripts/tabulate.py"
+        "../workflow_scripts/make_tables.py"
 
 
 rule collect_training:
     """The metrics of all trainings in one table."""
     input:
-        metrics=[rules.train.output.metrics.format(method=m, seed=s, step=n) for m, s, n in segments()],
+        metrics=[
+            rules.train.output.metrics.format(method=m, seed=s, step=n)
+            for m, s, n in segments()
+        ],
     output:
         training=f"{RESULTS}/tables/training.parquet",
         digest=f"{RESULTS}/tables/training.parquet.sha256",
         timings=timings("training"),
+    log:
+        f"{RESULTS}/logs/training.log",
     params:
         **stage_params([], ["training"], slices.NOTHING),
         labels=[[method, seed] for method, seed, _ in segments()],
-    log:
-        f"{RESULTS}/logs/training.log",
     message:
         "collecting training metrics"
     script:

@@ -10,10 +10,10 @@ rule find_candidates:
         partition=f"{RESULTS}/partition/candidates.parquet",
         digest=f"{RESULTS}/partition/candidates.parquet.sha256",
         timings=timings("partition/candidates"),
-    params:
-        **stage_params(["dphrl.partition"], ["partition"], slices.candidates(CONFIG)),
     log:
         f"{RESULTS}/logs/partition/candidates.log",
+    params:
+        **stage_params(["dphrl.partition"], ["partition"], slices.candidates(CONFIG)),
     message:
         "dividing the training prompts"
     script:
@@ -29,10 +29,10 @@ rule refine:
         partition=f"{RESULTS}/partition/final.parquet",
         digest=f"{RESULTS}/partition/final.parquet.sha256",
         timings=timings("partition/final"),
-    params:
-        **stage_params(["dphrl.partition"], ["partition"], slices.partition(CONFIG)),
     log:
         f"{RESULTS}/logs/partition/final.log",
+    params:
+        **stage_params(["dphrl.partition"], ["partition"], slices.partition(CONFIG)),
     message:
         "settling the partition"
     script:

@@ -13,12 +13,14 @@ rule prepare_prompts:
         rejected=f"{RESULTS}/prompts/{{dataset}}.rejected.parquet",
         rejected_digest=f"{RESULTS}/prompts/{{dataset}}.rejected.parquet.sha256",
         timings=timings("prompts/{dataset}"),
-    params:
-        **stage_params(
-            ["dphrl.tasks"], ["prompts", "rejected"], slice_of(slices.prompts, "dataset")
-        ),
     log:
         f"{RESULTS}/logs/prompts/{{dataset}}.log",
+    params:
+        **stage_params(
+            ["dphrl.tasks"],
+            ["prompts", "rejected"],
+            slice_of(slices.prompts, "dataset"),
+        ),
     message:
         "preparing the prompts of {wildcards.dataset}"
     script:
@@ -35,11 +37,15 @@ rule audit_gold:
         gold=f"{RESULTS}/gold/{{dataset}}.parquet",
         digest=f"{RESULTS}/gold/{{dataset}}.parquet.sha256",
         timings=timings("gold/{dataset}"),
-    params:
-        **stage_params(["dphrl.tasks", "dphrl.scoring"], ["gold"], slice_of(slices.scoring, "dataset")),
-        databases=databases_folder(),
     log:
         f"{RESULTS}/logs/gold/{{dataset}}.log",
+    params:
+        **stage_params(
+            ["dphrl.tasks", "dphrl.scoring"],
+            ["gold"],
+            slice_of(slices.scoring, "dataset"),
+        ),
+        databases=databases_folder(),
     message:
         "auditing the gold answers of {wildcards.dataset}"
     script:
@@ -50,16 +56,18 @@ rule find_overlap:
     """Evaluation prompts that are training prompts too."""
     input:
         train=f"{RESULTS}/prompts/{CONFIG.train_dataset}.parquet",
-        others=expand(rules.prepare_prompts.output.prompts, dataset=CONFIG.evaluate.datasets),
+        others=expand(
+            rules.prepare_prompts.output.prompts, dataset=CONFIG.evaluate.datasets
+        ),
     output:
         overlap=f"{RESULTS}/gold/overlap.parquet",
         digest=f"{RESULTS}/gold/overlap.parquet.sha256",
         timings=timings("gold/overlap"),
+    log:
+        f"{RESULTS}/logs/gold/overlap.log",
     params:
         **stage_params(["dphrl.tasks"], ["overlap"], slices.NOTHING),
         datasets=list(CONFIG.evaluate.datasets),
-    log:
-        f"{RESULTS}/logs/gold/overlap.log",
     message:
         "looking for evaluation prompts in the training set"
     script:

@@ -14,10 +14,12 @@ rule tensorise:
         index=f"{RESULTS}/reference/index.parquet",
         digest=f"{RESULTS}/reference/index.parquet.sha256",
         timings=timings("reference"),
-    params:
-        **stage_params(["dphrl.reference"], ["reference_index"], slices.reference(CONFIG)),
     log:
         f"{RESULTS}/logs/reference.log",
+    params:
+        **stage_params(
+            ["dphrl.reference"], ["reference_index"], slices.reference(CONFIG)
+        ),
     message:
         "computing reference log-probs"
     script:

@@ -1,9 +1,10 @@
 # Figures, each with a module of its own, and the page.
 from dphrl.report import figures as drawings
 
-
 # Without style rules there is nothing to draw of styles.
-FIGURES = [name for name in drawings.figures() if name != "styles" or CONFIG.evaluate.styles]
+FIGURES = [
+    name for name in drawings.figures() if name != "styles" or CONFIG.evaluate.styles
+]
 
 
 def table_of(wildcards):
@@ -41,6 +42,10 @@ rule draw:
         ),
         svg_digest=f"{RESULTS}/figures/{{figure}}.svg.sha256",
         timings=timings("figures/{figure}"),
+    log:
+        f"{RESULTS}/logs/figures/{{figure}}.log",
+    wildcard_constraints:
+        figure="|".join(FIGURES),
     params:
         modules=modules_of,
         schemas=[],
@@ -48,10 +53,6 @@ rule draw:
         config=slices.NOTHING,
         seed=None,
         caption=caption_of,
-    wildcard_constraints:
-        figure="|".join(FIGURES),
-    log:
-        f"{RESULTS}/logs/figures/{{figure}}.log",
     message:
         "drawing {wildcards.figure}"
     script:
@@ -61,9 +62,19 @@ rule draw:
 def all_timings():
     """The timings of every stage that the page tells the cost of."""
     plans = [("base", CONFIG.train_dataset, plan) for plan in ("presample", "refine")]
-    plans += [(*pair, "evaluate") for pair in product(policies(), CONFIG.evaluate.datasets)]
-    drawn = [path for kind in ("rollouts", "verdicts") for plan in plans for path in shards(kind, *plan)]
-    trained = [rules.train.output.timings.format(method=m, seed=s, step=n) for m, s, n in segments()]
+    plans += [
+        (*pair, "evaluate") for pair in product(policies(), CONFIG.evaluate.datasets)
+    ]
+    drawn = [
+        path
+        for kind in ("rollouts", "verdicts")
+        for plan in plans
+        for path in shards(kind, *plan)
+    ]
+    trained = [
+        rules.train.output.timings.format(method=m, seed=s, step=n)
+        for m, s, n in segments()
+    ]
     return [
         timings("policies/base"),
         *(path.replace(f"{RESULTS}/", f"{RESULTS}/timings/", 1) for path in drawn),
@@ -84,12 +95,12 @@ rule report:
         page=f"{RESULTS}/report/index.html",
         digest=f"{RESULTS}/report/index.html.sha256",
         timings=timings("report"),
+    log:
+        f"{RESULTS}/logs/report.log",
     params:
         **stage_params(["dphrl.report.page"], [], slices.report(CONFIG)),
         names=FIGURES,
         folder=f"{RESULTS}/timings/",
-    log:
-        f"{RESULTS}/logs/report.log",
     message:
         "writing the report"
     script:

@@ -3,7 +3,11 @@
 
 def candidates_of(wildcards):
     """Only refinement looks at the partition: its prompts are the candidates for D_pef."""
-    return {"candidates": f"{RESULTS}/partition/candidates.parquet"} if wildcards.plan == "refine" else {}
+    return (
+        {"candidates": f"{RESULTS}/partition/candidates.parquet"}
+        if wildcards.plan == "refine"
+        else {}
+    )
 
 
 def manifest_of(wildcards):
@@ -26,11 +30,16 @@ rule sample:
         rollouts=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet",
         digest=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet.sha256",
         timings=timings("rollouts/{policy}/{dataset}.{plan}/{shard}"),
-    params:
-        **stage_params(["dphrl.rollout"], ["rollouts"], slice_of(slices.sample, "plan"), CONFIG.seed),
-        shards=shard_count,
     log:
         f"{RESULTS}/logs/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
+    params:
+        **stage_params(
+            ["dphrl.rollout"],
+            ["rollouts"],
+            slice_of(slices.sample, "plan"),
+            CONFIG.seed,
+        ),
+        shards=shard_count,
     message:
         "sampling {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

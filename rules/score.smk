@@ -16,12 +16,14 @@ rule score:
         verdicts=f"{RESULTS}/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet",
         digest=f"{RESULTS}/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet.sha256",
         timings=timings("verdicts/{policy}/{dataset}.{plan}/{shard}"),
-    params:
-        **stage_params(["dphrl.scoring"], ["verdicts"], slice_of(slices.scoring, "dataset")),
-        databases=databases_folder(),
-    threads: workers_of
     log:
         f"{RESULTS}/logs/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
+    threads: workers_of
+    params:
+        **stage_params(
+            ["dphrl.scoring"], ["verdicts"], slice_of(slices.scoring, "dataset")
+        ),
+        databases=databases_folder(),
     message:
         "scoring {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

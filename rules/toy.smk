@@ -8,12 +8,17 @@ if CONFIG.toy:
             manifest=f"{RESULTS}/toy/manifest.json",
             digest=f"{RESULTS}/toy/manifest.json.sha256",
             # Rows are read from here; the manifest holds the digests of the other files.
-            questions=expand(f"{RESULTS}/toy/questions/{{split}}.jsonl", split=type(CONFIG.toy.questions).model_fields),
+            questions=expand(
+                f"{RESULTS}/toy/questions/{{split}}.jsonl",
+                split=type(CONFIG.toy.questions).model_fields,
+            ),
             timings=timings("toy/world"),
-        params:
-            **stage_params(["dphrl.toy.world"], [], slices.world(CONFIG), CONFIG.toy.seed),
         log:
             f"{RESULTS}/logs/toy/world.log",
+        params:
+            **stage_params(
+                ["dphrl.toy.world"], [], slices.world(CONFIG), CONFIG.toy.seed
+            ),
         message:
             "building the world of the embedded default"
         script:
@@ -30,10 +35,12 @@ if CONFIG.policy.base is None:
             manifest=manifest("base"),
             digest=manifest("base") + ".sha256",
             timings=timings("policies/base"),
-        params:
-            **stage_params(["dphrl.toy.base"], [], slices.world(CONFIG), CONFIG.toy.seed),
         log:
             f"{RESULTS}/logs/policies/base.log",
+        params:
+            **stage_params(
+                ["dphrl.toy.base"], [], slices.world(CONFIG), CONFIG.toy.seed
+            ),
         message:
             "training the base model from scratch"
         script:
@@ -42,18 +49,18 @@ if CONFIG.policy.base is None:
 else:
 
     rule import_base:
-        """The user's base model, linked."""
-        localrule: True
         input:
             config=f"{CONFIG.policy.base}/config.json",
         output:
             manifest=manifest("base"),
             digest=manifest("base") + ".sha256",
             timings=timings("policies/base"),
-        params:
-            **stage_params([], [], slices.NOTHING),
         log:
             f"{RESULTS}/logs/policies/base.log",
+        """The user's base model, linked."""
+        localrule: True
+        params:
+            **stage_params([], [], slices.NOTHING),
         message:
             f"taking the base model from {CONFIG.policy.base}"
         script:

@@ -13,7 +13,14 @@ def before(wildcards):
 def rehearsal(wildcards):
     """The stored responses, for a method that rehearses them."""
     has_divergence = CONFIG.methods[wildcards.method].divergence is not None
-    return {"reference": rules.tensorise.output.tensors, "index": rules.tensorise.output.index} if has_divergence else {}
+    return (
+        {
+            "reference": rules.tensorise.output.tensors,
+            "index": rules.tensorise.output.index,
+        }
+        if has_divergence
+        else {}
+    )
 
 
 def seed_of(wildcards):
@@ -43,12 +50,17 @@ rule train:
         metrics=f"{RESULTS}/train/{{method}}-s{{seed}}/step{{step}}/metrics.parquet",
         metrics_digest=f"{RESULTS}/train/{{method}}-s{{seed}}/step{{step}}/metrics.parquet.sha256",
         timings=timings("train/{method}-s{seed}/step{step}"),
-    params:
-        **stage_params(["dphrl.training", "dphrl.scoring"], ["metrics"], slice_of(slices.train, "method"), seed_of),
-        steps=steps_of,
-        databases=databases_folder(),
     log:
         f"{RESULTS}/logs/train/{{method}}-s{{seed}}/step{{step}}.log",
+    params:
+        **stage_params(
+            ["dphrl.training", "dphrl.scoring"],
+            ["metrics"],
+            slice_of(slices.train, "method"),
+            seed_of,
+        ),
+        steps=steps_of,
+        databases=databases_folder(),
     message:
         "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"
     script:

@@ -11,5 +11,7 @@ with stage("sqlglot", "math-verify") as job:
     config = json.loads(snakemake.params.config)
     prompts = job.read("prompts", snakemake.input.prompts)
     gold = gold_of(prompts, read_source(job.file("source", snakemake.input.source)), config["task"])
-    with make_scorer(config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads) as scorer:
+    with make_scorer(
+        config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads
+    ) as scorer:
         job.write(audit_gold(gold, scorer), "gold", snakemake.output.gold)

@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+from snakemake.iocontainers import Snakemake
 
 import __main__
-from snakemake.iocontainers import Snakemake
 
 # Snakemake defines the object in the script that it runs.
 snakemake: Snakemake = __main__.snakemake
@@ -23,9 +23,9 @@ from dphrl.artifacts.progress import send_to  # noqa: E402
 # The terminal is for progress; all else, the engines' C++ included, goes to the log.
 _terminal = os.fdopen(os.dup(2), "w", buffering=1)
 send_to(_terminal)
-_log = Path(snakemake.log[0]).open("w", encoding="utf-8")
+_log = os.open(snakemake.log[0], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 for _descriptor in (1, 2):
-    os.dup2(_log.fileno(), _descriptor)
+    os.dup2(_log, _descriptor)
 
 
 @contextmanager

@@ -10,5 +10,7 @@ with stage("sqlglot", "math-verify") as job:
     config = json.loads(snakemake.params.config)
     rollouts = job.read("rollouts", snakemake.input.rollouts)
     gold = job.read("gold", snakemake.input.gold)
-    with make_scorer(config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads) as scorer:
+    with make_scorer(
+        config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads
+    ) as scorer:
         job.write(score_rollouts(rollouts, gold, scorer), "verdicts", snakemake.output.verdicts)

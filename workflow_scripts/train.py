@@ -17,7 +17,9 @@ with stage("torch", "transformers", "deepspeed", "vllm") as job:
     policy = job.folder("policy", given.policy)
     state = job.folder("state", given.state) if "state" in given.keys() else None  # noqa: SIM118
     outputs = Path(snakemake.output.policy), Path(snakemake.output.state)
-    with make_scorer(config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads) as scorer:
+    with make_scorer(
+        config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads
+    ) as scorer:
         metrics, timings = train_segment(
             segment,
             online_prompts(*frames, segment.method.online),

@@ -11,10 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dphrl.config import slices as parts
 from dphrl.config.load import load_config
 from dphrl.config.methods import MethodConfig
 from dphrl.config.sampling import PlanConfig
-from dphrl.config.slices import canonical, plan_slice, train_slice
+from dphrl.config.scoring import ScoringConfig
+from dphrl.config.slices import canonical
 from dphrl.config.train import TrainConfig
 
 DEFAULT = Path(__file__).resolve().parents[2] / "config" / "config.yaml"
@@ -31,7 +33,7 @@ def slices(change: Callable[[dict[str, Any]], object] | None = None) -> dict[str
     if change is not None:
         change(data)
     config = load_config(data)
-    return {name: train_slice(config, name) for name in config.methods}
+    return {name: parts.train(config, name) for name in config.methods}
 
 
 @pytest.mark.parametrize(
@@ -74,19 +76,40 @@ def test_the_number_of_jobs_is_not_in_a_plans_slice() -> None:
     changed["sampling"]["presample"]["shards"] = 4
     changed["sampling"]["evaluate"]["n"] = 32
     other = load_config(changed)
-    assert plan_slice(other, "presample") == plan_slice(config, "presample")
-    assert plan_slice(other, "evaluate") != plan_slice(config, "evaluate")
+    assert parts.sample(other, "presample") == parts.sample(config, "presample")
+    assert parts.sample(other, "evaluate") != parts.sample(config, "evaluate")
+
+
+def test_a_slice_names_what_its_stage_depends_on() -> None:
+    def changed(part: Callable[[Any], str], **blocks: dict[str, Any]) -> bool:
+        data = copy.deepcopy(DATA)
+        for name, block in blocks.items():
+            data[name] |= block
+        return part(load_config(data)) != part(load_config(DATA))
+
+    assert changed(parts.candidates, partition={"pef_min_correct": 5})
+    assert not changed(parts.candidates, partition={"on_reject": "discard"})
+    assert changed(parts.partition, partition={"on_reject": "discard"})
+    assert not changed(parts.partition, partition={"pef_min_correct": 5})
+    assert changed(lambda c: parts.scoring(c, "cross"), scoring={"sql": {**DATA["scoring"]["sql"], "max_rows": 5}})
+    assert not changed(lambda c: parts.scoring(c, "maths"), scoring={"sql": {**DATA["scoring"]["sql"], "max_rows": 5}})
+    assert not changed(lambda c: parts.scoring(c, "cross"), scoring={"sql": {**DATA["scoring"]["sql"], "workers": 7}})
+    assert changed(lambda c: parts.prompts(c, "cross"), prompts={"max_tokens": 60})
+    assert not changed(lambda c: parts.evaluate(c, "cross"), evaluate={"k": [1, 2]})
+    assert changed(parts.tables, evaluate={"k": [1, 2]})
 
 
 def test_a_block_can_be_read_back_from_its_slice() -> None:
     config = load_config(DATA)
     assert load_config(json.loads(canonical(config))) == config
     for name, method in config.methods.items():
-        block = json.loads(train_slice(config, name))
+        block = json.loads(parts.train(config, name))
         assert MethodConfig.model_validate(block["method"]) == method
+        scoring = {"sql": block["scoring"]["sql"] | {"workers": config.scoring.sql.workers}}
+        assert ScoringConfig.model_validate(scoring).sql == config.scoring.sql
         schedule = {"steps": 40, "segment_steps": 20, "eval_every": 40, "seeds": [1]}
         assert TrainConfig.model_validate(block["train"] | schedule) == config.train
-    plan = json.loads(plan_slice(config, "refine"))["plan"]
+    plan = json.loads(parts.sample(config, "refine"))["plan"]
     assert PlanConfig.model_validate(plan).model_dump() == config.sampling.refine.model_dump()
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.artifacts import SCHEMAS
-from dphrl.tasks import SourceError, overlap, prepare, prompt_id, read_source
+from dphrl.tasks import SourceError, gold_of, overlap, prepare, prompt_id, read_source
 
 
 def encode(messages: list[dict[str, str]]) -> list[int]:
@@ -62,15 +62,17 @@ def test_rows_become_prompts_gold_and_rejections() -> None:
     assert json.loads(prepared.prompts["messages"][2]) == messages
     assert prepared.prompts["prompt_id"][0] == prompt_id("sql", [{"role": "user", "content": "a"}])
     assert prepared.rejected.rows() == [
-        (2, "duplicate", "the prompt of row 0, with same ground truth"),
+        (2, "duplicate", "the prompt of row 0"),
         (3, "overlong", "11 tokens, limit 10"),
-        (5, "duplicate", "the prompt of row 1, with another ground truth"),
-        (6, "duplicate", "the prompt of row 3, with same ground truth"),
+        (5, "duplicate", "the prompt of row 1"),
+        (6, "duplicate", "the prompt of row 3"),
         (7, "malformed", "db_id: expected text, found None"),
     ]
-    assert prepared.gold.select("kept", "reason").rows() == [(True, None), (False, "conflicting"), (True, None)]
+    gold = gold_of(prepared.prompts, rows, "sql")
+    assert gold["prompt_id"].to_list() == prepared.prompts["prompt_id"].to_list()
+    assert gold.select("kept", "reason").rows() == [(True, None), (False, "conflicting"), (True, None)]
     truth = {"comparison": "bird", "db_id": "shop", "gold_sql": "SELECT 2"}
-    assert json.loads(prepared.gold["ground_truth"][1]) == truth
+    assert json.loads(gold["ground_truth"][1]) == truth
     assert SCHEMAS["prompts"].conform(prepared.prompts, "test").height == 3
     assert SCHEMAS["rejected"].conform(prepared.rejected, "test").height == 5
 
@@ -93,7 +95,7 @@ def test_rows_become_prompts_gold_and_rejections() -> None:
 )
 def test_malformed_rows_say_why(row: dict[str, Any], detail: str) -> None:
     prepared = prepare([row], "sql", "s", encode, 10)
-    assert prepared.prompts.height == prepared.gold.height == 0
+    assert prepared.prompts.height == 0
     assert prepared.rejected["reason"].to_list() == ["malformed"]
     assert detail in prepared.rejected["detail"][0]
 
@@ -101,10 +103,11 @@ def test_malformed_rows_say_why(row: dict[str, Any], detail: str) -> None:
 @pytest.mark.parametrize(("answer", "good"), [("1", True), (27.0, True), (3, True), (True, False), (None, False),
                                               (float("nan"), False), ([1], False), (" ", False)])  # fmt: skip
 def test_maths_answers_are_text_or_numbers(answer: Any, good: bool) -> None:
-    prepared = prepare([{"prompt": "q", "answer": answer}], "math", "s", encode, 10)
-    assert (prepared.gold.height, prepared.rejected.height) == (int(good), int(not good))
-    if good:
-        assert json.loads(prepared.gold["ground_truth"][0]) == {"answer": answer}
+    rows = [{"prompt": "q", "answer": answer}]
+    prepared = prepare(rows, "math", "s", encode, 10)
+    assert (prepared.prompts.height, prepared.rejected.height) == (int(good), int(not good))
+    gold = gold_of(prepared.prompts, rows, "math")
+    assert [json.loads(truth) for truth in gold["ground_truth"]] == ([{"answer": answer}] if good else [])
 
 
 def test_the_task_is_part_of_the_id_and_an_unknown_one_an_error() -> None:
@@ -118,10 +121,11 @@ def test_the_task_is_part_of_the_id_and_an_unknown_one_an_error() -> None:
 
 @given(st.lists(st.tuples(st.text(max_size=4), st.sampled_from(["SELECT 1", "SELECT 2", ""]))))
 def test_every_row_is_a_prompt_or_a_rejection(pairs: list[tuple[str, str]]) -> None:
-    prepared = prepare([sql(prompt, gold) for prompt, gold in pairs], "sql", "s", encode, 3)
+    rows = [sql(prompt, gold) for prompt, gold in pairs]
+    prepared = prepare(rows, "sql", "s", encode, 3)
     accounted = prepared.prompts["source_index"].to_list() + prepared.rejected["source_index"].to_list()
     assert sorted(accounted) == list(range(len(pairs)))
-    assert prepared.prompts["prompt_id"].to_list() == prepared.gold["prompt_id"].to_list()
+    assert prepared.prompts["prompt_id"].to_list() == gold_of(prepared.prompts, rows, "sql")["prompt_id"].to_list()
     assert prepared.prompts["prompt_id"].is_unique().all()
 
 

@@ -125,12 +125,13 @@ def test_annotators_are_right_as_often_as_declared(corpus: Rows, kind: str, tole
         assert sum(rows) / len(rows) == pytest.approx(expected, abs=tolerance)
 
 
-def test_the_blind_rate_of_each_style_is_near_its_own() -> None:
-    hard = [question for question in questions(3000) if question.family not in annotators.EASY_FAMILIES]
-    easy = [question for question in questions(3000) if question.family in annotators.EASY_FAMILIES]
+def test_blind_spots_come_at_the_declared_rate_and_never_in_easy_families() -> None:
+    drawn = questions(1500)
+    hard = [question for question in drawn if question.family not in annotators.EASY_FAMILIES]
+    easy = [question for question in drawn if question.family in annotators.EASY_FAMILIES]
     for style in annotators.STYLES:
-        share = sum(annotators.is_blind(question, style, SMALL.seed) for question in hard) / len(hard)
-        assert share == pytest.approx(annotators.BLIND_RATES[style], abs=0.12)
+        blind = [annotators.is_blind(question, style, seed) for seed in range(8) for question in hard]
+        assert sum(blind) / len(blind) == pytest.approx(annotators.BLIND_RATES[style], abs=0.08)
         assert not any(annotators.is_blind(question, style, SMALL.seed) for question in easy)
 
 

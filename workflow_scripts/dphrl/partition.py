@@ -22,13 +22,15 @@ def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: Parti
         ValueError: a prompt has other than `n` verdicts.
     """
     counts = verdicts.group_by("prompt_id").agg(n=pl.len().cast(pl.Int32), c=pl.col("correct").sum().cast(pl.Int32))
-    rows = gold.select("prompt_id", "kept", gold_reason="reason").join(counts, on="prompt_id", how="full", coalesce=True)
+    rows = gold.select("prompt_id", "kept", gold_reason="reason").join(
+        counts, on="prompt_id", how="full", coalesce=True
+    )
     odd = rows.filter(pl.col("kept").is_null() | (pl.col("n").fill_null(0) != n)).sort("prompt_id")
     if odd.height:
         prompt_id, kept, _, found, _ = odd.row(0)
         raise ValueError(
-            f"{odd.height} prompts have other than {n} pre-samples or no gold, first {prompt_id} with {found or 0} samples"
-            f" and {'no' if kept is None else 'a'} gold row: rerun prompts, sample and score of the training set"
+            f"{odd.height} prompts have other than {n} pre-samples or no gold, first {prompt_id} with {found or 0}"
+            f" samples and {'no' if kept is None else 'a'} gold row: rerun prompts, sample and score of the training set"
         )
     rules = [
         (~pl.col("kept"), "dropped", pl.format("gold: {}", pl.col("gold_reason").fill_null("not kept"))),
@@ -61,13 +63,11 @@ def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionCon
     expected = candidate.filter(pl.col("subset") == "pef").select("prompt_id")
     if not expected["prompt_id"].sort().equals(verdicts["prompt_id"].sort()):
         raise ValueError(
-            f"{expected.height} candidates of D_pef but {verdicts.height} verdicts of the refine plan, or of other prompts:"
-            " rerun the sample and score stages of the refine plan"
+            f"{expected.height} candidates of D_pef but {verdicts.height} verdicts of the refine plan, or of other"
+            " prompts: rerun the sample and score stages of the refine plan"
         )
     rejected = pl.lit("exp" if config.on_reject == "explore" else "dropped")
-    settled = candidate.join(
-        verdicts.select("prompt_id", "correct", drawn="sample_index"), on="prompt_id", how="left"
-    )
+    settled = candidate.join(verdicts.select("prompt_id", "correct", drawn="sample_index"), on="prompt_id", how="left")
     accepted, tried = pl.col("correct").fill_null(False), pl.col("correct").is_not_null()
     return settled.select(
         "prompt_id",

@@ -6,11 +6,12 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _CHUNK = 1 << 20
+_SIDECAR = ".sha256"
 
 
 def sha256_file(path: Path) -> str:
@@ -24,7 +25,7 @@ def sha256_file(path: Path) -> str:
 
 def sidecar(path: Path) -> Path:
     """Where the sha256 of `path` stands; its one line is what `sha256sum -c` reads."""
-    return path.with_name(path.name + ".sha256")
+    return path.with_name(path.name + _SIDECAR)
 
 
 @contextmanager
@@ -44,31 +45,51 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`; on success its files move into `folder`, one atomic rename each."""
+    """Yield an empty folder beside `folder`; on success its files move into `folder`, one atomic rename each.
+
+    Then other files of `folder` are removed, e.g. shards of a larger model, which a loader would take for part of it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
     temporary.mkdir()
     try:
         yield temporary
-        for file in sorted(temporary.iterdir()):
-            os.replace(file, folder / file.name)
+        names = sorted(file.name for file in temporary.iterdir())
+        for name in names:
+            os.replace(temporary / name, folder / name)
+        _remove_others(folder, names)
     finally:
         shutil.rmtree(temporary)
 
 
 def link_folder(source: Path, folder: Path) -> None:
-    """Link every file of `source` into `folder`; large models are not copied.
+    """Link every file of `source` into `folder`, in place of what was there; large models are not copied.
 
     Raises:
         ValueError: `source` holds weights as pickles, which are never loaded.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    files = [file for file in sorted(source.iterdir()) if file.is_file() and not file.name.startswith(".")]
+    files = [
+        file
+        for file in sorted(source.iterdir())
+        # A file with a sidecar would be taken for an artifact of its own, outside the manifest.
+        if file.is_file() and not file.name.startswith(".") and file.suffix != _SIDECAR
+    ]
     if not any(file.suffix == ".safetensors" for file in files):
         raise ValueError(f"{source}: no *.safetensors in it; convert the model, pickled weights are not loaded")
+    folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         with replacing(folder / file.name) as temporary:
             temporary.symlink_to(file.resolve())
+    _remove_others(folder, [file.name for file in files])
+
+
+def _remove_others(folder: Path, names: Collection[str]) -> None:
+    """Remove the files of a folder but for `names` and artifacts of their own, which have a sidecar."""
+    for file in sorted(folder.iterdir()):
+        if file.is_dir() or file.name in names or file.name.startswith(".") or file.suffix == _SIDECAR:
+            continue
+        if not sidecar(file).exists():
+            file.unlink()
 
 
 def seal(path: Path) -> None:

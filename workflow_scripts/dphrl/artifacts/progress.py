@@ -11,13 +11,15 @@ from tqdm import tqdm
 _SECONDS_BETWEEN_LINES = 5.0
 
 
-class ProgressLines(tqdm):  # type: ignore[type-arg]
+class ProgressLines(tqdm):
     """A tqdm bar that prints a line every few seconds instead of redrawing one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs |= {"mininterval": _SECONDS_BETWEEN_LINES, "maxinterval": _SECONDS_BETWEEN_LINES, "miniters": 1}
         kwargs |= {"dynamic_ncols": False, "ncols": None, "file": kwargs.get("file") or stream()}
-        kwargs["bar_format"] = "{desc}: {percentage:3.0f}% {bar:20} {n_fmt}/{total_fmt}{unit}, {elapsed} < {remaining}{postfix}"
+        kwargs["bar_format"] = (
+            "{desc}: {percentage:3.0f}% {bar:20} {n_fmt}/{total_fmt}{unit}, {elapsed} < {remaining}{postfix}"
+        )
         super().__init__(*args, **kwargs)
 
     @staticmethod
@@ -34,9 +36,13 @@ class ProgressLines(tqdm):  # type: ignore[type-arg]
     def close(self) -> None:
         """Print the last line once; tqdm itself would end with an empty one."""
         if not self.disable:
-            self.disable = True
+            self.disable: bool = True
+            self._decr_instances(self)
             if self.last_print_n < self.n:
                 self.display()
+
+    def moveto(self, n: int) -> None:
+        """Stay: tqdm would go to the bar's own line with newlines and escape codes."""
 
 
 _stream: TextIO | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -50,7 +51,7 @@ class Schema:
         """The frame with columns in declared order and rows sorted by key, checked.
 
         Args:
-            frame: the table; integer and float widths are cast, anything else must match.
+            frame: the table; numbers are cast to the declared width (no float to an integer), other types must match.
             where: the file (or stage) named in errors.
 
         Raises:
@@ -59,7 +60,12 @@ class Schema:
         missing = [name for name in self.columns if name not in frame.columns]
         unknown = [name for name in frame.columns if name not in self.columns]
         if missing or unknown:
-            raise SchemaError(f"{where}: schema {self.name!r} misses columns {missing} and has unknown columns {unknown}")
+            raise SchemaError(
+                f"{where}: schema {self.name!r} misses columns {missing} and has unknown columns {unknown}"
+            )
+        for name, dtype in self.columns.items():
+            if not _widens(frame.schema[name], dtype):
+                raise SchemaError(f"{where}: column {name!r} is {frame.schema[name]}, schema {self.name!r} has {dtype}")
         try:
             frame = frame.select(pl.col(name).cast(dtype) for name, dtype in self.columns.items())
         except pl.exceptions.PolarsError as error:
@@ -69,24 +75,45 @@ class Schema:
 
     def _check_values(self, frame: pl.DataFrame, where: str) -> None:
         for name, dtype in self.columns.items():
-            column = frame[name]
-            if name not in self.nullable and column.null_count():
-                raise SchemaError(f"{where}: column {name!r} has {column.null_count()} nulls, expected none")
-            values = column.explode() if isinstance(dtype, pl.List) else column
-            if name in self.enums:
-                strange = values.drop_nulls().unique().sort().to_list()
-                strange = [value for value in strange if value not in self.enums[name]]
-                if strange:
-                    raise SchemaError(f"{where}: column {name!r} has {strange[:5]}, allowed: {', '.join(self.enums[name])}")
-            if name in self.bounds:
-                low, high = self.bounds[name]
-                # is_between is false for NaN, so a NaN is an offence too.
-                if not values.drop_nulls().is_between(low, high).all():
-                    raise SchemaError(f"{where}: column {name!r} leaves [{low}, {high}] or is not a number")
+            column, listed = pl.col(name), isinstance(dtype, pl.List)
+            offences = list(self._offences(name, pl.element() if listed else column))
+            if listed:
+                lists = [(text, column.list.eval(offence).list.any()) for text, offence in offences]
+                offences = [*([] if name in self.nullable else [("has a null", column.is_null())]), *lists]
+            for text, offence in offences:
+                rows = frame.filter(offence)
+                if rows.height:
+                    found = "" if listed else f": {rows[name][0]!r}"
+                    raise SchemaError(f"{where}: column {name!r} {text} in {self._named(rows)}{found}")
         if self.key:
             repeated = frame.filter(pl.struct(self.key).is_duplicated())
             if repeated.height:
-                raise SchemaError(f"{where}: key {self.key} repeats, first {repeated.select(self.key).row(0)}")
+                raise SchemaError(f"{where}: key {self.key} repeats in {self._named(repeated)}")
+
+    def _offences(self, name: str, value: pl.Expr) -> Iterator[tuple[str, pl.Expr]]:
+        """What may be wrong with a value of a column, or with an element of a list in it."""
+        if name not in self.nullable:
+            yield "has a null", value.is_null()
+        if name in self.enums:
+            yield f"has another value than {', '.join(self.enums[name])}", ~value.is_in(self.enums[name])
+        if name in self.bounds:
+            low, high = self.bounds[name]
+            # is_between is false for NaN, so a NaN is an offence too.
+            yield f"leaves [{low}, {high}] or is not a number", ~value.is_between(low, high)
+
+    def _named(self, rows: pl.DataFrame) -> str:
+        """How many rows, and the key of the first."""
+        first = ", ".join(f"{name} {value!r}" for name, value in rows.select(self.key).row(0, named=True).items())
+        return f"{rows.height} rows, first {first}"
+
+
+def _widens(found: pl.DataType, declared: pl.DataType) -> bool:
+    """Whether a column is of the declared type but for its width; a column without values has no type of its own."""
+    if isinstance(found, pl.List) and isinstance(declared, pl.List):
+        return _widens(found.inner, declared.inner)  # type: ignore[arg-type]
+    if declared.is_float():
+        return found.is_numeric() or found == pl.Null
+    return found in (declared, pl.Null) or (found.is_integer() and declared.is_integer())
 
 
 _STR, _I32, _I64, _F32, _F64, _BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float32(), pl.Float64(), pl.Boolean()
@@ -192,7 +219,9 @@ SCHEMAS: dict[str, Schema] = {
             },
             bounds={"start": (0, _INF), "prompt_length": (1, _INF), "response_length": (1, _INF)},
         ),
-        Schema("metrics", ("step", "metric"), {"step": _I32, "metric": _STR, "value": _F64}, bounds={"step": (1, _INF)}),
+        Schema(
+            "metrics", ("step", "metric"), {"step": _I32, "metric": _STR, "value": _F64}, bounds={"step": (1, _INF)}
+        ),
         Schema(
             "timings",
             ("stage", "part"),

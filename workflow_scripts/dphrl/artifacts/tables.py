@@ -48,7 +48,9 @@ def read_footer(path: Path) -> dict[str, Any]:
     try:
         metadata = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise SchemaError(f"{path}: not a readable parquet file ({error}); delete it and run snakemake again") from error
+        raise SchemaError(
+            f"{path}: not a readable parquet file ({error}); delete it and run snakemake again"
+        ) from error
     if _FOOTER not in metadata:
         raise SchemaError(f"{path}: no {_FOOTER!r} footer, so it was not written by this workflow")
     footer: dict[str, Any] = json.loads(metadata[_FOOTER])

@@ -65,7 +65,8 @@ def render_page(table: pl.DataFrame) -> str:
 <h2>Artifacts</h2>
 <details class="card"{" open" if failed else ""}><summary>All {table.height}, with their digests</summary>
 <table><thead><tr><th scope="col">Artifact</th><th scope="col" class="text">Schema</th><th scope="col">Rows</th>\
-<th scope="col">Passed</th><th scope="col">Failed</th><th scope="col">sha256</th><th scope="col">Digest</th></tr></thead>
+<th scope="col">Passed</th><th scope="col">Failed</th><th scope="col">sha256</th>\
+<th scope="col">Digest</th></tr></thead>
 <tbody>{rows}</tbody></table></details>
 </body>
 </html>
@@ -80,8 +81,9 @@ def _row(row: dict[str, object]) -> str:
         for name in ("sha256", "digest")
     )
     rows = "-" if row["rows"] is None else row["rows"]
+    artifact, schema = escape(str(row["artifact"])), escape(str(row["schema"] or "-"))
     return (
-        f'<tr><th scope="row">{escape(str(row["artifact"]))}</th><td class="text">{escape(str(row["schema"] or "-"))}</td>'
+        f'<tr><th scope="row">{artifact}</th><td class="text">{schema}</td>'
         f"<td>{rows}</td><td>{row['passed']}</td><td>{_mark(count)}</td>{digests}</tr>"
     )
 

@@ -35,7 +35,7 @@ _PLACES = [
     (r".+\.safetensors", "safetensors"),
 ]
 _FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries")
-# A damaged parquet file can raise any of these; a panic is no Exception.
+# What reading a parquet file of another program can raise; a panic is no Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
@@ -64,7 +64,10 @@ def check_within(artifact: Artifact) -> None:
 
 
 def _check_bytes(artifact: Artifact) -> bool:
-    """Is the file the one that its sidecar was written for? If not, nothing in it is worth reading."""
+    """Is the file the one that its sidecar was written for?
+
+    If not, it is not read: some damage makes a parquet reader ask for so much memory that the process ends.
+    """
     path, remedy = artifact.path, again(artifact.path)
     if not artifact.check(artifact.file.is_file(), f"{path} is missing, only its sha256 is left. Run snakemake again."):
         return False
@@ -88,7 +91,7 @@ def _check_table(artifact: Artifact, expected: str | None) -> bool:
         first = str(error).replace(str(artifact.file), path).splitlines()[0]
         return artifact.check(False, f"{path} cannot be read: {first}. {remedy}")
     artifact.rows = frame.height
-    name, version = footer.get("schema"), footer.get("version")
+    name, version = str(footer.get("schema")), footer.get("version")
     known = SCHEMAS[name].version if name in SCHEMAS else None
     if not artifact.check(
         known is not None and version == known,

@@ -49,7 +49,9 @@ def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
     targets: list[int] = []
     for i, row in enumerate(rows):
         if not row.prompt or not row.response:
-            raise ValueError(f"row {i} has {len(row.prompt)} prompt and {len(row.response)} response tokens, both need >= 1")
+            raise ValueError(
+                f"row {i} has {len(row.prompt)} prompt and {len(row.response)} response tokens, both need >= 1"
+            )
         input_ids[i, : row.length] = torch.tensor([*row.prompt, *row.response])
         predicts[i, len(row.prompt) - 1 : row.length - 1] = True
         targets.extend(row.response)

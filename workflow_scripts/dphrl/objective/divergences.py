@@ -48,8 +48,8 @@ class Divergence:
         if not torch.isfinite(log_ratio).all():
             first = (~torch.isfinite(log_ratio)).nonzero()[0].tolist()
             raise ValueError(
-                f"log-ratio at {first} is {log_ratio[tuple(first)].item()}: a stored reference log-prob or the policy's is"
-                " not finite; check the reference responses and the learning rate"
+                f"log-ratio at {first} is {log_ratio[tuple(first)].item()}: a stored reference log-prob or the policy's"
+                " is not finite; check the reference responses and the learning rate"
             )
         value: Tensor = _DivergenceFunction.apply(log_ratio, self)
         return value
@@ -75,7 +75,7 @@ class _DivergenceFunction(torch.autograd.Function):
         return divergence._continued(log_ratio)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
         (log_ratio,) = ctx.saved_tensors
         return upstream * ctx.divergence.gradient(log_ratio), None
 

@@ -9,8 +9,8 @@ from dphrl.toy.questions import Question
 
 STYLES = ("plain", "cte", "nested", "plan", "lower")
 SHARES = (0.24, 0.20, 0.20, 0.18, 0.18)
-BLIND_RATES = {"plain": 0.42, "cte": 0.49, "nested": 0.55, "plan": 0.61, "lower": 0.68}
-EASY_FAMILIES = ("filter", "group")
+BLIND_RATES = {"plain": 0.48, "cte": 0.55, "nested": 0.60, "plan": 0.66, "lower": 0.72}
+EASY_FAMILIES = ("filter", "count", "group")
 RIGHT_ON_BLIND_SPOT = 0.03
 RIGHT_ELSEWHERE = 0.95
 

@@ -82,8 +82,8 @@ def train_segment(
     model = load_model(policy, segment.train.dtype)
     if model.config.tie_word_embeddings and not torch.cuda.is_available():
         raise ValueError(
-            f"{policy}: its embeddings are tied, and vLLM's CPU build keeps the old output head after a weight push; save"
-            " the model with tie_word_embeddings false, or train on a GPU"
+            f"{policy}: its embeddings are tied, and vLLM's CPU build keeps the old output head after a weight push;"
+            " save the model with tie_word_embeddings false, or train on a GPU"
         )
     trainer = Trainer(model, segment.train, segment.method)
     if state is not None:

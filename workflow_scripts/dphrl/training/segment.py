@@ -88,7 +88,9 @@ class Segment:
             self.tokens["generate"] += sum(len(c.token_ids) for c in completions)
         group = self.config.rollouts_per_prompt
         with self._part("score"):
-            verdicts = self.score([c.text for c in completions], [p.ground_truth for p in prompts for _ in range(group)])
+            verdicts = self.score(
+                [c.text for c in completions], [p.ground_truth for p in prompts for _ in range(group)]
+            )
             rewards = torch.tensor([v.reward for v in verdicts], dtype=torch.float64).view(-1, group)
             advantages = group_advantages(rewards).flatten().tolist()
         with self._part("train"):

@@ -153,7 +153,10 @@ class Trainer:
         with safe_open(folder / _STATE, framework="pt", device=self.device) as file:
             found = file.metadata()["layout"]
             if found != self._layout():
-                raise ValueError(f"{folder / _STATE}: written with {found}, this run has {self._layout()}; go on with that")
+                raise ValueError(
+                    f"{folder / _STATE}: written by {found}, but this run is {self._layout()}: use the ranks and the"
+                    " ZeRO stage that it was written with, or start this training anew"
+                )
             for i, (parameter, state) in enumerate(self._slots()):
                 parameter.data.copy_(file.get_tensor(f"{i}.master"))
                 prefix = f"{i}.state."
@@ -191,8 +194,9 @@ def start_process_group() -> None:
 def _divergence(method: MethodConfig) -> Divergence | None:
     if method.divergence is None:
         return None
-    options = {"forward_kl": {"estimator": method.estimator}, "js": {"js_scale": method.js_scale}}[method.divergence]
-    return divergence(method.divergence, l_cap=method.l_cap, **options)
+    if method.divergence == "forward_kl":
+        return divergence("forward_kl", estimator=method.estimator, l_cap=method.l_cap)
+    return divergence("js", js_scale=method.js_scale, l_cap=method.l_cap)
 
 
 def _deepspeed_config(config: TrainConfig) -> dict[str, Any]:

@@ -1,0 +1,265 @@
+"""A run folder in small: two datasets, random Llamas of one layer as base and trained policy, most kinds of table."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from dphrl.artifacts import (
+    content_digest,
+    manifest_digest,
+    read_footer,
+    read_manifest,
+    read_table,
+    sha256_file,
+    write_manifest,
+    write_table,
+    write_text,
+)
+from dphrl.config.partition import PartitionConfig
+from dphrl.evaluation import evaluate
+from dphrl.model import LogProbs, Row, load_model, response_logprobs
+from dphrl.partition import candidates, refine
+from dphrl.reference import reference_rows, save_tensors, tensorise
+
+BASE, TRAINED = "base", "grpo-s1/step2"
+VOCABULARY = ["<pad>", "<eos>", *"abcdefgh"]
+EOS = 1
+
+
+@dataclass(frozen=True)
+class SmallRun:
+    """A run folder and how its tables are read and written again."""
+
+    root: Path
+
+    def read(self, path: str) -> pl.DataFrame:
+        """The rows of a table."""
+        return pl.read_parquet(self.root / path)
+
+    def rewrite(self, path: str, frame: pl.DataFrame) -> None:
+        """Other rows under the same footer, with a sidecar that fits."""
+        footer = read_footer(self.root / path)
+        schema = footer["schema"]
+        write_table(frame, schema, self.root / path, {k: v for k, v in footer.items() if k not in ("rows", "schema")})
+
+
+class _Builder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def footer(self, stage: str, config: Any, **inputs: str) -> dict[str, Any]:
+        return {"stage": stage, "config": config, "code": "c0de", "inputs": inputs, "libraries": {}, "seed": None}
+
+    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, config: Any = None, **inputs: str) -> None:
+        write_table(frame, schema, self.root / path, self.footer(stage, config or {}, **inputs))
+
+    def digest(self, *paths: str) -> str:
+        if paths[0].endswith(".json"):
+            return manifest_digest(read_manifest(self.root / paths[0]))
+        if paths[0].endswith(".safetensors"):
+            return sha256_file(self.root / paths[0])
+        schema = read_footer(self.root / paths[0])["schema"]
+        return content_digest(read_table([self.root / path for path in paths], schema), schema)
+
+    def policy(self, name: str, seed: int, **inputs: str) -> None:
+        folder = self.root / "policies" / name
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            vocab_size=len(VOCABULARY),
+            hidden_size=8,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            max_position_embeddings=32,
+        )
+        LlamaForCausalLM(config).save_pretrained(folder)
+        tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate(VOCABULARY)}, unk_token="<pad>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+        tokenizer.decoder = decoders.Fuse()
+        wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>")
+        wrapped.save_pretrained(folder)
+        write_manifest(folder / "manifest.json", self.footer("train_base", {}, **inputs))
+
+    def dataset(self, name: str, prompts: int) -> None:
+        rows = range(prompts)
+        frame = pl.DataFrame(
+            {
+                "prompt_id": [f"{name}{i}" for i in rows],
+                "task": "math",
+                "messages": "[]",
+                "prompt_token_ids": [[2 + i % 8, 3] for i in rows],
+                "source": "toy",
+                "source_index": list(rows),
+            }
+        )
+        self.table(
+            frame,
+            "prompts",
+            f"prompts/{name}.parquet",
+            "prepare_prompts",
+            policy=self.digest("policies/base/manifest.json"),
+        )
+        rejected = pl.DataFrame({"source_index": [99], "reason": ["malformed"], "detail": ["no answer"]})
+        self.table(rejected, "rejected", f"prompts/{name}.rejected.parquet", "prepare_prompts")
+        gold = frame.select("prompt_id", ground_truth=pl.lit("{}"), verdict=pl.lit("correct"), kept=True)
+        gold = gold.with_columns(reason=pl.lit(None, pl.String))
+        prompts_digest = self.digest(f"prompts/{name}.parquet")
+        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", prompts=prompts_digest)
+
+    def rollouts(
+        self, policy: str, dataset: str, plan: str, prompts: pl.DataFrame, indices: Sequence[int], shards: int
+    ) -> None:
+        """Samples and verdicts; correct are those that end with the end token."""
+        module = LogProbs(load_model(self.root / "policies" / policy, "float32"))
+        size = -(-prompts.height // shards)
+        config = {"plan": {"n": len([i for i in indices if i >= 0]), "greedy": -1 in indices}, "engine": {}, "seed": 1}
+        inputs = {
+            "prompts": self.digest(f"prompts/{dataset}.parquet"),
+            "policy": self.digest(f"policies/{policy}/manifest.json"),
+        }
+        if plan == "refine":
+            inputs["partition"] = self.digest("partition/candidates.parquet")
+        for shard in range(shards):
+            keys = [
+                (prompt_id, tokens, index)
+                for prompt_id, tokens in prompts.sort("prompt_id")
+                .slice(shard * size, size)
+                .select("prompt_id", "prompt_token_ids")
+                .iter_rows()
+                for index in indices
+            ]
+            ends = [not prompt_id.endswith(("1", "4")) for prompt_id, _, _ in keys]
+            tokens = [
+                [2 + (index + 3) % 8, 4, EOS if end else 5] for (_, _, index), end in zip(keys, ends, strict=True)
+            ]
+            logprobs = response_logprobs(module, [Row(k[1], t) for k, t in zip(keys, tokens, strict=True)], 64)
+            frame = pl.DataFrame(
+                {
+                    "prompt_id": [key[0] for key in keys],
+                    "sample_index": [key[2] for key in keys],
+                    "seed": 1,
+                    "token_ids": tokens,
+                    "sampler_logprobs": [part.tolist() for part in logprobs],
+                    "text": ["".join(VOCABULARY[i] for i in ids if i != EOS) for ids in tokens],
+                    "finish_reason": ["stop" if end else "length" for end in ends],
+                }
+            )
+            path = f"rollouts/{policy}/{dataset}.{plan}/{shard}.parquet"
+            self.table(frame, "rollouts", path, "sample", config, **inputs)
+            none = {name: pl.lit(None, pl.String) for name in ("extracted", "answer_class", "program_class", "detail")}
+            correct = pl.Series("correct", ends)
+            verdicts = frame.select("prompt_id", "sample_index").with_columns(
+                correct,
+                verdict=pl.when(correct).then(pl.lit("correct")).otherwise(pl.lit("wrong")),
+                reward=correct.cast(pl.Float64),
+                **none,
+            )
+            noted = {"rollouts": self.digest(path), "gold": self.digest(f"gold/{dataset}.parquet")}
+            self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), "score", **noted)
+
+
+def _build(root: Path) -> None:
+    builder = _Builder(root)
+    builder.policy(BASE, seed=1)
+    builder.dataset("train", 6)
+    builder.dataset("eval", 3)
+    prompts, gold = (pl.read_parquet(root / f"{name}/train.parquet") for name in ("prompts", "gold"))
+    builder.rollouts(BASE, "train", "presample", prompts, [0, 1], shards=2)
+    shards = [f"verdicts/base/train.presample/{i}.parquet" for i in (0, 1)]
+    config = PartitionConfig(pef_min_correct=2)
+    verdicts = read_table([root / path for path in shards], "verdicts")
+    builder.table(
+        candidates(gold, verdicts, 2, config),
+        "partition",
+        "partition/candidates.parquet",
+        "find_candidates",
+        gold=builder.digest("gold/train.parquet"),
+        verdicts=builder.digest(*shards),
+    )
+    divided = pl.read_parquet(root / "partition/candidates.parquet")
+    near_perfect = divided.filter(subset="pef")
+    builder.rollouts(BASE, "train", "refine", prompts.join(near_perfect, on="prompt_id", how="semi"), [0], shards=1)
+    refined = pl.read_parquet(root / "verdicts/base/train.refine/0.parquet")
+    builder.table(
+        refine(divided, refined, config),
+        "partition",
+        "partition/final.parquet",
+        "refine",
+        partition=builder.digest("partition/candidates.parquet"),
+        verdicts=builder.digest("verdicts/base/train.refine/0.parquet"),
+    )
+    final, rollouts = (
+        pl.read_parquet(root / name) for name in ("partition/final.parquet", "rollouts/base/train.refine/0.parquet")
+    )
+    policy = LogProbs(load_model(root / "policies/base", "float32"))
+    tensors, index = tensorise(reference_rows(final, prompts, rollouts), policy, 64)
+    save_tensors(tensors, root / "reference/responses.safetensors")
+    builder.table(
+        index,
+        "reference_index",
+        "reference/index.parquet",
+        "tensorise",
+        {"dtype": "float32", "token_budget": 64},
+        partition=builder.digest("partition/final.parquet"),
+        rollouts=builder.digest("rollouts/base/train.refine/0.parquet"),
+        policy=builder.digest("policies/base/manifest.json"),
+    )
+    inputs = {
+        "partition": builder.digest("partition/final.parquet"),
+        "reference": builder.digest("reference/responses.safetensors"),
+        "policy": builder.digest("policies/base/manifest.json"),
+    }
+    metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
+    builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train", **inputs)
+    (root / f"train/{TRAINED}/rng.json").write_text("{}", encoding="utf-8")
+    write_manifest(root / f"train/{TRAINED}/state.json", builder.footer("train", {}, **inputs))
+    builder.policy(TRAINED, seed=2, **inputs)
+    for name in (BASE, TRAINED):
+        builder.rollouts(name, "eval", "evaluate", pl.read_parquet(root / "prompts/eval.parquet"), [-1, 0, 1], shards=2)
+        parts = {k: [f"{k}/{name}/eval.evaluate/{i}.parquet" for i in (0, 1)] for k in ("rollouts", "verdicts")}
+        frames = [read_table([root / path for path in paths], kind) for kind, paths in parts.items()]
+        builder.table(
+            evaluate(*frames, []),
+            "evaluation",
+            f"evaluation/{name}/eval.parquet",
+            "evaluate",
+            gold=builder.digest("gold/eval.parquet"),
+            **{kind: builder.digest(*paths) for kind, paths in parts.items()},
+        )
+    training = metrics.with_columns(method=pl.lit("grpo"), seed=1)
+    noted = {"grpo/1/0": builder.digest(f"train/{TRAINED}/metrics.parquet")}
+    builder.table(training, "training", "tables/training.parquet", "collect_training", **noted)
+    write_text(root / "tables/headline.md", "| nothing |\n")
+    write_text(root / "figures/training.json", json.dumps({"mark": "line"}))
+    timings = {
+        "stage": "refine",
+        "part": "total",
+        "seconds": 1.0,
+        "tokens": None,
+        "tokens_per_s": None,
+        "max_rss_mib": 1.0,
+    }
+    write_table(pl.DataFrame([timings]), "timings", root / "timings/partition/final.parquet", {"stage": "refine"})
+
+
+@pytest.fixture(scope="package")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("audit") / "small"
+    _build(root)
+    return root
+
+
+@pytest.fixture
+def small_run(built: Path, tmp_path: Path) -> SmallRun:
+    """A run without a fault, for this test alone."""
+    shutil.copytree(built, tmp_path / "run")
+    return SmallRun(tmp_path / "run")
