@@ -22,8 +22,8 @@ def _rollouts(*keys: tuple[str, int]) -> pl.DataFrame:
             "prompt_id": prompt_id,
             "sample_index": index,
             "seed": 2**62 + index,
-            "token_ids": list(range(index + 1)),
-            "sampler_logprobs": [-0.1 * i for i in range(index + 1)],
+            "token_ids": list(range(index + 2)),
+            "sampler_logprobs": [-0.1 * i for i in range(index + 2)],
             "text": f"answer {index}",
             "finish_reason": "stop",
         }
@@ -178,7 +178,7 @@ def test_shards_that_share_a_key_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.parquet" for i in range(2)]
     for path in paths:
         write_table(FRAME[:1], "rollouts", path, FOOTER)
-    with pytest.raises(SchemaError, match="0.parquet.*1.parquet: key .* repeats in 2 rows, first prompt_id 'b'"):
+    with pytest.raises(SchemaError, match=r"0\.parquet.*1\.parquet: key .* repeats in 2 rows, first prompt_id 'b'"):
         read_table(paths, "rollouts")
 
 

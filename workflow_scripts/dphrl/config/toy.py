@@ -36,7 +36,7 @@ class ToyOptimizer(Block):
 
     steps: int = Field(400, ge=1, description="Number of updates.")
     batch: int = Field(64, ge=1, description="Corpus rows per update.")
-    lr: float = Field(4.0e-3, gt=0, description="Highest learning rate, reached at the end of the warm-up.")
+    lr: float = Field(2.0e-3, gt=0, description="Highest learning rate, reached at the end of the warm-up.")
     warmup: int = Field(50, ge=0, description="Updates of linear warm-up.")
     betas: tuple[float, float] = Field((0.9, 0.98), description="AdamW's decay rates of the two moments.")
     weight_decay: float = Field(0.05, ge=0, description="AdamW's decoupled weight decay, on every parameter.")

@@ -93,7 +93,7 @@ def train_segment(
     with replacing_folder(policy_out) as folder:
         _save_policy(trainer, policy, folder)
     with replacing_folder(state_out) as folder:
-        trainer.save_state(folder, segment.last)
+        trainer.save_state(folder)
     return metrics, [(part, seconds, work.tokens.get(part)) for part, seconds in work.seconds.items()]
 
 

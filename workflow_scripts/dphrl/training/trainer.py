@@ -138,11 +138,12 @@ class Trainer:
         for name, parameter in self.model.named_parameters():
             yield name, parameter.detach()
 
-    def save_state(self, folder: Path, step: int) -> None:
+    def save_state(self, folder: Path) -> None:
         """Write the master weights and moments of the optimizer as safetensors: no pickle, private to this project."""
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {f"{i}.{name}": tensor for i, part in enumerate(self._parts()) for name, tensor in part.items()}
-        save_file(tensors, folder / _STATE, metadata={"step": str(step), "layout": self._layout()})
+        # One entry only: safetensors writes several in an order that differs from run to run.
+        save_file(tensors, folder / _STATE, metadata={"layout": self._layout()})
 
     def load_state(self, folder: Path) -> None:
         """Take up the optimizer where `save_state` left it.

@@ -1,0 +1,138 @@
+"""The forward pass: log-probs of response tokens, whatever the batch they are computed in."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from dphrl.model import LogProbs, Row, collate, micro_batches, policy, response_logprobs
+
+VOCABULARY = 50
+ROWS = [
+    Row([1, 2, 3], [4, 5]),
+    Row([7], [8]),
+    Row([9, 8, 7, 6, 5], [1]),
+    Row([2, 2], [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]),
+    Row([7], [8]),
+    Row([49, 0], [0, 0, 48]),
+]
+
+
+@pytest.fixture(scope="module")
+def module() -> LogProbs:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        # Large weights, so that a wrong position or a look at the padding would be seen.
+        initializer_range=0.2,
+    )
+    return LogProbs(LlamaForCausalLM(config))
+
+
+def _plain(module: LogProbs, row: Row) -> Tensor:
+    """Log-probs of one row by the model's own forward, alone and without padding."""
+    ids = torch.tensor([[*row.prompt, *row.response]])
+    with torch.no_grad():
+        logprobs = module.model(input_ids=ids).logits[0].float().log_softmax(-1)
+    return logprobs[:-1].gather(1, ids[0, 1:, None])[len(row.prompt) - 1 :, 0]
+
+
+def _close(found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("token_budget", [1, 7, 13, 30, 1000])
+def test_logprobs_are_those_of_a_plain_forward(module: LogProbs, token_budget: int) -> None:
+    found = response_logprobs(module, ROWS, token_budget)
+    _close(found, [_plain(module, row) for row in ROWS])
+    assert {part.dtype for part in found} == {torch.float32}
+    assert not any(part.requires_grad for part in found)
+    # The sizes are worth a check of their own: these rows are not near-uniform.
+    assert max(float(part.std()) for part in found if len(part) > 1) > 0.5
+
+
+@given(order=st.permutations(range(len(ROWS))), token_budget=st.integers(1, 60))
+def test_logprobs_do_not_depend_on_order_or_budget(module: LogProbs, order: list[int], token_budget: int) -> None:
+    expected = [_plain(module, row) for row in ROWS]
+    _close(response_logprobs(module, [ROWS[i] for i in order], token_budget), [expected[i] for i in order])
+
+
+def test_padding_is_never_looked_at(module: LogProbs) -> None:
+    batch = collate(ROWS)
+    lengths = torch.tensor([row.length for row in ROWS])
+    padding = torch.arange(batch.input_ids.shape[1]) >= lengths[:, None]
+    assert padding.any()
+    other = type(batch)(batch.input_ids.masked_fill(padding, 33), batch.predicts_response, batch.targets)
+    with torch.no_grad():
+        torch.testing.assert_close(module(other)[0], module(batch)[0], atol=0, rtol=0)
+
+
+def test_no_rows_no_logprobs(module: LogProbs) -> None:
+    assert response_logprobs(module, [], 100) == []
+
+
+def test_entropy_is_that_of_the_distribution_before_the_token(module: LogProbs) -> None:
+    row = ROWS[0]
+    logprobs, entropy = module(collate([row]))
+    ids = torch.tensor([[*row.prompt, *row.response]])
+    with torch.no_grad():
+        probabilities = module.model(input_ids=ids).logits[0, 2:4].softmax(-1)
+    torch.testing.assert_close(entropy, -(probabilities * probabilities.log()).sum(-1), atol=1e-5, rtol=0)
+    assert logprobs.requires_grad
+    assert not entropy.requires_grad
+
+
+@pytest.mark.parametrize("positions", [1, 4, 1000])
+def test_the_head_in_chunks_is_the_head(module: LogProbs, positions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = torch.linspace(-1, 1, sum(len(row.response) for row in ROWS))
+
+    def pass_over() -> tuple[Tensor, Tensor, list[Tensor]]:
+        logprobs, entropy = module(collate(ROWS))
+        gradients = torch.autograd.grad((weights * logprobs).sum(), list(module.parameters()))
+        return logprobs.detach(), entropy, list(gradients)
+
+    logprobs, entropy, gradients = pass_over()
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", positions * VOCABULARY)
+    logprobs_in_chunks, entropy_in_chunks, gradients_in_chunks = pass_over()
+    _close([logprobs_in_chunks, entropy_in_chunks], [logprobs, entropy])
+    _close(gradients_in_chunks, gradients)
+    with torch.no_grad():
+        _close([module(collate(ROWS))[0]], [logprobs])
+
+
+@pytest.mark.parametrize("row", [Row([], [1]), Row([1], [])])
+def test_a_row_needs_a_prompt_and_a_response(row: Row) -> None:
+    with pytest.raises(ValueError, match=r"row 1 has \d prompt and \d response tokens, both need >= 1"):
+        collate([ROWS[0], row])
+
+
+def test_a_batch_is_padded_on_the_right() -> None:
+    batch = collate([Row([5, 6], [7]), Row([8], [9, 3, 2])])
+    assert batch.input_ids.tolist() == [[5, 6, 7, 0], [8, 9, 3, 2]]
+    assert batch.predicts_response.int().tolist() == [[0, 1, 0, 0], [1, 1, 1, 0]]
+    assert batch.targets.tolist() == [7, 9, 3, 2]
+
+
+@given(lengths=st.lists(st.integers(1, 40), max_size=40), token_budget=st.integers(1, 120))
+def test_micro_batches_hold_every_row_once_within_the_budget(lengths: list[int], token_budget: int) -> None:
+    groups = micro_batches(lengths, token_budget)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) == 1 or len(group) * max(lengths[i] for i in group) <= token_budget
+    # None could have been joined to the one before it.
+    for before, after in pairwise(groups):
+        assert (len(before) + 1) * lengths[before[0]] > token_budget
+        assert lengths[before[-1]] >= lengths[after[0]]

@@ -1,0 +1,53 @@
+"""The workflow on its tiny configuration: one uninterrupted run, and copies of it that a test may disturb."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import Workflow
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("Snakefile", "rules", "workflow_scripts", "config", "profiles")
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project whose code a test may change."""
+    folder = tmp_path_factory.mktemp("house")
+    for part in PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy2(source, folder / part)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pristine(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """A finished, uninterrupted run; not to be changed."""
+    workflow = Workflow(house, tmp_path_factory.mktemp("pristine"), Path(__file__).with_name("tiny.yaml"))
+    workflow.run()
+    return workflow
+
+
+@pytest.fixture
+def finished(pristine: Workflow, tmp_path: Path) -> Workflow:
+    """A copy of the finished run."""
+    return pristine.copied(tmp_path / "run")
+
+
+@pytest.fixture
+def code(house: Path) -> Iterator[Path]:
+    """The package of the copied project; what a test changes in it is put back."""
+    package = house / "workflow_scripts" / "dphrl"
+    before = {path: (path.read_bytes(), path.stat()) for path in package.rglob("*.py")}
+    yield package
+    for path, (content, status) in before.items():
+        if path.read_bytes() != content:
+            path.write_bytes(content)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

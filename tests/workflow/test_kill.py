@@ -1,0 +1,54 @@
+"""After a kill -9 the same command goes on and ends in the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+from runs import Workflow, kill
+
+pytestmark = pytest.mark.workflow
+
+MOMENTS = {
+    # What is removed from a finished run, and what the terminal says when the job is at work.
+    "sampling": (["rollouts/base/train.presample/0.parquet"], "sample base train presample 0:"),
+    "training": (["policies/grpo-s1/step4/manifest.json", "train/grpo-s1/step4/state.json"], "train grpo 1 4:"),
+}
+VICTIMS = ("snakemake", "stage", "both")
+QUICK = {("sampling", "both"), ("training", "snakemake")}
+CASES = [
+    pytest.param(moment, victim, marks=[] if (moment, victim) in QUICK else pytest.mark.full)
+    for moment in MOMENTS
+    for victim in VICTIMS
+]
+
+
+@pytest.mark.parametrize(("moment", "victim"), CASES)
+def test_a_killed_run_ends_in_the_same_bytes(finished: Workflow, pristine: Workflow, moment: str, victim: str) -> None:
+    removed, at_work = MOMENTS[moment]
+    for name in removed:
+        (finished.results / name).unlink()
+    process = finished.start()
+    finished.wait_for(at_work, process)
+    jobs, snakemake = finished.jobs(), psutil.Process(process.pid)
+    assert jobs
+    kill({"snakemake": [snakemake], "stage": jobs, "both": [snakemake, *jobs]}[victim])
+    assert process.wait() != 0
+    finished.run()
+    assert finished.digests() == pristine.digests()
+    assert not list(Path(finished.results).rglob(".*.tmp"))
+    assert "Nothing to be done" in finished.run()
+    shutil.rmtree(finished.folder)
+
+
+def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:
+    (finished.results / "report/index.html").unlink()
+    process = finished.start()
+    finished.wait_for("Building DAG", process)
+    second = subprocess.run(finished.command(), cwd=finished.house, capture_output=True, text=True, check=False)
+    assert second.returncode != 0
+    assert f"Snakemake (process {process.pid}) is at work" in second.stderr
+    assert process.wait() == 0

@@ -1,0 +1,122 @@
+"""The whole workflow runs on real engines, and reruns exactly what changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from runs import Workflow
+
+from dphrl.artifacts import read_footer
+
+pytestmark = pytest.mark.workflow
+
+SAMPLING = "sampling base on train (presample)"
+END = {"estimating pass@k, styles, keep and exploration", "auditing the artifacts", "writing the report"}
+
+
+def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> None:
+    partition = pl.read_parquet(pristine.results / "partition/final.parquet")
+    assert partition.height == 48
+    assert set(partition["subset"]) == {"pef", "exp"}
+    audit = pl.read_parquet(pristine.results / "audit/audit.parquet")
+    assert audit["failed"].list.len().sum() == 0
+    assert audit["passed"].sum() > audit.height
+    assert "<svg" in (pristine.results / "figures/passk.svg").read_text()
+    assert (pristine.results / "report/index.html").stat().st_size > 100_000
+    assert not list(pristine.results.rglob(".*.tmp"))
+
+
+def test_footers_name_no_run_no_place_and_no_time(pristine: Workflow) -> None:
+    for path in pristine.results.rglob("*.parquet"):
+        if "timings" not in path.parts:
+            text = str(read_footer(path))
+            assert "tiny" not in text
+            assert str(pristine.folder) not in text
+
+
+def test_a_second_run_does_nothing(finished: Workflow) -> None:
+    assert "Nothing to be done" in finished.run()
+
+
+def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
+    finished.run("--report", "report.zip")
+    names = subprocess.run(
+        [sys.executable, "-m", "zipfile", "-l", str(finished.folder / "report.zip")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert names.count(".svg") == 4
+
+
+def test_a_wrong_config_stops_before_the_plan_is_made(finished: Workflow) -> None:
+    process = finished.configured(train={"lr_": 1e-3}).start("--dry-run")
+    assert process.wait() != 0
+    assert "train.lr_" in finished.output()
+    assert "train.lr" in finished.output()
+    assert "Building DAG" not in finished.output()
+
+
+def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(finished: Workflow) -> None:
+    plan = finished.configured(partition={"pef_min_correct": 2}).plan()
+    assert {"dividing the training prompts", "settling the partition", "sampling base on train (refine)"} <= set(plan)
+    assert {"computing reference log-probs", "training grpo, seed 1, up to step 2"} <= set(plan)
+    assert SAMPLING not in plan
+    assert not any("presample" in job or "sampling base on in_domain" in job for job in plan)
+
+
+def test_a_new_method_reruns_nothing_that_is_done(finished: Workflow) -> None:
+    plan = finished.configured(methods={"dph_f": {"divergence": "forward_kl", "eta": 0.1}}).plan()
+    trained = [job for job in plan if job.startswith("training ")]
+    assert trained == ["training dph_f, seed 1, up to step 2", "training dph_f, seed 1, up to step 4"]
+    assert all("dph_f" in job for job in plan if job.startswith("sampling "))
+
+
+def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> None:
+    trained = [job for job in finished.configured(train={"steps": 8}).plan() if job.startswith("training ")]
+    assert [job.rsplit(" ", 1)[1] for job in trained] == ["6", "8", "6", "8"]
+    trained = [job for job in finished.configured(train={"seeds": [1, 2]}).plan() if job.startswith("training ")]
+    assert {job.split(", ")[1] for job in trained} == {"seed 2"}
+
+
+def test_a_figures_code_redraws_that_figure_only(finished: Workflow, code: Path) -> None:
+    module = code / "report" / "figures" / "passk.py"
+    module.write_text(module.read_text() + "\n_NEW = 1\n")
+    assert set(finished.plan()) == {"drawing passk", "writing the report", "auditing the artifacts"}
+    before = {path: path.stat().st_mtime_ns for path in (finished.results / "figures").iterdir()}
+    finished.run()
+    redrawn = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
+    assert redrawn == {"passk.json", "passk.json.sha256", "passk.svg", "passk.svg.sha256"}
+
+
+def test_comments_and_docstrings_rerun_nothing(finished: Workflow, code: Path) -> None:
+    for name in ("scoring/sql.py", "objective/policy.py", "rollout/requests.py", "evaluation/estimator.py"):
+        module = code / name
+        module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
+    assert finished.plan() == []
+
+
+def test_code_reruns_the_stages_that_import_it(finished: Workflow, code: Path) -> None:
+    module = code / "scoring" / "compare.py"
+    module.write_text(module.read_text() + "\n_NEW = 1\n")
+    plan = finished.plan()
+    assert "scoring base on train (presample)" in plan
+    assert "auditing the gold answers of train" in plan
+    assert SAMPLING not in plan
+    assert not any(job.startswith(("preparing", "building")) for job in plan)
+
+
+def test_one_more_segment_boundary_changes_no_bit(finished: Workflow, tmp_path: Path) -> None:
+    whole = finished.configured(train={"segment_steps": 4})
+    for method in ("grpo", "dph_js"):
+        for name in ("policies", "train"):
+            (finished.results / name / f"{method}-s1").rename(tmp_path / f"{name}-{method}")
+    whole.run("train_all")
+    for method in ("grpo", "dph_js"):
+        for name, file in (("policies", "model.safetensors"), ("train", "optimizer.safetensors")):
+            again = (finished.results / name / f"{method}-s1" / "step4" / file).read_bytes()
+            assert again == (tmp_path / f"{name}-{method}" / "step4" / file).read_bytes()
