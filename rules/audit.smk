@@ -24,7 +24,6 @@ rule audit:
         f"{RESULTS}/logs/audit.log",
     params:
         **stage_params(["dphrl.audit"], ["audit"], slices.NOTHING),
-        run=RESULTS,
     message:
         "auditing the artifacts"
     script:

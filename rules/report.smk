@@ -100,7 +100,6 @@ rule report:
     params:
         **stage_params(["dphrl.report.page"], [], slices.report(CONFIG)),
         names=FIGURES,
-        folder=f"{RESULTS}/timings/",
     message:
         "writing the report"
     script:

@@ -37,6 +37,7 @@ if CONFIG.policy.base is None:
             timings=timings("policies/base"),
         log:
             f"{RESULTS}/logs/policies/base.log",
+        threads: CONFIG.toy.threads
         params:
             **stage_params(
                 ["dphrl.toy.base"], [], slices.world(CONFIG), CONFIG.toy.seed
@@ -48,17 +49,23 @@ if CONFIG.policy.base is None:
 
 else:
 
+    localrules:
+        import_base,
+
     rule import_base:
+        """The user's base model, linked file by file."""
         input:
-            config=f"{CONFIG.policy.base}/config.json",
+            files=sorted(
+                str(path)
+                for path in Path(CONFIG.policy.base).iterdir()
+                if path.is_file()
+            ),
         output:
             manifest=manifest("base"),
             digest=manifest("base") + ".sha256",
             timings=timings("policies/base"),
         log:
             f"{RESULTS}/logs/policies/base.log",
-        """The user's base model, linked."""
-        localrule: True
         params:
             **stage_params([], [], slices.NOTHING),
         message:

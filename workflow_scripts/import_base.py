@@ -7,5 +7,5 @@ from dphrl.artifacts import link_folder
 
 with stage() as job:
     manifest = Path(snakemake.output.manifest)
-    link_folder(Path(snakemake.input.config).parent, manifest.parent)
+    link_folder(Path(snakemake.input.files[0]).parent, manifest.parent)
     job.write_manifest(str(manifest))

@@ -14,6 +14,6 @@ with stage("torch", "transformers") as job:
     manifest = Path(snakemake.output.manifest)
     bar = ProgressLines(total=config.optimizer.steps, desc=label(), unit=" step")
     with replacing_folder(manifest.parent) as folder, job.part("train"):
-        train_base(world, folder, config, lambda done, steps: bar.update(), threads=snakemake.threads)
+        train_base(world, folder, config, lambda done, steps: bar.update(), threads=config.threads)
     bar.close()
     job.write_manifest(str(manifest))

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from door import snakemake, stage
-from dphrl.artifacts import write_text
+from dphrl.artifacts import read_table, write_text
 from dphrl.report import figures
 from dphrl.report.page import render_page
 from dphrl.report.sizes import partition_sizes
@@ -20,7 +20,7 @@ with stage("altair", "vl-convert-python") as job:
         {name: json.loads(job.file(name, path).read_text()) for name, path in zip(names, given.figures, strict=True)},
         {name: figures.caption(name) for name in names},
         partition_sizes(job.read("partition", given.partition)),
-        pl.concat([job.read(path.removeprefix(snakemake.params.folder), path, "timings") for path in given.timings]),
+        pl.concat(read_table(Path(path), "timings") for path in given.timings),
         config["notes"],
     )
     write_text(Path(snakemake.output.page), page)

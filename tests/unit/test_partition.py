@@ -101,7 +101,7 @@ CANDIDATES = candidates(
 
 @pytest.mark.parametrize(("on_reject", "rejected"), [("explore", "exp"), ("discard", "dropped")])
 def test_a_wrong_further_sample_sends_the_prompt_away(on_reject: str, rejected: str) -> None:
-    config = PartitionConfig(pef_min_correct=6, on_reject=on_reject)  # type: ignore[arg-type]
+    config = PartitionConfig(pef_min_correct=6, on_reject=on_reject)
     found = refine(CANDIDATES, _verdicts({"p6": [True], "p7": [False], "p8": [True]}), config)
     assert _divided(found) == {**{f"p{c}": "exp" for c in range(6)}, "p6": "pef", "p7": rejected, "p8": "pef"}
     assert found["reference_sample"].to_list() == [None] * 6 + [0, None, 0]
@@ -153,7 +153,7 @@ PROMPTS = st.dictionaries(
 def test_no_prompt_is_lost_or_counted_twice(
     prompts: dict[str, tuple[bool, list[bool], bool]], threshold: int, on_reject: str, drop_all_wrong: bool, seed: int
 ) -> None:
-    config = PartitionConfig(pef_min_correct=threshold, on_reject=on_reject, drop_all_wrong=drop_all_wrong)  # type: ignore[arg-type]
+    config = PartitionConfig(pef_min_correct=threshold, on_reject=on_reject, drop_all_wrong=drop_all_wrong)
     gold = _gold({name: kept for name, (kept, _, _) in prompts.items()})
     samples = {name: correct for name, (_, correct, _) in prompts.items()}
     candidate = candidates(gold, _verdicts(samples, seed), 4, config)

@@ -41,7 +41,7 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scorer(databases: Path) -> Iterator[SqlScorer]:
-    with SqlScorer(databases, comparison="spider") as scorer:
+    with SqlScorer(databases, comparison="spider", partial="columns") as scorer:
         yield scorer
 
 
@@ -280,7 +280,7 @@ def test_wrong_use_is_an_error(scorer: SqlScorer, databases: Path) -> None:
 
 def test_the_factory_and_the_defaults_of_the_paper(databases: Path) -> None:
     config = ScoringConfig()
-    assert (config.sql.comparison, config.sql.answer, config.sql.partial) == ("spider", "fenced", "columns")
+    assert (config.sql.comparison, config.sql.answer, config.sql.partial) == ("spider", "fenced", "none")
     bare = ScoringConfig(sql=SqlScoringConfig(answer="bare", comparison="bird"), math=MathScoringConfig(workers=1))
     with make_scorer("sql", bare, databases) as scorer:
         assert isinstance(scorer, SqlScorer)

@@ -126,12 +126,12 @@ def test_annotators_are_right_as_often_as_declared(corpus: Rows, kind: str, tole
 
 
 def test_blind_spots_come_at_the_declared_rate_and_never_in_easy_families() -> None:
-    drawn = questions(1500)
+    drawn = questions(300)
     hard = [question for question in drawn if question.family not in annotators.EASY_FAMILIES]
     easy = [question for question in drawn if question.family in annotators.EASY_FAMILIES]
     for style in annotators.STYLES:
-        blind = [annotators.is_blind(question, style, seed) for seed in range(8) for question in hard]
-        assert sum(blind) / len(blind) == pytest.approx(annotators.BLIND_RATES[style], abs=0.08)
+        blind = [annotators.is_blind(question, style, seed) for seed in range(40) for question in hard]
+        assert sum(blind) / len(blind) == pytest.approx(annotators.BLIND_RATES[style], abs=0.06)
         assert not any(annotators.is_blind(question, style, SMALL.seed) for question in easy)
 
 

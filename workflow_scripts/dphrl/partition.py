@@ -30,7 +30,7 @@ def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: Parti
         prompt_id, kept, _, found, _ = odd.row(0)
         raise ValueError(
             f"{odd.height} prompts have other than {n} pre-samples or no gold, first {prompt_id} with {found or 0}"
-            f" samples and {'no' if kept is None else 'a'} gold row: rerun prompts, sample and score of the training set"
+            f" samples and {'no' if kept is None else 'a'} gold row: rerun prompts, sample and score of that dataset"
         )
     rules = [
         (~pl.col("kept"), "dropped", pl.format("gold: {}", pl.col("gold_reason").fill_null("not kept"))),

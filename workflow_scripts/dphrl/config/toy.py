@@ -57,3 +57,4 @@ class ToyConfig(Block):
     vocabulary: int = Field(512, ge=128, description="Size of the byte-pair vocabulary, special tokens included.")
     model: ToyModel = Field(ToyModel(), description="Shape of the base model.")
     optimizer: ToyOptimizer = Field(ToyOptimizer(), description="Supervised training of the base model.")
+    threads: int = Field(2, ge=1, description="PyTorch's threads in that training; another number gives other bytes.")

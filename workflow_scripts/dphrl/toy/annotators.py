@@ -53,18 +53,20 @@ def write_in_style(question: Question, style: str) -> str:
 
 
 def is_blind(question: Question, style: str, seed: int) -> bool:
-    """Whether the question is a blind spot of the style's annotator: family and column are, or family and operator.
+    """Whether the style's annotator is blind to the question's family, to its column or to its operator.
 
-    Blind spots are the same in all databases, where a column counts by its place in its table: so there are few
-    enough of them for the base model to learn them. Either kind is drawn at the rate that makes their union
-    `BLIND_RATES`.
+    Each of the three is drawn at the rate that makes their union `BLIND_RATES`. Blind spots of a family, a column and
+    an operator taken together would be finer than the base model can learn: its styles would then all err alike.
     """
     if question.family in EASY_FAMILIES:
         return False
-    place = DATABASES[question.database].table(question.side).integers.index(question.column)
-    rate = 1 - (1 - BLIND_RATES[style]) ** 0.5
-    spots = (f"column/{question.side}/{place}", f"operator/{question.operator}")
-    return any(random.Random(f"{seed}/blind/{style}/{question.family}/{spot}").random() < rate for spot in spots)
+    rate = 1 - (1 - BLIND_RATES[style]) ** (1 / 3)
+    spots = (
+        f"family/{question.family}",
+        f"column/{question.database}/{question.column}",
+        f"operator/{question.operator}",
+    )
+    return any(random.Random(f"{seed}/blind/{style}/{spot}").random() < rate for spot in spots)
 
 
 def corruptions(question: Question) -> list[Question]:
