@@ -45,11 +45,11 @@ demo: install ## Run the embedded default; ends by printing where the report is.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES)
 
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest -n $(CORES) tests/unit
 	@$(BIN)/python -m pytest tests/workflow
 
 test-unit: install ## The fast tests only.
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest -n $(CORES) tests/unit
 
 test-full: install ## All tests, the long matrices too.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/workflow

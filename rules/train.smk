@@ -52,6 +52,8 @@ rule train:
         timings=timings("train/{method}-s{seed}/step{step}"),
     log:
         f"{RESULTS}/logs/train/{{method}}-s{{seed}}/step{{step}}.log",
+    # The longest chain of jobs: it goes before the sampling of policies that are done.
+    priority: 1
     params:
         **stage_params(
             ["dphrl.training", "dphrl.scoring"],

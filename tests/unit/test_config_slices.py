@@ -117,7 +117,7 @@ def test_canonical_text_is_sorted_compact_json() -> None:
     config = load_config(DATA)
     assert canonical({"b": 1, "a": [1.0, None]}) == '{"a":[1.0,null],"b":1}'
     assert canonical({"block": config.partition}) == canonical({"block": config.partition.model_dump()})
-    assert canonical(config.reference) == '{"token_budget":8192}'
+    assert canonical(config.reference) == '{"token_budget":2048}'
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))

@@ -9,7 +9,6 @@ from dphrl.rollout.requests import (
     sample_seed,
     shard,
 )
-from dphrl.rollout.sampling import draw_samples
 from dphrl.rollout.vllm_engine import VllmEngine
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "Completion",
     "Request",
     "VllmEngine",
-    "draw_samples",
     "plan_requests",
     "rollout_frame",
     "sample_seed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,7 @@ def train_segment(
     Raises:
         ValueError: the model's embeddings are tied where the engine would keep a stale head.
     """
+    started = time.perf_counter()
     start_process_group()
     engine = VllmEngine(policy, segment.engine, distributed=True)
     model = load_model(policy, segment.train.dtype)
@@ -89,6 +91,7 @@ def train_segment(
     if state is not None:
         trainer.load_state(state)
     work = Segment(trainer, engine, prompts, reference, score, segment.train, segment.method, segment.seed)
+    work.seconds["start"] = time.perf_counter() - started
     metrics = work.run(segment.first, segment.last, label)
     with replacing_folder(policy_out) as folder:
         _save_policy(trainer, policy, folder)
