@@ -1,4 +1,5 @@
 # The map of the workflow: config, stages, targets. What passes between the stages: docs/artifacts.md.
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -33,6 +34,17 @@ include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/report.smk"
 include: "rules/audit.smk"
+
+
+onsuccess:
+    page, table = Path(f"{RESULTS}/report/index.html"), Path(
+        f"{RESULTS}/tables/headline.md"
+    )
+    if page.exists() and table.exists():
+        print(
+            f"\n{table.read_text()}\nThe report is at {page.resolve()}",
+            file=sys.stderr,
+        )
 
 
 localrules:

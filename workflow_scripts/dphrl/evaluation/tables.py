@@ -57,7 +57,7 @@ def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapCo
     """method, seed, step, dataset, metric, value, low, high: the figures that are quoted.
 
     Metrics in order: greedy, mean@n and pass@k for the two largest k, proportions; then distinct_styles (of all
-    samples), distinct_answers and distinct_programs (among the correct), means per prompt. Datasets without style
+    samples) and distinct_programs (among the correct), means per prompt. Datasets without style
     rules have no distinct_styles.
 
     Raises:
@@ -70,7 +70,7 @@ def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapCo
         shares = np.hstack([policy.column("greedy_correct"), policy.column("c") / n, _pass_at(policy, top)])
         names = ["greedy", f"mean@{n}", *(f"pass@{one}" for one in top)]
         rows += [(*policy.key, *row) for row in zip(names, *policy.bootstrap.ratio(shares), strict=True)]
-        counts = ["distinct_answers", "distinct_programs"]
+        counts = ["distinct_programs"]
         if policy.rows["styles"].list.len().min():
             counts.insert(0, "distinct_styles")
         means = np.hstack([policy.column(name) for name in counts])

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -12,7 +12,6 @@ from dphrl.report.look import in_order, label
 _METRICS = {
     "greedy": "Greedy",
     "distinct_styles": "Styles",
-    "distinct_answers": "Right answers",
     "distinct_programs": "Right programs",
 }
 _MISSING = "-"
@@ -60,10 +59,14 @@ class Headline:
         value, low, high = (f"{number * scale:.{digits}f}" for number in found)
         return value, f"[{low}, {high}]"
 
-    def rows(self) -> Iterable[list[str]]:
-        """Header, then a row per policy: its name, then "value [low, high]" for each dataset and metric."""
-        columns = [(dataset, metric) for dataset in self.datasets for metric in self.metrics(dataset)]
-        yield ["Policy", *(f"{dataset} {metric_name(metric)}" for dataset, metric in columns)]
+    def rows(self, datasets: Sequence[str]) -> Iterable[list[str]]:
+        """Header, then a row per policy: its name, then "value [low, high]" for each metric of `datasets`."""
+        columns = [(dataset, metric) for dataset in datasets for metric in self.metrics(dataset)]
+        several = len(datasets) > 1
+        yield [
+            "Policy",
+            *(f"{dataset} {metric_name(metric)}" if several else metric_name(metric) for dataset, metric in columns),
+        ]
         for policy in self.policies:
             cells = [self.cell(policy, *column) for column in columns]
             yield [self.policy_name(policy), *(" ".join(cell) if cell else _MISSING for cell in cells)]
@@ -77,21 +80,34 @@ def metric_name(metric: str) -> str:
 
 
 def headline_markdown(table: pl.DataFrame) -> str:
-    """The headline frame as a Markdown table; names are escaped."""
-    head, *body = Headline(table).rows()
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    return "".join("| " + " | ".join(_markdown(cell) for cell in line) + " |\n" for line in lines)
+    """The headline frame as a Markdown table per dataset, padded to read well in a terminal; names are escaped."""
+    headline = Headline(table)
+    return "\n".join(_dataset_markdown(headline, dataset) for dataset in headline.datasets)
 
 
 def headline_csv(table: pl.DataFrame) -> str:
-    """The headline frame as CSV with "\\n" line ends, the same cells as in Markdown."""
+    """The headline frame as one CSV table with "\\n" line ends, the same cells as in Markdown."""
+    headline = Headline(table)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(Headline(table).rows())
+    csv.writer(text, lineterminator="\n").writerows(headline.rows(headline.datasets))
     return text.getvalue()
 
 
+def _dataset_markdown(headline: Headline, dataset: str) -> str:
+    head, *body = [[_markdown(cell) for cell in row] for row in headline.rows([dataset])]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = [
+        " | ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in (head, rule, *body)
+    ]
+    return f"**{_markdown(dataset)}**\n\n" + "".join(f"| {line} |\n" for line in lines)
+
+
 def _rank(metric: str) -> tuple[int, int, str]:
-    families = ("greedy", "mean@", "pass@", "distinct_styles", "distinct_answers", "distinct_programs")
+    families = ("greedy", "mean@", "pass@", "distinct_styles", "distinct_programs")
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric
