@@ -1,4 +1,4 @@
-"""What each stage of a finished run cost, as the Markdown table of the README: python benchmarks/stages.py results/demo"""
+"""What each stage of a finished run cost, as a Markdown table: python benchmarks/stages.py results/demo"""
 
 import argparse
 from pathlib import Path
@@ -34,7 +34,6 @@ named = (
 )
 print("| stage | jobs | seconds in all | longest job | most memory, MiB | tokens/s |")
 print("| --- | ---: | ---: | ---: | ---: | --- |")
-for stage, count, seconds, longest, mib, rate in (
-    jobs.join(named, on="stage", how="left").sort("seconds", descending=True).iter_rows()
-):
+costs = jobs.join(named, on="stage", how="left").sort("seconds", descending=True)
+for stage, count, seconds, longest, mib, rate in costs.iter_rows():
     print(f"| {stage} | {count} | {seconds:.0f} | {longest:.0f} | {mib:.0f} | {rate or ''} |")

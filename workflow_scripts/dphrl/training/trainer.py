@@ -192,6 +192,8 @@ def start_process_group() -> None:
         port = free.getsockname()[1]
     defaults = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     os.environ |= {name: value for name, value in defaults.items() if name not in os.environ}
+    # DeepSpeed would compile a shared-memory all-reduce here; a build that is killed leaves a lock others wait on.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed("nccl" if torch.cuda.is_available() else "gloo", verbose=False)
 
 
