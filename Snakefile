@@ -37,14 +37,7 @@ include: "rules/audit.smk"
 
 
 onsuccess:
-    page, table = Path(f"{RESULTS}/report/index.html"), Path(
-        f"{RESULTS}/tables/headline.md"
-    )
-    if page.exists() and table.exists():
-        print(
-            f"\n{table.read_text()}\nThe report is at {page.resolve()}",
-            file=sys.stderr,
-        )
+    print(closing_words(), file=sys.stderr)
 
 
 localrules:
@@ -52,8 +45,8 @@ localrules:
     presample,
     partition,
     reference,
-    train_all,
-    evaluate_all,
+    train,
+    evaluate,
 
 
 rule all:
@@ -78,11 +71,11 @@ rule reference:
         rules.tensorise.output,
 
 
-rule train_all:
+rule train:
     input:
         [manifest(policy) for policy in policies()],
 
 
-rule evaluate_all:
+rule evaluate:
     input:
         evaluations(),

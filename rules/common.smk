@@ -123,3 +123,12 @@ def databases_folder():
     """The folder of the SQL databases."""
     databases = CONFIG.scoring.sql.databases
     return f"{RESULTS}/toy/databases" if databases == "toy" else databases
+
+
+def closing_words():
+    """What the terminal says at the end of a run: the headline table, and where the report is."""
+    table, page = Path(f"{RESULTS}/tables/headline.md"), Path(
+        f"{RESULTS}/report/index.html"
+    )
+    words = table.read_text() if table.exists() else ""
+    return f"\n{words}\nThe report: {page.resolve()}" if page.exists() else words

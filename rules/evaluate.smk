@@ -11,7 +11,7 @@ def verdicts_of(wildcards):
     return verdict_shards(wildcards.policy, wildcards.dataset, "evaluate")
 
 
-rule evaluate:
+rule evaluate_policy:
     """Right answers, styles and diversity of each prompt of a dataset."""
     input:
         rollouts=rollouts_of,
@@ -72,7 +72,7 @@ rule collect_training:
     """The metrics of all trainings in one table."""
     input:
         metrics=[
-            rules.train.output.metrics.format(method=m, seed=s, step=n)
+            rules.train_segment.output.metrics.format(method=m, seed=s, step=n)
             for m, s, n in segments()
         ],
     output:

@@ -72,7 +72,7 @@ def all_timings():
         for path in shards(kind, *plan)
     ]
     trained = [
-        rules.train.output.timings.format(method=m, seed=s, step=n)
+        rules.train_segment.output.timings.format(method=m, seed=s, step=n)
         for m, s, n in segments()
     ]
     return [

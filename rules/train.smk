@@ -34,7 +34,7 @@ def steps_of(wildcards):
     return [max(0, last - CONFIG.train.segment_steps) + 1, last]
 
 
-rule train:
+rule train_segment:
     """One segment of one training."""
     input:
         unpack(before),

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.workflow
 MOMENTS = {
     # What is removed from a finished run, and what the terminal says when the job is at work.
     "sampling": (["rollouts/base/train.presample/0.parquet"], "sample base train presample 0:"),
-    "training": (["policies/grpo-s1/step4/manifest.json", "train/grpo-s1/step4/state.json"], "train grpo 1 4:"),
+    "training": (["policies/grpo-s1/step4/manifest.json", "train/grpo-s1/step4/state.json"], "train_segment grpo 1 4:"),
 }
 VICTIMS = ("snakemake", "stage", "both")
 QUICK = {("sampling", "both"), ("training", "snakemake")}

@@ -115,7 +115,7 @@ def test_one_more_segment_boundary_changes_no_bit(finished: Workflow, tmp_path: 
     for method in ("grpo", "dph_js"):
         for name in ("policies", "train"):
             (finished.results / name / f"{method}-s1").rename(tmp_path / f"{name}-{method}")
-    whole.run("train_all")
+    whole.run("train")
     for method in ("grpo", "dph_js"):
         for name, file in (("policies", "model.safetensors"), ("train", "optimizer.safetensors")):
             again = (finished.results / name / f"{method}-s1" / "step4" / file).read_bytes()
