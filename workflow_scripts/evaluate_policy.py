@@ -9,6 +9,7 @@ from dphrl.evaluation import evaluate
 with stage() as job:
     rules = [StyleRule(**rule) for rule in json.loads(snakemake.params.config)["styles"]]
     kept = job.read("gold", snakemake.input.gold).filter("kept").select("prompt_id")
-    frames = [job.read(name, snakemake.input[name]) for name in ("rollouts", "verdicts")]
-    result = evaluate(*(frame.join(kept, on="prompt_id", how="semi") for frame in frames), rules)
+    rollouts = job.read("rollouts", snakemake.input.rollouts).join(kept, on="prompt_id", how="semi")
+    verdicts = job.read("verdicts", snakemake.input.verdicts).join(kept, on="prompt_id", how="semi")
+    result = evaluate(rollouts, verdicts, rules)
     job.write(result, "evaluation", snakemake.output.evaluation)

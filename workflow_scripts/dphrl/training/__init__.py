@@ -3,13 +3,14 @@
 from dphrl.training.canary import StaleWeightsError, WeightSync
 from dphrl.training.run import SegmentConfig, online_prompts, train_segment
 from dphrl.training.schedule import draw, learning_rate
-from dphrl.training.segment import Judged, OnlinePrompt, Segment
+from dphrl.training.segment import Judged, OnlinePrompt, Score, Segment
 from dphrl.training.trainer import Example, Trainer, start_process_group
 
 __all__ = [
     "Example",
     "Judged",
     "OnlinePrompt",
+    "Score",
     "Segment",
     "SegmentConfig",
     "StaleWeightsError",

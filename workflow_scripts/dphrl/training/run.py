@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -20,7 +20,7 @@ from dphrl.config.train import TrainConfig
 from dphrl.model import load_model
 from dphrl.reference import ReferenceResponses
 from dphrl.rollout import VllmEngine
-from dphrl.training.segment import Judged, OnlinePrompt, Segment
+from dphrl.training.segment import OnlinePrompt, Score, Segment
 from dphrl.training.trainer import Trainer, start_process_group
 
 Timing = tuple[str, float, int | None]
@@ -63,7 +63,7 @@ def train_segment(
     segment: SegmentConfig,
     prompts: Sequence[OnlinePrompt],
     reference: ReferenceResponses | None,
-    score: Callable[[list[str], list[dict[str, object]]], Sequence[Judged]],
+    score: Score,
     policy: Path,
     state: Path | None,
     policy_out: Path,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 import torch
@@ -28,8 +28,16 @@ from dphrl.training.trainer import Example, Trainer
 class Judged(Protocol):
     """What training needs of a verdict."""
 
-    correct: bool
-    reward: float
+    @property
+    def correct(self) -> bool:
+        """Whether the response is right."""
+
+    @property
+    def reward(self) -> float:
+        """What it is worth, in [0, 1]."""
+
+
+Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], Sequence[Judged]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class OnlinePrompt:
 
     prompt_id: str
     tokens: Sequence[int]
-    ground_truth: dict[str, object]
+    ground_truth: Mapping[str, Any]
 
 
 @dataclass
@@ -56,7 +64,7 @@ class Segment:
     engine: VllmEngine
     prompts: Sequence[OnlinePrompt]
     reference: ReferenceResponses | None
-    score: Callable[[list[str], list[dict[str, object]]], Sequence[Judged]]
+    score: Score
     config: TrainConfig
     method: MethodConfig
     seed: int
