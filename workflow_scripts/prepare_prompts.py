@@ -8,7 +8,7 @@ from dphrl.tasks import encoder, prepare, read_source
 with stage("transformers", "tokenizers") as job:
     config = json.loads(snakemake.params.config)
     encode = encoder(job.folder("policy", snakemake.input.policy), config["template"])
-    rows = read_source(job.file("source", snakemake.input.source))
-    prepared = prepare(rows, config["task"], config["source"], encode, config["max_tokens"])
+    source = job.file("source", snakemake.input.source)
+    prepared = prepare(read_source(source), config["task"], source.name, encode, config["max_tokens"])
     job.write(prepared.prompts, "prompts", snakemake.output.prompts)
     job.write(prepared.rejected, "rejected", snakemake.output.rejected)

@@ -97,6 +97,9 @@ def test_a_slice_names_what_its_stage_depends_on() -> None:
     assert changed(lambda c: parts.prompts(c, "cross"), prompts={"max_tokens": 60})
     assert not changed(lambda c: parts.evaluate(c, "cross"), evaluate={"k": [1, 2]})
     assert changed(parts.tables, evaluate={"k": [1, 2]})
+    assert not changed(
+        lambda c: parts.scoring(c, "cross"), scoring={"sql": {**DATA["scoring"]["sql"], "databases": "d"}}
+    )
 
 
 def test_a_block_can_be_read_back_from_its_slice() -> None:
@@ -105,7 +108,7 @@ def test_a_block_can_be_read_back_from_its_slice() -> None:
     for name, method in config.methods.items():
         block = json.loads(parts.train(config, name))
         assert MethodConfig.model_validate(block["method"]) == method
-        scoring = {"sql": block["scoring"]["sql"] | {"workers": config.scoring.sql.workers}}
+        scoring = {"sql": block["scoring"]["sql"] | {"workers": 1, "databases": "toy"}}
         assert ScoringConfig.model_validate(scoring).sql == config.scoring.sql
         schedule = {"steps": 40, "segment_steps": 20, "eval_every": 40, "seeds": [1]}
         assert TrainConfig.model_validate(block["train"] | schedule) == config.train

@@ -1,6 +1,7 @@
 """The part of the configuration that each stage depends on, as text that is the same for the same values.
 
 What is not in a slice can change without a rerun: the number of shards and of workers, and what a path already says.
+No slice names a file or folder: slices stand in footers, and a file is true wherever its inputs lie.
 """
 
 from typing import Any
@@ -36,7 +37,7 @@ def world(config: Config) -> str:
 
 def prompts(config: Config, dataset: str) -> str:
     """What the prompts of `dataset` depend on."""
-    return canonical({**config.datasets[dataset].model_dump(), **config.prompts.model_dump()})
+    return canonical({"task": config.datasets[dataset].task, **config.prompts.model_dump()})
 
 
 def sample(config: Config, plan: str) -> str:
@@ -93,5 +94,5 @@ def report(config: Config) -> str:
 
 def _scorer(config: Config, dataset: str) -> dict[str, Any]:
     task = config.datasets[dataset].task
-    block = getattr(config.scoring, task).model_dump(mode="json", exclude={"workers"})
+    block = getattr(config.scoring, task).model_dump(mode="json", exclude={"workers", "databases"})
     return {"task": task, "scoring": {task: block}}

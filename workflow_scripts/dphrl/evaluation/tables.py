@@ -57,22 +57,25 @@ def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapCo
     """method, seed, step, dataset, metric, value, low, high: the figures that are quoted.
 
     Metrics in order: greedy, mean@n and pass@k for the two largest k, proportions; then distinct_styles (of all
-    samples) and distinct_programs (among the correct), means per prompt. Datasets without style
-    rules have no distinct_styles.
+    samples) and distinct_programs (among the correct), means per prompt. A dataset without style
+    rules has no distinct_styles, one without programs (maths) no distinct_programs.
 
     Raises:
         ValueError: as `passk`.
     """
     rows = []
     top = sorted(k)[-2:]
+    programmed = set(evaluations.filter(pl.col("distinct_programs") > 0)["dataset"])
     for policy in _policies(evaluations, bootstrap, seed):
         n = int(policy.rows["n"][0])
         shares = np.hstack([policy.column("greedy_correct"), policy.column("c") / n, _pass_at(policy, top)])
         names = ["greedy", f"mean@{n}", *(f"pass@{one}" for one in top)]
         rows += [(*policy.key, *row) for row in zip(names, *policy.bootstrap.ratio(shares), strict=True)]
-        counts = ["distinct_programs"]
-        if policy.rows["styles"].list.len().min():
-            counts.insert(0, "distinct_styles")
+        counts = ["distinct_styles"] if policy.rows["styles"].list.len().min() else []
+        if policy.key[3] in programmed:
+            counts.append("distinct_programs")
+        if not counts:
+            continue
         means = np.hstack([policy.column(name) for name in counts])
         intervals = policy.bootstrap.ratio(means, proportion=False)
         rows += [(*policy.key, *row) for row in zip(counts, *intervals, strict=True)]
