@@ -103,4 +103,3 @@ def kill(processes: list[psutil.Process]) -> None:
     """SIGKILL, as a crash or an out-of-memory killer does it."""
     for process in processes:
         process.send_signal(signal.SIGKILL)
-    psutil.wait_procs(processes, timeout=10)

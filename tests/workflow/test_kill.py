@@ -12,10 +12,28 @@ from runs import Workflow, kill
 
 pytestmark = pytest.mark.workflow
 
+END = ["tables", "figures", "report", "audit"]
+SAMPLED = [
+    "rollouts",
+    "verdicts",
+    "partition",
+    "reference",
+    "policies/grpo-s1",
+    "policies/dph_js-s1",
+    "train",
+    "evaluation",
+]
+SEGMENT = [
+    "policies/grpo-s1/step4",
+    "train/grpo-s1/step4",
+    "rollouts/grpo-s1",
+    "verdicts/grpo-s1",
+    "evaluation/grpo-s1",
+]
 MOMENTS = {
-    # What is removed from a finished run, and what the terminal says when the job is at work.
-    "sampling": (["rollouts/base/train.presample/0.parquet"], "sample base train presample 0:"),
-    "training": (["policies/grpo-s1/step4/manifest.json", "train/grpo-s1/step4/state.json"], "train_segment grpo 1 4:"),
+    # What is taken away from a finished run, and what the terminal says when the job that makes it is at work.
+    "sampling": ([*SAMPLED, *END], "sample base train presample 0:"),
+    "training": ([*SEGMENT, *END], "train_segment grpo 1 4:"),
 }
 VICTIMS = ("snakemake", "stage", "both")
 QUICK = {("sampling", "both"), ("training", "snakemake")}
@@ -30,7 +48,7 @@ CASES = [
 def test_a_killed_run_ends_in_the_same_bytes(finished: Workflow, pristine: Workflow, moment: str, victim: str) -> None:
     removed, at_work = MOMENTS[moment]
     for name in removed:
-        (finished.results / name).unlink()
+        shutil.rmtree(finished.results / name)
     process = finished.start()
     finished.wait_for(at_work, process)
     jobs, snakemake = finished.jobs(), psutil.Process(process.pid)
