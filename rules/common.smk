@@ -127,8 +127,7 @@ def databases_folder():
 
 def closing_words():
     """What the terminal says at the end of a run: the headline table, and where the report is."""
-    table, page = Path(f"{RESULTS}/tables/headline.md"), Path(
-        f"{RESULTS}/report/index.html"
-    )
+    table = Path(f"{RESULTS}/tables/headline.md")
+    page = Path(f"{RESULTS}/report/index.html")
     words = table.read_text() if table.exists() else ""
     return f"\n{words}\nThe report: {page.resolve()}" if page.exists() else words

@@ -109,7 +109,7 @@ def _new_model(config: ToyConfig, tokenizer: PreTrainedTokenizerBase) -> LlamaFo
         max_position_embeddings=LONGEST_SEQUENCE,
         # vLLM's CPU build keeps the old output head, silently, when new weights are pushed into a tied one.
         tie_word_embeddings=False,
-        # Hugging Face's 0.02 is for wide models: at this width it costs a sixth of the steps before anything is learnt.
+        # PyTorch's scale for this width; with Hugging Face's 0.02 the loss after 160 steps was .41 instead of .30.
         initializer_range=(3 * config.model.width) ** -0.5,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
