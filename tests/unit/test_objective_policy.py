@@ -1,15 +1,23 @@
-"""The reward half: advantages, the clipped surrogate, and how both halves become one loss."""
+"""The reward half: advantages, the shaping of rewards, the clipped surrogate, and the sampler's mismatch."""
 
 import math
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dphrl.objective import component_weights, group_advantages, policy_loss
+from dphrl.objective import (
+    group_advantages,
+    informative,
+    mismatch,
+    overlong_penalty,
+    policy_loss,
+    reward_k1,
+    tis_weights,
+)
 
 F64 = torch.float64
 
@@ -28,6 +36,7 @@ def test_equal_rewards_that_are_no_binary_fraction_give_exactly_zero() -> None:
     assert group_advantages(torch.full((1, 7), 0.1, dtype=torch.float32)).tolist() == [[0.0] * 7]
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), min_size=1, max_size=5))
 def test_advantages_are_centred_within_their_own_group(rewards: list[list[float]]) -> None:
     found = group_advantages(torch.tensor(rewards, dtype=F64))
@@ -37,9 +46,45 @@ def test_advantages_are_centred_within_their_own_group(rewards: list[list[float]
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 1), (2, 2, 2)])
-def test_advantages_need_groups(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="at least 2 responses"):
+def test_advantages_and_selection_need_groups(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"rewards must be .* at least 2 responses"):
         group_advantages(torch.zeros(shape))
+    with pytest.raises(ValueError, match=r"correct must be .* at least 2 responses"):
+        informative(torch.zeros(shape, dtype=torch.bool))
+
+
+def test_without_std_the_advantage_is_the_centred_reward() -> None:
+    rewards = torch.tensor([[1, 0, 0, 0], [0.1, 0.1, 0.1, 0.1]], dtype=torch.float32)
+    assert group_advantages(rewards, std=False).tolist() == [[0.75, -0.25, -0.25, -0.25], [0.0] * 4]
+
+
+def test_informative_groups_are_neither_all_right_nor_all_wrong() -> None:
+    correct = torch.tensor([[1, 1, 1], [0, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=torch.bool)
+    assert informative(correct).tolist() == [False, False, True, True]
+    assert informative(torch.zeros(0, 4, dtype=torch.bool)).tolist() == []
+
+
+def test_shaped_rewards_do_not_decide_what_is_informative() -> None:
+    with pytest.raises(ValueError, match=r"bool verdicts, got torch\.float32"):
+        informative(torch.tensor([[0.8, 0.4]]))
+
+
+def test_overlong_penalty_falls_over_the_buffer() -> None:
+    lengths = torch.tensor([0, 15, 16, 17, 18, 20, 25])
+    assert overlong_penalty(lengths, max_tokens=20, buffer=4).tolist() == [0, 0, 0, -0.25, -0.5, -1, -1]
+
+
+@pytest.mark.parametrize("buffer", [0, 21])
+def test_the_buffer_is_part_of_the_response(buffer: int) -> None:
+    with pytest.raises(ValueError, match=f"within 1..max_tokens = 20, got {buffer}"):
+        overlong_penalty(torch.tensor([3]), max_tokens=20, buffer=buffer)
+
+
+def test_reward_k1_sums_over_each_response_without_gradient() -> None:
+    log_ratio = torch.tensor([0.5, -0.25, 1.0], dtype=F64, requires_grad=True)
+    found = reward_k1(log_ratio, [2, 0, 1])
+    assert found.tolist() == [0.25, 0.0, 1.0]
+    assert not found.requires_grad
 
 
 def _loss(advantage: float, rho: float, *, dual_clip: float | None = 3.0) -> tuple[Any, bool]:
@@ -91,52 +136,6 @@ def test_extreme_ratios_stay_finite(log_ratio: float) -> None:
         assert gradient.isfinite().all()
 
 
-def _aggregate(exploration: list[list[float]], rehearsal: list[list[float]], eta: float, norm: str) -> float:
-    rows, tokens = zip(*((len(part), sum(map(len, part))) for part in (exploration, rehearsal)), strict=True)
-    weights = component_weights(rows, tokens, eta, norm)  # type: ignore[arg-type]
-    return weights.exploration * sum(map(sum, exploration)) + weights.rehearsal * sum(map(sum, rehearsal))
-
-
-def test_the_mean_is_over_tokens_not_over_sequences() -> None:
-    sequences = [[1.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
-    assert _aggregate(sequences, [], 0.0, "separate") == pytest.approx(1 / 3)
-    assert _aggregate(sequences, [], 0.0, "joint") == pytest.approx(1 / 3)
-    assert _aggregate([[0.0]], sequences, 1.0, "separate") == pytest.approx(1 / 3)
-
-
-def test_separate_adds_the_two_means() -> None:
-    assert _aggregate([[1.0, 3.0], [2.0]], [[5.0], [7.0, 9.0]], 0.5, "separate") == pytest.approx(2 + 0.5 * 7)
-
-
-def test_joint_weighs_the_means_by_rows() -> None:
-    found = _aggregate([[1.0, 3.0], [2.0], [2.0]], [[5.0, 9.0, 7.0]], 0.5, "joint")
-    assert found == pytest.approx((3 * 2 + 0.5 * 1 * 7) / 4)
-
-
-@pytest.mark.parametrize("eta", [0.01, 0.2])
-def test_at_eight_to_one_joint_rehearses_with_an_eighth_of_eta(eta: float) -> None:
-    rows, tokens = (128 * 16, 256), (400_000, 20_000)
-    joint, separate = (component_weights(rows, tokens, eta, norm) for norm in ("joint", "separate"))
-    assert joint.rehearsal / joint.exploration == pytest.approx(separate.rehearsal / separate.exploration / 8)
-    assert joint.rehearsal * tokens[1] / (joint.exploration * tokens[0]) == pytest.approx(eta / 8)
-    assert joint.exploration * tokens[0] == pytest.approx(8 / 9)
-
-
-def test_eta_zero_is_exploration_alone() -> None:
-    rows, tokens = (16, 2), (300, 20)
-    alone = component_weights((16, 0), (300, 0), 0.0, "separate")
-    assert component_weights(rows, tokens, 0.0, "separate") == alone
-    joint = component_weights(rows, tokens, 0.0, "joint")
-    assert joint.rehearsal == 0.0
-    assert joint.exploration * 18 / 16 == pytest.approx(alone.exploration)
-
-
-@pytest.mark.parametrize("norm", ["joint", "separate"])
-def test_a_part_without_tokens_weighs_nothing(norm: str) -> None:
-    assert component_weights((0, 4), (0, 9), 1.0, norm).exploration == 0.0  # type: ignore[arg-type]
-    assert component_weights((4, 0), (9, 0), 1.0, norm).rehearsal == 0.0  # type: ignore[arg-type]
-
-
 def test_before_an_update_the_surrogate_is_the_policy_gradient() -> None:
     logits = torch.tensor([1.0, -0.3, 0.2], dtype=F64, requires_grad=True)
     advantages = torch.tensor([0.5, -1.0, 2.0], dtype=F64)
@@ -150,3 +149,60 @@ def test_before_an_update_the_surrogate_is_the_policy_gradient() -> None:
     torch.testing.assert_close(
         gradient(result.loss.sum()), gradient(-(advantages * logprobs).sum()), atol=1e-15, rtol=0
     )
+
+
+def test_weights_scale_the_token_losses_and_carry_no_gradient() -> None:
+    logprobs = torch.tensor([-1.0, -2.0], dtype=F64, requires_grad=True)
+    old, advantages = logprobs.detach() - 0.05, torch.tensor([1.0, -0.5], dtype=F64)
+    weights = torch.tensor([0.25, 2.0], dtype=F64, requires_grad=True)
+    plain, weighted = (
+        policy_loss(logprobs, old, advantages, eps_low=0.2, eps_high=0.28, dual_clip=3.0, weights=w)
+        for w in (None, weights)
+    )
+    assert torch.equal(weighted.loss, weights * plain.loss)
+    assert torch.equal(weighted.ratio, plain.ratio)
+    assert torch.autograd.grad(weighted.loss.sum(), weights, allow_unused=True) == (None,)
+
+
+def test_tis_weights_are_the_ratio_up_to_the_cap() -> None:
+    old = torch.tensor([-1.0, -1.0, -1.0, -1e4, 0.0], dtype=F64, requires_grad=True)
+    sampler = torch.tensor([-1.0, -1.5, -9.0, 0.0, -1e4], dtype=F64)
+    found = tis_weights(old, sampler, cap=2.0)
+    assert found.tolist() == pytest.approx([1.0, math.exp(0.5), 2.0, 0.0, 2.0])
+    assert not found.requires_grad
+
+
+@pytest.mark.parametrize("cap", [0.0, -1.0])
+def test_a_cap_below_every_weight_is_refused(cap: float) -> None:
+    with pytest.raises(ValueError, match=f"cap must be positive, got {cap}"):
+        tis_weights(torch.zeros(1), torch.zeros(1), cap=cap)
+
+
+def test_truncated_weights_make_the_samplers_mean_the_policys() -> None:
+    """Exact where no weight reaches the cap: sum_a sampler(a) w(a) x(a) = sum_a old(a) x(a)."""
+    old, sampler = (torch.tensor(p, dtype=F64).log() for p in ([0.5, 0.3, 0.2], [0.4, 0.4, 0.2]))
+    of_each = torch.tensor([3.0, -1.0, 2.0], dtype=F64)
+    found = (sampler.exp() * tis_weights(old, sampler, cap=2.0) * of_each).sum()
+    assert found.item() == pytest.approx((old.exp() * of_each).sum().item(), abs=1e-15)
+
+
+def test_mismatch_vector() -> None:
+    old = torch.tensor([[0.0, math.log(2)], [-math.log(2), 0.0]])
+    found = mismatch(old, torch.zeros(2, 2))
+    assert found.mean == pytest.approx(math.log(2) / 2, abs=1e-7)
+    assert found.max == pytest.approx(math.log(2), abs=1e-7)
+    # Weights 1, 2, 1/2, 1: 4.5^2 / (4 * 6.25).
+    assert found.ess == pytest.approx(0.81, abs=1e-6)
+
+
+def test_equal_log_probs_have_no_mismatch_and_far_ones_stay_finite() -> None:
+    same = torch.tensor([-3.0, -0.1])
+    assert mismatch(same, same) == mismatch(same.double(), same)
+    assert (mismatch(same, same).mean, mismatch(same, same).max) == (0.0, 0.0)
+    assert mismatch(same, same).ess == pytest.approx(1.0)
+    assert mismatch(torch.tensor([0.0, -1e4]), torch.tensor([-1e4, 0.0])).ess == pytest.approx(0.5)
+
+
+def test_no_tokens_have_no_mismatch() -> None:
+    with pytest.raises(ValueError, match="no tokens to compare"):
+        mismatch(torch.zeros(0), torch.zeros(0))

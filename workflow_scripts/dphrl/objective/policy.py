@@ -1,4 +1,4 @@
-"""The reward half of the objective: group-relative advantages and the clipped surrogate (arXiv 2509.07430, Eq. 5)."""
+"""The clipped surrogate of the reward half (arXiv 2509.07430, Eq. 5)."""
 
 from __future__ import annotations
 
@@ -7,27 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_STD_EPSILON = 1e-6
 _LOG_RATIO_LIMIT = 20.0
-
-
-def group_advantages(rewards: Tensor) -> Tensor:
-    """GRPO advantages (R - mean) / (std + 1e-6) within each group, std with ddof 1.
-
-    Args:
-        rewards: (groups, responses per group).
-
-    Returns:
-        The same shape; all-equal groups give exactly 0.
-
-    Raises:
-        ValueError: fewer than two responses per group.
-    """
-    if rewards.ndim != 2 or rewards.shape[1] < 2:
-        raise ValueError(f"rewards must be (groups, at least 2 responses), got {tuple(rewards.shape)}")
-    centred = rewards - rewards.mean(dim=1, keepdim=True)
-    equal = (rewards == rewards[:, :1]).all(dim=1, keepdim=True)
-    return (centred / (rewards.std(dim=1, keepdim=True) + _STD_EPSILON)).masked_fill(equal, 0.0)
 
 
 @dataclass(frozen=True)
@@ -53,6 +33,7 @@ def policy_loss(
     eps_low: float,
     eps_high: float,
     dual_clip: float | None,
+    weights: Tensor | None = None,
 ) -> PolicyLoss:
     """PPO-clip per token: max(-A rho, -A clip(rho, 1 - eps_low, 1 + eps_high)), for A < 0 at most -A * dual_clip.
 
@@ -60,7 +41,10 @@ def policy_loss(
         logprobs: log pi_theta of the response tokens, any shape.
         old_logprobs: log pi_old of the same tokens, without gradient.
         advantages: A of each token.
+        eps_low: the ratio is clipped below 1 - eps_low.
+        eps_high: and above 1 + eps_high; more than eps_low is DAPO's clip-higher.
         dual_clip: the bound c > 1 for negative advantages, None for none.
+        weights: factor of each token loss, such as `tis_weights`; None for 1.
     """
     ratio = (logprobs - old_logprobs).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
     plain = -advantages * ratio
@@ -68,4 +52,6 @@ def policy_loss(
     loss = torch.maximum(plain, clip)
     if dual_clip is not None:
         loss = torch.where(advantages < 0, torch.minimum(loss, -advantages * dual_clip), loss)
+    if weights is not None:
+        loss = weights.detach() * loss
     return PolicyLoss(loss, ratio.detach(), (clip > plain).detach())

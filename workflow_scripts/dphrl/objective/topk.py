@@ -1,0 +1,58 @@
+"""A divergence from the reference's most probable tokens: exact over them, sampled only in the tail."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dphrl.objective.divergences import Divergence
+
+
+def topk_value(
+    divergence: Divergence,
+    log_ratio_topk: Tensor,
+    ref_logprobs_topk: Tensor,
+    log_ratio_sampled: Tensor,
+    sampled_in_topk: Tensor,
+    *,
+    rao_blackwell: bool = False,
+) -> Tensor:
+    """sum_k pi_ref(a_k) f(u_k), plus f(u) of the sampled token where it is not among the K, per token.
+
+    Its expectation over the sampled token is that of f(u_sampled), and so is its gradient's; only the tail contributes
+    variance. With K = 0 it is the single-sample estimator, with the whole vocabulary it has no variance. The tail is
+    never lumped into one event: f of lumped probabilities is too small (Jensen).
+
+    The sum's variance can exceed the single sample's where the K hold little of pi_ref: it adds a constant to the tail
+    tokens alone. `rao_blackwell` is the conditional mean instead: the mean of f over the K where the sampled token is
+    one of them, else f(u_sampled). It is as exact, and its variance is never above the single sample's. Of the two the
+    sum varies less where the mean f of the K is above twice that of the tail (f >= 0).
+
+    Args:
+        divergence: one on samples of the reference.
+        log_ratio_topk: log pi_theta - log pi_ref of the K tokens, (tokens, K), with gradient.
+        ref_logprobs_topk: log pi_ref of the same tokens, (tokens, K), without gradient.
+        log_ratio_sampled: of the sampled token, (tokens,), with gradient.
+        sampled_in_topk: whether the sampled token is one of the K, bool (tokens,).
+        rao_blackwell: the conditional mean instead of the sum.
+
+    Returns:
+        (tokens,), of the type that `divergence.value` gives.
+
+    Raises:
+        ValueError: the divergence is one on policy samples, the shapes disagree, or a log-ratio is not finite.
+    """
+    if divergence.samples != "reference":
+        raise ValueError(f"{divergence.name} is for policy samples: the reference's top-K tokens do not apply to it")
+    tokens, top = log_ratio_sampled.shape, log_ratio_topk.shape
+    if (top[:1], ref_logprobs_topk.shape, sampled_in_topk.shape, len(top)) != (tokens, top, tokens, 2):
+        found = [tuple(t.shape) for t in (log_ratio_topk, ref_logprobs_topk, log_ratio_sampled, sampled_in_topk)]
+        raise ValueError(f"expected the shapes (tokens, K) twice, then (tokens,) twice, got {found}")
+    reference = ref_logprobs_topk.exp()
+    within = (reference * divergence.value(log_ratio_topk)).sum(dim=1)
+    sampled = divergence.value(log_ratio_sampled)
+    if not rao_blackwell:
+        return within + sampled.masked_fill(sampled_in_topk, 0.0)
+    # K = 0 holds no mass and no sampled token: 0 / tiny, which `where` leaves out.
+    mass = reference.sum(dim=1).clamp(min=torch.finfo(reference.dtype).tiny)
+    return torch.where(sampled_in_topk, within / mass, sampled)
