@@ -68,7 +68,7 @@ rule partition:
 
 rule reference:
     input:
-        rules.tensorise.output,
+        with_model(rules.tensorise.output),
 
 
 rule train:

@@ -5,9 +5,10 @@ rule audit:
     """A table and a page of what was checked; a failed check stops the run with a message."""
     input:
         rules.tabulate.output.tables,
-        rules.collect_training.output.training,
+        rules.count_rows.output.table,
+        rules.collect_training.output.training if CONFIG.methods else [],
         rules.find_overlap.output.overlap,
-        rules.tensorise.output,
+        with_model(rules.tensorise.output),
         rules.report.input.figures,
         rules.report.input.svgs,
         evaluations(),

@@ -4,13 +4,15 @@ from itertools import product
 
 from dphrl.artifacts import code_digest
 from dphrl.config import slices
+from dphrl.config.datasets import TOY
 
 RESULTS = f"results/{CONFIG.run}"
 TRAINED = "|".join(map(re.escape, CONFIG.methods))
+GIVEN = "|".join(["base", *map(re.escape, CONFIG.replay)])
 
 
 wildcard_constraints:
-    policy=rf"base|({TRAINED})-s\d+/step\d+",
+    policy=rf"{GIVEN}|({TRAINED})-s\d+/step\d+",
     dataset="|".join(map(re.escape, CONFIG.datasets)),
     plan="presample|refine|evaluate",
     shard=r"\d+",
@@ -35,11 +37,11 @@ def stage_params(modules, schemas, config, seed=None):
     }
 
 
-def slice_of(part, wildcard):
-    """A stage's slice of the config as a function of its wildcards: `part` of the value of `wildcard`."""
+def slice_of(part, *names):
+    """A stage's slice of the config as a function of its wildcards: `part` of the values of those `names`."""
 
     def of(wildcards):
-        return part(CONFIG, wildcards[wildcard])
+        return part(CONFIG, *(wildcards[name] for name in names))
 
     return of
 
@@ -61,7 +63,7 @@ def steps(every):
 
 def policies():
     """Method, seed and step of every policy that is evaluated, by its value of the wildcard `policy`."""
-    chosen = {"base": ("base", 0, 0)}
+    chosen = {name: (name, 0, 0) for name in ["base", *CONFIG.replay]}
     for method, seed, step in product(
         CONFIG.methods, CONFIG.train.seeds, steps(CONFIG.train.eval_every)
     ):
@@ -100,29 +102,44 @@ def evaluations():
     return expand(pattern, policy=policies(), dataset=CONFIG.evaluate.datasets)
 
 
-def world_of(wildcards):
-    """The toy's manifest where a dataset's databases or rows are the toy's."""
-    dataset = CONFIG.datasets[wildcards.dataset]
-    databases = dataset.task == "sql" and CONFIG.scoring.sql.databases == "toy"
-    return (
-        f"{RESULTS}/toy/manifest.json" if databases or dataset.source == "toy" else []
-    )
+def with_model(files):
+    """What needs a model: nothing where a run has recorded answers only."""
+    return files if CONFIG.has_model else []
 
 
 def source_of(wildcards):
     """The file that a dataset's rows come from."""
     source = CONFIG.datasets[wildcards.dataset].source
-    return (
-        f"{RESULTS}/toy/questions/{wildcards.dataset}.jsonl"
-        if source == "toy"
-        else source
-    )
+    toy = f"{RESULTS}/toy/questions/{wildcards.dataset}.jsonl"
+    return toy if source == TOY else source
 
 
-def databases_folder():
-    """The folder of the SQL databases."""
-    databases = CONFIG.scoring.sql.databases
-    return f"{RESULTS}/toy/databases" if databases == "toy" else databases
+def database_folder(wildcards):
+    """The folder of a dataset's databases; none for a task without."""
+    folder = CONFIG.datasets[wildcards.dataset].database_folder
+    return f"{RESULTS}/toy/databases" if folder == TOY else folder
+
+
+def databases_of(wildcards):
+    """What stands for the databases among the inputs: the toy's manifest, or each file."""
+    folder = CONFIG.datasets[wildcards.dataset].database_folder
+    if folder == TOY:
+        return f"{RESULTS}/toy/manifest.json"
+    return sorted(map(str, Path(folder).glob("*/*.sqlite"))) if folder else []
+
+
+def scorer_of(wildcards):
+    """The file of a custom scorer."""
+    task = CONFIG.datasets[wildcards.dataset].task
+    custom = CONFIG.scoring.custom
+    return custom[task].source if task in custom else []
+
+
+def workers_of(wildcards):
+    """Worker processes that judge answers of a dataset's task."""
+    task, scoring = CONFIG.datasets[wildcards.dataset].task, CONFIG.scoring
+    block = scoring.custom[task] if task in scoring.custom else getattr(scoring, task)
+    return block.workers
 
 
 def closing_words():

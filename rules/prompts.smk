@@ -4,9 +4,9 @@
 rule prepare_prompts:
     """A dataset's rows as prompt tokens; what is rejected is listed with its reason."""
     input:
-        world=world_of,
+        databases=databases_of,
         source=source_of,
-        policy=manifest("base"),
+        policy=with_model(manifest("base")),
     output:
         prompts=f"{RESULTS}/prompts/{{dataset}}.parquet",
         digest=f"{RESULTS}/prompts/{{dataset}}.parquet.sha256",
@@ -21,6 +21,7 @@ rule prepare_prompts:
             ["prompts", "rejected"],
             slice_of(slices.prompts, "dataset"),
         ),
+        databases=database_folder,
     message:
         "preparing the prompts of {wildcards.dataset}"
     script:
@@ -30,22 +31,25 @@ rule prepare_prompts:
 rule audit_gold:
     """Every gold answer, scored as if a model had given it. Sampling does not read this: a fix of scoring redraws nothing."""
     input:
-        world=world_of,
+        databases=databases_of,
+        scorer=scorer_of,
         source=source_of,
         prompts=rules.prepare_prompts.output.prompts,
+        rejected=rules.prepare_prompts.output.rejected,
     output:
         gold=f"{RESULTS}/gold/{{dataset}}.parquet",
         digest=f"{RESULTS}/gold/{{dataset}}.parquet.sha256",
         timings=timings("gold/{dataset}"),
     log:
         f"{RESULTS}/logs/gold/{{dataset}}.log",
+    threads: workers_of
     params:
         **stage_params(
             ["dphrl.tasks", "dphrl.scoring"],
             ["gold"],
-            slice_of(slices.scoring, "dataset"),
+            slice_of(slices.gold, "dataset"),
         ),
-        databases=databases_folder(),
+        databases=database_folder,
     message:
         "auditing the gold answers of {wildcards.dataset}"
     script:
@@ -72,3 +76,27 @@ rule find_overlap:
         "looking for evaluation prompts in the training set"
     script:
         "../workflow_scripts/find_overlap.py"
+
+
+rule count_rows:
+    """What became of the rows of each dataset."""
+    input:
+        prompts=expand(rules.prepare_prompts.output.prompts, dataset=CONFIG.datasets),
+        rejected=expand(rules.prepare_prompts.output.rejected, dataset=CONFIG.datasets),
+        gold=expand(rules.audit_gold.output.gold, dataset=CONFIG.datasets),
+        overlap=rules.find_overlap.output.overlap,
+    output:
+        table=f"{RESULTS}/tables/datasets.parquet",
+        digest=f"{RESULTS}/tables/datasets.parquet.sha256",
+        text=f"{RESULTS}/tables/datasets.md",
+        text_digest=f"{RESULTS}/tables/datasets.md.sha256",
+        timings=timings("tables/datasets"),
+    log:
+        f"{RESULTS}/logs/tables/datasets.log",
+    params:
+        **stage_params(["dphrl.report.data"], ["datasets"], slices.NOTHING),
+        datasets=list(CONFIG.datasets),
+    message:
+        "counting the rows of the datasets"
+    script:
+        "../workflow_scripts/count_rows.py"

@@ -1,10 +1,14 @@
 # Figures, each with a module of its own, and the page.
 from dphrl.report import figures as drawings
 
-# Without style rules there is nothing to draw of styles.
-FIGURES = [
-    name for name in drawings.figures() if name != "styles" or CONFIG.evaluate.styles
-]
+# Without style rules there is nothing to draw of styles, without methods nothing of training; what is kept shows
+# beside the base policy, or beside its second draw.
+DRAWN_WITH = {
+    "styles": CONFIG.evaluate.styles,
+    "training": CONFIG.methods,
+    "keep_explore": len(policies()) > 1 or CONFIG.sampling.evaluate.n >= 16,
+}
+FIGURES = [name for name in drawings.figures() if DRAWN_WITH.get(name, True)]
 
 
 def table_of(wildcards):
@@ -76,9 +80,8 @@ def all_timings():
         for m, s, n in segments()
     ]
     return [
-        timings("policies/base"),
+        *with_model([timings("policies/base"), rules.tensorise.output.timings]),
         *(path.replace(f"{RESULTS}/", f"{RESULTS}/timings/", 1) for path in drawn),
-        rules.tensorise.output.timings,
         *trained,
     ]
 
@@ -89,6 +92,7 @@ rule report:
         headline=f"{RESULTS}/tables/headline.parquet",
         figures=expand(rules.draw.output.spec, figure=FIGURES),
         svgs=expand(rules.draw.output.svg, figure=FIGURES),
+        datasets=rules.count_rows.output.table,
         partition=rules.refine.output.partition,
         timings=all_timings(),
     output:

@@ -10,9 +10,12 @@ def candidates_of(wildcards):
     )
 
 
-def manifest_of(wildcards):
-    """The policy that is sampled."""
-    return manifest(wildcards.policy)
+def answers_of(wildcards):
+    """Where a policy's answers come from: its model, or the file in which they were recorded."""
+    recorded = CONFIG.replay.get(wildcards.policy, {}).get(wildcards.dataset)
+    if recorded is None:
+        return {"policy": manifest(wildcards.policy)}
+    return {"recorded": recorded, "policy": with_model(manifest("base"))}
 
 
 def shard_count(wildcards):
@@ -24,8 +27,8 @@ rule sample:
     """Responses of a policy to one shard of a dataset's prompts."""
     input:
         unpack(candidates_of),
+        unpack(answers_of),
         prompts=rules.prepare_prompts.output.prompts,
-        policy=manifest_of,
     output:
         rollouts=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet",
         digest=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet.sha256",
@@ -36,7 +39,7 @@ rule sample:
         **stage_params(
             ["dphrl.rollout"],
             ["rollouts"],
-            slice_of(slices.sample, "plan"),
+            slice_of(slices.sample, "policy", "dataset", "plan"),
             CONFIG.seed,
         ),
         shards=shard_count,

@@ -1,15 +1,11 @@
 # Scoring: a verdict for each response. It reads no policy and no plan, so a fix here reruns no sampling.
 
 
-def workers_of(wildcards):
-    """Worker processes that judge answers of a dataset's task."""
-    return getattr(CONFIG.scoring, CONFIG.datasets[wildcards.dataset].task).workers
-
-
 rule score:
     """A verdict for each response of a shard."""
     input:
-        world=world_of,
+        databases=databases_of,
+        scorer=scorer_of,
         rollouts=rules.sample.output.rollouts,
         gold=rules.audit_gold.output.gold,
     output:
@@ -23,7 +19,7 @@ rule score:
         **stage_params(
             ["dphrl.scoring"], ["verdicts"], slice_of(slices.scoring, "dataset")
         ),
-        databases=databases_folder(),
+        databases=database_folder,
     message:
         "scoring {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

@@ -25,7 +25,7 @@ if CONFIG.toy:
             "../workflow_scripts/build_world.py"
 
 
-if CONFIG.policy.base is None:
+if CONFIG.toy and CONFIG.policy.base is None:
 
     rule train_base:
         """The base model, from scratch."""
@@ -47,7 +47,7 @@ if CONFIG.policy.base is None:
         script:
             "../workflow_scripts/train_base.py"
 
-else:
+elif CONFIG.has_model:
 
     localrules:
         import_base,

@@ -1,4 +1,8 @@
 # Training: a chain of segments for each method and seed. A segment starts from the policy and state before it.
+from types import SimpleNamespace
+
+# The functions of a dataset's wildcards, for the dataset that is trained on.
+TRAINING_SET = SimpleNamespace(dataset=CONFIG.train_dataset)
 
 
 def before(wildcards):
@@ -10,17 +14,15 @@ def before(wildcards):
     return {"policy": manifest(name), "state": f"{RESULTS}/train/{name}/state.json"}
 
 
-def rehearsal(wildcards):
-    """The stored responses, for a method that rehearses them."""
-    has_divergence = CONFIG.methods[wildcards.method].divergence is not None
-    return (
-        {
-            "reference": rules.tensorise.output.tensors,
-            "index": rules.tensorise.output.index,
-        }
-        if has_divergence
-        else {}
-    )
+def beside(wildcards):
+    """What else a method reads: the stored responses that it rehearses, the base policy that it looks back to."""
+    method = CONFIG.methods[wildcards.method]
+    stored = {
+        "reference": rules.tensorise.output.tensors,
+        "index": rules.tensorise.output.index,
+    }
+    base = {"base": manifest("base")}
+    return (stored if method.rehearses else {}) | (base if method.needs_base else {})
 
 
 def seed_of(wildcards):
@@ -38,10 +40,12 @@ rule train_segment:
     """One segment of one training."""
     input:
         unpack(before),
-        unpack(rehearsal),
+        unpack(beside),
         partition=rules.refine.output.partition,
         prompts=f"{RESULTS}/prompts/{CONFIG.train_dataset}.parquet",
         gold=f"{RESULTS}/gold/{CONFIG.train_dataset}.parquet",
+        databases=databases_of(TRAINING_SET),
+        scorer=scorer_of(TRAINING_SET),
     output:
         policy=manifest("{method}-s{seed}/step{step}"),
         policy_digest=manifest("{method}-s{seed}/step{step}") + ".sha256",
@@ -54,6 +58,7 @@ rule train_segment:
         f"{RESULTS}/logs/train/{{method}}-s{{seed}}/step{{step}}.log",
     # The longest chain of jobs: it goes before the sampling of policies that are done.
     priority: 1
+    threads: CONFIG.train.ranks
     params:
         **stage_params(
             ["dphrl.training", "dphrl.scoring"],
@@ -62,7 +67,12 @@ rule train_segment:
             seed_of,
         ),
         steps=steps_of,
-        databases=databases_folder(),
+        beside={
+            "databases": database_folder(TRAINING_SET),
+            "workers": workers_of(TRAINING_SET),
+            "trackers": CONFIG.train.trackers,
+            "tracking": f"{RESULTS}/tracking",
+        },
     message:
         "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"
     script:

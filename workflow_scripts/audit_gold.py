@@ -2,16 +2,17 @@
 
 import json
 
-from door import snakemake, stage
-from dphrl.config.scoring import ScoringConfig
-from dphrl.scoring import audit_gold, make_scorer
+from door import snakemake, stage, task_scorer
+from dphrl.scoring import audit_gold
 from dphrl.tasks import gold_of, read_source
 
 with stage("sqlglot", "math-verify") as job:
     config = json.loads(snakemake.params.config)
-    prompts = job.read("prompts", snakemake.input.prompts)
-    gold = gold_of(prompts, read_source(job.file("source", snakemake.input.source)), config["task"])
-    with make_scorer(
-        config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads
-    ) as scorer:
-        job.write(audit_gold(gold, scorer), "gold", snakemake.output.gold)
+    prompts, rejected = job.read("prompts", snakemake.input.prompts), job.read("rejected", snakemake.input.rejected)
+    rows = read_source(job.file("source", snakemake.input.source))
+    reading = {"fields": config["fields"], "comparison": config["comparison"]}
+    gold = gold_of(prompts, rejected, rows, config["task"], **reading)
+    with task_scorer(config) as scorer:
+        audited = audit_gold(gold, scorer, config["drop"])
+    job.note = f"{audited['kept'].sum()} of {audited.height} kept"
+    job.write(audited, "gold", snakemake.output.gold)

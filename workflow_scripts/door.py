@@ -1,5 +1,5 @@
 """The threshold of every door. A door translates `snakemake.*` into library calls; what all doors share is here:
-the number of threads, the stage's log, the check of its code, its timings.
+the number of threads, the stage's log, the check of its code, its timings, and the scorer of its task.
 """
 
 import os
@@ -7,10 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from snakemake.iocontainers import Snakemake
 
 import __main__
+
+if TYPE_CHECKING:
+    from dphrl.scoring import Scorer
 
 # Snakemake defines the object in the script that it runs.
 snakemake: Snakemake = __main__.snakemake
@@ -42,7 +46,7 @@ def stage(*libraries: str) -> Iterator[Stage]:
     seconds = time.perf_counter() - started
     job.add_timing("total", seconds)
     job.write_timings(snakemake.output.timings)
-    print(f"{label()}: done in {seconds:.1f} s", file=_terminal, flush=True)
+    print(f"{label()}: done in {seconds:.1f} s{f': {job.note}' if job.note else ''}", file=_terminal, flush=True)
     # All is on disk, and an engine would take four more seconds to be taken apart.
     sys.stdout.flush()
     os._exit(0)
@@ -51,3 +55,11 @@ def stage(*libraries: str) -> Iterator[Stage]:
 def label() -> str:
     """What the terminal calls this job: its rule and wildcards."""
     return " ".join([snakemake.rule, *(str(value) for value in snakemake.wildcards)])
+
+
+def task_scorer(config: dict[str, Any], **options: Any) -> "Scorer":
+    """The scorer of the task that the stage's slice of the config names, with the workers and files of this job."""
+    from dphrl.scoring import make_scorer
+
+    files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
+    return make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files, **options)

@@ -1,14 +1,26 @@
 """A dataset as prompts, with what was rejected and why."""
 
 import json
+from pathlib import Path
 
 from door import snakemake, stage
 from dphrl.tasks import encoder, prepare, read_source
 
-with stage("transformers", "tokenizers") as job:
-    config = json.loads(snakemake.params.config)
-    encode = encoder(job.folder("policy", snakemake.input.policy), config["template"])
+with stage("transformers", "tokenizers") if snakemake.input.get("policy") else stage() as job:
+    config, databases = json.loads(snakemake.params.config), snakemake.params.databases
+    policy = snakemake.input.get("policy")
+    encode = encoder(job.folder("policy", policy), config["template"]) if policy else None
     source = job.file("source", snakemake.input.source)
-    prepared = prepare(read_source(source), config["task"], source.name, encode, config["max_tokens"])
+    prepared = prepare(
+        read_source(source),
+        config["task"],
+        source.name,
+        encode,
+        config["max_tokens"],
+        fields=config["fields"],
+        instruction=config["instruction"],
+        databases=Path(databases) if databases else None,
+    )
+    job.note = f"{prepared.prompts.height} prompts, {prepared.rejected.height} rows rejected"
     job.write(prepared.prompts, "prompts", snakemake.output.prompts)
     job.write(prepared.rejected, "rejected", snakemake.output.rejected)

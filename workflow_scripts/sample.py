@@ -5,20 +5,29 @@ import json
 from door import label, snakemake, stage
 from dphrl.config.engine import EngineConfig
 from dphrl.config.sampling import PlanConfig
-from dphrl.rollout import VllmEngine, plan_requests, rollout_frame, shard
+from dphrl.rollout import ReplayEngine, plan_requests, response_encoder, rollout_frame, shard
 
-with stage("vllm", "torch", "transformers") as job:
+given = snakemake.input.get
+with stage(*() if given("recorded") else ("vllm", "torch", "transformers")) as job:
     config, wildcards = json.loads(snakemake.params.config), snakemake.wildcards
     prompts = job.read("prompts", snakemake.input.prompts)
-    if "candidates" in snakemake.input.keys():  # noqa: SIM118 (a Namedlist iterates over its values)
+    if given("candidates"):
         candidates = job.read("partition", snakemake.input.candidates)
         prompts = prompts.join(candidates.filter(subset="pef"), on="prompt_id", how="semi")
     part = shard(prompts, int(wildcards.shard), snakemake.params.shards)
-    policy = job.folder("policy", snakemake.input.policy)
+    policy = job.folder("policy", given("policy")) if given("policy") else None
     requests = plan_requests(part, wildcards.plan, PlanConfig(**config["plan"]), snakemake.params.seed)
-    with job.part("start"):  # an empty shard is valid and needs no engine
-        engine = VllmEngine(policy, EngineConfig(**config["engine"])) if requests else None
-    with job.part("generate") as facts:
-        completions = engine.generate(requests, label()) if engine else []
-        facts["tokens"] = sum(len(completion.token_ids) for completion in completions)
+    completions = []  # an empty shard is valid and needs no engine
+    if requests and given("recorded"):
+        tokenize = response_encoder(policy) if policy else None
+        recorded = job.file("recorded", snakemake.input.recorded)
+        completions = ReplayEngine(recorded, prompts, tokenize, config["first"]).generate(requests)
+    elif requests and policy:
+        from dphrl.rollout.engine import make_engine  # recorded answers need neither it nor torch
+
+        with job.part("start"):
+            engine = make_engine(policy, EngineConfig(**config["engine"]))
+        with job.part("generate") as facts:
+            completions = engine.generate(requests, label())
+            facts["tokens"] = sum(len(completion.token_ids) for completion in completions)
     job.write(rollout_frame(requests, completions), "rollouts", snakemake.output.rollouts)

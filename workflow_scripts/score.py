@@ -2,15 +2,13 @@
 
 import json
 
-from door import snakemake, stage
-from dphrl.config.scoring import ScoringConfig
-from dphrl.scoring import make_scorer, score_rollouts
+from door import snakemake, stage, task_scorer
+from dphrl.scoring import score_rollouts
 
 with stage("sqlglot", "math-verify") as job:
-    config = json.loads(snakemake.params.config)
     rollouts = job.read("rollouts", snakemake.input.rollouts)
     gold = job.read("gold", snakemake.input.gold)
-    with make_scorer(
-        config["task"], ScoringConfig(**config["scoring"]), snakemake.params.databases, snakemake.threads
-    ) as scorer:
-        job.write(score_rollouts(rollouts, gold, scorer), "verdicts", snakemake.output.verdicts)
+    with task_scorer(json.loads(snakemake.params.config)) as scorer:
+        verdicts = score_rollouts(rollouts, gold, scorer)
+    job.note = f"{verdicts['correct'].sum()} of {verdicts.height} correct"
+    job.write(verdicts, "verdicts", snakemake.output.verdicts)

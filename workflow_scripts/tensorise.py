@@ -13,7 +13,7 @@ with stage("torch", "transformers") as job:
     rows = reference_rows(partition, prompts, job.read("rollouts", snakemake.input.rollouts))
     policy = LogProbs(load_model(job.folder("policy", snakemake.input.policy), config["dtype"]))
     with job.part("logprobs") as facts:
-        tensors, index = tensorise(rows, policy, config["token_budget"])
+        tensors, index = tensorise(rows, policy, config["token_budget"], config["top_k"])
         facts["tokens"] = len(tensors["token_ids"])
     save_tensors(tensors, Path(snakemake.output.tensors))
     job.write(index, "reference_index", snakemake.output.index)

@@ -20,6 +20,7 @@ with stage("altair", "vl-convert-python") as job:
         {name: json.loads(job.file(name, path).read_text()) for name, path in zip(names, given.figures, strict=True)},
         {name: figures.caption(name) for name in names},
         partition_sizes(job.read("partition", given.partition)),
+        job.read("datasets", given.datasets),
         pl.concat(read_table(Path(path), "timings") for path in given.timings),
         config["notes"],
     )

@@ -2,16 +2,18 @@
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 from pydantic import ValidationError
 
+from dphrl.config.datasets import FieldName
 from dphrl.config.load import check_files, load_config, read_config
 from dphrl.config.problems import ConfigError, Problem
 from dphrl.config.root import Config
 from dphrl.config.tree import known_paths
+from dphrl.tasks.rows import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT = ROOT / "config" / "config.yaml"
@@ -48,7 +50,6 @@ def test_the_embedded_default_is_valid() -> None:
     config = read_config(DEFAULT)
     assert config.run == "demo"
     assert config.methods["dph_js"].js_scale == 1.0
-    assert config.train.canary_tolerance == 1e-4
 
 
 @pytest.mark.parametrize("path", ["config.yaml", *[f.name for f in (ROOT / "config" / "experiments").glob("*.yaml")]])
@@ -96,7 +97,7 @@ def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
     [
         ("partition.on_reject", "explor", "'explore' or 'discard'", "explore"),
         ("train.dtype", "float16", "'float32' or 'bfloat16'", "bfloat16"),
-        ("train.zero_stage", 3, "1 or 2", None),
+        ("train.zero_stage", 4, "0, 1, 2 or 3", None),
         ("train.lr", "fast", "a valid number", None),
         ("train.lr", -1, "greater than 0", None),
         ("train.lr", float("nan"), "a finite number", None),
@@ -106,7 +107,7 @@ def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
         ("train.seeds", [], "at least 1 item", None),
         ("sampling.refine.n", 2, "1", None),
         ("sampling.presample.greedy", True, "False", None),
-        ("methods.grpo.divergence", "jss", "'forward_kl' or 'js'", "js"),
+        ("methods.grpo.divergence", "jss", "'forward_kl', 'js', 'alpha'", "js"),
         ("prompts", None, "a block of keys", None),
         ("run", "../up", "match pattern", None),
         ("run", MISSING, "this key is required", None),
@@ -140,12 +141,17 @@ def test_a_wrong_value_names_what_is_allowed(
         ("reference.token_budget", 64, "reference.token_budget", "at least 112"),
         ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),
         ("toy", None, "datasets.train.source", "a block toy"),
-        ("toy", None, "scoring.sql.databases", "a block toy"),
         ("toy", None, "policy.base", "the folder of a base model"),
         ("methods.base", {}, "methods.base", "any other name"),
         ("methods.a-b", {}, "methods.a-b", "match pattern"),
         ("datasets.my set", {"task": "sql", "source": "x.jsonl"}, "datasets.my set", "match pattern"),
         ("datasets.other", {"task": "sql", "source": "toy"}, "datasets.other.source", "the toy has the datasets train"),
+        ("datasets.maths.task", "maths", "datasets.maths.task", "a task: sql, math"),
+        ("datasets.maths.comparison", "bird", "datasets.maths.comparison", "only for task sql"),
+        ("scoring.custom", {"sql": {"source": "x.py"}}, "scoring.custom.sql", "that task has a scorer"),
+        ("replay", {"grpo": {"cross": "x.jsonl"}}, "replay.grpo", "methods has a policy of this name"),
+        ("replay", {"base": {"corss": "x.jsonl"}}, "replay.base.corss", "cross, in_domain, maths, train"),
+        ("replay", {"other": {"cross": "x.jsonl"}}, "replay.other", "also in_domain"),
     ],
 )
 def test_what_must_hold_between_blocks(
@@ -209,15 +215,51 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, text: str | None, given: str
         read_config(path)
 
 
+RECORDED = {
+    "run": "recorded",
+    "datasets": {"spider": {"task": "sql", "source": "spider/dev.json"}},
+    "train_dataset": "spider",
+    "methods": {},
+    "evaluate": {"datasets": ["spider"]},
+    "replay": {"base": {"spider": "answers.jsonl"}},
+}
+
+
+def test_a_run_of_recorded_answers_needs_no_model() -> None:
+    config = load_config(RECORDED)
+    assert not config.has_model
+    assert "methods: {}" in problems(RECORDED | {"methods": {"grpo": {}}})["policy.base"].allowed
+    assert "replay.base.spider" in problems(RECORDED | {"replay": {}})["policy.base"].allowed
+
+
+def test_every_field_of_a_row_can_be_renamed() -> None:
+    assert set(get_args(FieldName)) == set(NAMES)
+
+
+def test_databases_lie_beside_the_source_unless_said_otherwise() -> None:
+    config = load_config(RECORDED)
+    assert config.datasets["spider"].database_folder == "spider/database"
+    elsewhere = {"spider": RECORDED["datasets"]["spider"] | {"databases": "db"}}  # type: ignore[index]
+    assert load_config(RECORDED | {"datasets": elsewhere}).datasets["spider"].database_folder == "db"
+
+
 def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path) -> None:
     check_files(load_config(data), tmp_path)
-    real = put(put(data, "policy.base", "model"), "scoring.sql.databases", "databases")
+    real = put(data, "policy.base", "model")
     real["datasets"]["train"]["source"] = "rows.jsonl"
+    real["replay"] = {"base": {"train": "answers.jsonl"}}
+    real["scoring"]["custom"] = {"mine": {"source": "mine.py"}}
     with pytest.raises(ConfigError) as caught:
         check_files(load_config(real), tmp_path)
-    assert [p.path for p in caught.value.problems] == ["datasets.train.source", "scoring.sql.databases", "policy.base"]
-    (tmp_path / "model").mkdir()
-    (tmp_path / "databases").mkdir()
-    (tmp_path / "model" / "config.json").touch()
-    (tmp_path / "rows.jsonl").touch()
+    assert [p.path for p in caught.value.problems] == [
+        "datasets.train.source",
+        "replay.base.train",
+        "scoring.custom.mine.source",
+        "datasets.train.databases",
+        "policy.base",
+    ]
+    for name in ("model", "database"):
+        (tmp_path / name).mkdir()
+    for name in ("model/config.json", "rows.jsonl", "answers.jsonl", "mine.py"):
+        (tmp_path / name).touch()
     check_files(load_config(real), tmp_path)

@@ -72,6 +72,8 @@ def test_the_defaults_are_the_papers() -> None:
     )
     assert {name: (m.online, m.eta, m.eps_high) for name, m in config.methods.items()} == {
         "grpo": ("all", 0.0, 0.2),
+        "dapo": ("all", 0.0, 0.28),
+        "rkl": ("all", 0.01, 0.28),
         "exp_only": ("exp", 0.0, 0.28),
         "dph_f": ("exp", 0.01, 0.28),
         "dph_js": ("exp", 0.2, 0.28),

@@ -76,8 +76,18 @@ def test_the_number_of_jobs_is_not_in_a_plans_slice() -> None:
     changed["sampling"]["presample"]["shards"] = 4
     changed["sampling"]["evaluate"]["n"] = 32
     other = load_config(changed)
-    assert parts.sample(other, "presample") == parts.sample(config, "presample")
-    assert parts.sample(other, "evaluate") != parts.sample(config, "evaluate")
+    assert parts.sample(other, "base", "train", "presample") == parts.sample(config, "base", "train", "presample")
+    assert parts.sample(other, "base", "cross", "evaluate") != parts.sample(config, "base", "cross", "evaluate")
+
+
+def test_recorded_answers_depend_on_no_engine_and_no_seed() -> None:
+    recorded = DATA | {"replay": {"base": {"train": "answers.jsonl"}}}
+    config, other = load_config(recorded), load_config(recorded | {"seed": 9, "engine": {**DATA["engine"]}})
+    for plan, first in (("presample", 0), ("refine", 8)):
+        found = parts.sample(config, "base", "train", plan)
+        assert found == parts.sample(other, "base", "train", plan)
+        assert json.loads(found)["first"] == first
+    assert parts.sample(config, "base", "cross", "evaluate") != parts.sample(other, "base", "cross", "evaluate")
 
 
 def test_a_slice_names_what_its_stage_depends_on() -> None:
@@ -97,9 +107,15 @@ def test_a_slice_names_what_its_stage_depends_on() -> None:
     assert changed(lambda c: parts.prompts(c, "cross"), prompts={"max_tokens": 60})
     assert not changed(lambda c: parts.evaluate(c, "cross"), evaluate={"k": [1, 2]})
     assert changed(parts.tables, evaluate={"k": [1, 2]})
-    assert not changed(
-        lambda c: parts.scoring(c, "cross"), scoring={"sql": {**DATA["scoring"]["sql"], "databases": "d"}}
-    )
+    kept = {**DATA["datasets"], "cross": {**DATA["datasets"]["cross"], "drop": []}}
+    assert changed(lambda c: parts.gold(c, "cross"), datasets=kept)
+    for part in (parts.gold, parts.prompts):
+        assert not changed(lambda c, part=part: part(c, "train"), datasets=kept)
+    for part in (parts.scoring, parts.prompts):
+        assert not changed(lambda c, part=part: part(c, "cross"), datasets=kept)
+    custom = {"custom": {"mine": {"source": "here.py", "options": {"case": True}}}}
+    own = {**DATA["datasets"], "cross": {"task": "mine", "source": "x.jsonl"}}
+    assert "here.py" not in parts.scoring(load_config(DATA | {"scoring": custom, "datasets": own}), "cross")
 
 
 def test_a_block_can_be_read_back_from_its_slice() -> None:
@@ -108,11 +124,11 @@ def test_a_block_can_be_read_back_from_its_slice() -> None:
     for name, method in config.methods.items():
         block = json.loads(parts.train(config, name))
         assert MethodConfig.model_validate(block["method"]) == method
-        scoring = {"sql": block["scoring"]["sql"] | {"workers": 1, "databases": "toy"}}
+        scoring = {"sql": block["scorer"] | {"workers": 1}}
         assert ScoringConfig.model_validate(scoring).sql == config.scoring.sql
         schedule = {"steps": 40, "segment_steps": 20, "eval_every": 40, "seeds": [1]}
         assert TrainConfig.model_validate(block["train"] | schedule) == config.train
-    plan = json.loads(parts.sample(config, "refine"))["plan"]
+    plan = json.loads(parts.sample(config, "base", "train", "refine"))["plan"]
     assert PlanConfig.model_validate(plan).model_dump() == config.sampling.refine.model_dump()
 
 
@@ -120,7 +136,7 @@ def test_canonical_text_is_sorted_compact_json() -> None:
     config = load_config(DATA)
     assert canonical({"b": 1, "a": [1.0, None]}) == '{"a":[1.0,null],"b":1}'
     assert canonical({"block": config.partition}) == canonical({"block": config.partition.model_dump()})
-    assert canonical(config.reference) == '{"token_budget":2048}'
+    assert canonical(config.reference) == '{"token_budget":2048,"top_k":0}'
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))

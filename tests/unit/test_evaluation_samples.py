@@ -95,6 +95,12 @@ def test_every_rollout_has_its_verdict():
         evaluate(rollouts.filter(pl.col("sample_index") != 3), verdicts, RULES)
 
 
+def test_a_dataset_without_greedy_responses_has_no_greedy_figure():
+    frame = evaluate(*rows([sample for sample in one_prompt() if sample[1] >= 0]), RULES)
+    assert frame["greedy_correct"].to_list() == [None]
+    SCHEMAS["evaluation"].conform(frame, "test")
+
+
 def test_no_rollouts_is_an_error():
     with pytest.raises(ValueError, match="no prompt"):
         evaluate(*rows([]), RULES)

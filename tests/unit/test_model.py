@@ -8,9 +8,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    CohereConfig,
+    Gemma2Config,
+    GraniteConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+)
 
-from dphrl.model import LogProbs, Row, collate, micro_batches, policy, response_logprobs
+from dphrl.model import LogProbs, Row, collate, micro_batches, policy, response_logprobs, response_topk
 
 VOCABULARY = 50
 ROWS = [
@@ -75,7 +83,7 @@ def test_padding_is_never_looked_at(module: LogProbs) -> None:
     lengths = torch.tensor([row.length for row in ROWS])
     padding = torch.arange(batch.input_ids.shape[1]) >= lengths[:, None]
     assert padding.any()
-    other = type(batch)(batch.input_ids.masked_fill(padding, 33), batch.predicts_response, batch.targets)
+    other = type(batch)(batch.input_ids.masked_fill(padding, 33), batch.predicts, batch.targets)
     with torch.no_grad():
         torch.testing.assert_close(module(other)[0], module(batch)[0], atol=0, rtol=0)
 
@@ -113,6 +121,79 @@ def test_the_head_in_chunks_is_the_head(module: LogProbs, positions: int, monkey
         _close([module(collate(ROWS))[0]], [logprobs])
 
 
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_the_logits_of_a_batch_never_exist_at_once(
+    module: LogProbs, with_gradient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 3 * VOCABULARY)
+    seen: list[int] = []
+    hook = module.model.lm_head.register_forward_hook(lambda head, inputs, logits: seen.append(len(logits)))
+    with torch.set_grad_enabled(with_gradient):
+        logprobs, _ = module(collate(ROWS))
+    saved: list[torch.Size] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor.shape) or tensor, lambda t: t):
+        module(collate(ROWS))
+    hook.remove()
+    assert max(seen) == 3
+    assert not [shape for shape in saved if shape[-1:] == (VOCABULARY,)]
+    assert len(logprobs) == sum(len(row.response) for row in ROWS)
+
+
+@pytest.mark.parametrize("positions", [2, 1000])
+def test_logprobs_of_given_tokens_have_the_gradient_of_autograd(
+    module: LogProbs, positions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", positions * VOCABULARY)
+    row, parameters = ROWS[0], list(module.parameters())
+    top = torch.tensor([[4, 9, 0], [1, 1, 49]], dtype=torch.int32)
+    logprobs, entropy, found = module(collate([row]), top)
+    ids = torch.tensor([[*row.prompt, *row.response]])
+    expected = module.model(input_ids=ids).logits[0, 2:4].log_softmax(-1).gather(1, top.long())
+    _close([found], [expected])
+    _close([logprobs, entropy], module(collate([row])))
+    weights = torch.tensor([[1.0, -2.0, 0.5], [3.0, 1.0, -1.0]])
+    _close(
+        torch.autograd.grad((weights * found).sum(), parameters),
+        torch.autograd.grad((weights * expected).sum(), parameters),
+    )
+
+
+@pytest.mark.parametrize("k", [1, 5, VOCABULARY])
+def test_the_likeliest_tokens_come_with_their_logprobs_for_each_row(module: LogProbs, k: int) -> None:
+    found = response_topk(module, ROWS, 13, k)
+    for row, (logprobs, ids, top) in zip(ROWS, found, strict=True):
+        _close([logprobs], [_plain(module, row)])
+        assert ids.shape == top.shape == (len(row.response), k)
+        assert bool((top.diff(dim=1) <= 0).all())
+        assert not top.requires_grad
+        with torch.no_grad():
+            _close([module(collate([row]), ids)[2]], [top])
+        if k == VOCABULARY:
+            torch.testing.assert_close(top.exp().sum(1), torch.ones(len(top)))
+
+
+@pytest.mark.parametrize("k", [0, VOCABULARY + 1])
+def test_more_likeliest_tokens_than_the_vocabulary_are_refused(module: LogProbs, k: int) -> None:
+    with pytest.raises(ValueError, match=f"K = {k}: expected 1 to {VOCABULARY}"):
+        module.topk(collate(ROWS), k)
+
+
+@pytest.mark.parametrize(
+    ("config", "attribute"),
+    [
+        (CohereConfig(logit_scale=0.0625), "logit_scale = 0.0625"),
+        (GraniteConfig(logits_scaling=8.0), "logits_scaling = 8.0"),
+        (Gemma2Config(final_logit_softcapping=30.0, head_dim=8), "final_logit_softcapping = 30.0"),
+    ],
+)
+def test_a_model_that_changes_its_logits_after_the_head_is_refused(config: PreTrainedConfig, attribute: str) -> None:
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    for name, value in {**small, "intermediate_size": 16, "vocab_size": 20, "pad_token_id": 0}.items():
+        setattr(config, name, value)
+    with pytest.raises(ValueError, match=f"config attribute {attribute} changes the logits after the output head"):
+        LogProbs(AutoModelForCausalLM.from_config(config))
+
+
 @pytest.mark.parametrize("row", [Row([], [1]), Row([1], [])])
 def test_a_row_needs_a_prompt_and_a_response(row: Row) -> None:
     with pytest.raises(ValueError, match=r"row 1 has \d prompt and \d response tokens, both need >= 1"):
@@ -122,7 +203,7 @@ def test_a_row_needs_a_prompt_and_a_response(row: Row) -> None:
 def test_a_batch_is_padded_on_the_right() -> None:
     batch = collate([Row([5, 6], [7]), Row([8], [9, 3, 2])])
     assert batch.input_ids.tolist() == [[5, 6, 7, 0], [8, 9, 3, 2]]
-    assert batch.predicts_response.int().tolist() == [[0, 1, 0, 0], [1, 1, 1, 0]]
+    assert batch.predicts.tolist() == [1, 4, 5, 6]
     assert batch.targets.tolist() == [7, 9, 3, 2]
 
 

@@ -1,15 +1,18 @@
 """The stored responses: from rollouts to tensors and back, one row at a time."""
 
+import json
+import os
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from safetensors.numpy import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from dphrl.artifacts import SCHEMAS, sha256_file, sidecar, write_table
-from dphrl.model import LogProbs, Row, response_logprobs
+from dphrl.model import LogProbs, Row, response_logprobs, response_topk
 from dphrl.reference import ReferenceResponses, load, reference_rows, save_tensors, tensorise
 
 PROMPTS = {"a": [1, 2, 3], "b": [4], "c": [5, 6], "d": [7, 8]}
@@ -76,9 +79,9 @@ def _refined(module: LogProbs) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMAS["rollouts"].columns)
 
 
-def _stored(folder: Path, module: LogProbs, partition: pl.DataFrame = PARTITION) -> ReferenceResponses:
+def _stored(folder: Path, module: LogProbs, partition: pl.DataFrame = PARTITION, top_k: int = 0) -> ReferenceResponses:
     rows = reference_rows(partition, PROMPT_FRAME, _refined(module))
-    tensors, index = tensorise(rows, module, token_budget=6)
+    tensors, index = tensorise(rows, module, token_budget=6, top_k=top_k)
     folder.mkdir(exist_ok=True)
     save_tensors(tensors, folder / "responses.safetensors")
     write_table(index, "reference_index", folder / "index.parquet", {})
@@ -132,8 +135,89 @@ def test_equal_responses_have_equal_bytes_and_a_sidecar(tmp_path: Path, module: 
 
 def test_without_d_pef_there_are_no_rows(tmp_path: Path, module: LogProbs) -> None:
     stored = _stored(tmp_path, module, _partition(dict.fromkeys(PROMPTS, "exp")))
-    assert len(stored) == 0
+    assert len(stored) == stored.top_k == 0
     assert stored.rows([]) == ([], [])
+    with_topk = _stored(tmp_path, module, _partition(dict.fromkeys(PROMPTS, "exp")), top_k=3)
+    assert with_topk.top_k == 3
+    assert with_topk.topk([]) == ([], [])
+
+
+@pytest.mark.parametrize("top_k", [1, 4])
+def test_the_likeliest_tokens_come_back_by_row_number(tmp_path: Path, module: LogProbs, top_k: int) -> None:
+    stored = _stored(tmp_path, module, top_k=top_k)
+    assert stored.top_k == top_k
+    ids, logprobs = stored.topk([2, 0, 2])
+    rows, _ = stored.rows([2, 0, 2])
+    for row, found, values in zip(rows, ids, logprobs, strict=True):
+        (_, expected, of_them), *_ = response_topk(module, [row], 100, top_k)
+        assert found.tolist() == expected.tolist()
+        torch.testing.assert_close(values, of_them, atol=1e-5, rtol=0)
+        assert (found.dtype, values.dtype) == (torch.int32, torch.float32)
+    values.fill_(0.0)
+    assert stored.topk([2])[1][0].abs().min() > 0
+
+
+def test_the_rest_does_not_change_with_the_likeliest_tokens(tmp_path: Path, module: LogProbs) -> None:
+    without, with_topk = _stored(tmp_path / "a", module), _stored(tmp_path / "b", module, top_k=2)
+    assert sorted(load_file(without.path)) == ["logprobs", "token_ids"]
+    for name, tensor in load_file(without.path).items():
+        np.testing.assert_array_equal(load_file(with_topk.path)[name], tensor)
+    assert with_topk.index.equals(without.index)
+
+
+def test_likeliest_tokens_that_are_not_stored_are_an_error(tmp_path: Path, module: LogProbs) -> None:
+    with pytest.raises(ValueError, match=r"responses\.safetensors: holds no top-K log-probs; rerun .* top_k > 0"):
+        _stored(tmp_path, module).topk([0])
+
+
+def test_opening_a_large_file_and_reading_a_row_leaves_the_rest_on_disk(tmp_path: Path) -> None:
+    prompt_length, length, top_k, rows = 500, 500, 64, 800
+    total = rows * length
+    shapes = {
+        "logprobs": ("F32", [total]),
+        "token_ids": ("I32", [rows * (prompt_length + length)]),
+        "topk_ids": ("I32", [total, top_k]),
+        "topk_logprobs": ("F32", [total, top_k]),
+    }
+    ends = np.cumsum([0, *(4 * np.prod(shape) for _, shape in shapes.values())]).tolist()
+    header = json.dumps(
+        {
+            name: {"dtype": dtype, "shape": shape, "data_offsets": ends[i : i + 2]}
+            for i, (name, (dtype, shape)) in enumerate(shapes.items())
+        }
+    ).encode()
+    path = tmp_path / "responses.safetensors"
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + ends[-1])
+    numbers = np.arange(rows)
+    index = pl.DataFrame(
+        {
+            "row": numbers,
+            "prompt_id": [f"{i:04}" for i in numbers],
+            "sample_index": 0 * numbers,
+            "start": numbers * (prompt_length + length),
+            "prompt_length": 0 * numbers + prompt_length,
+            "response_length": 0 * numbers + length,
+            "response_start": numbers * length,
+            "max_sampler_gap": 0.0 * numbers,
+        }
+    ).cast(dict(SCHEMAS["reference_index"].columns))
+    write_table(index, "reference_index", tmp_path / "index.parquet", {})
+    assert path.stat().st_size > 200_000_000
+    # The first call imports and caches things that have nothing to do with the size.
+    load(path)
+    before = _resident()
+    stored = load(path)
+    ids, logprobs = stored.topk([rows - 1])
+    assert len(stored.rows([0])[0][0].prompt) == prompt_length
+    assert ids[0].shape == logprobs[0].shape == (length, top_k)
+    assert _resident() - before < 20 << 20
+
+
+def _resident() -> int:
+    """Bytes of this process in memory, mapped files among them."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_prompt_without_its_refined_sample_is_an_error(module: LogProbs) -> None:
@@ -143,12 +227,15 @@ def test_a_prompt_without_its_refined_sample_is_an_error(module: LogProbs) -> No
         reference_rows(PARTITION, PROMPT_FRAME[3:], _refined(module))
 
 
-@pytest.mark.parametrize("shorter", ["token_ids", "logprobs"])
+@pytest.mark.parametrize("shorter", ["token_ids", "logprobs", "topk_ids", "topk_logprobs"])
 def test_tensors_and_index_that_do_not_belong_together_are_refused(
     tmp_path: Path, module: LogProbs, shorter: str
 ) -> None:
     path = _stored(tmp_path, module).path
     tensors = {"token_ids": np.zeros(14, np.int32), "logprobs": np.zeros(7, np.float32)}
+    save_tensors(tensors, path)
+    load(path)
+    tensors |= {"topk_ids": np.zeros((7, 3), np.int32), "topk_logprobs": np.zeros((7, 3), np.float32)}
     save_tensors(tensors, path)
     load(path)
     tensors[shorter] = tensors[shorter][:-1]

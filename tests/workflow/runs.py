@@ -27,11 +27,12 @@ class Workflow:
     house: Path
     folder: Path
     config: Path
+    name: str = "tiny"
 
     @property
     def results(self) -> Path:
         """Where its files are."""
-        return self.folder / "results" / "tiny"
+        return self.folder / "results" / self.name
 
     def command(self, *arguments: str) -> list[str]:
         """Snakemake by the launcher."""

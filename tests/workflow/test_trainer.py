@@ -19,7 +19,8 @@ from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
 from dphrl.model import LogProbs, Row, load_model
 from dphrl.reference import ReferenceResponses, load, save_tensors, tensorise
-from dphrl.rollout import Request, VllmEngine
+from dphrl.rollout import Request
+from dphrl.rollout.vllm_engine import VllmEngine
 from dphrl.toy.tokenizer import write_tokenizer
 from dphrl.training import (
     Example,

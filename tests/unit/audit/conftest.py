@@ -108,7 +108,9 @@ class _Builder:
             "prepare_prompts",
             policy=self.digest("policies/base/manifest.json"),
         )
-        rejected = pl.DataFrame({"source_index": [99], "reason": ["malformed"], "detail": ["no answer"]})
+        rejected = pl.DataFrame(
+            {"source_index": [99], "reason": ["malformed"], "detail": ["no answer"], "duplicate_of": [None]}
+        )
         self.table(rejected, "rejected", f"prompts/{name}.rejected.parquet", "prepare_prompts")
         gold = frame.select("prompt_id", ground_truth=pl.lit("{}"), verdict=pl.lit("correct"), kept=True)
         gold = gold.with_columns(reason=pl.lit(None, pl.String))

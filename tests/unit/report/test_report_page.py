@@ -9,10 +9,21 @@ import polars as pl
 import pytest
 
 from dphrl.report import figures
+from dphrl.report.data import Prepared, count_rows
 from dphrl.report.page import render_page
 
 NAMES = ["passk", "styles", "keep_explore", "training"]
 SIZES = {"training questions": 400, "D_exp": 271, "D_pef": 118, "dropped": 11}
+DATA = count_rows(
+    {
+        "questions": Prepared(
+            pl.DataFrame({"prompt_id": ["a", "b", "c"]}),
+            pl.DataFrame({"reason": ["duplicate", "duplicate", "malformed"]}),
+            pl.DataFrame({"kept": [True, True, False], "reason": [None, "order-ambiguous", "empty"]}),
+        )
+    },
+    pl.DataFrame({"dataset": ["test", "questions"], "kind": ["exact", "normalised"]}),
+)
 NOTE = "This toy shows the mechanism; it is no independent evidence."
 FLAGS = [
     "--headless=new",
@@ -31,7 +42,7 @@ def render(tables, costs, title="Toy", sizes=SIZES, notes=(NOTE,), headline=None
     specs = {name: figures.draw(name, tables[figures.table(name)]).to_dict() for name in NAMES}
     captions = {name: figures.caption(name) for name in NAMES}
     headline = tables["headline"] if headline is None else headline
-    return render_page(title, headline, specs, captions, sizes, costs, notes)
+    return render_page(title, headline, specs, captions, sizes, DATA, costs, notes)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +117,15 @@ def test_incomplete_input_is_refused(tables, costs):
     with pytest.raises(ValueError, match="headline table has no rows"):
         render(tables, costs, headline=tables["headline"].clear())
     with pytest.raises(ValueError, match="no caption for the figures passk"):
-        render_page("t", tables["headline"], {"passk": {}}, {}, {}, costs, [])
+        render_page("t", tables["headline"], {"passk": {}}, {}, {}, DATA, costs, [])
+
+
+def test_every_row_of_a_dataset_is_accounted_for(page):
+    (row,) = DATA.rows(named=True)
+    assert row["rows"] == row["prompts"] + row["duplicate"] + row["overlong"] + row["malformed"] == 6
+    assert (row["kept"], row["empty"], row["order_ambiguous"], row["overlap_exact"]) == (2, 1, 1, 0)
+    assert row["overlap_normalised"] == 1
+    assert "What became of the data" in page
 
 
 def test_no_timings_and_no_sizes_are_fine(tables, costs):

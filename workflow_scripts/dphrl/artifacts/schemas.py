@@ -140,7 +140,8 @@ SCHEMAS: dict[str, Schema] = {
         Schema(
             "rejected",
             ("source_index",),
-            {"source_index": _I32, "reason": _STR, "detail": _STR},
+            {"source_index": _I32, "reason": _STR, "detail": _STR, "duplicate_of": _I32},
+            nullable=frozenset({"duplicate_of"}),
             enums={"reason": ("duplicate", "overlong", "malformed")},
         ),
         Schema(
@@ -155,6 +156,16 @@ SCHEMAS: dict[str, Schema] = {
             ("prompt_id", "dataset"),
             {"prompt_id": _STR, "dataset": _STR, "kind": _STR},
             enums={"kind": ("exact", "normalised")},
+        ),
+        Schema(
+            "datasets",
+            ("dataset",),
+            {
+                "dataset": _STR,
+                **dict.fromkeys(("rows", "prompts", "duplicate", "overlong", "malformed", "kept"), _I64),
+                **dict.fromkeys(("unrunnable", "empty", "nondeterministic", "order_ambiguous", "conflicting"), _I64),
+                **dict.fromkeys(("overlap_exact", "overlap_normalised"), _I64),
+            },
         ),
         Schema(
             "rollouts",
@@ -217,6 +228,7 @@ SCHEMAS: dict[str, Schema] = {
                 "response_start": _I64,
                 "max_sampler_gap": _F64,
             },
+            nullable=frozenset({"max_sampler_gap"}),
             bounds={"start": (0, _INF), "prompt_length": (1, _INF), "response_length": (1, _INF)},
         ),
         Schema(
@@ -243,6 +255,7 @@ SCHEMAS: dict[str, Schema] = {
                 "distinct_answers": _I32,
                 "distinct_programs": _I32,
             },
+            nullable=frozenset({"greedy_correct"}),
             bounds={"n": (1, _INF), "c": (0, _INF)},
         ),
         Schema("passk", (*_POLICY, "k"), {**_POLICY, "k": _I32, "value": _F64, "low": _F64, "high": _F64}),

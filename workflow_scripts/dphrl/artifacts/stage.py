@@ -46,6 +46,8 @@ class Stage:
         config: canonical JSON of the stage's own slice of the config.
         libraries: distributions whose versions can change the result.
         seed: the seed of the stage's random choices, if it makes any.
+
+    `note`: what came out, in a few words for the terminal.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Stage:
     seed: int | None = None
     inputs: dict[str, str] = field(default_factory=dict)
     timings: list[dict[str, Any]] = field(default_factory=list)
+    note: str = ""
 
     def __post_init__(self) -> None:
         verify_code(self.code, self.modules, self.schemas)

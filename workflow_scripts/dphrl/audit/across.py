@@ -117,6 +117,8 @@ def _check_shards(run: Run, group: Group) -> None:
 
 
 def _check_samples(artifact: Artifact, frame: pl.DataFrame, decode: Decode | None) -> None:
+    if artifact.footer.get("config", {}).get("engine") == "replay":
+        return  # recorded texts: they were not drawn as tokens, and have no log-probs
     path, remedy = artifact.path, again(artifact.path)
     tokens, logprobs = pl.col("token_ids").list.len(), pl.col("sampler_logprobs").list.len()
     odd = frame.filter(tokens != logprobs).select(*_KEY, tokens=tokens, logprobs=logprobs)

@@ -10,6 +10,7 @@ from dphrl.audit.walk import Artifact, Run, again
 Sources = dict[str, list[tuple[str, ...]]]
 
 _BASE = "policies/base/manifest.json"
+_PROMPTS = {"prompts": "parquet", "rejected": "rejected.parquet"}
 _TRAINED = re.compile(r"(train|policies)/(?P<training>.+-s\d+)/step(?P<step>\d+)/[^/]+")
 _SHARD = re.compile(r"(rollouts|verdicts)/(?P<policy>.+)/(?P<dataset>[^/]+)\.(?P<plan>\w+)/(?P<shard>[^/]+)")
 
@@ -56,13 +57,14 @@ def _sources(run: Run, path: str, names: list[str]) -> Sources:
         others: Sources = {name: [(f"prompts/{name}.parquet",)] for name in names}
         return {**others, **{name: training[name] for name in ("prompts",) if name in training}}
     if kind == "gold":
-        return {"prompts": [(f"prompts/{stem}.parquet",)]}
+        return {name: [(f"prompts/{stem}.{ending}",)] for name, ending in _PROMPTS.items()}
     shard = _SHARD.fullmatch(path)
     if shard:
         gold, prompts = (f"{name}/{shard['dataset']}.parquet" for name in ("gold", "prompts"))
         if kind == "verdicts":
             return {"rollouts": [(path.replace("verdicts/", "rollouts/", 1),)], "gold": [(gold,)]}
-        policy = f"policies/{shard['policy']}/manifest.json"
+        # Answers that were recorded under another name are told in tokens by the base policy's tokenizer.
+        policy = f"policies/{shard['policy']}/manifest.json" if "/" in shard["policy"] else _BASE
         return {"prompts": [(prompts,)], "policy": [(policy,)], "partition": [("partition/candidates.parquet",)]}
     if kind == "partition":
         plan = "presample" if stem == "candidates" else "refine"
@@ -81,6 +83,8 @@ def _sources(run: Run, path: str, names: list[str]) -> Sources:
         return {**parts, "gold": [(f"gold/{dataset}.parquet",)]}
     if kind == "tables" and stem == "training":
         return {name: _metrics(run, name) for name in names}
+    if kind == "tables" and stem == "datasets":
+        return {name: [(_counted(name),)] for name in names}
     if kind == "tables":
         return {name: [(_evaluation(name),)] for name in names if name.count("/") == 3}
     if kind == "policies":
@@ -110,7 +114,15 @@ def _metrics(run: Run, name: str) -> list[tuple[str, ...]]:
     return [(path,) for path in run.artifacts if path.startswith(prefix) and path.endswith("/metrics.parquet")]
 
 
+def _counted(name: str) -> str:
+    """An input of the table of datasets is named kind/dataset, or is the overlap."""
+    kind, _, dataset = name.partition("/")
+    if kind == "rejected":
+        return f"prompts/{dataset}.rejected.parquet"
+    return f"{kind}/{dataset}.parquet" if dataset else "gold/overlap.parquet"
+
+
 def _evaluation(name: str) -> str:
-    """An input of the tables is named method/seed/step/dataset."""
+    """An input of the tables is named method/seed/step/dataset; what was not trained has step 0."""
     method, seed, step, dataset = name.split("/")
-    return f"evaluation/{'base' if method == 'base' else f'{method}-s{seed}/step{step}'}/{dataset}.parquet"
+    return f"evaluation/{method if step == '0' else f'{method}-s{seed}/step{step}'}/{dataset}.parquet"

@@ -1,16 +1,28 @@
 """The sampling engine, for every stage that draws from a policy."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from dphrl.config.block import Block, Dtype
 
 
 class EngineConfig(Block):
-    """Configuration of the block `engine`."""
+    """Configuration of the block `engine`; every key has an effect on both engines."""
 
+    name: Literal["vllm", "transformers"] = Field(
+        "vllm",
+        description="Which engine draws: vllm, or transformers, for machines without vLLM. From one seed they draw "
+        "different responses.",
+    )
     dtype: Dtype = Field("bfloat16", description="Precision of the engine's weights; the same as train.dtype.")
     max_model_len: int = Field(
         20480, ge=2, description="Longest sequence (prompt and response) in tokens that the engine makes room for."
     )
     max_num_seqs: int = Field(256, ge=1, description="Most sequences that are decoded at the same time.")
-    kv_cache_gib: float = Field(24, gt=0, description="Memory for the engine's key-value cache, in GiB.")
+    kv_cache_gib: float = Field(
+        24,
+        gt=0,
+        description="Memory for the engine's key-value cache, in GiB: vllm takes it at the start, transformers as it "
+        "needs it.",
+    )

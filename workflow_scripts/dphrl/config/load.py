@@ -7,6 +7,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from dphrl.config.datasets import TOY
 from dphrl.config.problems import ConfigError, Problem, ProblemsError, nearest, show
 from dphrl.config.root import Config
 from dphrl.config.tree import block_at, known_paths
@@ -55,15 +56,19 @@ def check_files(config: Config, folder: Path) -> None:
         ConfigError: with the key of each one that is missing.
     """
     problems = []
+    files = {f"datasets.{name}.source": dataset.source for name, dataset in config.datasets.items()}
+    files |= {
+        f"replay.{policy}.{name}": path for policy, paths in config.replay.items() for name, path in paths.items()
+    }
+    files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}
+    for key, path in files.items():
+        if path != TOY and not (folder / path).is_file():
+            problems.append(Problem(key, show(path), "a file that exists"))
     for name, dataset in config.datasets.items():
-        if dataset.source != "toy" and not (folder / dataset.source).is_file():
-            problems.append(
-                Problem(f"datasets.{name}.source", show(dataset.source), "toy, or a JSONL file that exists")
-            )
-    databases = config.scoring.sql.databases
-    tasks = {dataset.task for dataset in config.datasets.values()}
-    if "sql" in tasks and databases != "toy" and not (folder / databases).is_dir():
-        problems.append(Problem("scoring.sql.databases", show(databases), "toy, or a folder that exists"))
+        databases = dataset.database_folder
+        if databases not in (None, TOY) and not (folder / str(databases)).is_dir():
+            allowed = "a folder that exists and holds <db_id>/<db_id>.sqlite"
+            problems.append(Problem(f"datasets.{name}.databases", show(databases), allowed))
     base = config.policy.base
     if base is not None and not (folder / base / "config.json").is_file():
         problems.append(Problem("policy.base", show(base), "a folder that holds a Hugging Face model (config.json)"))

@@ -12,6 +12,6 @@ class PolicyConfig(Block):
         None,
         min_length=1,
         description="Folder of the base model and its tokenizer in the Hugging Face layout (config.json, "
-        "*.safetensors, tokenizer.json); null: the base model that the block `toy` trains.",
+        "*.safetensors, tokenizer.json); null: the one that the block `toy` trains, or none where all is recorded.",
         examples=["models/Llama-3.1-8B-Instruct"],
     )

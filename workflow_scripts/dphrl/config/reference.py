@@ -11,3 +11,9 @@ class ReferenceConfig(Block):
     token_budget: int = Field(
         32384, ge=1, description="Most tokens per forward pass when the reference log-probabilities are computed."
     )
+    top_k: int = Field(
+        0,
+        ge=0,
+        description="Tokens per position, the most probable ones, whose reference log-probabilities are stored beside "
+        "that of the sampled token, for methods with `topk`; 0: none.",
+    )

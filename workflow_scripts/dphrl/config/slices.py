@@ -13,6 +13,7 @@ __all__ = [
     "NOTHING",
     "candidates",
     "evaluate",
+    "gold",
     "partition",
     "prompts",
     "reference",
@@ -26,8 +27,9 @@ __all__ = [
 
 NOTHING = canonical({})
 
-# What a training's path or the number of its jobs already says: a change of these leaves what is done as it is.
-_NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds"}
+# What a training's path or the number of its jobs already says, and where metrics are shown besides: a change of these
+# leaves what is done as it is.
+_NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "trackers"}
 
 
 def world(config: Config) -> str:
@@ -37,12 +39,25 @@ def world(config: Config) -> str:
 
 def prompts(config: Config, dataset: str) -> str:
     """What the prompts of `dataset` depend on."""
-    return canonical({"task": config.datasets[dataset].task, **config.prompts.model_dump()})
+    return canonical({**_reading(config, dataset), **config.prompts.model_dump()})
 
 
-def sample(config: Config, plan: str) -> str:
-    """What a plan's samples depend on: the engine and the plan, not the number of its jobs."""
+def gold(config: Config, dataset: str) -> str:
+    """What the audited gold answers of `dataset` depend on."""
+    chosen = config.datasets[dataset]
+    rules = {"comparison": chosen.comparison, "drop": sorted(chosen.drop)}
+    return canonical({**_reading(config, dataset), **rules, **_scorer(config, dataset)})
+
+
+def sample(config: Config, policy: str, dataset: str, plan: str) -> str:
+    """What a plan's samples depend on: the engine and the plan, not the number of its jobs.
+
+    Recorded answers have no engine and no seed; `first` is where a plan begins to take them.
+    """
     chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards"})
+    if dataset in config.replay.get(policy, {}):
+        first = config.sampling.presample.n if plan == "refine" else 0
+        return canonical({"engine": "replay", "plan": chosen, "first": first})
     return canonical({"engine": config.engine, "plan": chosen, "seed": config.seed})
 
 
@@ -64,7 +79,7 @@ def partition(config: Config) -> str:
 
 def reference(config: Config) -> str:
     """What the reference log-probs depend on: they are those of the training forward pass."""
-    return canonical({"dtype": config.train.dtype, "token_budget": config.reference.token_budget})
+    return canonical({"dtype": config.train.dtype, **config.reference.model_dump()})
 
 
 def train(config: Config, method: str) -> str:
@@ -92,7 +107,13 @@ def report(config: Config) -> str:
     return canonical(config.report)
 
 
+def _reading(config: Config, dataset: str) -> dict[str, Any]:
+    """How the rows of `dataset` become prompts."""
+    chosen = config.datasets[dataset]
+    return {"task": chosen.task, "fields": chosen.fields, "instruction": chosen.instruction}
+
+
 def _scorer(config: Config, dataset: str) -> dict[str, Any]:
     task = config.datasets[dataset].task
-    block = getattr(config.scoring, task).model_dump(mode="json", exclude={"workers", "databases"})
-    return {"task": task, "scoring": {task: block}}
+    block = config.scoring.custom[task] if task in config.scoring.custom else getattr(config.scoring, task)
+    return {"task": task, "scorer": block.model_dump(mode="json", exclude={"workers", "source"})}

@@ -1,6 +1,6 @@
 """The training of one method with one seed, as a chain of segments."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -8,11 +8,6 @@ from pydantic_core import PydanticCustomError
 from dphrl.config.block import Block, Dtype
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
-CANARY_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1}
-
-
-def _canary_tolerance(data: dict[str, Any]) -> float:
-    return CANARY_TOLERANCE[data.get("dtype", "float32")]
 
 
 class TrainConfig(Block):
@@ -33,8 +28,9 @@ class TrainConfig(Block):
     rehearsal_per_step: int = Field(
         256, ge=1, description="Stored responses of D_pef in each step, for the methods with a divergence."
     )
+    epochs: int = Field(1, ge=1, description="Passes over the rollouts of a step (PPO epochs).")
     mini_batches: int = Field(
-        2, ge=1, description="Optimizer updates per step. Divides prompts_per_step and rehearsal_per_step."
+        2, ge=1, description="Optimizer updates per pass. Divides prompts_per_step and rehearsal_per_step."
     )
     temperature: float = Field(1.0, gt=0, description="Temperature of the rollouts.")
     top_p: float = Field(
@@ -53,9 +49,29 @@ class TrainConfig(Block):
     dual_clip: float | None = Field(
         3.0, gt=1, description="Bound of the loss of a token with negative advantage, in advantages; null: none."
     )
+    tis_cap: float | None = Field(
+        None,
+        gt=0,
+        description="Truncated importance sampling: a token's policy loss is weighted by min(pi_old / pi_sampler, "
+        "cap), against the mismatch of engine and trainer; needs top_p 1. null: it is only measured.",
+    )
     dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
-    zero_stage: Literal[1, 2] = Field(
-        1, description="DeepSpeed ZeRO: what is spread over the ranks (1: the optimizer)."
+    ranks: int = Field(
+        1, ge=1, description="Processes that share a training, one per GPU; divides prompts_per_step / mini_batches."
+    )
+    zero_stage: Literal[0, 1, 2, 3] = Field(
+        1,
+        description="DeepSpeed ZeRO, what is spread over the ranks: 1 the optimizer, 2 gradients too, 3 weights too, "
+        "0 nothing.",
+    )
+    offload_optimizer: bool = Field(False, description="Keep the optimizer's state in the memory of the CPU.")
+    gradient_checkpointing: bool = Field(
+        False, description="Compute activations again in the backward pass: less memory for a third more work."
+    )
+    prompt_sharing: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Train the responses of a prompt in one sequence that holds the prompt once; auto: where it saves "
+        "work.",
     )
     rehearsal_norm: Literal["joint", "separate"] = Field(
         "joint",
@@ -63,15 +79,28 @@ class TrainConfig(Block):
         "N_exp (the published numbers); separate: each part has its own mean, and eta is the weight.",
     )
     token_budget: int = Field(32384, ge=1, description="Most tokens per forward and backward pass of one rank.")
-    canary_tolerance: float = Field(
-        default_factory=_canary_tolerance,
+    canary_tolerance: float | None = Field(
+        None,
         gt=0,
         description="Largest difference, in nats, between the engine's and the trainer's log-probabilities of a fixed "
-        "text after a weight push; beyond it training stops. Default: 1e-4 in float32, 0.1 in bfloat16.",
+        "text after a weight push; beyond it training stops. null: 1e-4 in float32, and in bfloat16 three times that "
+        "of the weights that a segment starts from.",
+    )
+    trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
+        (), description="Where metrics go beside the parquet table, while training runs; each needs its own package."
     )
 
     @model_validator(mode="after")
     def _seeds_differ(self) -> Self:
         if len(set(self.seeds)) < len(self.seeds):
             raise PydanticCustomError("seeds_repeated", "Input should have each seed once in `seeds`")
+        return self
+
+    @model_validator(mode="after")
+    def _weights_are_of_whole_softmaxes(self) -> Self:
+        if self.tis_cap is not None and self.top_p < 1:
+            raise PydanticCustomError(
+                "tis_needs_top_p",
+                "Input should have top_p 1 with tis_cap: the sampler's log-probabilities are of its whole softmax",
+            )
         return self

@@ -14,21 +14,21 @@ def evaluate(rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[St
     """One row per prompt: how many samples are right and how varied they are.
 
     Args:
-        rollouts: prompt_id, sample_index (greedy = -1, samples 0..n-1), text.
+        rollouts: prompt_id, sample_index (greedy = -1 for all prompts or none, samples 0..n-1), text.
         verdicts: prompt_id, sample_index, verdict, correct, answer_class, program_class: one row for each rollout.
         styles: rules tried in order on the text after leading white space; a text that none matches is "other", which
             counts as a style of its own (arXiv 2509.07430, appendix B). Without rules no style is told: `styles` is
             an empty list and both counts of styles are 0.
 
     Returns:
-        prompt_id str, n i32, c i32, correct list[bool] and styles list[str] in sample order, greedy_correct bool,
+        prompt_id str, n i32, c i32, correct list[bool] and styles list[str] in sample order, greedy_correct bool|null,
         distinct_styles i32 (of all n samples), distinct_styles_correct, distinct_answers and distinct_programs i32
         (among the correct samples; a program that does not parse has no class). Greedy counts in greedy_correct only.
         Sorted by prompt_id.
 
     Raises:
-        ValueError: a prompt without its greedy response or with other samples than 0..n-1 (the same n for all), a
-            rollout without a verdict or a verdict without a rollout, a verdict that is no judgement of the response.
+        ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 (the same n for all),
+            a rollout without a verdict or a verdict without a rollout, a verdict that is no judgement of the response.
     """
     _check_verdicts(rollouts, verdicts)
     rows = rollouts.select(*_KEY, _style(styles).alias("style")).join(
@@ -53,7 +53,7 @@ def evaluate(rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[St
             distinct_programs=_distinct("program_class", right),
         )
         .rename({"samples": "correct"})
-        .join(greedy, on="prompt_id", how="inner", validate="1:1", maintain_order="left")
+        .join(greedy, on="prompt_id", how="left", validate="1:1", maintain_order="left")
     )
     columns = ["prompt_id", "n", "c", "correct", "greedy_correct", "styles"]
     return evaluated.select(*columns, pl.selectors.starts_with("distinct_")).sort("prompt_id")
@@ -96,11 +96,12 @@ def _check_counts(rows: pl.DataFrame) -> None:
         )
         .with_columns(n=pl.col("samples").list.len())
     )
-    expected = max(found["n"].to_list())
+    expected, drawn = max(found["n"].to_list()), max(found["greedy"].to_list())
     for prompt, greedy, samples, n in found.select("prompt_id", "greedy", "samples", "n").iter_rows():
-        if greedy != 1:
+        if greedy != drawn:
             raise ValueError(
-                f"evaluate: prompt {prompt!r} has no greedy response (sample_index -1); sample it with greedy"
+                f"evaluate: prompt {prompt!r} has no greedy response (sample_index -1) as the other prompts have;"
+                " sample this dataset again, greedy for all prompts or for none"
             )
         if n != expected or n == 0 or samples != list(range(n)):
             raise ValueError(

@@ -57,8 +57,8 @@ def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapCo
     """method, seed, step, dataset, metric, value, low, high: the figures that are quoted.
 
     Metrics in order: greedy, mean@n and pass@k for the two largest k, proportions; then distinct_styles (of all
-    samples) and distinct_programs (among the correct), means per prompt. A dataset without style
-    rules has no distinct_styles, one without programs (maths) no distinct_programs.
+    samples) and distinct_programs (among the correct), means per prompt. A policy without greedy responses has no
+    greedy, a dataset without style rules no distinct_styles, one without programs (maths) no distinct_programs.
 
     Raises:
         ValueError: as `passk`.
@@ -68,8 +68,9 @@ def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapCo
     programmed = set(evaluations.filter(pl.col("distinct_programs") > 0)["dataset"])
     for policy in _policies(evaluations, bootstrap, seed):
         n = int(policy.rows["n"][0])
-        shares = np.hstack([policy.column("greedy_correct"), policy.column("c") / n, _pass_at(policy, top)])
-        names = ["greedy", f"mean@{n}", *(f"pass@{one}" for one in top)]
+        greedy = [] if policy.rows["greedy_correct"].null_count() else [policy.column("greedy_correct")]
+        shares = np.hstack([*greedy, policy.column("c") / n, _pass_at(policy, top)])
+        names = [*(["greedy"] if greedy else []), f"mean@{n}", *(f"pass@{one}" for one in top)]
         rows += [(*policy.key, *row) for row in zip(names, *policy.bootstrap.ratio(shares), strict=True)]
         counts = ["distinct_styles"] if policy.rows["styles"].list.len().min() else []
         if policy.key[3] in programmed:

@@ -1,6 +1,20 @@
 """Policies: loading, batches, and the forward pass that gives the log-probs of response tokens."""
 
-from dphrl.model.batch import Batch, Row, collate, micro_batches
-from dphrl.model.policy import LogProbs, load_model, response_logprobs
+from dphrl.model.batch import Batch, Row, collate
+from dphrl.model.packing import MicroBatch, PromptSharing, micro_batches, plan
+from dphrl.model.policy import LogProbs, load_model, logprobs_by_row, response_logprobs, response_topk
 
-__all__ = ["Batch", "LogProbs", "Row", "collate", "load_model", "micro_batches", "response_logprobs"]
+__all__ = [
+    "Batch",
+    "LogProbs",
+    "MicroBatch",
+    "PromptSharing",
+    "Row",
+    "collate",
+    "load_model",
+    "logprobs_by_row",
+    "micro_batches",
+    "plan",
+    "response_logprobs",
+    "response_topk",
+]

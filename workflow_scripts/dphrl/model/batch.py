@@ -1,4 +1,4 @@
-"""Rows of token ids, padded for one forward pass or cut into micro-batches by a token budget."""
+"""Rows of token ids as one batch for the forward pass: padded, or in one sequence that holds each prompt once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from dphrl.model.sharing import PromptLayout, prompt_layout
 
 
 @dataclass(frozen=True)
@@ -24,50 +26,61 @@ class Row:
 
 @dataclass(frozen=True)
 class Batch:
-    """Right-padded rows; causal attention never looks right, so the padding needs no mask.
+    """Rows for one forward pass; its results come in row order either way.
 
     Attributes:
-        input_ids: (rows, longest), int64.
-        predicts_response: (rows, longest), bool: positions whose logits predict a response token.
+        input_ids: int64; (rows, longest), right-padded (causal attention never looks right, so the padding needs no
+            mask), or with a layout (1, tokens).
+        predicts: (response tokens of all rows, in row order), int64: places in the flat `input_ids` whose logits
+            predict them.
         targets: (response tokens of all rows, in row order), int64.
+        layout: of a sequence that holds each prompt once; None where rows are padded.
     """
 
     input_ids: Tensor
-    predicts_response: Tensor
+    predicts: Tensor
     targets: Tensor
+    layout: PromptLayout | None = None
 
 
-def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
-    """Pad rows into a batch.
+def collate(rows: Sequence[Row], device: torch.device | str = "cpu", shared: bool = False) -> Batch:
+    """Rows as a batch: padded, or `shared`, with equal prompts held once.
 
     Raises:
         ValueError: a prompt or a response is empty.
     """
-    longest = max(row.length for row in rows)
-    input_ids = torch.zeros(len(rows), longest, dtype=torch.int64)
-    predicts = torch.zeros(len(rows), longest, dtype=torch.bool)
-    targets: list[int] = []
     for i, row in enumerate(rows):
         if not row.prompt or not row.response:
             raise ValueError(
                 f"row {i} has {len(row.prompt)} prompt and {len(row.response)} response tokens, both need >= 1"
             )
+    return _shared(rows, device) if shared else _padded(rows, device)
+
+
+def _padded(rows: Sequence[Row], device: torch.device | str) -> Batch:
+    longest = max(row.length for row in rows)
+    input_ids = torch.zeros(len(rows), longest, dtype=torch.int64)
+    predicts: list[int] = []
+    for i, row in enumerate(rows):
         input_ids[i, : row.length] = torch.tensor([*row.prompt, *row.response])
-        predicts[i, len(row.prompt) - 1 : row.length - 1] = True
-        targets.extend(row.response)
-    return Batch(input_ids.to(device), predicts.to(device), torch.tensor(targets, device=device))
+        predicts.extend(range(i * longest + len(row.prompt) - 1, i * longest + row.length - 1))
+    return Batch(input_ids.to(device), torch.tensor(predicts, device=device), _targets(rows, device))
 
 
-def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Cut row indices into groups whose padded size stays within `token_budget`; longest rows first, ties by index.
+def _shared(rows: Sequence[Row], device: torch.device | str) -> Batch:
+    numbers: dict[tuple[int, ...], int] = {}
+    owner = [numbers.setdefault(tuple(row.prompt), len(numbers)) for row in rows]
+    tokens = [token for prompt in numbers for token in prompt]
+    ends = torch.tensor([len(prompt) for prompt in numbers]).cumsum(0)
+    lengths = torch.tensor([len(row.response) for row in rows])
+    targets = _targets(rows, device)
+    # A token is predicted at the place before it, but the first of a response at the end of its prompt.
+    predicts = torch.arange(len(tokens) - 1, len(tokens) + len(targets) - 1)
+    predicts[lengths.cumsum(0) - lengths] = ends[owner] - 1
+    layout = prompt_layout([len(prompt) for prompt in numbers], lengths.tolist(), owner, device)
+    input_ids = torch.cat([torch.tensor(tokens, device=device), targets])[None]
+    return Batch(input_ids, predicts.to(device), targets, layout)
 
-    A row longer than the budget gets a group of its own.
-    """
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    groups: list[list[int]] = []
-    for i in order:
-        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= token_budget:
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-    return groups
+
+def _targets(rows: Sequence[Row], device: torch.device | str) -> Tensor:
+    return torch.tensor([token for row in rows for token in row.response], device=device)

@@ -9,7 +9,7 @@ import polars as pl
 from safetensors.numpy import save_file
 
 from dphrl.artifacts import replacing, seal
-from dphrl.model import LogProbs, Row, response_logprobs
+from dphrl.model import LogProbs, Row, response_logprobs, response_topk
 
 
 def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.DataFrame) -> pl.DataFrame:
@@ -36,23 +36,34 @@ def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.D
     return rows
 
 
-def tensorise(rows: pl.DataFrame, module: LogProbs, token_budget: int) -> tuple[dict[str, np.ndarray], pl.DataFrame]:
+def tensorise(
+    rows: pl.DataFrame, module: LogProbs, token_budget: int, top_k: int = 0
+) -> tuple[dict[str, np.ndarray], pl.DataFrame]:
     """Tensors and index of the stored responses.
 
     Args:
         rows: as `reference_rows` gives them.
         module: the reference policy in the precision of training.
         token_budget: most padded tokens per forward pass.
+        top_k: how many of the reference's likeliest tokens to store per response position; 0 for none.
 
     Returns:
         Flat tensors `token_ids` (int32; prompt then response, row after row) and `logprobs` (float32; of every response
-        token under the untruncated softmax at temperature 1), and the index (row, prompt_id, offsets, lengths, largest
-        gap to the sampler's log-probs).
+        token under the untruncated softmax at temperature 1), with `top_k` also `topk_ids` (int32) and `topk_logprobs`
+        (float32), both (response tokens, top_k), the largest first; and the index (row, prompt_id, offsets, lengths,
+        largest gap to the sampler's log-probs, null where the response was recorded without them).
+
+    Raises:
+        ValueError: `top_k` exceeds the vocabulary.
     """
     pairs = [Row(p, r) for p, r in rows.select("prompt_token_ids", "token_ids").iter_rows()]
-    logprobs = [part.numpy() for part in response_logprobs(module, pairs, token_budget)]
+    if top_k:
+        parts = response_topk(module, pairs, token_budget, top_k)
+    else:
+        parts = [(logprobs,) for logprobs in response_logprobs(module, pairs, token_budget)]
+    logprobs = [part[0].numpy() for part in parts]
     gaps = [
-        float(np.abs(ours - np.asarray(theirs, dtype=np.float32)).max())
+        float(np.abs(ours - np.asarray(theirs, dtype=np.float32)).max()) if theirs else None
         for ours, theirs in zip(logprobs, rows["sampler_logprobs"].to_list(), strict=True)
     ]
     prompt_lengths = np.array([len(pair.prompt) for pair in pairs], dtype=np.int64)
@@ -74,6 +85,13 @@ def tensorise(rows: pl.DataFrame, module: LogProbs, token_budget: int) -> tuple[
         "token_ids": np.array(tokens, dtype=np.int32),
         "logprobs": np.concatenate([np.empty(0, np.float32), *logprobs]).astype(np.float32),
     }
+    if top_k:
+        tensors |= {
+            "topk_ids": np.concatenate([np.empty((0, top_k), np.int64), *(part[1].numpy() for part in parts)]).astype(
+                np.int32
+            ),
+            "topk_logprobs": np.concatenate([np.empty((0, top_k), np.float32), *(part[2].numpy() for part in parts)]),
+        }
     return tensors, index
 
 

@@ -19,6 +19,11 @@ _READING = (
     " among all samples of a question, right answers and right programs among its correct samples; counts are means per"
     " question."
 )
+_DATA = (
+    "Rows of each file that became prompts, or were rejected as duplicate, too long or malformed; prompts whose gold"
+    " answer is kept, what the audit found in gold answers, and prompts that are training prompts too (exactly, or but"
+    " for case and punctuation)."
+)
 
 
 def render_page(
@@ -27,6 +32,7 @@ def render_page(
     figures: Mapping[str, Mapping[str, Any]],
     captions: Mapping[str, str],
     sizes: Mapping[str, int],
+    data: pl.DataFrame,
     costs: pl.DataFrame,
     notes: Sequence[str],
 ) -> str:
@@ -40,6 +46,7 @@ def render_page(
         figures: Vega-Lite specifications by name, in the order of the page; a specification's title is its heading.
         captions: a caption for each figure.
         sizes: what was counted (questions, D_exp, D_pef, dropped), by the words to show.
+        data: the table "datasets": what became of the rows of each dataset.
         costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
         notes: what a reader must know to judge the results, shown before them.
 
@@ -72,14 +79,18 @@ def render_page(
 <h1>{escape(title)}</h1>
 <p class="lead">{escape(_what_was_run(final))}</p>
 <nav aria-label="On this page"><ul><li><a href="#summary">Summary</a></li>
-{links}<li><a href="#costs">Costs</a></li></ul></nav>
+{links}<li><a href="#data">Data</a></li><li><a href="#costs">Costs</a></li></ul></nav>
 </header>
 <main id="main" tabindex="-1">
 {_notes(notes)}<section aria-labelledby="summary">
 <h2 id="summary">Summary</h2>
 {_sizes(sizes)}<p>{escape(_READING)}</p>
 {"".join(_headline(final, dataset) for dataset in final.datasets)}</section>
-{drawn}<section aria-labelledby="costs">
+{drawn}<section aria-labelledby="data">
+<h2 id="data">What became of the data</h2>
+<p>{escape(_DATA)}</p>
+{_data(data)}</section>
+<section aria-labelledby="costs">
 <h2 id="costs">What each stage cost</h2>
 {_costs(costs)}</section>
 </main>
@@ -102,12 +113,13 @@ def _bundle() -> str:
 
 
 def _what_was_run(headline: Headline) -> str:
-    trained = [policy for policy in headline.policies if policy[0] != "base"]
+    trained = [policy for policy in headline.policies if policy[2]]
     methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
     seeds = sorted({seed for _, seed, _ in trained})
     steps = sorted({step for _, _, step in trained})
     if not trained:
-        return f"The base model, evaluated on {', '.join(headline.datasets)}."
+        given = [headline.policy_name(policy) for policy in headline.policies]
+        return f"{_listed(given)}, evaluated on {_listed(headline.datasets)}."
     runs = f"{_counted(seeds, 'training seed')} and {'/'.join(map(str, steps))} training steps"
     return f"The base model beside {_listed(methods)}, with {runs}, evaluated on {_listed(headline.datasets)}."
 
@@ -145,7 +157,7 @@ def _headline(headline: Headline, dataset: str) -> str:
     rows = []
     for policy in headline.policies:
         method, seed, step = policy
-        detail = "" if method == "base" else f"<small>seed {seed}, step {step}</small>"
+        detail = f"<small>seed {seed}, step {step}</small>" if step else ""
         cells = []
         for metric in metrics:
             cell = headline.cell(policy, dataset, metric)
@@ -166,6 +178,15 @@ def _figure(number: int, name: str, spec: Mapping[str, Any], caption: str) -> st
 <script type="application/json" id="spec-{number}">{data}</script>
 </section>
 """
+
+
+def _data(data: pl.DataFrame) -> str:
+    heads = "".join(f'<th scope="col">{escape(name.replace("_", " ").capitalize())}</th>' for name in data.columns)
+    rows = []
+    for name, *counts in data.rows():
+        cells = "".join(f"<td>{count:,}</td>" for count in counts)
+        rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
+    return _table("Rows of each dataset", f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>")
 
 
 def _costs(costs: pl.DataFrame) -> str:

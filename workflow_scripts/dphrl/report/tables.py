@@ -46,9 +46,9 @@ class Headline:
         return self._metrics[dataset]
 
     def policy_name(self, policy: tuple[str, int, int]) -> str:
-        """Name of a policy for a reader, with its seed and step unless it is the base."""
+        """Name of a policy for a reader, with its seed and step if it was trained."""
         method, seed, step = policy
-        return label(method) if method == "base" else f"{label(method)} (seed {seed}, step {step})"
+        return f"{label(method)} (seed {seed}, step {step})" if step else label(method)
 
     def cell(self, policy: tuple[str, int, int], dataset: str, metric: str) -> tuple[str, str] | None:
         """Value and interval as text, in per cent where the metric is a proportion; None if it was not measured."""
@@ -93,8 +93,9 @@ def headline_csv(table: pl.DataFrame) -> str:
     return text.getvalue()
 
 
-def _dataset_markdown(headline: Headline, dataset: str) -> str:
-    head, *body = [[_markdown(cell) for cell in row] for row in headline.rows([dataset])]
+def markdown_table(rows: Sequence[Sequence[object]]) -> str:
+    """Header and rows as a Markdown table, padded to read well in a terminal; text is escaped."""
+    head, *body = [[_markdown(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = [
@@ -103,7 +104,11 @@ def _dataset_markdown(headline: Headline, dataset: str) -> str:
         )
         for row in (head, rule, *body)
     ]
-    return f"**{_markdown(dataset)}**\n\n" + "".join(f"| {line} |\n" for line in lines)
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def _dataset_markdown(headline: Headline, dataset: str) -> str:
+    return f"**{_markdown(dataset)}**\n\n{markdown_table(list(headline.rows([dataset])))}"
 
 
 def _rank(metric: str) -> tuple[int, int, str]:

@@ -1,5 +1,9 @@
-"""Drawing responses: plans and seeds, and the engine that serves them."""
+"""Drawing responses: plans and seeds, and what serves them: an engine, or a file of recorded answers.
 
+The engines are imported by the name of their module: a run of recorded answers needs neither of them nor torch.
+"""
+
+from dphrl.rollout.replay import RecordedError, ReplayEngine, response_encoder
 from dphrl.rollout.requests import (
     GREEDY,
     Completion,
@@ -9,14 +13,15 @@ from dphrl.rollout.requests import (
     sample_seed,
     shard,
 )
-from dphrl.rollout.vllm_engine import VllmEngine
 
 __all__ = [
     "GREEDY",
     "Completion",
+    "RecordedError",
+    "ReplayEngine",
     "Request",
-    "VllmEngine",
     "plan_requests",
+    "response_encoder",
     "rollout_frame",
     "sample_seed",
     "shard",

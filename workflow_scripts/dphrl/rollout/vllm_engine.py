@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dphrl.artifacts import ProgressLines
 from dphrl.config.engine import EngineConfig
+from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 
 _LONGEST_BATCH = 8192
@@ -33,7 +34,7 @@ def _prepare_environment(kv_cache_gib: float) -> None:
 
 
 class VllmEngine:
-    """A vLLM engine on the weights of a Hugging Face folder.
+    """A vLLM engine on the weights of a Hugging Face folder (see `Engine`).
 
     Args:
         folder: model and tokenizer.
@@ -48,7 +49,7 @@ class VllmEngine:
         self.max_model_len = config.max_model_len
         options: dict[str, Any] = {"distributed_executor_backend": "external_launcher"} if distributed else {}
         if torch.cuda.is_available():
-            options["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
+            options |= {"kv_cache_memory_bytes": int(config.kv_cache_gib * 2**30), "enable_sleep_mode": True}
         else:
             # Seeded requests crash under chunked prefill on the CPU build, so a prompt is prefilled whole.
             options |= {"enforce_eager": True, "enable_chunked_prefill": False}
@@ -65,11 +66,14 @@ class VllmEngine:
             disable_log_stats=True,
             **options,
         )
+        self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         """One completion per request, in order; with `label`, progress lines under that name."""
         from vllm import SamplingParams, TokensPrompt
 
+        self._check_awake()
+        check_prompts(requests, self.max_model_len)
         if not requests:
             return []
         outputs = self._llm.generate(
@@ -93,6 +97,7 @@ class VllmEngine:
         """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1."""
         from vllm import SamplingParams, TokensPrompt
 
+        self._check_awake()
         (output,) = self._llm.generate(
             [TokensPrompt(prompt_token_ids=list(token_ids))],
             SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0),
@@ -103,8 +108,53 @@ class VllmEngine:
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the engine's weights (Hugging Face names) and forget every cached prefix."""
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": list(weights)})
+        self._check_awake()
+        self._load(weights)
+
+    def digests(self) -> dict[str, Digest]:
+        """Of the weights as vLLM keeps them: fused ones have other names, packed ones (CPU) are missing."""
+        (held,) = self._llm.apply_model(_digests)
+        return held
+
+    def sleep(self) -> None:
+        """Drop weights and cache from the GPU's memory; without a GPU nothing is given back."""
+        self._asleep = True
+        if torch.cuda.is_available():
+            self._llm.sleep(level=2)
+
+    def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        """Take these weights as `push` does, out of sleep where the engine sleeps."""
+        # The cache comes last: while weights are gathered and loaded its memory is still free.
+        slept = self._asleep and torch.cuda.is_available()
+        if slept:
+            self._llm.wake_up(tags=["weights"])
+        self._load(weights)
+        if slept:
+            self._llm.wake_up(tags=["kv_cache"])
+        self._asleep = False
+
+    def _load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
+        if not torch.cuda.is_available():
+            self._llm.apply_model(_pack_head)
         self._llm.reset_prefix_cache()
+
+    def _check_awake(self) -> None:
+        if self._asleep:
+            raise AsleepError
+
+
+def _digests(model: nn.Module) -> dict[str, Digest]:
+    return {name: Digest.of(tensor) for name, tensor in model.named_parameters() if tensor.numel()}
+
+
+def _pack_head(model: nn.Module) -> None:
+    """Pack the output head anew: the CPU build multiplies by a packed copy, which a reload of a tied head leaves."""
+    from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
+
+    for module in model.modules():
+        if isinstance(module, ParallelLMHead):
+            module.quant_method.process_weights_after_loading(module)
 
 
 def _progress(label: str) -> Any:

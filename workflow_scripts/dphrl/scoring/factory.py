@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from dphrl.scoring.custom import load_scorer
 from dphrl.scoring.maths import MathScorer
+from dphrl.scoring.protocol import Scorer
 from dphrl.scoring.sql import SqlScorer
-
-if TYPE_CHECKING:
-    from dphrl.config.scoring import ScoringConfig
 
 
 def make_scorer(
-    task: str, config: ScoringConfig, databases: str | Path | None = None, workers: int | None = None
-) -> SqlScorer | MathScorer:
-    """The scorer of a task, `sql` or `math`; `databases` and `workers`, if given, stand in for the configuration's."""
+    task: str,
+    settings: Mapping[str, Any],
+    *,
+    workers: int = 1,
+    databases: str | Path | None = None,
+    source: str | Path | None = None,
+    programs: bool = True,
+) -> Scorer:
+    """The scorer of a task.
+
+    Args:
+        task: `sql`, `math` or the name of a custom scorer.
+        settings: the scorer's block of the configuration (`scoring.sql`, say), without `workers` and `source`.
+        workers: worker processes.
+        databases: folder of the databases; needed for `sql`.
+        source: file of a custom scorer.
+        programs: whether verdicts on SQL tell the class of the program; a training does not need it.
+
+    Raises:
+        ValueError: what the task needs is not given.
+    """
     if task == "sql":
-        sql = config.sql
-        return SqlScorer(
-            databases if databases is not None else sql.databases,
-            comparison=sql.comparison,
-            timeout_s=sql.timeout_s,
-            max_rows=sql.max_rows,
-            workers=workers or sql.workers,
-            answer=sql.answer,
-            partial=sql.partial,
-            max_steps=sql.max_steps,
-            max_bytes=sql.max_bytes,
-            memory_mib=sql.memory_mib,
-        )
+        if databases is None:
+            raise ValueError("task 'sql' needs the folder of its databases")
+        return SqlScorer(databases, workers=workers, programs=programs, **settings)
     if task == "math":
-        return MathScorer(workers or config.math.workers, config.math.timeout_s, config.math.memory_mib)
-    raise ValueError(f"task {task!r}: expected 'sql' or 'math'")
+        return MathScorer(workers=workers, **settings)
+    if source is None:
+        raise ValueError(f"task {task!r}: expected 'sql' or 'math', or the file of a custom scorer")
+    return load_scorer(task, source, settings["options"])

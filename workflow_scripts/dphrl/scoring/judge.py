@@ -1,80 +1,139 @@
-"""What a worker does with one task; each handler is made in the worker and keeps its caches there."""
+"""What a worker does with one SQL answer; the handler keeps its caches in the worker."""
 
 import signal
-import types
 from collections import OrderedDict
-from typing import Any, Final, Protocol
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
 
 from dphrl.scoring.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
-from dphrl.scoring.program import program_class
+from dphrl.scoring.program import nondeterministic, program_class, tie_breaks
+from dphrl.scoring.reply import Message, done
 from dphrl.scoring.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
 
-_GOLD_CACHE_BYTES: Final = 128 * 2**20
+_GOLD_CACHE_BYTES: Final = 32 * 2**20
 _GOLD_CACHE_ENTRIES: Final = 4096
+_GRACE_S: Final = 0.5
 
-Message = dict[str, Any]
 
+@dataclass(slots=True)
+class _Gold(Execution):
+    """A gold's execution, with its answer classes by comparison as they become known."""
 
-class Handler(Protocol):
-    """Answers tasks. A reply has `status`: `done`, `wall` (out of time) or `fault` (not the answer's)."""
-
-    def run(self, task: Message) -> Message:
-        """The reply to one task, without its id."""
+    classes: dict[str, str] = field(default_factory=dict)
 
 
 class SqlHandler:
-    """Executes an answer and its gold, and compares them.
+    """Executes an answer and its gold, and compares them; or examines a gold.
 
-    Task: database (path), gold, sql, comparison. Reply: verdict, reward, answer_class, program_class, detail.
+    Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm ends the
+    process, whatever it is in the middle of.
+
+    Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
+    Reply: verdict, reward, answer_class, program_class, detail; of an examined gold, reason as well.
     """
 
     def __init__(self, options: Message) -> None:
         self._partial: str = options["partial"]
-        self._sandbox = Sandbox(Limits(**options["limits"]))
-        self._golds: OrderedDict[tuple[str, str], Execution] = OrderedDict()
+        self._programs: bool = options["programs"]
+        limits = Limits(**options["limits"])
+        self._sandbox = Sandbox(limits)
+        self._seconds = limits.timeout_s + _GRACE_S
+        self._golds: OrderedDict[tuple[str, str], _Gold] = OrderedDict()
         self._gold_bytes = 0
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        if self._programs:
+            # sqlglot is loaded here: too little memory for it is no answer's fault.
+            program_class("SELECT 1")
 
     def run(self, task: Message) -> Message:
         try:
-            reply = self._judge(task["database"], task["gold"], task["sql"], task["comparison"])
+            reply = self._reply(task)
+            if self._programs and "sql" in task and reply["status"] == "done":
+                with suppress(MemoryError):
+                    reply["program_class"] = program_class(task["sql"])
+            return reply
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _reply(self, task: Message) -> Message:
+        database, gold, comparison = task["database"], task["gold"], task["comparison"]
+        try:
+            if "sql" not in task:
+                return self._examine(database, gold, comparison)
+            return self._judge(database, gold, task["sql"], comparison)
         except MemoryError:
-            reply = _done("out_of_memory", detail="comparing the results needs more memory than it may use")
+            return done("out_of_memory", detail="comparing the results needs more memory than it may use")
+        except BudgetExceededError as error:
+            return done("timeout", detail=str(error))
         except DatabaseFaultError as fault:
             return {"status": "fault", "detail": str(fault)}
-        if reply["status"] == "done":
-            reply["program_class"] = program_class(task["sql"])
-        return reply
 
     def _judge(self, database: str, gold_sql: str, sql: str, comparison: str) -> Message:
         gold = self._gold(database, gold_sql)
         if gold.status == "wall":
             return {"status": "wall", "verdict": "gold_error", "detail": f"gold: {gold.detail}"}
         if gold.status != "ok":
-            return _done("gold_error", detail=f"gold: {gold.status}: {gold.detail}")
-        answer = gold if sql == gold_sql else self._sandbox.execute(database, sql)
+            return done("gold_error", detail=f"gold: {gold.status}: {gold.detail}")
+        answer: Execution = gold if sql == gold_sql else self._execute(database, sql)
         if answer.status == "wall":
             return {"status": "wall", "verdict": "timeout", "detail": answer.detail}
         if answer.status != "ok":
-            return _done(answer.status, detail=answer.detail)
+            return done(answer.status, detail=answer.detail)
+        self._set_alarm()
         ordered = gold_orders(gold_sql, comparison)
-        try:
-            correct = equal(gold.rows, answer.rows, comparison, ordered)
-        except BudgetExceededError as error:
-            return _done("timeout", detail=str(error))
-        reward = 1.0 if correct else self._partial_credit(gold, answer)
+        if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
+            # Equal results have equal classes.
+            if comparison not in gold.classes:
+                gold.classes[comparison] = answer_class(gold.rows, comparison, ordered)
+            return done("correct", reward=1.0, answer_class=gold.classes[comparison])
         klass = answer_class(answer.rows, comparison, ordered)
-        return _done("correct" if correct else "wrong", reward=reward, answer_class=klass)
+        return done("wrong", reward=self._partial_credit(gold, answer), answer_class=klass)
+
+    def _examine(self, database: str, sql: str, comparison: str) -> Message:
+        """The gold scored as an answer, and why it should not be used, if so."""
+        reply = self._judge(database, sql, sql, comparison)
+        if reply["verdict"] != "correct":
+            return reply
+        reply["reason"] = None
+        if nondeterministic(sql):
+            reply["reason"] = "nondeterministic"
+            return reply
+        gold = self._gold(database, sql)
+        reversed_ = self._execute(database, sql, reverse=True)
+        if reversed_.status == "wall":
+            return {"status": "wall", "verdict": "gold_error", "detail": f"in reverse: {reversed_.detail}"}
+        if reversed_.status != "ok":
+            return done("gold_error", detail=f"in reverse: {reversed_.status}: {reversed_.detail}")
+        # SQLite does not reverse a SELECT that orders: its ties are broken in two ways instead.
+        width = len(gold.rows[0]) if gold.rows else 0
+        broken = [self._execute(database, variant) for variant in tie_breaks(sql, width)]
+        pairs: list[tuple[Execution, Execution]] = [(gold, reversed_)]
+        if broken and all(execution.status == "ok" for execution in broken):
+            pairs.append((broken[0], broken[1]))
+        self._set_alarm()
+        ordered = gold_orders(sql, comparison)
+        if not all(equal(one.rows, other.rows, comparison, ordered) for one, other in pairs):
+            reply["reason"] = "order-ambiguous"
+        elif not gold.rows:
+            reply["reason"] = "empty"
+        return reply
 
     def _partial_credit(self, gold: Execution, answer: Execution) -> float:
         if self._partial == "none":
             return 0.0
         return partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
 
-    def _gold(self, database: str, sql: str) -> Execution:
+    def _execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
+        self._set_alarm()
+        return self._sandbox.execute(database, sql, reverse)
+
+    def _gold(self, database: str, sql: str) -> _Gold:
         key = (database, sql)
         gold = self._golds.get(key)
         if gold is None:
-            gold = self._sandbox.execute(database, sql)
+            found = self._execute(database, sql)
+            gold = _Gold(found.status, found.rows, found.size, found.detail)
             if gold.status == "wall":
                 return gold
             self._golds[key] = gold
@@ -86,58 +145,5 @@ class SqlHandler:
         self._golds.move_to_end(key)
         return gold
 
-
-class _TimeUpError(BaseException):
-    """The alarm rang; a BaseException because the libraries under it catch Exception."""
-
-
-class MathHandler:
-    """Compares two LaTeX answers by math-verify.
-
-    Task: gold, answer (null: only whether the gold parses is asked). Reply: gold_parsed, equal; or verdict, detail.
-    """
-
-    def __init__(self, options: Message) -> None:
-        import logging
-
-        import math_verify
-
-        logging.disable(logging.CRITICAL)
-        self._library = math_verify
-        self._timeout_s: float = options["timeout_s"]
-        signal.signal(signal.SIGALRM, _ring)
-
-    def run(self, task: Message) -> Message:
-        try:
-            # The library's own time limits are whole seconds, twice per comparison: this one replaces them.
-            signal.setitimer(signal.ITIMER_REAL, self._timeout_s)
-            try:
-                return self._compare(task["gold"], task["answer"])
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-        except _TimeUpError:
-            return {"status": "wall", "verdict": "timeout", "detail": f"not compared after {self._timeout_s:g} s"}
-        except MemoryError:
-            return _done("out_of_memory", detail="the comparison needs more memory than it may use")
-        except RecursionError:
-            return _done("wrong", detail="nested too deeply to be compared")
-
-    def _compare(self, gold: str, answer: str | None) -> Message:
-        gold_value = self._parse(gold)
-        if not gold_value:
-            return {"status": "done", "gold_parsed": False, "equal": False}
-        if answer is None:
-            return {"status": "done", "gold_parsed": True, "equal": True}
-        same = bool(self._library.verify(gold_value, self._parse(answer), timeout_seconds=None))
-        return {"status": "done", "gold_parsed": True, "equal": same}
-
-    def _parse(self, text: str) -> list[Any]:
-        return list(self._library.parse(f"${text}$", parsing_timeout=None))
-
-
-def _ring(_signal: int, _frame: types.FrameType | None) -> None:
-    raise _TimeUpError
-
-
-def _done(verdict: str, *, reward: float = 0.0, answer_class: str | None = None, detail: str | None = None) -> Message:
-    return {"status": "done", "verdict": verdict, "reward": reward, "answer_class": answer_class, "detail": detail}
+    def _set_alarm(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)

@@ -1,41 +1,48 @@
-r"""The maths scorer: the last \boxed{} of a response against the gold answer."""
+r"""The maths scorer: the answer in a response against the gold answer, by value."""
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, Self
 
-from dphrl.scoring.extract import extract_boxed
-from dphrl.scoring.pool import Message, Pool
-from dphrl.scoring.verdict import Verdict, digest
+from dphrl.scoring.answers import (
+    MAX_CHARACTERS,
+    Member,
+    answer_class,
+    clean,
+    expand_exponents,
+    final_answer,
+    gold_answer,
+    members,
+)
+from dphrl.scoring.pool import Pool
+from dphrl.scoring.reply import Message
+from dphrl.scoring.verdict import Verdict
 
-MAX_CHARACTERS: Final = 4000
-_LARGEST_EXPONENT: Final = 400
 _BATCH: Final = 16
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u2060\ufeff]")
-_SPACING: Final = re.compile(r"\\[,;:! ]|~|\\quad|\\qquad|\\left(?![a-z])|\\right(?![a-z])|\\displaystyle")
-_GAP: Final = re.compile(r"\s+")
-_THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE]([-+]?\d+))?")
-_FRACTION: Final = re.compile(r"([-+]?)(?:\\frac\{([-+]?\d+)\}\{([-+]?\d+)\}|(\d+)/(\d+))")
-_E_NOTATION: Final = re.compile(r"\d\.?[eE][-+]?\d")
+_GRACE_SECONDS: Final = 0.8
 
 
 class MathScorer:
-    """Judges mathematical answers by value: equal strings, equal rational numbers, else math-verify in a worker.
+    r"""Judges mathematical answers by value: equal text, equal numbers, else math-verify in a worker process.
 
     Args:
         workers: number of processes, started when the first answer needs math-verify.
         timeout_s: seconds a comparison may take.
         memory_mib: address space of a worker.
+        answer: `boxed`: the last \boxed{} is the answer; `final`: boxes, else what follows `####` or `A:`, else what
+            math-verify finds in the response ("the answer is", the last expression).
     """
 
-    def __init__(self, workers: int = 1, timeout_s: float = 5.0, memory_mib: int = 2048) -> None:
-        options = {"timeout_s": timeout_s}
+    def __init__(self, workers: int = 1, timeout_s: float = 5.0, memory_mib: int = 1024, answer: str = "boxed") -> None:
+        if answer not in ("boxed", "final"):
+            raise ValueError(f"answer={answer!r}: expected 'boxed' or 'final'")
+        self._answer = answer
         # One C call (a huge power) is deaf to the worker's own alarm: the parent's kill ends it.
-        self.pool = Pool("math", options, workers, deadline_s=timeout_s + 2, memory_mib=memory_mib)
+        deadline_s = timeout_s + _GRACE_SECONDS
+        self.pool = Pool("math", {"timeout_s": timeout_s}, workers, deadline_s=deadline_s, memory_mib=memory_mib)
 
     def __enter__(self) -> Self:
         return self
@@ -50,11 +57,12 @@ class MathScorer:
         self.pool.close()
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        r"""Verdicts in the order of the responses; reward 1.0 or 0.0.
+        """Verdicts in the order of the responses; reward 1.0 or 0.0.
 
         Args:
-            responses: what the model wrote, its answer in \boxed{}.
-            ground_truths: `{"answer": text or number}` each.
+            responses: what the model wrote.
+            ground_truths: `{"answer": text, number or list of texts, "tolerance"?: number or text, "unit"?}` each. Of
+                a list, all are wanted, in any order; an answer within the tolerance (absolute) is correct.
 
         Raises:
             ValueError: the lengths differ, or a ground truth has no answer.
@@ -62,117 +70,147 @@ class MathScorer:
         """
         if len(responses) != len(ground_truths):
             raise ValueError(f"{len(responses)} answers but {len(ground_truths)} ground truths: expected as many")
-        golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
-        answers = [extract_boxed(response) for response in responses]
-        verdicts: list[Verdict | None] = []
-        tasks: dict[tuple[str, str], Message] = {}
-        for answer, gold in zip(answers, golds, strict=True):
-            verdict = _decide(answer, gold)
+        golds: dict[_Gold, _Gold] = {}
+        verdicts: list[Verdict | _Open] = []
+        tasks: dict[_Open, Message] = {}
+        for index, (response, truth) in enumerate(zip(responses, ground_truths, strict=True)):
+            gold = _gold(index, truth)
+            gold = golds.setdefault(gold, gold)
+            verdict = _decide(final_answer(response, self._answer), gold)
             verdicts.append(verdict)
-            if verdict is None and answer is not None:
-                key = (gold, normalise_answer(answer))
-                tasks.setdefault(key, {"id": len(tasks), "gold": gold, "answer": key[1]})
+            if isinstance(verdict, _Open) and verdict not in tasks:
+                tasks[verdict] = {"id": len(tasks), **verdict.task()}
         replies = self.pool.run(_batches(list(tasks.values())))
+        return [v if isinstance(v, Verdict) else v.close(replies[tasks[v]["id"]]) for v in verdicts]
+
+    def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
+        r"""What each gold scores when a model answers it: ("correct", None) or ("gold_error", "unrunnable").
+
+        The gold is put in a \boxed{} and compared with itself.
+        """
+        boxed = [f"\\boxed{{{_gold(index, truth).text}}}" for index, truth in enumerate(ground_truths)]
         return [
-            verdict
-            if verdict is not None
-            else _verdict(str(answer), gold, replies[tasks[gold, normalise_answer(str(answer))]["id"]])
-            for verdict, answer, gold in zip(verdicts, answers, golds, strict=True)
+            ("correct", None) if verdict.correct else ("gold_error", "unrunnable")
+            for verdict in self.score(boxed, ground_truths)
         ]
 
-    def parses(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[bool]:
-        """Whether each gold answer can be compared with at all: a number, or something that math-verify can read."""
-        golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
-        readable = [gold for gold in dict.fromkeys(golds) if gold and len(gold) <= MAX_CHARACTERS]
-        open_golds = [gold for gold in readable if _rational(gold) is None]
-        tasks = [{"id": index, "gold": gold, "answer": None} for index, gold in enumerate(open_golds)]
-        replies = self.pool.run(_batches(tasks))
-        parsed = {task["gold"]: bool(replies[index].get("gold_parsed")) for index, task in enumerate(tasks)}
-        return [parsed[gold] if gold in parsed else _rational(gold) is not None for gold in golds]
+
+@dataclass(frozen=True)
+class _Gold:
+    """A gold answer: its clean text, how far (absolute) a correct one may lie from it, the unit that may follow."""
+
+    text: str
+    tolerance: Fraction | None = None
+    unit: str = ""
+
+    @cached_property
+    def members(self) -> list[Member]:
+        return members(self.text)
+
+    @cached_property
+    def answer_class(self) -> str:
+        return answer_class(self.members)
 
 
-def normalise_answer(text: str) -> str:
-    """The answer without what does not change its value: control characters, spacing, $, degree signs, a last stop."""
-    text = _CONTROL.sub("", text).replace("$", "").replace("\\(", "").replace("\\)", "")
-    text = _SPACING.sub("", text).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
-    text = text.replace("^{\\circ}", "").replace("^\\circ", "").replace("\u2212", "-")
-    # A gap between digits stays: "1 2/3" is not 12/3.
-    text = _GAP.sub(lambda gap: " " if _between_digits(gap) else "", text.strip().rstrip("."))
-    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+@dataclass(frozen=True)
+class _Open:
+    """An answer that only math-verify can judge: what of gold and answer is not yet matched."""
+
+    gold: _Gold
+    extracted: str
+    text: str
+    prose: bool
+    pairs: tuple[tuple[str, ...], tuple[str, ...]] | None
+
+    def task(self) -> Message:
+        """The task for a worker, but for its id."""
+        tolerance = None if self.gold.tolerance is None else float(self.gold.tolerance)
+        gold = _expanded(self.gold.text)
+        return {"gold": gold, "answer": self.text, "prose": self.prose, "pairs": self.pairs, "tolerance": tolerance}
+
+    def close(self, reply: Message) -> Verdict:
+        """The verdict, from the worker's reply."""
+        if "verdict" in reply:
+            return Verdict(reply["verdict"], False, 0.0, self.extracted, detail=reply.get("detail"))
+        if not reply["gold_read"]:
+            detail = f"math-verify cannot read the gold answer {self.gold.text!r}"
+            return Verdict("gold_error", False, 0.0, self.extracted, detail=detail)
+        if self.prose and not reply["extracted"]:
+            return Verdict("no_answer", False, 0.0)
+        extracted = reply["extracted"] if self.prose else self.extracted
+        if reply["equal"]:
+            return Verdict("correct", True, 1.0, extracted, self.gold.answer_class)
+        why = None if reply["gold_value"] else "the gold answer has no value for math-verify: compared as text"
+        return Verdict("wrong", False, 0.0, extracted, answer_class(members(clean(extracted))), detail=why)
 
 
-def _between_digits(gap: re.Match[str]) -> bool:
-    start, end = gap.span()
-    return gap.string[start - 1 : start].isdigit() and gap.string[end : end + 1].isdigit()
+def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
+    answer, tolerance = truth.get("answer"), truth.get("tolerance")
+    items = answer if isinstance(answer, list) else [answer]
+    texts = [text for text in map(_text, items) if text is not None]
+    if not texts or len(texts) < len(items):
+        raise ValueError(
+            f"ground truth {index}: expected text, a number or a list of them under answer, found {dict(truth)!r}"
+        )
+    try:
+        allowed = None if tolerance is None else Fraction(str(tolerance))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"ground truth {index}: expected a number under tolerance, found {tolerance!r}") from None
+    wanted = clean(", ".join(gold_answer(text) for text in texts))
+    return _Gold(wanted, allowed, clean(str(truth.get("unit") or "")))
 
 
-def _rational(text: str) -> Fraction | None:
-    """The value of a decimal or a fraction of integers, exactly; None for anything else."""
-    number = _NUMBER.fullmatch(text)
-    if number is not None:
-        exponent = number.group(1)
-        if exponent is not None and abs(int(exponent)) > _LARGEST_EXPONENT:
-            return None
-        return Fraction(text)
-    fraction = _FRACTION.fullmatch(text)
-    if fraction is None:
+def _text(item: object) -> str | None:
+    if isinstance(item, bool) or not isinstance(item, str | int | float):
         return None
-    sign, top, bottom, plain_top, plain_bottom = fraction.groups()
-    denominator = int(bottom or plain_bottom)
-    if denominator == 0:
-        return None
-    value = Fraction(int(top or plain_top), denominator)
-    return -value if sign == "-" else value
+    return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
 
 
-def _decide(answer: str | None, gold: str) -> Verdict | None:
-    """The verdict where it needs no algebra, else None."""
-    if not gold or len(gold) > MAX_CHARACTERS:
-        return Verdict("gold_error", False, 0.0, answer, detail=f"gold answer of {len(gold)} characters")
-    if answer is None:
+def _decide(found: tuple[str, bool] | None, gold: _Gold) -> Verdict | _Open:
+    """The verdict where it needs no algebra, else what is left to find out."""
+    if len(gold.text) > MAX_CHARACTERS or not gold.members:
+        detail = f"a gold answer of {len(gold.text)} characters, expected 1 to {MAX_CHARACTERS}"
+        return Verdict("gold_error", False, 0.0, found and found[0][:MAX_CHARACTERS], detail=detail)
+    if found is None:
         return Verdict("no_answer", False, 0.0)
-    if len(answer) > MAX_CHARACTERS:
-        detail = f"{len(answer)} characters, limit {MAX_CHARACTERS}"
-        return Verdict("too_large", False, 0.0, answer[:MAX_CHARACTERS], detail=detail)
-    text = normalise_answer(answer)
-    if not text:
-        return Verdict("no_answer", False, 0.0, answer)
-    value, gold_value = _rational(text), _rational(gold)
-    if text == gold or (value is not None and value == gold_value):
-        return Verdict("correct", True, 1.0, answer, _answer_class(gold))
-    if value is not None and gold_value is not None and "." not in text + gold:
-        return Verdict("wrong", False, 0.0, answer, _answer_class(text))
-    if value is None and _E_NOTATION.search(text):
+    extracted, prose = found
+    if len(extracted) > MAX_CHARACTERS:
+        detail = f"{len(extracted)} characters, limit {MAX_CHARACTERS}"
+        return Verdict("too_large", False, 0.0, extracted[:MAX_CHARACTERS], detail=detail)
+    text = clean(extracted).removesuffix(gold.unit)
+    found_members = members(text)
+    if not found_members:
+        return Verdict("no_answer", False, 0.0, extracted)
+    alike = len(found_members) == len(gold.members)
+    wanted, left = _unmatched(gold, found_members)
+    if alike and not wanted:
+        return Verdict("correct", True, 1.0, extracted, gold.answer_class)
+    if alike and all(member.value is not None and not member.percent for member in (*wanted, *left)):
+        return Verdict("wrong", False, 0.0, extracted, answer_class(found_members))
+    expanded = expand_exponents(extracted if prose else text)
+    if expanded is None:
         # math-verify takes 1e999999999 for 1.
-        return Verdict("wrong", False, 0.0, answer, _answer_class(text), detail="e-notation that is no plain number")
-    return None
+        detail = "a power of ten that is out of range"
+        return Verdict("wrong", False, 0.0, extracted, answer_class(found_members), detail=detail)
+    several = alike and len(gold.members) > 1
+    pairs = (tuple(_expanded(m.text) for m in wanted), tuple(_expanded(m.text) for m in left)) if several else None
+    return _Open(gold, extracted, expanded, prose, pairs)
 
 
-def _verdict(answer: str, gold: str, reply: Message) -> Verdict:
-    if "verdict" in reply:
-        return Verdict(reply["verdict"], False, 0.0, answer, detail=reply.get("detail"))
-    if not reply["gold_parsed"]:
-        return Verdict("gold_error", False, 0.0, answer, detail=f"math-verify cannot read the gold answer {gold!r}")
-    if reply["equal"]:
-        return Verdict("correct", True, 1.0, answer, _answer_class(gold))
-    return Verdict("wrong", False, 0.0, answer, _answer_class(normalise_answer(answer)))
+def _unmatched(gold: _Gold, found: list[Member]) -> tuple[list[Member], list[Member]]:
+    """The members of the gold and of an answer that equal none of the other's, each serving once."""
+    wanted, left = [], list(found)
+    for member in gold.members:
+        match = next((other for other in left if member.equals(other, gold.tolerance)), None)
+        if match is None:
+            wanted.append(member)
+        else:
+            left.remove(match)
+    return wanted, left
 
 
-def _answer_class(text: str) -> str:
-    """Class of a normalised answer; a correct one has its gold's."""
-    value = _rational(text)
-    return digest(text if value is None else [f"{value.numerator:x}", f"{value.denominator:x}"])
-
-
-def _gold(index: int, truth: Mapping[str, Any]) -> str:
-    answer = truth.get("answer")
-    if isinstance(answer, float) and answer.is_integer():
-        answer = int(answer)
-    if isinstance(answer, bool) or not isinstance(answer, str | int | float):
-        raise ValueError(f"ground truth {index}: expected text or a number under answer, found {dict(truth)!r}")
-    text = str(answer)
-    boxed = extract_boxed(text)
-    return normalise_answer(text if boxed is None else boxed)
+def _expanded(text: str) -> str:
+    return expand_exponents(text) or text
 
 
 def _batches(tasks: list[Message]) -> list[list[Message]]:

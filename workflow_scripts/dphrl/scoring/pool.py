@@ -1,124 +1,20 @@
-"""Worker processes that can be killed: every task gets a reply, whatever an answer does to the process that judges it.
+"""Worker processes that can be killed: every task gets a reply, whatever its answer does to the process."""
 
-Workers are started on first use with `subprocess`, not `multiprocessing`: the caller's `__main__` (a Snakemake script,
-a notebook) is not run again in them, and nothing of a parent with threads or a GPU is forked.
-"""
-
-import contextlib
-import json
-import os
-import select
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Final
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Final
 
-import dphrl
-from dphrl.scoring import worker
+from dphrl.scoring.process import WorkerLost, WorkerProcess
+from dphrl.scoring.reply import Message
 from dphrl.scoring.verdict import InfrastructureError
 
-Message = dict[str, Any]
-
-START_SECONDS: Final = 120.0
+_KILLS_BORNE: Final = 5
+_LEAST_MEMORY_MIB: Final = 256
+_TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
-_START: Final = f"import sys; sys.path.insert(0, sys.argv[1]); from {worker.__name__} import main; main()"
-
-
-class WorkerLost(Exception):
-    """A worker is gone; `late` if this process killed it at the deadline, else `returncode` says how it ended."""
-
-    def __init__(self, late: bool, returncode: int | None, stderr: str) -> None:
-        self.late, self.returncode, self.stderr = late, returncode, stderr
-        how = "was killed at the deadline" if late else f"ended with status {returncode}"
-        super().__init__(f"the worker {how}{': ' if stderr else ''}{stderr}")
-
-
-class WorkerProcess:
-    """One child process and the pipes to it."""
-
-    def __init__(self, first: Message) -> None:
-        root = str(Path(dphrl.__file__).parent.parent)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, root],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-            start_new_session=True,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._stdin, self._stdout, self._stderr = self._process.stdin, self._process.stdout, self._process.stderr
-        os.set_blocking(self._stdout.fileno(), False)
-        os.set_blocking(self._stderr.fileno(), False)
-        self._buffer = bytearray()
-        self.send(first)
-        self.receive(START_SECONDS)
-
-    @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
-
-    def send(self, message: Message) -> None:
-        """Write a message; the worker reads it whole before it works on it, so this does not block for long."""
-        try:
-            self._stdin.write(worker.encode(message))
-            self._stdin.flush()
-        except BrokenPipeError:
-            raise self._lost(late=False) from None
-
-    def receive(self, seconds: float) -> Message:
-        """The next reply; raises WorkerLost at the end of the pipe or after `seconds`, with the worker then dead."""
-        deadline = time.monotonic() + seconds
-        poll = select.poll()
-        poll.register(self._stdout.fileno(), select.POLLIN)
-        size = worker.HEADER.size
-        while True:
-            if len(self._buffer) >= size:
-                (length,) = worker.HEADER.unpack_from(self._buffer)
-                if len(self._buffer) >= size + length:
-                    data = bytes(self._buffer[size : size + length])
-                    del self._buffer[: size + length]
-                    return dict(json.loads(data))
-            left = deadline - time.monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
-                raise self._lost(late=True)
-            block = os.read(self._stdout.fileno(), 1 << 16)
-            if not block:
-                raise self._lost(late=False)
-            self._buffer += block
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the process, if it is still there."""
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """End the process now and close the pipes."""
-        self.signal(signal.SIGKILL)
-        self._process.wait()
-        for stream in (self._stdin, self._stdout, self._stderr):
-            with contextlib.suppress(OSError):
-                stream.close()
-
-    def _lost(self, late: bool) -> WorkerLost:
-        if not late:
-            # The pipe closes a moment before the exit status is there.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=5)
-        returncode = self._process.poll()
-        stderr = b""
-        with contextlib.suppress(OSError, ValueError):
-            stderr = self._stderr.read() or b""
-        self.kill()
-        return WorkerLost(late, returncode, stderr.decode("utf-8", "replace").strip()[-2000:])
 
 
 class Pool:
@@ -135,6 +31,8 @@ class Pool:
     def __init__(self, kind: str, options: Message, workers: int, deadline_s: float, memory_mib: int) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers}: expected at least 1")
+        if memory_mib < _LEAST_MEMORY_MIB:
+            raise ValueError(f"memory_mib={memory_mib}: a worker needs at least {_LEAST_MEMORY_MIB} to start")
         self._first = {"kind": kind, "options": options, "memory_mib": memory_mib, "cpu_s": deadline_s}
         self._deadline_s = deadline_s
         self._slots: list[WorkerProcess | None] = [None] * workers
@@ -153,11 +51,12 @@ class Pool:
         """Replies by the tasks' `id`; tasks of a batch run one after the other in one worker.
 
         A task that ran out of time, or whose worker died, is tried once more, alone on the machine as far as this pool
-        goes. What it then does is its reply: `verdict` timeout, or runtime_error for a crash.
+        goes. What it then does is its reply: `verdict` timeout, or runtime_error for a crash. Being killed from outside
+        says nothing about the task: it is tried again, a few times.
 
         Raises:
-            InfrastructureError: a worker cannot be started, ends by its own error, or is killed twice from outside; or
-                a task reports a fault that is not the answer's.
+            InfrastructureError: a worker cannot be started or ends by its own error; workers are killed from outside
+                again and again on one task; or a task reports a fault that is not the answer's.
         """
         queue = deque(list(batch) for batch in batches)
         replies: dict[int, Message] = {}
@@ -167,7 +66,7 @@ class Pool:
         try:
             slots = range(min(len(self._slots), len(queue)))
             drains = [executor.submit(self._drain, slot, queue, replies, suspects) for slot in slots]
-            for drain in drains:
+            for drain in wait(drains, return_when=FIRST_EXCEPTION).done:
                 drain.result()
             for task in sorted(suspects, key=lambda task: int(task["id"])):
                 replies[task["id"]] = self._alone(task)
@@ -202,7 +101,7 @@ class Pool:
             while pending and not self._stopped.is_set():
                 process = self._worker(slot)
                 try:
-                    process.send({"tasks": list(pending.values())})
+                    process.send({"tasks": list(pending.values())}, self._deadline_s)
                     while pending and not self._stopped.is_set():
                         reply = process.receive(self._deadline_s)
                         task = pending.pop(reply["id"])
@@ -216,33 +115,47 @@ class Pool:
                     suspects.append(pending.pop(next(iter(pending))))
 
     def _alone(self, task: Message) -> Message:
-        process = self._worker(0)
-        try:
-            process.send({"tasks": [task]})
-            return _without_fault(process.receive(self._deadline_s))
-        except WorkerLost as loss:
-            self._slots[0] = None
-            code = loss.returncode or 0
-            if loss.late or -code == signal.SIGXCPU:
-                detail = f"the worker did not answer within {self._deadline_s:g} s, twice"
-                return {"status": "wall", "verdict": "timeout", "detail": detail, "id": task["id"]}
-            if -code in _CRASHES:
-                detail = f"the worker died of {signal.Signals(-code).name}, twice"
-                return {"status": "done", "verdict": "runtime_error", "detail": detail, "id": task["id"]}
-            raise InfrastructureError(
-                f"a scoring worker was lost twice, by no fault of the answer that can be seen: {loss}. If it was "
-                f"killed from outside, is the machine short of memory? The task: {str(task)[:500]}"
-            ) from loss
+        for _ in range(_KILLS_BORNE):
+            process = self._worker(0)
+            try:
+                process.send({"tasks": [task]}, self._deadline_s)
+                return _without_fault(process.receive(self._deadline_s))
+            except WorkerLost as loss:
+                self._slots[0] = None
+                if not loss.outside:
+                    return {**self._reply_of(loss, task), "id": task["id"]}
+        raise InfrastructureError(
+            f"scoring workers were killed from outside {_KILLS_BORNE + 1} times while they judged one answer, which "
+            f"may not be its fault. Is the machine short of memory? The task: {str(task)[:500]}"
+        )
+
+    def _reply_of(self, loss: WorkerLost, task: Message) -> Message:
+        """What a task's second lost worker says about it."""
+        if loss.late or loss.signal in _TIME_UP:
+            detail = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
+            return {"status": "wall", "verdict": "timeout", "detail": detail}
+        if loss.signal in _CRASHES:
+            detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
+            return {"status": "done", "verdict": "runtime_error", "detail": detail}
+        raise InfrastructureError(
+            f"a scoring worker failed twice by an error of its own: {loss}. The task: {str(task)[:500]}"
+        ) from loss
 
     def _worker(self, slot: int) -> WorkerProcess:
         process = self._slots[slot]
         if process is None:
-            try:
-                process = WorkerProcess(self._first)
-            except (WorkerLost, OSError) as error:
-                raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
-            self._slots[slot] = process
+            process = self._slots[slot] = self._start()
         return process
+
+    def _start(self) -> WorkerProcess:
+        kills = 0
+        while True:
+            try:
+                return WorkerProcess(self._first)
+            except (WorkerLost, OSError) as error:
+                kills += 1
+                if kills > _KILLS_BORNE or not (isinstance(error, WorkerLost) and error.outside):
+                    raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
 
 
 def _without_fault(reply: Message) -> Message:

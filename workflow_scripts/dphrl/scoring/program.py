@@ -1,14 +1,13 @@
 """The canonical form of a SQL program, by sqlglot (imported late: only workers and audits need it)."""
 
 import logging
-import re
 from functools import lru_cache
 from typing import Any, Final
 
+from dphrl.scoring.extract import normalise_sql
 from dphrl.scoring.verdict import digest
 
 MAX_PROGRAM_CHARACTERS: Final = 10_000
-_PLAIN_NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _CLOCK_FUNCTIONS: Final = frozenset({"date", "time", "datetime", "julianday", "unixepoch", "strftime"})
 _RANDOM_FUNCTIONS: Final = frozenset({"random", "randomblob"})
 
@@ -22,7 +21,7 @@ def _parse(sql: str) -> Any:
         return None
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
     try:
-        trees = [tree for tree in sqlglot.parse(sql, read="sqlite") if tree is not None]
+        trees = [tree for tree in sqlglot.parse(normalise_sql(sql), read="sqlite") if tree is not None]
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
         return None
     return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
@@ -30,20 +29,15 @@ def _parse(sql: str) -> Any:
 
 @lru_cache(maxsize=16_384)
 def program_class(sql: str) -> str | None:
-    """Digest of the query without comments, layout and the case of keywords and names; None if it does not parse."""
-    from sqlglot import exp
-
+    """Digest of the query's canonical form (`dphrl.scoring.canonical`); None if it cannot be read."""
     tree = _parse(sql)
     if tree is None:
         return None
+    from dphrl.scoring.canonical import canonical_form
+
     try:
-        for name in tree.find_all(exp.Identifier):
-            lowered = name.name.lower()
-            name.set("this", lowered)
-            if _PLAIN_NAME.fullmatch(lowered):
-                name.set("quoted", False)
-        return digest(tree.sql(dialect="sqlite", comments=False, normalize_functions="upper"))
-    except (RecursionError, ValueError):
+        return digest(canonical_form(tree))
+    except RecursionError:
         return None
 
 
@@ -54,6 +48,31 @@ def orders_at_top(sql: str) -> bool:
     if tree is None:
         return "order by" in sql.lower()
     return tree.args.get("order") is not None
+
+
+def tie_breaks(sql: str, width: int) -> list[str]:
+    """The query twice, with ties of every ORDER BY broken by the output columns: ascending, and descending.
+
+    Where rows tie, SQLite gives them in an order that nobody asked for; the two then differ. Empty if no query in it
+    orders, or if it does not parse.
+
+    Args:
+        width: number of columns of its result.
+    """
+    from sqlglot import exp
+
+    broken = []
+    for descending in (False, True):
+        tree = _parse(sql)
+        ordered = [query for query in tree.find_all(exp.Query) if query.args.get("order")] if tree else []
+        for query in ordered:
+            starred = any(column.is_star for column in query.selects)
+            columns = (width if query is tree else 0) if starred else len(query.selects)
+            for place in range(1, columns + 1):
+                query.args["order"].append("expressions", exp.Ordered(this=exp.Literal.number(place), desc=descending))
+        if tree and ordered:
+            broken.append(str(tree.sql(dialect="sqlite")))
+    return broken
 
 
 def nondeterministic(sql: str) -> str | None:

@@ -2,26 +2,26 @@
 
 Opening a file read-only is no sandbox (VACUUM INTO and ATTACH still write): the authorizer's allow-list and the ban on
 attaching are. The first limit is a count of virtual machine steps, which is the same on every machine; the wall clock
-comes second and is reported apart (`wall`), so that it can be tried once more. A single long opcode escapes both: the
-length limit bounds it, and the parent of the worker kills what remains.
+comes second and is reported apart (`wall`), so that it can be tried once more. Both are looked at between steps: a long
+step is bounded by the length limit, and what remains is for an alarm that ends the process (`dphrl.scoring.judge`).
 """
 
+import re
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final
+from operator import methodcaller
+from typing import Any, Final
 from urllib.parse import quote
 
-from dphrl.scoring.compare import Row
 from dphrl.scoring.extract import is_select, normalise_sql
 
 MAX_LENGTH: Final = 100_000
 _STEPS_PER_CALL: Final = 1000
-_ROWS_PER_FETCH: Final = 1000
 _OPEN_DATABASES: Final = 16
 _HEAP_BYTES: Final = 512 * 2**20
+_TEXTS: Final = (str, bytes)
 _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
@@ -40,13 +40,20 @@ _DENIED_FUNCTIONS: Final = frozenset(
         "fts3_tokenizer",
     }
 )
-_BROKEN_DATABASE: Final = ("not a database", "malformed", "unable to open", "disk i/o error", "locked")
-_SYNTAX: Final = (
-    "syntax error",
-    "incomplete input",
-    "unrecognized token",
-    "parser stack overflow",
-    "expression tree is too large",
+_BROKEN_DATABASE: Final = frozenset(
+    {
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    }
+)
+# Matched at the start: what follows may quote the query.
+_SYNTAX: Final = re.compile(
+    r'near ".*": syntax error|incomplete input|unrecognized token|parser stack overflow|Expression tree is too large',
+    re.DOTALL,
 )
 
 
@@ -56,7 +63,7 @@ class DatabaseFaultError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one query may use: VM steps, seconds, result rows, result bytes."""
+    """What one query may use: VM steps, seconds, result rows, result bytes (8 a value and the length of texts)."""
 
     max_steps: int
     timeout_s: float
@@ -69,7 +76,7 @@ class Execution:
     """How a query ended: `status` is `ok`, `wall` or one of the verdicts; `rows` is its result if `ok`."""
 
     status: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
     size: int = 0
     detail: str | None = None
 
@@ -79,13 +86,13 @@ class Sandbox:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._open: OrderedDict[str, sqlite3.Connection] = OrderedDict()
+        self._open: OrderedDict[tuple[str, bool], sqlite3.Connection] = OrderedDict()
         self._steps = 0
         self._deadline = 0.0
         self._wall = False
 
-    def execute(self, database: str, sql: str) -> Execution:
-        """Run one query.
+    def execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
+        """Run one query; with `reverse`, rows come in the reverse of the order that the query leaves open.
 
         Raises:
             DatabaseFaultError: the file cannot be opened or is no intact database.
@@ -99,7 +106,7 @@ class Sandbox:
         self._deadline = time.monotonic() + self._limits.timeout_s
         cursor = None
         try:
-            cursor = self._connection(database).cursor()
+            cursor = self._connection(database, reverse).cursor()
             cursor.execute(sql)
             return self._fetch(cursor)
         except MemoryError:
@@ -111,11 +118,15 @@ class Sandbox:
                 cursor.close()
 
     def _fetch(self, cursor: sqlite3.Cursor) -> Execution:
-        rows: list[Row] = []
+        rows: list[tuple[Any, ...]] = []
         size = 0
-        while block := cursor.fetchmany(_ROWS_PER_FETCH):
-            rows += block
-            size += sum(_size(value) for row in block for value in row)
+        # One by one: a block of rows may be large beyond any memory before it is counted.
+        for row in cursor:
+            rows.append(row)
+            size += 8 * len(row)
+            for value in row:
+                if type(value) in _TEXTS:
+                    size += len(value)
             if len(rows) > self._limits.max_rows:
                 return Execution("too_large", detail=f"more than {self._limits.max_rows} rows")
             if size > self._limits.max_bytes:
@@ -123,42 +134,32 @@ class Sandbox:
         return Execution("ok", rows, size)
 
     def _failure(self, database: str, error: Exception) -> Execution:
+        """How a query failed, by the error's code; by its text only where SQLite has no code for it."""
         text = str(error)
-        lowered = text.lower()
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if self._wall:
             return Execution("wall", detail=f"not done after {self._limits.timeout_s:g} s")
-        if lowered == "interrupted":
+        if code == sqlite3.SQLITE_INTERRUPT:
             return Execution("timeout", detail=f"more than {self._limits.max_steps} steps")
-        if isinstance(error, UnicodeError | ValueError) or "null character" in lowered:
-            return Execution("parse_error", detail=text)
-        if "one statement" in lowered or "not authorized" in lowered or "prohibited" in lowered:
-            return Execution("refused", detail=text)
-        if isinstance(error, sqlite3.DataError) or "too big" in lowered:
-            return Execution("too_large", detail=text)
-        if any(mark in lowered for mark in _BROKEN_DATABASE) and isinstance(error, sqlite3.DatabaseError):
+        if code in _BROKEN_DATABASE:
             raise DatabaseFaultError(f"{database}: {text}: is it an intact SQLite database?") from error
-        return Execution("parse_error" if any(mark in lowered for mark in _SYNTAX) else "runtime_error", detail=text)
+        if code == sqlite3.SQLITE_AUTH or text.startswith(("not authorized", "You can only execute one statement")):
+            return Execution("refused", detail=text)
+        if code == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
+            return Execution("too_large", detail=text)
+        # Text that SQLite cannot be given: NUL characters, lone surrogates.
+        unreadable = isinstance(error, UnicodeError | ValueError | sqlite3.ProgrammingError)
+        return Execution("parse_error" if unreadable or _SYNTAX.match(text) else "runtime_error", detail=text)
 
-    def _connection(self, database: str) -> sqlite3.Connection:
-        connection = self._open.get(database)
+    def _connection(self, database: str, reverse: bool) -> sqlite3.Connection:
+        key = (database, reverse)
+        connection = self._open.get(key)
         if connection is None:
-            connection = self._connect(database)
-            self._open[database] = connection
+            connection = self._open[key] = _connect(database, reverse)
+            connection.set_progress_handler(self._progress, _STEPS_PER_CALL)
             if len(self._open) > _OPEN_DATABASES:
                 self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(database)
-        return connection
-
-    def _connect(self, database: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", uri=True, isolation_level=None)
-        connection.text_factory = lambda data: data.decode("utf-8", "ignore")
-        for pragma in ("temp_store=2", "query_only=1", "trusted_schema=0", f"hard_heap_limit={_HEAP_BYTES}"):
-            connection.execute(f"PRAGMA {pragma}").close()
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
-        connection.set_authorizer(_authorize)
-        connection.set_progress_handler(self._progress, _STEPS_PER_CALL)
+        self._open.move_to_end(key)
         return connection
 
     def _progress(self) -> bool:
@@ -169,13 +170,30 @@ class Sandbox:
         return self._wall
 
 
+def _connect(database: str, reverse: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    connection.text_factory = methodcaller("decode", "utf-8", "ignore")
+    pragmas = (
+        "temp_store=2",
+        "query_only=1",
+        "trusted_schema=0",
+        f"hard_heap_limit={_HEAP_BYTES}",
+        f"reverse_unordered_selects={reverse:d}",
+    )
+    for pragma in pragmas:
+        connection.execute(f"PRAGMA {pragma}").close()
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
+    # Reading a virtual table for the first time declares it, which the authorizer forbids.
+    connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
+    connection.set_authorizer(_authorize)
+    return connection
+
+
 def _authorize(action: int, _first: str | None, name: str | None, _database: str | None, _trigger: str | None) -> int:
     if action not in _ALLOWED:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS:
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK
-
-
-def _size(value: Hashable) -> int:
-    return len(value) if isinstance(value, str | bytes) else 8

@@ -1,12 +1,13 @@
 """The SQL scorer: responses in, verdicts out."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from dphrl.scoring.extract import extract_sql
 from dphrl.scoring.pool import Message, Pool
+from dphrl.scoring.sandbox import MAX_LENGTH
 from dphrl.scoring.verdict import InfrastructureError, Verdict
 
 Comparison = Literal["spider", "bird", "strict"]
@@ -14,7 +15,10 @@ Answer = Literal["fenced", "bare"]
 Partial = Literal["none", "columns", "one_to_one"]
 
 COMPARISONS: Final = ("spider", "bird", "strict")
-_LARGEST_BATCH: Final = 64
+_BATCH: Final = 64
+_LARGEST_BATCH: Final = 128
+
+_Truth = tuple[str, str, str]
 
 
 class SqlScorer:
@@ -32,6 +36,7 @@ class SqlScorer:
         max_steps: SQLite virtual machine steps a query may take; the first limit, the same on every machine.
         max_bytes: bytes a result may have.
         memory_mib: address space of a worker.
+        programs: whether verdicts get a `program_class`, which costs more than the rest of the scoring.
     """
 
     def __init__(
@@ -45,7 +50,8 @@ class SqlScorer:
         partial: Partial = "none",
         max_steps: int = 500_000_000,
         max_bytes: int = 64 * 2**20,
-        memory_mib: int = 2048,
+        memory_mib: int = 1024,
+        programs: bool = True,
     ) -> None:
         _one_of("comparison", comparison, COMPARISONS)
         _one_of("answer", answer, ("fenced", "bare"))
@@ -54,9 +60,9 @@ class SqlScorer:
         self._comparison: str = comparison
         self._answer: str = answer
         limits = {"max_steps": max_steps, "timeout_s": timeout_s, "max_rows": max_rows, "max_bytes": max_bytes}
-        options = {"partial": partial, "limits": limits}
-        # The gold and the answer may each take timeout_s; the rest is for their comparison.
-        self.pool = Pool("sql", options, workers, deadline_s=3 * timeout_s + 1, memory_mib=memory_mib)
+        options = {"partial": partial, "limits": limits, "programs": programs}
+        # The gold, the answer and their comparison; the worker's own alarm comes first unless it is frozen.
+        self.pool = Pool("sql", options, workers, deadline_s=3 * timeout_s + 2, memory_mib=memory_mib)
         self._paths: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -88,25 +94,53 @@ class SqlScorer:
         """Like `score`, for bare SQL whatever `answer` says."""
         return self._score([extract_sql(query, "bare") for query in queries], ground_truths)
 
+    def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
+        """Each gold's verdict (`correct` or `gold_error`) and why it should not be used, or None.
+
+        Reasons, the first that holds: `unrunnable`; `nondeterministic`, it reads the clock or chance;
+        `order-ambiguous`, its result is another under its own comparison when SQLite visits rows in reverse (LIMIT
+        without ORDER BY, GROUP BY with bare columns, the last bits of a sum) or when rows that tie in an ORDER BY
+        change places; `empty`.
+
+        Raises:
+            ValueError, InfrastructureError: as `score`.
+        """
+        keys = [self._ground_truth(index, truth) for index, truth in enumerate(ground_truths)]
+        tasks = {key: _task(index, *key) for index, key in enumerate(dict.fromkeys(keys))}
+        replies = self._run(tasks.values())
+        audited: dict[_Truth, tuple[str, str | None]] = {}
+        for key, task in tasks.items():
+            reply = replies[task["id"]]
+            runs = reply["verdict"] == "correct"
+            audited[key] = ("correct", reply["reason"]) if runs else ("gold_error", "unrunnable")
+        return [audited[key] for key in keys]
+
     def _score(self, queries: list[str | None], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         if len(queries) != len(ground_truths):
             raise ValueError(f"{len(queries)} answers but {len(ground_truths)} ground truths: expected as many")
-        tasks: dict[tuple[str, str, str, str], Message] = {}
-        keys = []
-        for index, (sql, truth) in enumerate(zip(queries, ground_truths, strict=True)):
-            database, gold, comparison = self._ground_truth(index, truth)
-            key = (database, gold, comparison, sql or "")
-            keys.append(key)
-            if sql is not None and key not in tasks:
-                task = {"database": database, "gold": gold, "comparison": comparison, "sql": sql}
-                tasks[key] = {"id": len(tasks), **task}
-        replies = self.pool.run(_batches(list(tasks.values()), len(self.pool)))
+        tasks: dict[tuple[_Truth, str], Message] = {}
+        verdicts: list[Verdict | tuple[_Truth, str]] = []
+        for index, (sql, ground_truth) in enumerate(zip(queries, ground_truths, strict=True)):
+            truth = self._ground_truth(index, ground_truth)
+            if sql is None:
+                verdicts.append(Verdict("no_answer", False, 0.0))
+            elif len(sql) > MAX_LENGTH:
+                detail = f"the query has {len(sql)} characters, limit {MAX_LENGTH}"
+                verdicts.append(Verdict("too_large", False, 0.0, sql[:MAX_LENGTH], detail=detail))
+            else:
+                verdicts.append((truth, sql))
+                tasks.setdefault((truth, sql), {**_task(len(tasks), *truth), "sql": sql})
+        replies = self._run(tasks.values())
         return [
-            _verdict(sql, replies[tasks[key]["id"]]) if sql is not None else Verdict("no_answer", False, 0.0)
-            for sql, key in zip(queries, keys, strict=True)
+            found if isinstance(found, Verdict) else _verdict(found[1], replies[tasks[found]["id"]])
+            for found in verdicts
         ]
 
-    def _ground_truth(self, index: int, truth: Mapping[str, Any]) -> tuple[str, str, str]:
+    def _run(self, tasks: Iterable[Message]) -> dict[int, Message]:
+        return self.pool.run(_batches(list(tasks), len(self.pool)))
+
+    def _ground_truth(self, index: int, truth: Mapping[str, Any]) -> _Truth:
+        """Database (path), gold and comparison of a ground truth."""
         db_id, gold = truth.get("db_id"), truth.get("gold_sql")
         comparison = truth.get("comparison") or self._comparison
         if not isinstance(db_id, str) or not isinstance(gold, str):
@@ -115,34 +149,40 @@ class SqlScorer:
         return self._database(db_id), gold, comparison
 
     def _database(self, db_id: str) -> str:
-        """The path of a database; the DPH-RL release writes `name/name.sqlite` for `name`."""
         path = self._paths.get(db_id)
         if path is None:
-            relative = PurePosixPath(db_id if db_id.endswith(".sqlite") else f"{db_id}/{db_id}.sqlite")
-            if relative.is_absolute() or ".." in relative.parts:
-                raise ValueError(f"db_id {db_id!r}: expected a name inside {self._databases}")
-            file = self._databases / relative
-            if not file.is_file():
+            # Imported here: the workers import this package too, and they need no polars.
+            from dphrl.tasks.databases import database_path
+
+            try:
+                path = self._paths[db_id] = str(database_path(self._databases, db_id))
+            except FileNotFoundError as error:
                 raise InfrastructureError(
-                    f"database {db_id!r}: {file} is missing. Is scoring.sql.databases the folder that holds "
-                    "<db_id>/<db_id>.sqlite?"
-                )
-            path = self._paths[db_id] = str(file)
+                    f"{error}. Is scoring.sql.databases the folder that holds <db_id>/<db_id>.sqlite?"
+                ) from error
         return path
 
 
+def _task(number: int, database: str, gold: str, comparison: str) -> Message:
+    return {"id": number, "database": database, "gold": gold, "comparison": comparison}
+
+
 def _batches(tasks: list[Message], workers: int) -> Iterator[list[Message]]:
-    """Tasks grouped by database and gold, so that a worker opens one and executes the other once, for even loads."""
-    groups: dict[tuple[str, str], list[Message]] = {}
+    """Tasks in the order of database and gold, so that a worker opens one and executes the other once."""
+    first: dict[tuple[str, str], int] = {}
     for task in tasks:
-        groups.setdefault((task["database"], task["gold"]), []).append(task)
-    size = max(1, min(_LARGEST_BATCH, len(tasks) // (4 * workers)))
+        first.setdefault((task["database"], task["gold"]), task["id"])
+    size = max(1, min(_BATCH, len(tasks) // (4 * workers)))
     batch: list[Message] = []
-    for key in sorted(groups, key=lambda key: (key[0], groups[key][0]["id"])):
-        if batch and (len(batch) >= size or batch[0]["database"] != key[0]):
+    for task in sorted(tasks, key=lambda task: (task["database"], first[task["database"], task["gold"]], task["id"])):
+        if batch and (
+            len(batch) >= _LARGEST_BATCH
+            or batch[-1]["database"] != task["database"]
+            or (len(batch) >= size and batch[-1]["gold"] != task["gold"])
+        ):
             yield batch
             batch = []
-        batch += groups[key]
+        batch.append(task)
     if batch:
         yield batch
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dphrl.scoring.maths import MathScorer
-from dphrl.scoring.program import nondeterministic
-from dphrl.scoring.sql import SqlScorer
-from dphrl.scoring.verdict import EMPTY_ANSWER, Verdict
+from dphrl.scoring.protocol import Scorer
+from dphrl.scoring.verdict import Verdict
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +43,7 @@ def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFra
     return keys.select(pl.col("prompt_id"), pl.col("sample_index").cast(pl.Int32)).with_columns(values)
 
 
-def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: SqlScorer | MathScorer) -> pl.DataFrame:
+def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -> pl.DataFrame:
     """A verdict for each rollout, as a table of the schema `verdicts`.
 
     Args:
@@ -66,53 +64,28 @@ def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: SqlScorer
     return verdict_frame(rollouts, verdicts)
 
 
-def audit_gold(gold: pl.DataFrame, scorer: SqlScorer | MathScorer) -> pl.DataFrame:
-    """The gold with a verdict on each row: every gold is scored as if a model had answered it.
-
-    A SQL gold is kept if it runs, gives rows and depends on neither chance nor the clock; a maths gold, if it can be
-    read. A row that was already set aside (kept = false) stays so, with its reason.
+def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:
+    """The gold with a verdict on each row, and whether it may be used.
 
     Args:
-        gold: prompt_id str, ground_truth (JSON) str, kept bool, reason str|null, as `dphrl.tasks.prepare` makes it.
+        gold: prompt_id str, ground_truth (JSON) str, kept bool, reason str|null, as `dphrl.tasks.gold_of` makes it.
         scorer: of the task that the ground truths belong to.
+        drop: reasons that set a row aside, beside `unrunnable`, which always does.
 
     Returns:
-        prompt_id, ground_truth, verdict str, kept bool, reason str|null (unrunnable, empty, nondeterministic,
-        conflicting), in the order of `gold`.
+        prompt_id, ground_truth, verdict str, kept bool, reason str|null, in the order of `gold`. The reason is that
+        which set the row aside, else that which could have; one that `gold` came with goes before one of the audit.
     """
     import polars as pl
 
-    truths = [json.loads(truth) for truth in gold["ground_truth"].to_list()]
-    audited = _audit_sql(truths, scorer) if isinstance(scorer, SqlScorer) else _audit_math(truths, scorer)
-    before = zip(gold["kept"].to_list(), gold["reason"].to_list(), strict=True)
-    rows = [
-        (verdict, kept and found is None, found if kept else reason)
-        for (verdict, found), (kept, reason) in zip(audited, before, strict=True)
-    ]
-    return gold.select("prompt_id", "ground_truth").with_columns(
-        pl.Series("verdict", [row[0] for row in rows], dtype=pl.String()),
-        pl.Series("kept", [row[1] for row in rows], dtype=pl.Boolean()),
-        pl.Series("reason", [row[2] for row in rows], dtype=pl.String()),
-    )
-
-
-def _audit_sql(truths: list[Mapping[str, Any]], scorer: SqlScorer) -> list[tuple[str, str | None]]:
-    audited: list[tuple[str, str | None]] = []
-    verdicts = scorer.score_sql([str(truth["gold_sql"]) for truth in truths], truths)
-    for truth, verdict in zip(truths, verdicts, strict=True):
-        reason = None
-        if nondeterministic(truth["gold_sql"]):
-            reason = "nondeterministic"
-        elif not verdict.correct:
-            reason = "unrunnable"
-        elif verdict.answer_class == EMPTY_ANSWER:
-            reason = "empty"
-        audited.append((verdict.verdict, reason))
-    return audited
-
-
-def _audit_math(truths: list[Mapping[str, Any]], scorer: MathScorer) -> list[tuple[str, str | None]]:
-    return [("correct", None) if good else ("gold_error", "unrunnable") for good in scorer.parses(truths)]
+    audited = scorer.audit([json.loads(truth) for truth in gold["ground_truth"].to_list()])
+    rows = []
+    for earlier, (verdict, found) in zip(gold["reason"].to_list(), audited, strict=True):
+        reasons = [reason for reason in (earlier, found) if reason is not None]
+        decisive = [reason for reason in reasons if reason == "unrunnable" or reason in drop]
+        rows.append((verdict, not decisive, next(iter(decisive + reasons), None)))
+    schema = {"verdict": pl.String(), "kept": pl.Boolean(), "reason": pl.String()}
+    return gold.select("prompt_id", "ground_truth").hstack(pl.DataFrame(rows, schema, orient="row"))
 
 
 def _storable(value: Any) -> Any:

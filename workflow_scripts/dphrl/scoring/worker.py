@@ -4,6 +4,7 @@ A message is 4 bytes of length (big endian) and JSON. It starts with no import o
 within resource limits, and ends when its parent does.
 """
 
+import gc
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO, Final
 
 HEADER: Final = struct.Struct(">I")
 _ORPHAN_POLL_MS: Final = 2000
+_OBJECTS_PER_COLLECTION: Final = 100_000
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -37,7 +39,9 @@ def read_message(stream: BinaryIO) -> dict[str, Any] | None:
 
 def main() -> None:
     """Serve tasks until standard input ends. The first message says what kind of tasks: kind, options, memory_mib."""
-    from dphrl.scoring.judge import Handler, MathHandler, SqlHandler
+    from dphrl.scoring.judge import SqlHandler
+    from dphrl.scoring.judge_math import MathHandler
+    from dphrl.scoring.reply import Handler
 
     requests = sys.stdin.buffer
     # Whatever a library prints must not fall among the replies.
@@ -51,6 +55,9 @@ def main() -> None:
     _limit(first["memory_mib"])
     handlers: dict[str, type[SqlHandler] | type[MathHandler]] = {"sql": SqlHandler, "math": MathHandler}
     handler: Handler = handlers[first["kind"]](first["options"])
+    # Results are many small objects, few of them in cycles: the collector need not look after every 700.
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     _send(replies, {"status": "ready"})
     while (batch := read_message(requests)) is not None:
         for task in batch["tasks"]:

@@ -1,8 +1,22 @@
 """What a task is: rows of a dataset as prompts and gold."""
 
+from dphrl.tasks.databases import database_path
+from dphrl.tasks.gold import gold_of
 from dphrl.tasks.overlap import overlap
-from dphrl.tasks.prepare import Prepared, gold_of, prepare, prompt_id
+from dphrl.tasks.prepare import Prepared, prepare, prompt_id
+from dphrl.tasks.schema import schema_of
 from dphrl.tasks.source import SourceError, read_source
 from dphrl.tasks.template import encoder
 
-__all__ = ["Prepared", "SourceError", "encoder", "gold_of", "overlap", "prepare", "prompt_id", "read_source"]
+__all__ = [
+    "Prepared",
+    "SourceError",
+    "database_path",
+    "encoder",
+    "gold_of",
+    "overlap",
+    "prepare",
+    "prompt_id",
+    "read_source",
+    "schema_of",
+]

@@ -1,20 +1,34 @@
-"""Rows of a dataset as prompts and gold. Nothing is dropped silently: each row is a prompt or a rejection."""
+"""Rows of a dataset as prompts. Nothing is dropped silently: each row is a prompt or a rejection."""
 
 import hashlib
-import json
-import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 
-Task = Literal["sql", "math"]
-Messages = list[dict[str, str]]
+from dphrl.tasks.prompts import Messages, messages_of
+from dphrl.tasks.rows import Fields, MalformedError, canonical
+from dphrl.tasks.source import SourceError
+from dphrl.tasks.truths import truth_of
 
-TASKS: Final = ("sql", "math")
-_ROLES: Final = ("system", "user", "assistant")
-_COMPARISONS: Final = ("spider", "bird", "strict")
+_PROMPTS = {
+    "prompt_id": pl.String(),
+    "task": pl.String(),
+    "messages": pl.String(),
+    "prompt_token_ids": pl.List(pl.Int32()),
+    "source": pl.String(),
+    "source_index": pl.Int32(),
+}
+_REJECTED = {
+    "source_index": pl.Int32(),
+    "reason": pl.String(),
+    "detail": pl.String(),
+    "duplicate_of": pl.Int32(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +36,8 @@ class Prepared:
     """A dataset, ready to be sampled.
 
     prompts: prompt_id str, task str, messages (JSON) str, prompt_token_ids list[i32], source str, source_index i32.
-    rejected: source_index i32, reason str (duplicate, overlong, malformed), detail str.
+    rejected: source_index i32, reason str (duplicate, overlong, malformed), detail str, duplicate_of i32|null (of a
+    duplicate: `source_index` of the first row with that prompt).
     `source_index` counts the rows of the source from 0; each is in `prompts` or in `rejected`.
     """
 
@@ -30,149 +45,71 @@ class Prepared:
     rejected: pl.DataFrame
 
 
-class _MalformedError(ValueError):
-    """A row is not what the task expects."""
-
-
 def prompt_id(task: str, messages: Sequence[dict[str, str]]) -> str:
     """Hex blake2b (16 bytes) of task and messages as canonical JSON."""
-    text = _canonical({"task": task, "messages": list(messages)})
+    text = canonical({"task": task, "messages": list(messages)})
     return hashlib.blake2b(text.encode("utf-8"), digest_size=16).hexdigest()
 
 
 def prepare(
     rows: Sequence[dict[str, Any]],
-    task: Task,
+    task: str,
     source: str,
-    tokenizer_encode: Callable[[Messages], list[int]],
+    tokenizer_encode: Callable[[Messages], list[int]] | None,
     max_tokens: int,
+    *,
+    fields: Mapping[str, str] = MappingProxyType({}),
+    instruction: str | None = None,
+    databases: Path | None = None,
 ) -> Prepared:
     """Split rows into prompts and rejections.
 
-    A row is rejected as `malformed` (a field is missing or of the wrong kind), `duplicate` (the prompt of an earlier
-    row) or `overlong` (more than `max_tokens` tokens).
+    A row is rejected as `malformed` (a field is missing or of the wrong kind, or its database is missing), `duplicate`
+    (the prompt of an earlier row) or `overlong` (more than `max_tokens` tokens). docs/datasets.md has the fields.
 
     Args:
         rows: as `read_source` gives them.
-        task: `sql` or `math`.
-        source: name of the dataset's origin, for the table.
-        tokenizer_encode: messages to token ids, with the prompt template.
+        task: `sql`, `math` or the name of a task with a scorer of its own.
+        source: name of the dataset's origin, for the table and the error.
+        tokenizer_encode: messages to token ids, with the prompt template; None where nothing is sampled: then
+            `prompt_token_ids` are empty and no prompt is overlong.
         max_tokens: longest prompt.
+        fields: our name of a field -> the dataset's, where it is none of those that are known.
+        instruction: a system message before the messages of each row; it replaces the task's own.
+        databases: folder of `<db_id>/<db_id>.sqlite`; a SQL row whose database is not in it is malformed, and without
+            it a SQL row needs a prompt of its own.
+
+    Raises:
+        SourceError: there are rows, but no row is a prompt.
+        ValueError: `fields` has an unknown name.
     """
-    if task not in TASKS:
-        raise ValueError(f"task {task!r}: expected one of {', '.join(TASKS)}")
-    seen: dict[str, int] = {}
+    lookup = Fields(fields)
+    first: dict[str, int] = {}
     prompts: list[tuple[str, str, str, list[int], str, int]] = []
-    rejected: list[tuple[int, str, str]] = []
+    rejected: list[tuple[int, str, str, int | None]] = []
     for index, row in enumerate(rows):
         try:
-            messages, _ = _messages(row), _ground_truth(row, task)
-        except _MalformedError as error:
-            rejected.append((index, "malformed", str(error)))
+            truth = truth_of(row, task, lookup)
+            messages = messages_of(row, task, truth, lookup, instruction, databases)
+        except MalformedError as error:
+            rejected.append((index, "malformed", str(error), None))
             continue
         key = prompt_id(task, messages)
-        if key in seen:
-            rejected.append((index, "duplicate", f"the prompt of row {seen[key]}"))
+        earlier = first.setdefault(key, index)
+        if earlier != index:
+            rejected.append((index, "duplicate", f"the prompt of row {earlier}", earlier))
             continue
-        seen[key] = index
-        tokens = [int(token) for token in tokenizer_encode(messages)]
+        tokens = [int(token) for token in tokenizer_encode(messages)] if tokenizer_encode else []
         if len(tokens) > max_tokens:
-            rejected.append((index, "overlong", f"{len(tokens)} tokens, limit {max_tokens}"))
-        elif not tokens:
-            rejected.append((index, "malformed", "the prompt has no tokens"))
+            rejected.append((index, "overlong", f"{len(tokens)} tokens, limit {max_tokens}", None))
+        elif tokenizer_encode and not tokens:
+            rejected.append((index, "malformed", "the prompt has no tokens", None))
         else:
-            prompts.append((key, task, _canonical(messages), tokens, source, index))
+            prompts.append((key, task, canonical(messages), tokens, source, index))
+    if rejected and not prompts:
+        counts = ", ".join(f"{count} {reason}" for reason, count in Counter(row[1] for row in rejected).items())
+        raise SourceError(f"{source}: none of {len(rows)} rows is a prompt ({counts}); row 0: {rejected[0][2]}")
     return Prepared(
-        prompts=pl.DataFrame(
-            prompts,
-            schema={
-                "prompt_id": pl.String(),
-                "task": pl.String(),
-                "messages": pl.String(),
-                "prompt_token_ids": pl.List(pl.Int32()),
-                "source": pl.String(),
-                "source_index": pl.Int32(),
-            },
-            orient="row",
-        ),
-        rejected=pl.DataFrame(
-            rejected, schema={"source_index": pl.Int32(), "reason": pl.String(), "detail": pl.String()}, orient="row"
-        ),
+        prompts=pl.DataFrame(prompts, schema=_PROMPTS, orient="row"),
+        rejected=pl.DataFrame(rejected, schema=_REJECTED, orient="row"),
     )
-
-
-def gold_of(prompts: pl.DataFrame, rows: Sequence[dict[str, Any]], task: Task) -> pl.DataFrame:
-    """The ground truths of a dataset's prompts; prompts and gold are apart, so a fix of scoring redraws no sample.
-
-    Where rows with the same prompt have different ground truths, that of the first is set aside as `conflicting`.
-
-    Args:
-        prompts: as `prepare` gives them for these `rows` and `task`.
-
-    Returns:
-        prompt_id str, ground_truth (JSON) str, kept bool, reason str|null (conflicting), in the order of `prompts`.
-    """
-    truths: dict[str, list[str]] = {key: [] for key in prompts["prompt_id"]}
-    for row in rows:
-        try:
-            key, truth = prompt_id(task, _messages(row)), _ground_truth(row, task)
-        except _MalformedError:
-            continue
-        if key in truths:
-            truths[key].append(truth)
-    return pl.DataFrame(
-        [(k, t[0], len(set(t)) == 1, None if len(set(t)) == 1 else "conflicting") for k, t in truths.items()],
-        schema={"prompt_id": pl.String(), "ground_truth": pl.String(), "kept": pl.Boolean(), "reason": pl.String()},
-        orient="row",
-    )
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def _messages(row: dict[str, Any]) -> Messages:
-    """The prompt as messages; `prompt` may be text or itself a list of messages."""
-    given = [name for name in ("prompt", "messages") if row.get(name) is not None]
-    if len(given) != 1:
-        raise _MalformedError(f"expected either prompt or messages, found {' and '.join(given) or 'neither'}")
-    value = row[given[0]]
-    if isinstance(value, str):
-        value = [{"role": "user", "content": value}]
-    if not isinstance(value, list) or not value:
-        raise _MalformedError(f"{given[0]}: expected text or a list of messages, found {_show(value)}")
-    for number, message in enumerate(value):
-        if not isinstance(message, dict) or set(message) != {"role", "content"} or message["role"] not in _ROLES:
-            raise _MalformedError(f"message {number}: expected role and content, found {_show(message)}")
-        _text(f"message {number}", message["content"])
-    return [{"role": message["role"], "content": message["content"]} for message in value]
-
-
-def _ground_truth(row: dict[str, Any], task: Task) -> str:
-    if task == "math":
-        answer = row.get("answer")
-        if isinstance(answer, str):
-            _text("answer", answer)
-        elif isinstance(answer, bool) or not isinstance(answer, int | float) or not math.isfinite(answer):
-            raise _MalformedError(f"answer: expected text or a number, found {_show(answer)}")
-        return _canonical({"answer": answer})
-    truth = {name: _text(name, row.get(name)) for name in ("db_id", "gold_sql")}
-    comparison = row.get("comparison")
-    if comparison is not None:
-        if comparison not in _COMPARISONS:
-            raise _MalformedError(f"comparison: expected one of {', '.join(_COMPARISONS)}, found {_show(comparison)}")
-        truth["comparison"] = comparison
-    return _canonical(truth)
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise _MalformedError(f"{name}: expected text, found {_show(value)}")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise _MalformedError(f"{name}: holds a lone surrogate, which is no text")
-    return value
-
-
-def _show(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

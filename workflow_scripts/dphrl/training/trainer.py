@@ -1,219 +1,218 @@
-"""The policy under DeepSpeed: one optimizer update from a mini-batch of both kinds of rows, and its private state."""
+"""The policy under DeepSpeed: one optimizer update from a mini-batch of both kinds of rows."""
 
 from __future__ import annotations
 
-import json
-import os
-import socket
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
-from dphrl.model import LogProbs, Row, collate, micro_batches, response_logprobs
-from dphrl.objective import ComponentWeights, Divergence, component_weights, divergence, policy_loss
-
-_STATE = "optimizer.safetensors"
+from dphrl.model import LogProbs, MicroBatch, Row, collate, logprobs_by_row, plan
+from dphrl.objective import ComponentWeights
+from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
+from dphrl.training.loss import Example, Objective, topk_of
+from dphrl.training.ranks import largest, rank, summed, world_size
+from dphrl.training.state import load_state, save_state
 
 
 @dataclass(frozen=True)
-class Example:
-    """One row to train on. Its kind decides its loss: with `reference` the divergence, else the policy loss.
+class Update:
+    """What an update did.
 
     Attributes:
-        row: prompt and response.
-        advantage: of a D_exp row.
-        old: log pi_old of its response tokens; None where the policy is still the one that sampled.
-        reference: stored reference log-probs of a D_pef row.
+        totals: over all ranks, sums over tokens (ending in `_sum`) and numbers of tokens.
+        grad_norm: norm of the gradient before clipping.
+        logprobs: of this rank's examples before the update, in their order.
     """
 
-    row: Row
-    advantage: float = 0.0
-    old: Tensor | None = None
-    reference: Tensor | None = None
+    totals: dict[str, float]
+    grad_norm: float
+    logprobs: list[Tensor]
 
 
 class Trainer:
     """A policy with its optimizer.
 
     Args:
-        model: the policy to train, as loaded.
+        model: the policy to train, as loaded; with adapters, the base policy.
         config: the block `train`.
         method: the entry of `methods`.
+        state: folder of the state to go on from; None for a fresh optimizer.
+        reference: the base policy, for a method that asks for its log-probs of rollouts.
+        seed: of the adapters' start.
     """
 
-    def __init__(self, model: PreTrainedModel, config: TrainConfig, method: MethodConfig) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        config: TrainConfig,
+        method: MethodConfig,
+        state: Path | None = None,
+        reference: PreTrainedModel | None = None,
+        seed: int = 0,
+    ) -> None:
         import deepspeed
 
-        self.config, self.method = config, method
-        self.model = model
-        self.divergence = _divergence(method)
+        self.config, self.method, self.model = config, method, model
+        self.objective = Objective(method, config)
+        if config.gradient_checkpointing:
+            _checkpoint_gradients(model)
+        if method.lora is not None:
+            add_adapters(model, method.lora, seed)
+            if state is not None:
+                load_adapters(model, state)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._engine, *_ = deepspeed.initialize(
-            model=LogProbs(model), config=_deepspeed_config(config), model_parameters=model.parameters()
+            model=LogProbs(model), config=_deepspeed_config(config), model_parameters=trained
         )
         self.device = str(self._engine.device)
+        self._reference = None if reference is None else LogProbs(reference).to(self.device)
+        if state is not None:
+            load_state(self._engine, state)
 
     def logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
         """Log-probs of each row's response tokens under the current weights, without gradient."""
-        return response_logprobs(self._engine.module, rows, self.config.token_budget, self.device)
+        return self._by_row(self._engine.module, rows)
 
-    def update(self, examples: Sequence[Example], lr: float) -> dict[str, float]:
-        """One optimizer update on a mini-batch; its result does not depend on the cut into micro-batches.
+    def reference_logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
+        """Log-probs of each row's response tokens under the base policy.
 
-        Returns:
-            Sums over tokens (keys ending in `_sum`), token counts, and the gradient norm.
+        Raises:
+            ValueError: the trainer was made without it.
+        """
+        if self._reference is None:
+            raise ValueError(f"divergence {self.method.divergence} needs the base policy: give it as `reference`")
+        return self._by_row(self._reference, rows)
+
+    def update(self, examples: Sequence[Example], lr: float) -> Update:
+        """One optimizer update on a mini-batch; its result does not depend on the cut into micro-batches or ranks.
+
+        Args:
+            examples: this rank's share of the mini-batch.
         """
         weights = self._weights(examples)
-        totals: dict[str, float] = {}
-        # Each kind is cut for itself: with eta = 0 the rows of D_exp then give the same bits as without rehearsal.
-        for rehearsal in (False, True):
-            part = [example for example in examples if (example.reference is not None) == rehearsal]
-            for group in micro_batches([e.row.length for e in part], self.config.token_budget):
-                loss, sums = self._micro_batch([part[i] for i in group], weights)
-                self._engine.backward(loss)
+        totals: dict[str, float] = defaultdict(float)
+        logprobs: list[Tensor] = [torch.empty(0)] * len(examples)
+        # Each kind is cut for itself: with eta = 0 the rollouts then give the same bits as without stored responses.
+        for stored in (False, True):
+            chosen = [i for i, example in enumerate(examples) if example.stored == stored]
+            cut = self._cut([examples[i].row for i in chosen])
+            for group in cut:
+                part = [chosen[i] for i in group.rows]
+                loss, sums, ours = self._micro_batch([examples[i] for i in part], group.shared, weights)
+                # DeepSpeed takes the mean over ranks, and the weights are those of the sum.
+                self._engine.backward(loss * world_size())
+                for i, values in zip(part, ours, strict=True):
+                    logprobs[i] = values
                 for name, value in sums.items():
-                    totals[name] = totals.get(name, 0.0) + float(value)
+                    totals[name] += float(value)
+            # Ranks exchange weights and gradients in their passes, so each makes as many as the others.
+            for _ in range(int(largest(len(cut))) - len(cut)):
+                idle, _ = self._engine(collate([examples[0].row], self.device))
+                self._engine.backward(0.0 * idle.sum())
         for group in self._engine.optimizer.param_groups:
             group["lr"] = lr
         self._engine.step()
-        return {**totals, "grad_norm": float(self._engine.get_global_grad_norm())}
-
-    def _weights(self, examples: Sequence[Example]) -> ComponentWeights:
-        rehearsal = [e for e in examples if e.reference is not None]
-        pef_tokens = sum(len(e.row.response) for e in rehearsal)
-        all_tokens = sum(len(e.row.response) for e in examples)
-        return component_weights(
-            rows=(len(examples) - len(rehearsal), len(rehearsal)),
-            tokens=(all_tokens - pef_tokens, pef_tokens),
-            eta=self.method.eta,
-            norm=self.config.rehearsal_norm,
-        )
-
-    def _micro_batch(self, examples: Sequence[Example], weights: ComponentWeights) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of some rows, routed per row, never per micro-batch, and what is measured on the way."""
-        logprobs, entropy = self._engine(collate([e.row for e in examples], self.device))
-        lengths = torch.tensor([len(e.row.response) for e in examples])
-        rehearsal = torch.tensor([e.reference is not None for e in examples]).repeat_interleave(lengths)
-        exploration = ~rehearsal
-        loss = logprobs.new_zeros(())
-        sums: dict[str, Tensor] = {}
-        if exploration.any():
-            ours = logprobs[exploration]
-            parts = ours.detach().split([len(e.row.response) for e in examples if e.reference is None])
-            explored = [e for e in examples if e.reference is None]
-            old = torch.cat([p if e.old is None else e.old.to(p) for e, p in zip(explored, parts, strict=True)])
-            advantages = torch.cat([torch.full_like(p, e.advantage) for e, p in zip(explored, parts, strict=True)])
-            result = policy_loss(
-                ours,
-                old,
-                advantages,
-                eps_low=self.config.eps_low,
-                eps_high=self.method.eps_high,
-                dual_clip=self.config.dual_clip,
-            )
-            loss = loss + weights.exploration * result.loss.sum()
-            log_ratio = (ours - old).detach()
-            sums |= {
-                "policy_loss_sum": result.loss.detach().sum(),
-                "clipped_sum": result.clipped.sum(),
-                "kl_to_old_sum": (torch.expm1(-log_ratio) + log_ratio).sum(),
-                "entropy_sum": entropy[exploration].sum(),
-                "exploration_tokens": exploration.sum(),
-            }
-        if rehearsal.any():
-            assert self.divergence is not None, "rehearsal rows reached a method without a divergence"
-            reference = torch.cat([e.reference for e in examples if e.reference is not None]).to(logprobs)
-            value = self.divergence.value(logprobs[rehearsal] - reference)
-            loss = loss + weights.rehearsal * value.sum()
-            sums |= {"divergence_sum": value.detach().sum(), "rehearsal_tokens": rehearsal.sum()}
-        return loss, sums
+        return Update(summed(totals), float(self._engine.get_global_grad_norm()), logprobs)
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """The current weights under their Hugging Face names."""
+        """The current weights under their Hugging Face names, adapters merged; with ZeRO-3 one is whole at a time.
+
+        All ranks must run through it together.
+        """
+        if self.method.lora is not None:
+            yield from merged_weights(self.model)
+            return
+        import deepspeed
+
+        gathered = self._engine.zero_optimization_stage() == 3
         for name, parameter in self.model.named_parameters():
-            yield name, parameter.detach()
+            with deepspeed.zero.GatheredParameters([parameter], enabled=gathered):
+                # The whole tensor is gone behind this block, but an engine may keep it until its layer is complete.
+                yield name, parameter.detach().clone() if gathered else parameter.detach()
+
+    def save_policy(self, folder: Path) -> None:
+        """Write the weights as a Hugging Face folder; rank 0 does, all must call."""
+        # The pages of a GPU are not kept: a policy of many gigabytes would double them.
+        weights = {name: tensor.cpu() if rank() == 0 else tensor[:0] for name, tensor in self.weights()}
+        if rank() == 0:
+            self.model.save_pretrained(folder, state_dict=weights)
 
     def save_state(self, folder: Path) -> None:
-        """Write the master weights and moments of the optimizer as safetensors: no pickle, private to this project."""
-        folder.mkdir(parents=True, exist_ok=True)
-        tensors = {f"{i}.{name}": tensor for i, part in enumerate(self._parts()) for name, tensor in part.items()}
-        # One entry only: safetensors writes several in an order that differs from run to run.
-        save_file(tensors, folder / _STATE, metadata={"layout": self._layout()})
+        """Write what `state` of a new trainer takes up; each rank its part."""
+        save_state(self._engine, folder)
+        if self.method.lora is not None and rank() == 0:
+            save_adapters(self.model, folder)
 
-    def load_state(self, folder: Path) -> None:
-        """Take up the optimizer where `save_state` left it.
+    def _weights(self, examples: Sequence[Example]) -> ComponentWeights:
+        """Weights of token losses, from the counts of the mini-batch on all ranks."""
+        counts = {"rollouts": 0, "stored": 0, "rollout_tokens": 0, "stored_tokens": 0}
+        for example in examples:
+            kind = ("stored", "stored_tokens") if example.stored else ("rollouts", "rollout_tokens")
+            counts[kind[0]] += 1
+            counts[kind[1]] += len(example.row.response)
+        total = {name: int(count) for name, count in summed(counts).items()}
+        return self.objective.weights(
+            (total["rollouts"], total["stored"]), (total["rollout_tokens"], total["stored_tokens"])
+        )
 
-        Raises:
-            ValueError: the state was written by another layout of ranks, ZeRO stage or model.
-        """
-        with safe_open(folder / _STATE, framework="pt", device=self.device) as file:
-            found = file.metadata()["layout"]
-            if found != self._layout():
-                raise ValueError(
-                    f"{folder / _STATE}: written by {found}, but this run is {self._layout()}: use the ranks and the"
-                    " ZeRO stage that it was written with, or start this training anew"
-                )
-            for i, (parameter, state) in enumerate(self._slots()):
-                parameter.data.copy_(file.get_tensor(f"{i}.master"))
-                prefix = f"{i}.state."
-                state |= {key[len(prefix) :]: file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}  # noqa: SIM118
+    def _micro_batch(
+        self, examples: Sequence[Example], shared: bool, weights: ComponentWeights
+    ) -> tuple[Tensor, dict[str, Tensor], list[Tensor]]:
+        """Loss, sums and log-probs of rows of one kind."""
+        batch = collate([example.row for example in examples], self.device, shared)
+        lengths = [len(example.row.response) for example in examples]
+        if examples[0].stored:
+            top = topk_of(examples)[0].to(self.device) if self.method.topk else None
+            logprobs, _, *of_top = self._engine(batch, top)
+            loss, sums = self.objective.stored_loss(logprobs, of_top[0] if of_top else None, examples, weights)
+        else:
+            logprobs, entropy = self._engine(batch)
+            loss, sums = self.objective.rollout_loss(logprobs, entropy, examples, weights)
+        return loss, sums, [part.cpu() for part in logprobs.detach().split(lengths)]
 
-    def _slots(self) -> list[tuple[Tensor, dict[str, Tensor]]]:
-        """Each flat master tensor of the inner optimizer with its moments."""
-        optimizer = self._engine.optimizer.optimizer
-        return [(p, optimizer.state[p]) for group in optimizer.param_groups for p in group["params"]]
+    def _cut(self, rows: Sequence[Row]) -> list[MicroBatch]:
+        sharing = self._engine.module.prompt_sharing(self.config.prompt_sharing)
+        return plan(rows, self.config.token_budget, sharing)
 
-    def _parts(self) -> list[dict[str, Tensor]]:
-        return [{"master": p.detach(), **{f"state.{k}": v for k, v in state.items()}} for p, state in self._slots()]
-
-    def _layout(self) -> str:
-        facts = {
-            "world_size": self._engine.world_size,
-            "zero_stage": self.config.zero_stage,
-            "masters": [p.numel() for p, _ in self._slots()],
-        }
-        return json.dumps(facts, sort_keys=True)
-
-
-def start_process_group() -> None:
-    """A process group of this one process, which the engine of the rollouts shares."""
-    import deepspeed
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    defaults = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    os.environ |= {name: value for name, value in defaults.items() if name not in os.environ}
-    # DeepSpeed would compile a shared-memory all-reduce here; a build that is killed leaves a lock others wait on.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    deepspeed.init_distributed("nccl" if torch.cuda.is_available() else "gloo", verbose=False)
+    def _by_row(self, module: nn.Module, rows: Sequence[Row]) -> list[Tensor]:
+        cut = self._cut(rows)
+        # A pass made again gives the same; see `update`.
+        again = int(largest(len(cut))) - len(cut)
+        return logprobs_by_row(module, rows, cut + cut[-1:] * again, self.device)
 
 
-def _divergence(method: MethodConfig) -> Divergence | None:
-    if method.divergence is None:
-        return None
-    if method.divergence == "forward_kl":
-        return divergence("forward_kl", estimator=method.estimator, l_cap=method.l_cap)
-    return divergence("js", js_scale=method.js_scale, l_cap=method.l_cap)
+def _checkpoint_gradients(model: PreTrainedModel) -> None:
+    """Checkpointing works in training mode only, whose dropout is switched off: a step is a function of its inputs."""
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    model.train()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.0
 
 
 def _deepspeed_config(config: TrainConfig) -> dict[str, Any]:
     adam = {"lr": config.lr, "betas": list(config.betas), "eps": 1e-8, "weight_decay": config.weight_decay}
+    zero: dict[str, Any] = {"stage": config.zero_stage}
+    if config.offload_optimizer:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         # The number of micro-batches follows from their lengths: step() alone ends an accumulation.
         "managed_gradient_accumulation": False,
         "gradient_clipping": config.clip_grad_norm,
-        "zero_optimization": {"stage": config.zero_stage},
+        "zero_optimization": zero,
+        "zero_force_ds_cpu_optimizer": False,
         "bf16": {"enabled": config.dtype == "bfloat16"},
         # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
         "optimizer": {"type": "AdamW", "params": {**adam, "torch_adam": True}},

@@ -1,0 +1,235 @@
+r"""Answers that would hang, exhaust or fool the maths scorer, each followed by an honest one.
+
+Every hostile answer gets its verdict within a second of the time limit, none is correct, the worker stays below 1 GiB,
+and the next answer is judged as if nothing had happened.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dphrl.scoring import MathScorer
+
+TIMEOUT_S = 0.25
+STOPPED = "timeout out_of_memory wrong"
+"""Verdicts of an answer that the machine may or may not be fast enough to refute."""
+
+
+def nested(before: str, inside: str, after: str, depth: int) -> str:
+    return before * depth + inside + after * depth
+
+
+def matrix(cell: str, size: int, kind: str = "pmatrix") -> str:
+    rows = (" & ".join(cell.format(f"{row}{column}") for column in range(size)) for row in range(size))
+    return f"\\begin{{{kind}}}" + r" \\ ".join(rows) + f"\\end{{{kind}}}"
+
+
+POWERS = {
+    "a tower": "9^{9^{9^{9}}}",
+    "a tall tower": nested("2^{", "2", "}", 8),
+    "a bare tower": "9^9^9^9",
+    "a huge power": "7^{10^{9}}",
+    "a huge power plus a variable": "7^{10^{9}} + y",
+    "a huge negative power": "(-3)^{-10^{12}}",
+    "a huge root": r"\sqrt[1000000000]{7}",
+    "a tower of roots": nested(r"\sqrt{", "2", "}", 200),
+    "a sum of many roots": " + ".join(rf"\sqrt{{{n}}}" for n in range(2, 60)),
+    "a tower of exponentials": nested("e^{", "1", "}", 100),
+    "a fraction of huge powers": r"\frac{7^{10^8}}{3^{10^8}}",
+    "a fraction over a tower": r"\frac{10^{10^{10}}}{3}",
+    "many carets": "2" + "^" * 2000 + "2",
+    "a huge modular power": r"7^{10^{18}} \mod 13",
+    "the sine of a tower": r"\sin(10^{10^{10}})",
+    "a huge floor": r"\lfloor 10^{10^{10}}\pi \rfloor",
+    "a huge gcd": r"\gcd(10^{10^8}, 7^{10^8})",
+}
+FACTORIALS = {
+    "a huge factorial": "100000000!",
+    "a factorial of a power": "(10^{9})! + x",
+    "nested factorials": "3!!!!!",
+    "a huge gamma": r"\Gamma(10^{12})",
+    "a huge binomial": r"\binom{10^{9}}{5\cdot 10^{8}}",
+    "a large binomial": r"\binom{1000000}{500000}",
+    "a negative binomial": r"\binom{-5}{10^{9}}",
+}
+ALGEBRA = {
+    "a huge expansion": "(x+1)^{1000000}",
+    "a wide expansion": "(a+b+c+d+e+f)^{200}",
+    "a polynomial equation": "x^{30}+x^{29}+7x+1=0",
+    "an inequality": "x^{17}-5x^3+2>0",
+    "a transcendental equation": r"\sin(x^x)=\cos(x^{x^x})",
+    "a long chain of equations": "=".join(["x"] * 500),
+    "a long chain of inequalities": "<".join(map(str, range(400))),
+    "an endless sum": r"\sum_{n=1}^{\infty}\frac{1}{n^{2}+n+3}",
+    "a long sum": r"\sum_{n=1}^{10^{9}}\sin(n^2)",
+    "a sum of factorials": r"\sum_{n=0}^{100000}n!",
+    "a long product": r"\prod_{n=1}^{10^{7}}n",
+    "an endless product": r"\prod_{k=1}^{\infty}(1+\frac{1}{k^3})",
+    "a hard integral": r"\int_{0}^{\infty}\frac{\sin(x^3)\ln(x)}{x^5+1}dx",
+    "a triple integral": r"\int_0^1\int_0^1\int_0^1 e^{xyz}\sin(x+y)dxdydz",
+    "a hard limit": r"\lim_{x\to\infty}\frac{x!}{x^x e^{-x}}",
+    "a fiftieth derivative": r"\frac{d^{50}}{dx^{50}}\sin(x^{x})",
+    "a sum of arctangents": "+".join(rf"\arctan(\frac{{1}}{{{k}}})" for k in range(2, 60)),
+    "nested sines": nested(r"\sin(", "x", ")", 150),
+    "nested logarithms": nested(r"\ln(", "10", ")", 150),
+    "a big matrix": matrix("1", 31),
+    "a symbolic determinant": r"\det" + matrix("x_{{{}}}", 9),
+    "a symbolic inverse": matrix("a+{}", 9) + "^{-1}",
+    "a matrix power": matrix("{}", 2) + "^{10^{7}}",
+    "a sum of plus-minuses": "+".join([r"(1\pm 2)"] * 14),
+    "repeated plus-minuses": r"\pm 1" * 300,
+}
+SHAPES = {
+    "deep braces": nested("{", "1", "}", 1500),
+    "deep parentheses": nested("(", "1", ")", 1500),
+    "deep bars": nested("|", "1", "|", 1500),
+    "a deep fraction": nested(r"\frac{1}{", "2", "}", 300),
+    "a continued fraction": nested(r"1+\frac{1}{", "1", "}", 250),
+    "deep subscripts": nested("x_{", "x", "}", 500),
+    "thousands of signs": "-" * 3001 + "2",
+    "thousands of terms": "+".join(["1"] * 1900),
+    "a long list": ",".join(map(str, range(900))),
+    "a long set": r"\{" + ",".join(map(str, range(900))) + r"\}",
+    "a long disjunction": " or ".join(map(str, range(500))),
+    "a long union": r"\cup".join(f"[{n},{n + 1})" for n in range(300)),
+    "an interval to a tower": "[0, 9^{9^{9^{9}}}]",
+    "an interval from a power": r"(7^{10^9}, \infty)",
+    "a set of towers": r"\{9^{9^{9}}, 7^{10^{9}}\}",
+    "a tuple with a tower": "(1, 10^{10^{10}})",
+    "unclosed roots": "sqrt(" * 500,
+}
+REFUTED = {
+    "huge fraction": r"\frac{" + "7" * 1900 + "}{" + "3" * 1900 + "}",
+    "endless decimals": "2." + "1" * 3800,
+    "thousands of digits": "9" * 3999,
+    "thousands of digits of a mixed number": r"9999999999\frac{1}{" + "9" * 3000 + "}",
+    "a huge exponent": "1e999999999",
+    "a huge negative exponent": "2e-999999999",
+    "an exponent with zeros": "2e0000000099999999999",
+    "a huge exponent in a sum": "2 + 1e999999999",
+    "a huge exponent in a fraction": r"\frac{2e999999999}{1}",
+    "a NUL": "2\x009",
+    "a NUL in an exponent": "1\x00e9999999999",
+    "escape codes": "\x1b[2J\x07",
+    "a right-to-left override": "\u202e9^9\u202c",
+    "digits of another script": "\u0669",
+    "superscript digits": "2\u2079",
+    "a lone surrogate among digits": "1\ud8002",
+    "a file to read": r"\input{/etc/passwd}",
+    "a device to read": r"\include{/dev/zero}",
+    "a shell command": r"\immediate\write18{touch pwned}",
+    "an endless macro": r"\def\x{\x\x}\x",
+    "a new command": r"\newcommand{\a}{\a\a}\a",
+    "changed category codes": r"\catcode`\{=12",
+    "a Python import": "__import__('os').system('touch pwned')",
+    "a Python import in words": r"\text{__import__('os').system('touch pwned')}",
+    "a Python import for sympify": "S(\"__import__('os').system('touch pwned')\")",
+    "Python introspection": "().__class__.__bases__[0].__subclasses__()",
+    "not a number": "nan",
+    "infinity, by name": "inf",
+    "infinity, as sympy writes it": "oo",
+    "complex infinity": "zoo",
+    "infinity": r"\infty",
+    "infinity less infinity": r"\infty-\infty",
+    "nought by nought": r"\frac{0}{0}",
+    "one by nought": r"\frac{1}{0}",
+    "None": "None",
+    "True": "True",
+    "a hedge": r"2\text{ or 3}",
+    "a hedge in a list": "1, 2, 3",
+    "a number and rubbish": "2^^3",
+    "a sum with a set": r"2+(1,3)",
+    "thousands of percent signs": "5" + r"\%" * 1000,
+    "thousands of dollars": r"\$" * 1500 + "9",
+    "thousands of backslashes": "\\\\" * 1900,
+    "thousands of words": r"\text{" + "a " * 1900 + "}",
+    "thousands of primes": "f" + "'" * 2000 + "(x)",
+}
+EMPTY = {
+    "an empty box": "",
+    "a box of spaces": " \t\n" * 1000,
+    "a box of commas": "," * 3000,
+    "a box of zero-width spaces": "\u200b" * 2000,
+    "a box of lone surrogates": "\ud800\udfff",
+    "an unbalanced box": r"\frac{1}{",
+}
+TOO_LARGE = {
+    "one megabyte of LaTeX": r"\frac{1}{2}+" * 90_000,
+    "ten megabytes of digits": "9" * 10_000_000,
+    "a hundred thousand braces": nested("{", "1", "}", 100_000),
+    "a huge matrix": matrix("{}", 150),
+    "a very long list": ",".join(["2"] * 100_000),
+}
+CASES = {
+    name: (answer, verdicts)
+    for group, verdicts in [
+        (POWERS, STOPPED),
+        (FACTORIALS, STOPPED),
+        (ALGEBRA, STOPPED),
+        (SHAPES, STOPPED),
+        (REFUTED, "wrong"),
+        (EMPTY, "no_answer"),
+        (TOO_LARGE, "too_large"),
+    ]
+    for name, answer in group.items()
+}
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[MathScorer]:
+    with MathScorer(timeout_s=TIMEOUT_S, memory_mib=1024) as scorer:
+        scorer.score([r"\boxed{x+1}"], [{"answer": "1+x"}])
+        yield scorer
+
+
+def peak_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_hostile_answer_is_judged_in_time_and_harms_no_other(scorer: MathScorer, name: str) -> None:
+    answer, verdicts = CASES[name]
+    start = time.monotonic()
+    (verdict,) = scorer.score([f"\\boxed{{{answer}}}"], [{"answer": "2"}])
+    # An answer that runs out of time is tried twice.
+    assert time.monotonic() - start < 2 * (TIMEOUT_S + 1)
+    assert verdict.verdict in verdicts.split(), verdict
+    assert not verdict.correct
+    assert verdict.reward == 0.0
+    (honest,) = scorer.score([r"\boxed{\sqrt{4}}"], [{"answer": "2"}])
+    assert honest.correct
+    assert all(peak_mib(pid) < 1024 for pid in scorer.pool.pids)
+    assert not Path("pwned").exists()
+
+
+def test_a_bomb_is_wrong_for_every_gold_but_itself(scorer: MathScorer) -> None:
+    bomb = "9^{9^{9^{9}}}"
+    golds = [bomb, "x+1", r"\sqrt{2}"]
+    verdicts = scorer.score([f"\\boxed{{{bomb}}}"] * 3, [{"answer": gold} for gold in golds])
+    assert [verdict.correct for verdict in verdicts] == [True, False, False]
+
+
+def test_a_gold_that_is_not_read_in_time_is_an_error_of_the_gold(scorer: MathScorer) -> None:
+    verdicts = scorer.score([r"\boxed{y}", r"\boxed{x+1}"], [{"answer": SHAPES["deep braces"]}, {"answer": "1+x"}])
+    assert [verdict.verdict for verdict in verdicts] == ["gold_error", "correct"]
+
+
+@pytest.mark.parametrize("mode", ["boxed", "final"])
+def test_a_hundred_thousand_boxes_are_read_in_linear_time(mode: str) -> None:
+    with MathScorer(answer=mode, timeout_s=TIMEOUT_S) as scorer:
+        start = time.monotonic()
+        (unclosed,) = scorer.score([r"\boxed{" * 110_000], [{"answer": "2"}])
+        (closed,) = scorer.score([r"\boxed{3}" * 110_000], [{"answer": "2"}])
+        assert time.monotonic() - start < 8
+    assert unclosed.verdict in ("no_answer", "timeout", "wrong")
+    assert closed.verdict == "wrong"
+
+
+@pytest.mark.parametrize("answer", ["9" * 5_000_000, "#### " * 500_000, "final answer " * 300_000, "A: " + "(" * 10**6])
+def test_hostile_prose_is_judged_in_time(answer: str) -> None:
+    with MathScorer(answer="final", timeout_s=TIMEOUT_S, memory_mib=1024) as scorer:
+        (verdict,) = scorer.score([answer], [{"answer": "2"}])
+    assert verdict.verdict in ("wrong", "timeout", "too_large", "no_answer")

@@ -1,0 +1,129 @@
+"""vLLM does what every engine must do, and the canary notices what no push delivered, in bfloat16 too."""
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
+from torch import Tensor
+
+from dphrl.config.engine import EngineConfig
+from dphrl.config.methods import MethodConfig
+from dphrl.config.train import TrainConfig
+from dphrl.model import Row, load_model
+from dphrl.rollout.engine import Digest, Engine, make_engine
+from dphrl.training import Example, StaleWeightsError, Trainer, WeightSync, start_process_group
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _process_group() -> Iterator[None]:
+    """The process group of this process; what it leaves in the environment would reach later child processes."""
+    before, threads = dict(os.environ), torch.get_num_threads()
+    torch.set_num_threads(1)
+    start_process_group()
+    yield
+    torch.set_num_threads(threads)
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    return Policy.write(tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[list[Engine]]:
+    """Engines that must live to the end: vLLM takes the process group with it when one of them goes."""
+    engines: list[Engine] = []
+    yield engines
+    engines.clear()
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def engine(policy: Policy, made: list[Engine]) -> Engine:
+    made.append(policy.engine("vllm", distributed=True))
+    return made[-1]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_what_every_engine_does(check: Callable[[Policy, Engine], None], policy: Policy, engine: Engine) -> None:
+    check(policy, engine)
+
+
+def test_the_two_engines_answer_alike(policy: Policy, engine: Engine) -> None:
+    asked = requests(60, temperature=0.0)
+    ours, theirs = policy.engine("transformers").generate(asked), engine.generate(asked)
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a.token_ids, a.text, a.finish_reason) == (b.token_ids, b.text, b.finish_reason)
+        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-4)
+
+
+def test_tied_embeddings_are_pushed_whole(made: list[Engine], tmp_path: Path) -> None:
+    """The output head too, of which vLLM's CPU build keeps a packed copy."""
+    policy = Policy.write(tmp_path, tied=True)
+    engine = policy.engine("vllm", distributed=True)
+    made.append(engine)
+    text = [3 + i % 50 for i in range(40)]
+    for scale in (0.3, 0.1):
+        engine.push(policy.weights(scale))
+        expected = policy.perturbed(scale).logprobs(text[:1], text[1:])
+        torch.testing.assert_close(engine.text_logprobs(text), expected, atol=1e-4, rtol=0)
+
+
+@dataclass
+class Deaf:
+    """An engine that no weights reach."""
+
+    engine: Engine
+
+    @property
+    def max_model_len(self) -> int:
+        return self.engine.max_model_len
+
+    def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        for _ in weights:
+            pass
+
+    def digests(self) -> dict[str, Digest]:
+        return self.engine.digests()
+
+    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
+        return self.engine.text_logprobs(token_ids)
+
+
+@pytest.mark.parametrize("name", ["vllm", "transformers"])
+def test_in_bfloat16_the_bound_is_three_times_the_mismatch_at_the_start(
+    policy: Policy, made: list[Engine], name: str
+) -> None:
+    config = EngineConfig(name=name, dtype="bfloat16", max_model_len=MAX_MODEL_LEN, kv_cache_gib=0.1)
+    engine = make_engine(policy.folder, config, distributed=True)
+    made.append(engine)
+    train = TrainConfig(steps=1, segment_steps=1, eval_every=1, mini_batches=1, dtype="bfloat16")
+    trainer = Trainer(load_model(policy.folder, "bfloat16"), train, MethodConfig())
+    text = [3 + i * i % 50 for i in range(MAX_MODEL_LEN - 1)]
+    (ours,) = trainer.logprobs([Row(text[:1], text[1:])])
+    mismatch = float((ours - engine.text_logprobs(text)).abs().max())
+
+    sync = WeightSync(trainer, engine, None, [text])
+    assert sync.tolerance == max(3 * mismatch, 1e-4)
+    assert sync.tolerance < 0.3
+    assert sync.control() > sync.tolerance
+    assert sync.push(1) <= sync.tolerance
+
+    # An update too small for the log-probs to show that it did not arrive.
+    trainer.update([Example(Row(text[:9], text[9:20]), advantage=1.0)], 1e-4)
+    deaf = WeightSync(trainer, Deaf(engine), 0.5, [text])  # type: ignore[arg-type]
+    with pytest.raises(StaleWeightsError, match=r"step 2: .* tensors are not the trainer's, \S+ for one"):
+        deaf.push(2)
+    with pytest.raises(StaleWeightsError, match=r"positive control: perturbed weights were pushed"):
+        deaf.control()
+    engine.sleep()
+    assert sync.push(2) <= sync.tolerance

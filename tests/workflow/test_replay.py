@@ -1,0 +1,67 @@
+"""Recorded answers through the whole workflow: no model, no engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+from runs import Workflow
+
+pytestmark = pytest.mark.workflow
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENTS = ROOT / "config" / "experiments"
+DATA = Path(os.environ.get("DPHRL_TEST_DATA", ROOT.parent / "shared" / "data"))
+SYSTEMS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
+
+
+def test_the_worked_example_of_ones_own_data_and_scorer(house: Path, tmp_path: Path) -> None:
+    (tmp_path / "config").symlink_to(house / "config")
+    workflow = Workflow(house, tmp_path, EXPERIMENTS / "own-scorer.yaml", "own-scorer")
+    workflow.run()
+    (counts,) = pl.read_parquet(workflow.results / "tables/datasets.parquet").rows(named=True)
+    assert (counts["rows"], counts["prompts"], counts["duplicate"], counts["kept"]) == (5, 4, 1, 4)
+    rows = pl.read_parquet(workflow.results / "evaluation/base/capitals.parquet")
+    assert sorted(rows["c"]) == [0, 2, 2, 3]
+    partition = pl.read_parquet(workflow.results / "partition/final.parquet")
+    # Two candidates; the third answer of one of them is wrong.
+    assert dict(partition.group_by("subset").len().iter_rows()) == {"pef": 1, "exp": 3}
+    assert (workflow.results / "report/index.html").exists()
+    assert workflow.plan() == []
+
+
+def test_three_systems_on_spider_give_the_official_totals(house: Path, tmp_path: Path) -> None:
+    spider = DATA / "text2sql" / "spider"
+    if not spider.is_dir():
+        pytest.skip(f"no {spider}: set DPHRL_TEST_DATA to the folder of the test data")
+    predictions = [
+        [json.loads(line) for line in (spider / "predictions" / f"{name}.jsonl").open(encoding="utf-8")]
+        for name in SYSTEMS
+    ]
+    folder = tmp_path / "data" / "spider"
+    folder.mkdir(parents=True)
+    for name in ("dev.json", "database"):
+        (folder / name).symlink_to((spider / name).resolve())
+    with (folder / "answers.jsonl").open("w", encoding="utf-8") as file:
+        for index, rows in enumerate(zip(*predictions, strict=True)):
+            file.write(json.dumps({"source_index": index, "responses": [row["pred_sql"] for row in rows]}) + "\n")
+    workflow = Workflow(house, tmp_path, EXPERIMENTS / "spider-replay.yaml", "spider-replay")
+    workflow.run()
+
+    prompts = pl.read_parquet(workflow.results / "prompts/spider.parquet")
+    expected = [[bool(row["official_ex_keep_distinct"]) for row in rows] for rows in zip(*predictions, strict=True)]
+    found = dict(
+        pl.read_parquet(workflow.results / "evaluation/base/spider.parquet")
+        .join(prompts.select("prompt_id", "source_index"), on="prompt_id")
+        .select("source_index", "correct")
+        .iter_rows()
+    )
+    assert len(found) > 600
+    assert found == {index: expected[index] for index in found}
+    candidates = pl.read_parquet(workflow.results / "partition/candidates.parquet")
+    counts = Counter(min(sum(expected[index][:2]), 2) for index in found)
+    assert dict(candidates.group_by("c").len().iter_rows()) == dict(counts)

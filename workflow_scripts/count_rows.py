@@ -1,0 +1,18 @@
+"""What became of the rows of each dataset."""
+
+from pathlib import Path
+
+from door import snakemake, stage
+from dphrl.artifacts import write_text
+from dphrl.report.data import Prepared, count_rows
+from dphrl.report.tables import markdown_table
+
+with stage() as job:
+    given, kinds = snakemake.input, ("prompts", "rejected", "gold")
+    datasets = {
+        name: Prepared(*(job.read(f"{kind}/{name}", path, kind) for kind, path in zip(kinds, paths, strict=True)))
+        for name, *paths in zip(snakemake.params.datasets, given.prompts, given.rejected, given.gold, strict=True)
+    }
+    counts = count_rows(datasets, job.read("overlap", given.overlap))
+    job.write(counts, "datasets", snakemake.output.table)
+    write_text(Path(snakemake.output.text), markdown_table([counts.columns, *counts.rows()]))

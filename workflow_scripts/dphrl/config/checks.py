@@ -1,0 +1,145 @@
+"""What must hold between the blocks of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dphrl.config.datasets import MATH, SQL, TOY
+from dphrl.config.problems import Problem, nearest, show
+from dphrl.config.toy import ToyQuestions
+
+if TYPE_CHECKING:
+    from dphrl.config.root import Config
+
+BASE = "base"
+TOY_DATASETS = tuple(ToyQuestions.model_fields)
+
+
+def problems_between(config: Config) -> list[Problem]:
+    """Everything that is wrong between blocks; each block by itself is right already."""
+    return [*_names(config), *_sources(config), *_answers(config), *_counts(config), *_lengths(config)]
+
+
+def _unknown_dataset(config: Config, path: str, name: str) -> Iterator[Problem]:
+    if name not in config.datasets:
+        known = sorted(config.datasets)
+        yield Problem(path, show(name), f"a name under datasets: {', '.join(known)}", nearest(name, known))
+
+
+def _names(config: Config) -> Iterator[Problem]:
+    yield from _unknown_dataset(config, "train_dataset", config.train_dataset)
+    for index, name in enumerate(config.evaluate.datasets):
+        yield from _unknown_dataset(config, f"evaluate.datasets[{index}]", name)
+    tasks = [SQL, MATH, *config.scoring.custom]
+    asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
+    for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:
+        if task not in tasks:
+            allowed = f"a task: {', '.join(tasks)} (a scorer of yours needs an entry under scoring.custom)"
+            yield Problem(path, show(task), allowed, nearest(task, tasks))
+    for task in {SQL, MATH} & config.scoring.custom.keys():
+        yield Problem(f"scoring.custom.{task}", show(task), "any other name: that task has a scorer")
+    if BASE in config.methods:
+        yield Problem(f"methods.{BASE}", show(BASE), f"any other name: {BASE} is the policy before training")
+    for name in config.methods.keys() & config.replay.keys():
+        yield Problem(f"replay.{name}", show(name), "any other name: methods has a policy of this name")
+
+
+def _sources(config: Config) -> Iterator[Problem]:
+    for name, dataset in config.datasets.items():
+        if dataset.source == TOY and name not in TOY_DATASETS:
+            allowed = f"the path of a file; the toy has the datasets {', '.join(TOY_DATASETS)}"
+            yield Problem(f"datasets.{name}.source", show(TOY), allowed, nearest(name, TOY_DATASETS))
+        for key in ("databases", "comparison"):
+            if dataset.task != SQL and getattr(dataset, key) is not None:
+                given = show(getattr(dataset, key))
+                yield Problem(
+                    f"datasets.{name}.{key}", given, f"no such key here: it has an effect only for task {SQL}"
+                )
+        if dataset.source == TOY and config.toy is None:
+            allowed = "the path of your own data, or a block toy (toy: {} has its defaults)"
+            yield Problem(f"datasets.{name}.source", show(TOY), allowed)
+
+
+def _answers(config: Config) -> Iterator[Problem]:
+    """Every policy has a model or recorded answers."""
+    for policy, recorded in config.replay.items():
+        for name in recorded:
+            yield from _unknown_dataset(config, f"replay.{policy}.{name}", name)
+    for policy in config.replay.keys() - config.methods.keys() - {BASE}:
+        lacking = [name for name in config.evaluate.datasets if name not in config.replay[policy]]
+        if lacking:
+            allowed = f"a file for every evaluation set, also {', '.join(lacking)}"
+            yield Problem(f"replay.{policy}", show(config.replay[policy]), allowed)
+    if config.has_model:
+        return
+    allowed = "the folder of a base model, or a block toy that trains one"
+    if config.methods:
+        yield Problem("policy.base", "null", f"{allowed}; without a model only recorded answers: methods: {{}}")
+        return
+    for name in dict.fromkeys([config.train_dataset, *config.evaluate.datasets]):
+        if name not in config.replay.get(BASE, {}):
+            yield Problem("policy.base", "null", f"{allowed}; or recorded answers: replay.{BASE}.{name}")
+
+
+def _divides(path: str, value: int, whole_path: str, whole: int) -> Iterator[Problem]:
+    if whole % value:
+        divisors = [n for n in range(1, whole + 1) if whole % n == 0]
+        close = sorted(sorted(divisors, key=lambda n: (abs(n - value), n))[:4])
+        yield Problem(
+            path, show(value), f"a divisor of {whole_path} = {whole}, for instance {', '.join(map(str, close))}"
+        )
+
+
+def _counts(config: Config) -> Iterator[Problem]:
+    train, sampling = config.train, config.sampling
+    yield from _divides("train.eval_every", train.eval_every, "train.steps", train.steps)
+    yield from _divides("train.segment_steps", train.segment_steps, "train.eval_every", train.eval_every)
+    yield from _divides("train.mini_batches", train.mini_batches, "train.prompts_per_step", train.prompts_per_step)
+    if any(method.rehearses for method in config.methods.values()):
+        yield from _divides(
+            "train.mini_batches", train.mini_batches, "train.rehearsal_per_step", train.rehearsal_per_step
+        )
+    per_update = train.prompts_per_step // train.mini_batches
+    if per_update % train.ranks:
+        yield from _divides("train.ranks", train.ranks, "train.prompts_per_step / train.mini_batches", per_update)
+    for name, method in config.methods.items():
+        if method.topk and not config.reference.top_k:
+            yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")
+        if method.overlong_buffer > train.max_tokens:
+            allowed = f"at most train.max_tokens = {train.max_tokens}"
+            yield Problem(f"methods.{name}.overlong_buffer", show(method.overlong_buffer), allowed)
+    if config.partition.pef_min_correct > sampling.presample.n:
+        allowed = f"at most sampling.presample.n = {sampling.presample.n}"
+        yield Problem("partition.pef_min_correct", show(config.partition.pef_min_correct), allowed)
+    if max(config.evaluate.k) > sampling.evaluate.n:
+        yield Problem(
+            "evaluate.k", show(config.evaluate.k), f"each at most sampling.evaluate.n = {sampling.evaluate.n}"
+        )
+
+
+def _lengths(config: Config) -> Iterator[Problem]:
+    sampling, prompt = config.sampling, config.prompts.max_tokens
+    plans = {"presample": sampling.presample, "refine": sampling.refine, "evaluate": sampling.evaluate}
+    lengths = {f"sampling.{name}.max_tokens": plan.max_tokens for name, plan in plans.items()}
+    lengths["train.max_tokens"] = config.train.max_tokens
+    for path, length in lengths.items():
+        longest = config.engine.max_model_len - prompt
+        if length > longest:
+            allowed = f"at most {longest} = engine.max_model_len - prompts.max_tokens"
+            if longest < 1:
+                allowed = (
+                    f"engine.max_model_len ({config.engine.max_model_len}) leaves no room after prompts.max_tokens"
+                )
+            yield Problem(path, show(length), allowed)
+    longest = prompt + config.train.max_tokens
+    if config.train.token_budget < longest:
+        allowed = f"at least {longest} = prompts.max_tokens + train.max_tokens: one sequence"
+        yield Problem("train.token_budget", show(config.train.token_budget), allowed)
+    longest = prompt + sampling.refine.max_tokens
+    if config.reference.token_budget < longest:
+        allowed = f"at least {longest} = prompts.max_tokens + sampling.refine.max_tokens: one sequence"
+        yield Problem("reference.token_budget", show(config.reference.token_budget), allowed)
+    if config.engine.dtype != config.train.dtype:
+        allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are pushed into the engine as they are"
+        yield Problem("engine.dtype", show(config.engine.dtype), allowed)

@@ -1,0 +1,48 @@
+"""What became of the rows of each dataset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from dphrl.artifacts import SCHEMAS
+
+_REJECTED = ("duplicate", "overlong", "malformed")
+_GOLD = ("unrunnable", "empty", "nondeterministic", "order-ambiguous", "conflicting")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The tables of one dataset: its prompts, the rows that were rejected, and its audited gold answers."""
+
+    prompts: pl.DataFrame
+    rejected: pl.DataFrame
+    gold: pl.DataFrame
+
+
+def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.DataFrame:
+    """The table "datasets": from the rows of each file to the prompts with a gold answer that is kept.
+
+    Columns: rows = prompts + duplicate + overlong + malformed; kept of the prompts; how many golds were found
+    unrunnable, empty, nondeterministic, order-ambiguous or conflicting, whether they were dropped for it or not; and
+    how many prompts are training prompts too (exactly, or but for case, spacing and punctuation).
+    """
+    rows = []
+    for name, tables in datasets.items():
+        shared = overlap.filter(pl.col("dataset") == name)["kind"]
+        rows.append(
+            {
+                "dataset": name,
+                "rows": tables.prompts.height + tables.rejected.height,
+                "prompts": tables.prompts.height,
+                **{reason: (tables.rejected["reason"] == reason).sum() for reason in _REJECTED},
+                "kept": tables.gold["kept"].sum(),
+                **{_column(reason): (tables.gold["reason"] == reason).sum() or 0 for reason in _GOLD},
+                **{f"overlap_{kind}": (shared == kind).sum() for kind in ("exact", "normalised")},
+            }
+        )
+    return pl.DataFrame(rows, schema=SCHEMAS["datasets"].columns)
+
+
+def _column(reason: str) -> str:
+    return reason.replace("-", "_")

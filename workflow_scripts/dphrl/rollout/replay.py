@@ -1,0 +1,119 @@
+"""Answers that were recorded elsewhere (an API, another cluster), in place of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dphrl.rollout.requests import GREEDY, Completion, Request
+from dphrl.tasks import read_source
+
+_FIELDS = {"prompt_id", "source_index", "response", "responses", "sample_index", "finish_reason"}
+
+
+class RecordedError(ValueError):
+    """A file of recorded answers cannot be used; the text names the file and the row."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    text: str
+    finish_reason: str
+
+
+class ReplayEngine:
+    """Serves requests from a file of recorded answers.
+
+    A row of the file has `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0);
+    `response` or `responses`; and may have `sample_index` (-1: greedy), else a prompt's answers are numbered as they
+    come; and `finish_reason` (stop, length). Answers to rows that are no prompts (duplicates, for instance) are left.
+
+    Args:
+        file: JSONL, JSON or parquet.
+        prompts: prompt_id, source_index of the dataset.
+        tokenize: text to token ids with the policy's tokenizer; None (no model at hand) leaves them empty.
+        first: recorded sample that is the plan's sample 0.
+
+    Raises:
+        RecordedError: a row is malformed, a sample is recorded twice, or no row belongs to the prompts.
+    """
+
+    def __init__(
+        self, file: Path, prompts: pl.DataFrame, tokenize: Callable[[str], list[int]] | None = None, first: int = 0
+    ) -> None:
+        self._file, self._tokenize, self._first = file, tokenize, first
+        self._source = dict(prompts.select("prompt_id", "source_index").iter_rows())
+        by_source = {index: key for key, index in self._source.items()}
+        self._answers: dict[str, dict[int, _Answer]] = {}
+        for number, row in enumerate(read_source(file)):
+            key, answers = self._read(number, row)
+            prompt = by_source.get(key) if isinstance(key, int) else key
+            if isinstance(prompt, str) and prompt in self._source:
+                self._record(number, prompt, row.get("sample_index"), answers)
+        if not self._answers:
+            raise RecordedError(f"{file}: no row belongs to a prompt of the dataset: is this the right file?")
+
+    def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
+        """The recorded answer to each request, in order; there are no log-probs.
+
+        Raises:
+            RecordedError: a sample that is wanted was not recorded.
+        """
+        return [self._completion(request) for request in requests]
+
+    def _read(self, number: int, row: dict[str, Any]) -> tuple[int | str, list[_Answer]]:
+        unknown = sorted(row.keys() - _FIELDS)
+        keys = [row[name] for name in ("prompt_id", "source_index") if row.get(name) is not None]
+        texts = [row["response"]] if "response" in row else row.get("responses")
+        finish = row.get("finish_reason") or "stop"
+        if unknown:
+            raise self._error(number, f"unknown fields {', '.join(unknown)}; known: {', '.join(sorted(_FIELDS))}")
+        if len(keys) != 1 or isinstance(keys[0], bool) or not isinstance(keys[0], int | str):
+            raise self._error(number, "expected either prompt_id (text) or source_index (a whole number)")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise self._error(number, "expected a text under response, or a list of texts under responses")
+        if finish not in ("stop", "length"):
+            raise self._error(number, f"finish_reason {finish!r}: expected stop or length")
+        return keys[0], [_Answer(text, finish) for text in texts]
+
+    def _record(self, number: int, prompt: str, index: int | None, answers: Sequence[_Answer]) -> None:
+        recorded = self._answers.setdefault(prompt, {})
+        if index is None:
+            index = max(recorded, default=GREEDY) + 1
+        if not isinstance(index, int) or index < GREEDY or (index == GREEDY and len(answers) > 1):
+            raise self._error(number, f"sample_index {index!r}: expected {GREEDY} (one greedy response), 0, 1, ...")
+        for offset, answer in enumerate(answers):
+            if index + offset in recorded:
+                raise self._error(number, f"sample {index + offset} of this prompt was recorded by an earlier row")
+            recorded[index + offset] = answer
+
+    def _completion(self, request: Request) -> Completion:
+        recorded = self._answers.get(request.prompt_id, {})
+        index = GREEDY if request.sample_index == GREEDY else self._first + request.sample_index
+        if index not in recorded:
+            wanted = "a greedy response (sample_index -1)" if index == GREEDY else f"sample {index}"
+            found = ", ".join(map(str, sorted(recorded))) or "none"
+            raise RecordedError(
+                f"{self._file}: row {self._source[request.prompt_id]} of the dataset (prompt {request.prompt_id}) has "
+                f"the samples {found}, but {wanted} is needed: record it, or lower n (or switch greedy off) of the "
+                "plan under sampling"
+            )
+        answer = recorded[index]
+        tokens = self._tokenize(answer.text) if self._tokenize else []
+        return Completion(tokens, [], answer.text, answer.finish_reason)
+
+    def _error(self, number: int, problem: str) -> RecordedError:
+        return RecordedError(f"{self._file}, row {number}: {problem}")
+
+
+def response_encoder(policy: Path) -> Callable[[str], list[int]]:
+    """The function from a recorded text to token ids, the end token included, by the tokenizer in `policy`."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True, trust_remote_code=False)
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    return lambda text: [*tokenizer(text, add_special_tokens=False)["input_ids"], *end]

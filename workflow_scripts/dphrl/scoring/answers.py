@@ -1,0 +1,251 @@
+r"""Mathematical answers as text: which one a response ends in, and the forms in which equal answers look equal."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from dphrl.scoring.extract import extract_boxed
+from dphrl.scoring.verdict import digest
+
+MAX_CHARACTERS: Final = 4000
+_LARGEST_EXPONENT: Final = 400
+_MOST_BOXES: Final = 16
+
+_INVISIBLE: Final = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
+_SYMBOLS: Final = str.maketrans(
+    {"\u2212": "-", "\u00b0": "", "\u03c0": r"\pi ", "\u00d7": r"\times ", "\u221e": r"\infty "}
+)
+_MARKED: Final = re.compile(r"^[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)$", re.MULTILINE)
+_PHRASE: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.DOTALL)
+_SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
+
+_DELIMITER: Final = re.compile(r"\\?\$|\\[()\[\]](?![a-z])")
+_DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
+_NEGATIVE_SPACE: Final = re.compile(r"\\!\s*")
+_DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|\\,(?=\d{3}))(?=\d)")
+_GROUPED_IN_BRACES: Final = re.compile(r"(?<!\\)\{(\d{1,3}(?:,\d{3})+)\}")
+_LOST_ROW_BREAK: Final = re.compile(r"(?<!\\)\\(?=[-+.\d])")
+_SPACING: Final = re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-z])|\\(?:left|right|displaystyle)(?![a-z])")
+_BACKSLASHES: Final = re.compile(r"\\{2,}")
+_GAP: Final = re.compile(r"\s+")
+_WRAPPED: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|operatorname)\{([^{}]*)\}")
+_TIME: Final = re.compile(r"(\d{1,2}:\d\d)([ap])\.?m\.?")
+_WORDS_WITH_DIGITS: Final = re.compile(r"\\(?:text|mbox|mathrm|textbf|textrm)\{([^{}]*\d[^{}]*)\}")
+_UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([ie])\}")
+_LEFT_SIDE: Final = re.compile(r"(?:[A-Za-z](?:_(?:\w|\{\w+\}))?|\([A-Za-z](?:,[A-Za-z])*\))=(?=[^=]+$)")
+_AND: Final = re.compile(r"\\(?:text|mbox)\{\s*,?\s*(?:and|or)\s*\}|\s(?:and|or)\s|;")
+
+_PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
+_DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
+_THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER: Final = re.compile(rf"([-+]?{_DECIMAL})(?:(?:[eE]|\\(?:times|cdot)10\^)(\{{[-+]?\d+\}}|[-+]?\d+))?")
+_FRACTION: Final = re.compile(
+    r"([-+]?)(?:(\d+)(?:\s|(?=\\frac)))?(?:\\frac\{([-+]?\d+)\}\{([-+]?\d+)\}|\\frac(\d)(\d)|(\d+)\.?/(\d+)\.?)"
+)
+_E_NOTATION: Final = re.compile(rf"(?<![\d.])({_DECIMAL})[eE]([-+]?\d+)")
+_UNIT: Final = re.compile(
+    r"(?:\\?%|(?:\\(?:text|mbox|mathrm)\{[^{}\d]*\}|(?:square|cubic)?(?:percent|dollars?|cents?|euros?|pounds?|degrees?|"
+    r"units?|meters?|metres?|kilometers?|centimeters?|inch(?:es)?|feet|foot|miles?|yards?|liters?|grams?|kg|km|cm|mm|ft|"
+    r"mph|seconds?|minutes?|min|hours?|days?|weeks?|months?|years?|people|students?|ways))(?:\^\{?\d\}?)?)$",
+    re.IGNORECASE,
+)
+
+
+def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
+    r"""The answer of a response, and whether it is prose in which the answer must still be found; None without one.
+
+    `mode` is `boxed` (the last \boxed{}) or `final`: boxes, joined where they stand together, unless a "final answer
+    is" comes after them; else what follows the last `####` or `A:` at the start of a line; else the last 4000
+    characters of the response, as prose.
+    """
+    if mode == "boxed":
+        boxed = extract_boxed(response)
+        return None if boxed is None else (boxed, False)
+    if mode != "final":
+        raise ValueError(f"answer={mode!r}: expected 'boxed' or 'final'")
+    found = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
+    if found is None:
+        marked = _MARKED.findall(response)
+        found = marked[-1].strip() if marked else None
+    if found is not None:
+        return found, False
+    prose = response.strip()[-MAX_CHARACTERS:]
+    return (prose, True) if prose else None
+
+
+def gold_answer(text: str) -> str:
+    """The answer in a gold text, which may be a whole solution that ends in one."""
+    boxes = _boxes(text)
+    if boxes is not None:
+        return boxes
+    marked = _MARKED.findall(text)
+    return marked[-1] if marked else text
+
+
+def _boxes(response: str) -> str | None:
+    r"""The last \boxed{}, with those before it that belong to it, joined by commas; math-verify's rule."""
+    contents: list[str] = []
+    for piece in reversed(response.rsplit("\\boxed", _MOST_BOXES)[1:]):
+        content = extract_boxed("\\boxed" + piece)
+        if content is None:
+            if contents:
+                break
+            continue
+        after = piece.split("{", 1)[1].lstrip()[len(content) :].lstrip()[1:]
+        if contents and not _belong_together(content, after, contents[-1]):
+            break
+        if content not in contents[-1:]:
+            contents.append(content)
+    return ",".join(reversed(contents)) or None
+
+
+def _belong_together(content: str, between: str, following: str) -> bool:
+    if len(between) < 10:
+        return True
+    return content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
+
+
+def clean(text: str) -> str:
+    """The answer as LaTeX for math-verify: no invisible characters, no delimiters, numbers as it can read them."""
+    if _PLAIN.fullmatch(text):
+        return text
+    text = _INVISIBLE.sub("", text).translate(_SYMBOLS)
+    if not text.isascii():
+        text = "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
+    text = _DEGREES.sub("", _DELIMITER.sub("", text))
+    text = _DIGIT_GROUP.sub(",", _NEGATIVE_SPACE.sub("", text))
+    text = _GROUPED_IN_BRACES.sub(lambda group: "{" + group[1].replace(",", "") + "}", text)
+    if "matrix}" in text:
+        # Some copies of MATH lost one backslash of each row break.
+        text = _LOST_ROW_BREAK.sub(r"\\\\", text)
+    # math-verify drops words after a number, and with them the second half of 2\text{ or 3}.
+    text = _UPRIGHT.sub(r"\1", _WORDS_WITH_DIGITS.sub(r" \1 ", text))
+    text = _GAP.sub(" ", text).strip().removeprefix("\\approx").rstrip(". ").lstrip()
+    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+
+
+def normal_form(text: str) -> str:
+    """The answer without what does not change its value; equal forms are equal answers. Takes what `clean` returns."""
+    text = _SPACING.sub("", text).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    # Row breaks too: some copies of MATH have one backslash where LaTeX has two.
+    text = _BACKSLASHES.sub(r"\\", text).strip()
+    wrapped = _WRAPPED.fullmatch(text)
+    text = wrapped[1] if wrapped else text
+    # A gap between digits stays: "1 2/3" is not 12/3.
+    text = _GAP.sub(lambda gap: " " if _between_digits(gap) else "", text.strip()).rstrip(".")
+    time = _TIME.fullmatch(_WRAPPED.sub(r"\1", text).lower())
+    if time:
+        return f"{time[1]}{time[2]}m"
+    return text.lower() if len(text) > 2 and text.isalpha() else text
+
+
+def _between_digits(gap: re.Match[str]) -> bool:
+    start, end = gap.span()
+    return gap.string[start - 1 : start].isdigit() and gap.string[end : end + 1].isdigit()
+
+
+def number(form: str) -> Fraction | None:
+    """The value of a normal form that is a decimal, a fraction or a mixed number, exactly; None for anything else.
+
+    A unit and a percent sign do not count.
+    """
+    form = _UNIT.sub("", form).rstrip(" \\")
+    if _THOUSANDS.fullmatch(form):
+        form = form.replace(",", "")
+    plain = _NUMBER.fullmatch(form)
+    if plain is not None:
+        exponent = int((plain[2] or "0").strip("{}"))
+        return None if abs(exponent) > _LARGEST_EXPONENT else Fraction(plain[1]) * Fraction(10) ** exponent
+    fraction = _FRACTION.fullmatch(form)
+    if fraction is None:
+        return None
+    sign, whole = fraction[1], int(fraction[2] or 0)
+    top, bottom = (int(group) for group in fraction.groups()[2:] if group is not None)
+    if bottom == 0 or (whole and (top < 0 or bottom < 0)):
+        return None
+    value = whole + Fraction(top, bottom)
+    return -value if sign == "-" else value
+
+
+def expand_exponents(text: str) -> str | None:
+    """The text with 1.5e3 as 1.5 times a power of ten, which math-verify reads; None if a power is out of range."""
+    exponents = [int(match[2]) for match in _E_NOTATION.finditer(text)]
+    if any(abs(exponent) > _LARGEST_EXPONENT for exponent in exponents):
+        return None
+    return _E_NOTATION.sub(r"\1\\times 10^{\2}", text) if exponents else text
+
+
+def _split(text: str) -> list[str]:
+    text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
+    if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
+        text = text[2:-2]
+    texts, depth, start = [], 0, 0
+    for index, char in enumerate(text):
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            texts.append(text[start:index])
+            start = index + 1
+    return [*texts, text[start:]]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the values that an answer lists.
+
+    `text` is clean, `left` the `x=` before it if any, `form` the normal form of the rest, `value` its value if it is a
+    plain number (`percent`: one with a percent sign).
+    """
+
+    text: str
+    left: str
+    form: str
+    value: Fraction | None
+    percent: bool
+
+    def equals(self, other: "Member", tolerance: Fraction | None = None) -> bool:
+        """Whether the two are equal as texts or as numbers; False also where only algebra could tell.
+
+        Decimals are equal if they agree to 6 places, as for math-verify, and to 1 part in 10,000.
+        """
+        if self.left and other.left and self.left != other.left:
+            return False
+        if self.form == other.form:
+            return True
+        if self.value is None or other.value is None:
+            return False
+        if self.value == other.value:
+            return True
+        difference = abs(self.value - other.value)
+        if tolerance is not None:
+            return difference <= tolerance
+        if "." not in self.form + other.form:
+            return False
+        return round(self.value, 6) == round(other.value, 6) and difference <= abs(self.value) / 10_000
+
+
+def members(text: str) -> list[Member]:
+    r"""What a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the one member."""
+    if _PLAIN.fullmatch(text):
+        return [Member(text, "", text, Fraction(text), False)]
+    found = []
+    for part in _split(text):
+        form = normal_form(part)
+        left = _LEFT_SIDE.match(form)
+        form = form[left.end() :] if left else form
+        if form:
+            found.append(Member(part.strip(), left[0] if left else "", form, number(form), "%" in form))
+    return found
+
+
+def answer_class(listed: list[Member]) -> str:
+    """Class of an answer: equal for equal numbers and for equal normal forms, in lists whatever their order."""
+    return digest(
+        sorted(m.form if m.value is None else f"{m.value.numerator:x}/{m.value.denominator:x}" for m in listed)
+    )

@@ -1,0 +1,272 @@
+"""One form for the spellings of a SQL query: names of aliases, order of conditions and of inner joins, parentheses.
+
+The form is read off sqlglot's syntax tree without a schema, so it leaves out only what makes no difference under any:
+queries of one form have one meaning in SQLite. (One exception: `a = b` takes the collation of its left column, which is
+not looked at.) Different forms may still mean the same.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from sqlglot import exp
+
+_NAMED: Final = ("this", "alias")
+_INNER: Final = frozenset({"", "INNER", "CROSS"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What the names in a query mean: table aliases and CTEs, each with its canonical name.
+
+    `sole` is the only source of the innermost SELECT: its columns need no qualifier, unless `kept` holds their name as
+    that of an output column.
+    """
+
+    depth: int = 0
+    sources: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+    sole: str | None = None
+    kept: frozenset[str] = frozenset()
+
+
+class _UnnamedSourceError(ValueError):
+    """A FROM clause holds something else than tables and subqueries."""
+
+
+def canonical_form(query: exp.Query) -> str:
+    """The canonical text of a query's syntax tree; table-valued functions and nested joins leave names as written.
+
+    Raises:
+        RecursionError: the query is nested too deeply.
+    """
+    try:
+        return _query(query, _Scope(), named=False)
+    except _UnnamedSourceError:
+        return _form(query, None)
+
+
+def _form(node: exp.Expr, scope: _Scope | None) -> str:
+    match node:
+        case exp.Paren():
+            return _form(node.this, scope)
+        case exp.Select() | exp.SetOperation() if scope is not None:
+            return _query(node, scope, named=False)
+        case exp.And() | exp.Or():
+            return _sorted(type(node), _operands(node), scope)
+        case exp.EQ() | exp.NEQ():
+            return _sorted(type(node), (node.this, node.expression), scope)
+        case exp.Literal():
+            return f"(Text {json.dumps(node.this)})" if node.is_string else _number(node.this)
+        case exp.Identifier():
+            return json.dumps(node.name.lower())
+        case exp.Anonymous():
+            return f"({node.name.lower()} {_value(node.expressions, scope)})"
+        case exp.Column() if isinstance(node.this, exp.Identifier | exp.Star):
+            return _column(node, scope)
+        case exp.Table() if scope is not None:
+            return _table(node, scope)
+    return _arguments(node, scope)
+
+
+def _arguments(node: exp.Expr, scope: _Scope | None, without: Iterable[str] = ()) -> str:
+    given = ((key, value) for key, value in sorted(node.args.items()) if value and key not in without)
+    return f"({type(node).__name__}{''.join(f' {key}={_value(value, scope)}' for key, value in given)})"
+
+
+def _value(value: Any, scope: _Scope | None) -> str:
+    if isinstance(value, exp.Expr):
+        return _form(value, scope)
+    if isinstance(value, list):
+        return _list(_value(item, scope) for item in value)
+    return json.dumps(str(value))
+
+
+def _list(forms: Iterable[str]) -> str:
+    return f"[{' '.join(forms)}]"
+
+
+def _number(text: str) -> str:
+    """Integers and reals stay apart, for 1 / 2 is not 1.0 / 2."""
+    for kind in (int, float):
+        try:
+            return repr(kind(text))
+        except ValueError:
+            continue
+    return text
+
+
+def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The operands of a chain of one connective, whatever its parentheses."""
+    waiting = [node]
+    while waiting:
+        operand = waiting.pop().unnest()
+        if type(operand) is type(node):
+            waiting += (operand.args["this"], operand.args["expression"])
+        else:
+            yield operand
+
+
+def _sorted(kind: type[exp.Expr], operands: Iterable[exp.Expr], scope: _Scope | None) -> str:
+    return f"({' '.join([kind.__name__, *sorted(_form(operand, scope) for operand in operands)])})"
+
+
+def _column(node: exp.Column, scope: _Scope | None) -> str:
+    """A column; without a qualifier one in double quotes may be a string, whose spelling counts."""
+    name, table = node.name.lower(), node.table.lower()
+    if not table and node.this.args.get("quoted"):
+        return f"(Quoted {json.dumps(node.name)})"
+    column = "(Star)" if isinstance(node.this, exp.Star) else json.dumps(name)
+    if not table or (scope is not None and table == scope.sole and name not in scope.kept):
+        return column
+    if scope is not None and not node.args.get("db"):
+        return f"{scope.sources.get(table, json.dumps(table))}.{column}"
+    return _arguments(node, scope)
+
+
+def _table(node: exp.Table, scope: _Scope) -> str:
+    if not isinstance(node.this, exp.Identifier) or node.args.get("joins"):
+        raise _UnnamedSourceError
+    known = None if node.args.get("db") else scope.tables.get(node.name.lower())
+    return known or _arguments(node, scope, without=("alias",))
+
+
+def _query(node: exp.Expr, scope: _Scope, named: bool) -> str:
+    """A query with its CTEs; `named`: its output columns are known by name outside (a CTE, a subquery in FROM)."""
+    scope = replace(scope, depth=scope.depth + 1, sole=None, kept=frozenset())
+    ctes = node.args["with_"].expressions if node.args.get("with_") else []
+    names = {cte.alias.lower(): f"cte{scope.depth}.{index}" for index, cte in enumerate(ctes)}
+    scope = replace(scope, tables={**scope.tables, **names})
+    defined = [
+        f"{_query(cte.this, scope, named=True)}{_value(cte.args['alias'].args.get('columns') or [], scope)}"
+        for cte in ctes
+    ]
+    match node:
+        case exp.Select():
+            main = _select(node, scope, named)
+        case exp.SetOperation():
+            main = _compound(node, scope, named)
+        case _:
+            raise _UnnamedSourceError
+    return f"({' '.join(['With', *defined, main])})" if defined else main
+
+
+def _compound(node: exp.SetOperation, scope: _Scope, named: bool) -> str:
+    sides = [_query(side, scope, named) for side in (node.left, node.right)]
+    rest = _arguments(node, scope, without=("this", "expression", "order", "with_"))
+    return f"({' '.join([*sides, rest])}{_order(node, scope, _positions(node))})"
+
+
+def _positions(node: exp.SetOperation) -> dict[str, str]:
+    """Which output column a name under ORDER BY means: that of the first branch with such an alias or else column."""
+    positions: dict[str, str] = {}
+    waiting: list[exp.Expr] = [node]
+    while waiting:
+        branch = waiting.pop()
+        if isinstance(branch, exp.SetOperation):
+            waiting += (branch.right, branch.left)
+            continue
+        outputs = list(enumerate(branch.args.get("expressions") or []))
+        for number, output in sorted(outputs, key=lambda item: not isinstance(item[1], exp.Alias)):
+            positions.setdefault(output.alias_or_name.lower(), f"output {number}")
+    return positions
+
+
+def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
+    joins = node.args.get("joins") or []
+    start = [node.args["from_"].this] if node.args.get("from_") else []
+    sources = [*start, *(join.this for join in joins)]
+    forms = [_source(source, scope) for source in sources]
+    inner = all(_is_inner(join) for join in joins)
+    order = list(range(len(sources)))
+    if inner and not any(isinstance(column, exp.Star) for column in node.expressions):
+        order.sort(key=lambda index: forms[index])
+    kept = _kept_aliases(node, named)
+    own = replace(
+        scope,
+        sources={
+            **scope.sources,
+            **{sources[index].alias_or_name.lower(): f"t{scope.depth}.{rank}" for rank, index in enumerate(order)},
+        },
+        sole=sources[0].alias_or_name.lower() if len(sources) == 1 else None,
+        kept=kept,
+    )
+    conditions = [node.args["where"].this] if node.args.get("where") else []
+    if inner:
+        conditions += [join.args["on"] for join in joins if join.args.get("on")]
+        origin = [forms[index] for index in order]
+    else:
+        origin = forms[:1] + [_join(join, form, own) for join, form in zip(joins, forms[1:], strict=True)]
+    where = _list(sorted(_form(part, own) for condition in conditions for part in _conjuncts(condition)))
+    columns = _list(_output(column, own) for column in node.expressions)
+    aliases = {name: _form(value, own) for name, value in _aliases(node).items()}
+    rest = _arguments(node, own, without=("expressions", "from_", "joins", "where", "order", "with_"))
+    return f"(Select {columns} From {_list(origin)} Where {where} {rest}{_order(node, own, aliases)})"
+
+
+def _source(node: exp.Expr, scope: _Scope) -> str:
+    """A table or a subquery of a FROM clause, without its alias."""
+    if isinstance(node, exp.Table):
+        return _table(node, scope)
+    if isinstance(node, exp.Subquery) and not any(value for key, value in node.args.items() if key not in _NAMED):
+        return _query(node.this, scope, named=True)
+    raise _UnnamedSourceError
+
+
+def _is_inner(join: exp.Join) -> bool:
+    if any(join.args.get(key) for key in ("side", "method", "using")):
+        return False
+    return str(join.args.get("kind") or "") in _INNER
+
+
+def _join(join: exp.Join, source: str, scope: _Scope) -> str:
+    kind = [join.args.get(key) or "" for key in ("method", "side")]
+    return f"({kind} {source} {_arguments(join, scope, without=('this', 'kind', 'method', 'side'))})"
+
+
+def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    condition = condition.unnest()
+    return _operands(condition) if isinstance(condition, exp.And) else iter((condition,))
+
+
+def _output(column: exp.Expr, scope: _Scope) -> str:
+    if not isinstance(column, exp.Alias):
+        return _form(column, scope)
+    value, name = _form(column.this, scope), column.alias.lower()
+    return f"({value} As {json.dumps(name)})" if name in scope.kept else value
+
+
+def _aliases(node: exp.Select) -> dict[str, exp.Expr]:
+    """What the aliases of the output columns stand for; of equal aliases, the first counts."""
+    return {column.alias.lower(): column.this for column in reversed(node.expressions) if isinstance(column, exp.Alias)}
+
+
+def _kept_aliases(node: exp.Select, named: bool) -> frozenset[str]:
+    """The aliases that something but a plain ORDER BY term may refer to: whether it does, only a schema could tell."""
+    aliases = {
+        name
+        for name, value in _aliases(node).items()
+        if not isinstance(value, exp.Column) or value.name.lower() != name
+    }
+    if named or not aliases:
+        return frozenset(aliases)
+    clauses = [node.args.get(key) for key in ("where", "group", "having")]
+    clauses += [*(node.args.get("joins") or []), *(node.args.get("windows") or [])]
+    if node.args.get("order"):
+        clauses += [term for term in node.args["order"].expressions if not isinstance(term.this, exp.Column)]
+    columns = (column for clause in clauses if clause for column in clause.find_all(exp.Column))
+    return frozenset(aliases & {column.name.lower() for column in columns if not column.table})
+
+
+def _order(node: exp.Expr, scope: _Scope, aliases: Mapping[str, str]) -> str:
+    """ORDER BY, where the name of an output column stands for it before that of any other column."""
+    if not node.args.get("order"):
+        return ""
+    terms = []
+    for term in node.args["order"].expressions:
+        column = term.this
+        plain = isinstance(column, exp.Column) and not column.table and column.name.lower() in aliases
+        value = aliases[column.name.lower()] if plain else _form(column, scope)
+        terms.append(f"{value} {_arguments(term, scope, without=('this',))}")
+    return f" Order {_list(terms)}"

@@ -1,0 +1,76 @@
+"""Scorers of the user's own: a registered class in a file that the configuration names."""
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from dphrl.scoring.verdict import Verdict
+
+_registered: dict[str, type["CustomScorer"]] = {}
+_Class = TypeVar("_Class", bound=type["CustomScorer"])
+
+
+class CustomScorer:
+    """Base of the user's own scorers; `scoring.custom.<name>.options` are the arguments of `__init__`.
+
+    It runs in the scoring job itself. A scorer that executes what a model wrote must do so in processes of its own
+    that are held within limits, as `SqlScorer` does.
+    """
+
+    def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """Verdicts in the order of the responses; a ground truth is the row's `ground_truth` object."""
+        raise NotImplementedError
+
+    def response_to(self, ground_truth: Mapping[str, Any]) -> str | None:
+        """A response that must be judged correct, so that gold answers can be audited; None: they are not."""
+        return None
+
+    def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
+        """For each gold the verdict on its own answer, and `unrunnable` where that is not `correct`."""
+        responses = [self.response_to(truth) for truth in ground_truths]
+        asked = [(text, truth) for text, truth in zip(responses, ground_truths, strict=True) if text is not None]
+        verdicts = iter(self.score([text for text, _ in asked], [truth for _, truth in asked]))
+        found = ["correct" if text is None else next(verdicts).verdict for text in responses]
+        return [(verdict, None if verdict == "correct" else "unrunnable") for verdict in found]
+
+    def close(self) -> None:
+        """Release what the scorer holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def register(name: str) -> Callable[[_Class], _Class]:
+    """Class decorator: the scorer of the task `name`."""
+
+    def enter(scorer: _Class) -> _Class:
+        _registered[name] = scorer
+        return scorer
+
+    return enter
+
+
+def load_scorer(name: str, source: str | Path, options: Mapping[str, Any]) -> CustomScorer:
+    """The scorer that the file `source` registers as `name`.
+
+    Raises:
+        ValueError: the file cannot be run, or registers no scorer of that name.
+    """
+    spec = importlib.util.spec_from_file_location(f"dphrl_scorer_{name}", source)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"scoring.custom.{name}: {source} is no Python file")
+    _registered.pop(name, None)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    if name not in _registered:
+        known = ", ".join(sorted(_registered)) or "nothing"
+        raise ValueError(
+            f"scoring.custom.{name}: {source} registers {known}; expected a class under @register({name!r})"
+        )
+    return _registered[name](**options)

@@ -1,0 +1,96 @@
+"""The fields of a row, whatever a dataset calls them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+Row = Mapping[str, Any]
+
+# Our name of a field -> its names in the datasets, the first in a row is taken. `problem` is MATH's, `query` Spider's,
+# `SQL` BIRD's, `cmp_method` DPH-RL's, `target` verl's for MATH, `final_answer` and `error` are OlympiadBench's.
+NAMES: Final = {
+    "prompt": ("prompt",),
+    "messages": ("messages",),
+    "question": ("question", "problem"),
+    "evidence": ("evidence",),
+    "ground_truth": ("ground_truth",),
+    "db_id": ("db_id",),
+    "gold_sql": ("gold_sql", "query", "SQL"),
+    "comparison": ("comparison", "cmp_method"),
+    "answer": ("answer", "target", "final_answer"),
+    "solution": ("solution",),
+    "is_multiple_answer": ("is_multiple_answer",),
+    "tolerance": ("tolerance", "error"),
+    "unit": ("unit",),
+}
+
+
+class MalformedError(ValueError):
+    """A row is not what the task expects; the text names the field and what was found."""
+
+
+class Fields:
+    """Looks up fields by our names.
+
+    Args:
+        renames: our name -> the dataset's, where it is none of `NAMES`.
+
+    Raises:
+        ValueError: a name in `renames` is none of ours.
+    """
+
+    def __init__(self, renames: Mapping[str, str]) -> None:
+        unknown = sorted(set(renames) - set(NAMES))
+        if unknown:
+            raise ValueError(f"fields: unknown {', '.join(unknown)}: expected some of {', '.join(NAMES)}")
+        self._names = {**NAMES, **{name: (given,) for name, given in renames.items()}}
+
+    def find(self, row: Row, name: str) -> tuple[str, Any]:
+        """The field's name in this row and its value; null is as good as absent, and its value is None."""
+        names = self._names[name]
+        return next(((given, row[given]) for given in names if row.get(given) is not None), (names[0], None))
+
+    def text(self, row: Row, name: str) -> str:
+        """The value of a field that must be text.
+
+        Raises:
+            MalformedError: it is absent, blank or no text.
+        """
+        given, value = self.find(row, name)
+        if value is None:
+            raise self.missing(row, name)
+        return text(given, value)
+
+    def missing(self, row: Row, *names: str) -> MalformedError:
+        """The error that a row has none of these fields."""
+        wanted = " or ".join(given for name in names for given in self._names[name])
+        found = ", ".join(str(name) for name, value in row.items() if value is not None)
+        return MalformedError(f"expected {wanted}, found only {show(found)}")
+
+
+def text(name: str, value: Any) -> str:
+    """The value, if it is text that is not blank.
+
+    Raises:
+        MalformedError: it is not.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise MalformedError(f"{name}: expected text, found {show(value)}")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise MalformedError(f"{name}: holds a lone surrogate, which is no text")
+    return value
+
+
+def canonical(value: Any) -> str:
+    """JSON that is the same for equal values.
+
+    Raises:
+        ValueError, TypeError: the value is no JSON.
+    """
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def show(value: Any) -> str:
+    """A value for a message, in ASCII and at most 80 characters."""
+    shown = ascii(value)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."

@@ -1,0 +1,173 @@
+"""A segment as a job: folders and files in, folders out, on one rank or several."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import polars as pl
+import torch.distributed as dist
+
+from dphrl.artifacts import read_table, replacing_folder
+from dphrl.config.engine import EngineConfig
+from dphrl.config.methods import MethodConfig
+from dphrl.config.train import TrainConfig
+from dphrl.model import load_model
+from dphrl.reference import load
+from dphrl.rollout.engine import make_engine
+from dphrl.scoring import make_scorer
+from dphrl.training.ranks import rank, start_process_group
+from dphrl.training.rollouts import OnlinePrompt
+from dphrl.training.segment import Segment
+from dphrl.training.trackers import open_trackers
+from dphrl.training.trainer import Trainer
+
+Timing = tuple[str, float, int | None]
+
+
+@dataclass(frozen=True)
+class SegmentJob:
+    """What a segment runs and on what; paths are text, so that a job can be handed to other processes as JSON.
+
+    Attributes:
+        config: the stage's slice of the configuration: method, train, engine, task, scorer.
+        seed: of the training.
+        first, last: steps, both included.
+        partition, prompts, gold: tables of the training set.
+        policy: folder of the policy before the segment.
+        base: folder of the base policy; for methods that need it.
+        state: folder of the state before the segment; None at the start.
+        reference: the stored responses; for methods that rehearse.
+        databases, scorer: what the scorer of the task reads, see `make_scorer`.
+        workers: processes that score, on each rank.
+        policy_out, state_out: folders of what comes after it.
+        trackers: where metrics go while it runs, and the folder of those that keep files.
+        label: what progress is told under.
+    """
+
+    config: Mapping[str, Any]
+    seed: int
+    first: int
+    last: int
+    partition: str
+    prompts: str
+    gold: str
+    policy: str
+    policy_out: str
+    state_out: str
+    label: str
+    base: str | None = None
+    state: str | None = None
+    reference: str | None = None
+    databases: str | None = None
+    scorer: str | None = None
+    workers: int = 1
+    trackers: Sequence[str] = ()
+    tracking: str = "."
+
+    @property
+    def method(self) -> MethodConfig:
+        """The method that is trained."""
+        return MethodConfig(**self.config["method"])
+
+    @property
+    def train(self) -> TrainConfig:
+        """The block `train`, without what a training's path says."""
+        return TrainConfig(**self.config["train"])
+
+    def to_json(self) -> str:
+        """The job as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The job that `to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
+    """Run a segment in this process, which is one of its ranks, and write what comes after it.
+
+    Returns:
+        The metrics table, and the seconds and tokens of each part, on this rank.
+    """
+    started = time.perf_counter()
+    start_process_group()
+    method, config = job.method, job.train
+    with ExitStack() as stack:
+        scorer = stack.enter_context(
+            make_scorer(
+                job.config["task"],
+                job.config["scorer"],
+                workers=job.workers,
+                databases=job.databases,
+                source=job.scorer,
+                programs=False,
+            )
+        )
+        engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), distributed=True)
+        trainer = Trainer(
+            # Adapters stand beside the base policy; merged into a policy they could not be trained on.
+            load_model(Path(str(job.base) if method.lora else job.policy), config.dtype),
+            config,
+            method,
+            state=Path(job.state) if job.state else None,
+            reference=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
+            seed=job.seed,
+        )
+        prompts = online_prompts(
+            read_table(Path(job.partition), "partition"),
+            read_table(Path(job.prompts), "prompts"),
+            read_table(Path(job.gold), "gold"),
+            method.online,
+        )
+        reference = load(Path(job.reference)) if job.reference else None
+        trackers = job.trackers if rank() == 0 else ()
+        track = open_trackers(trackers, Path(job.tracking), job.label, stack)
+        work = Segment(trainer, engine, prompts, reference, scorer.score, config, method, job.seed, track)
+        work.seconds["start"] = time.perf_counter() - started
+        metrics = work.run(job.first, job.last, job.label)
+        _save(trainer, job)
+    return metrics, [(part, seconds, work.tokens.get(part)) for part, seconds in work.seconds.items()]
+
+
+def online_prompts(
+    partition: pl.DataFrame, prompts: pl.DataFrame, gold: pl.DataFrame, online: Literal["all", "exp"]
+) -> list[OnlinePrompt]:
+    """The prompts that a method rolls out, in key order: D_exp, or all that were not dropped."""
+    subsets = ["exp"] if online == "exp" else ["exp", "pef"]
+    rows = (
+        partition.filter(pl.col("subset").is_in(subsets))
+        .join(prompts, on="prompt_id")
+        .join(gold, on="prompt_id")
+        .sort("prompt_id")
+        .select("prompt_id", "prompt_token_ids", "ground_truth")
+    )
+    return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
+
+
+def _save(trainer: Trainer, job: SegmentJob) -> None:
+    """Policy and state: rank 0 makes room for them, and all write."""
+    before = Path(job.policy)
+    for out, save in ((Path(job.policy_out), trainer.save_policy), (Path(job.state_out), trainer.save_state)):
+        with ExitStack() as stack:
+            folder = [str(stack.enter_context(replacing_folder(out)))] if rank() == 0 else [""]
+            dist.broadcast_object_list(folder)
+            save(Path(folder[0]))
+            if rank() == 0 and out == Path(job.policy_out):
+                _copy_settings(before, Path(folder[0]))
+            dist.barrier()
+
+
+def _copy_settings(before: Path, folder: Path) -> None:
+    """Tokenizer and settings, byte for byte those of the policy before."""
+    for file in before.iterdir():
+        written = {"config.json", "generation_config.json", "manifest.json", "manifest.json.sha256"}
+        if file.is_file() and file.name not in written and ".safetensors" not in file.suffixes:
+            shutil.copyfile(file, folder / file.name)

@@ -1,0 +1,134 @@
+"""The rollouts of a step: drawn, judged and, for DAPO, drawn again until every group can teach something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from dphrl.config.methods import MethodConfig
+from dphrl.config.train import TrainConfig
+from dphrl.objective import informative
+from dphrl.rollout import Completion, Request, sample_seed
+from dphrl.rollout.engine import Engine
+from dphrl.training.ranks import rank, world_size
+from dphrl.training.schedule import draw
+
+
+class Judged(Protocol):
+    """What training needs of a verdict."""
+
+    @property
+    def correct(self) -> bool:
+        """Whether the response is right."""
+
+    @property
+    def reward(self) -> float:
+        """What it is worth, in [0, 1]."""
+
+
+Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], Sequence[Judged]]
+Timed = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class OnlinePrompt:
+    """A prompt that is rolled out, with what its scorer needs."""
+
+    prompt_id: str
+    tokens: Sequence[int]
+    ground_truth: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A prompt with its responses and their verdicts."""
+
+    prompt: OnlinePrompt
+    completions: Sequence[Completion]
+    verdicts: Sequence[Judged]
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Draws and judges this rank's share of the prompts of a step.
+
+    Attributes:
+        prompts: the online prompts, in key order.
+        score: responses and ground truths to verdicts.
+        timed: a context manager for the parts "generate" and "score".
+    """
+
+    engine: Engine
+    prompts: Sequence[OnlinePrompt]
+    score: Score
+    config: TrainConfig
+    method: MethodConfig
+    seed: int
+    timed: Timed
+
+    def collect(self, step: int) -> tuple[list[Group], int]:
+        """The groups of a step, and how many further prompts dynamic sampling drew for them.
+
+        With `refills` a group whose responses are all right or all wrong gives its place to one that is neither; what
+        is lacking after the last refill is made up with such groups after all, so that a step has its size.
+        """
+        wanted = self.config.prompts_per_step // world_size()
+        groups = self._round(step, 0, wanted)
+        if not self.method.refills:
+            return groups, 0
+        kept, spare, drawn = *_divided(groups), 0
+        for refill in range(1, self.method.refills + 1):
+            lacking = wanted - len(kept)
+            if not lacking:
+                break
+            more, other = _divided(self._round(step, refill, lacking))
+            drawn += lacking
+            kept, spare = [*kept, *more], [*spare, *other]
+        return [*kept, *spare[: wanted - len(kept)]], drawn
+
+    def _round(self, step: int, refill: int, wanted: int) -> list[Group]:
+        """The first `wanted` of this rank's prompts of one round, rolled out and judged."""
+        label = f"refill {refill}" if refill else "prompts"
+        drawn = draw(self.seed, label, step, self.config.prompts_per_step, len(self.prompts))
+        share = [*enumerate(drawn)][rank() :: world_size()][:wanted]
+        prompts = [self.prompts[index] for _, index in share]
+        size = self.config.rollouts_per_prompt
+        with self.timed("generate"):
+            # The position is in the seed: in a small set a prompt can come twice in a step.
+            requests = [
+                self._request(prompt, sample, (step, refill, position))
+                for (position, _), prompt in zip(share, prompts, strict=True)
+                for sample in range(size)
+            ]
+            completions = self.engine.generate(requests)
+        with self.timed("score"):
+            truths = [prompt.ground_truth for prompt in prompts for _ in range(size)]
+            verdicts = self.score([completion.text for completion in completions], truths)
+        return [
+            Group(prompt, completions[i * size : (i + 1) * size], verdicts[i * size : (i + 1) * size])
+            for i, prompt in enumerate(prompts)
+        ]
+
+    def _request(self, prompt: OnlinePrompt, sample: int, place: tuple[int, int, int]) -> Request:
+        return Request(
+            prompt.prompt_id,
+            sample,
+            prompt.tokens,
+            seed=sample_seed(self.seed, "train", *place, prompt.prompt_id, sample),
+            temperature=self.config.temperature,
+            top_p=self.config.top_p,
+            max_tokens=self.config.max_tokens,
+        )
+
+
+def _divided(groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+    """The groups that can teach something, and the others."""
+    mixed = informative(torch.tensor([[bool(v.correct) for v in group.verdicts] for group in groups])).tolist()
+    return (
+        [group for group, keep in zip(groups, mixed, strict=True) if keep],
+        [group for group, keep in zip(groups, mixed, strict=True) if not keep],
+    )
