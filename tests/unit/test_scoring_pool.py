@@ -267,6 +267,17 @@ def test_the_audit_of_the_spider_golds() -> None:
     assert Counter(audited) == {("correct", None): 550, ("correct", "empty"): 13, ("correct", "order-ambiguous"): 45}
 
 
+def test_a_worker_has_no_network(scorer: SqlScorer) -> None:
+    scorer.score_sql(["SELECT 1"], [ONE])
+    for pid in scorer.pool.pids:
+        interfaces = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+        routes = Path(f"/proc/{pid}/net/route").read_text().splitlines()[1:]
+        if os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
+            pytest.skip("this kernel lets no process leave the network")
+        assert [line.split(":")[0].strip() for line in interfaces] == ["lo"]
+        assert routes == []
+
+
 def test_programs_are_left_out_on_request(databases: Path, scorer: SqlScorer) -> None:
     (with_program,) = scorer.score_sql(["SELECT 1"], [ONE])
     with SqlScorer(databases, programs=False) as plain:
