@@ -7,6 +7,7 @@ from snakemake.utils import min_version
 
 from dphrl.config.load import check_files, load_config
 from dphrl.config.problems import ConfigError
+from dphrl.config.remarks import remarks
 
 min_version("9.0")
 
@@ -34,6 +35,10 @@ include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/report.smk"
 include: "rules/audit.smk"
+
+
+onstart:
+    print("\n".join(remarks(CONFIG)), file=sys.stderr)
 
 
 onsuccess:

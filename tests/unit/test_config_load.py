@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from dphrl.config.datasets import FieldName
 from dphrl.config.load import check_files, load_config, read_config
 from dphrl.config.problems import ConfigError, Problem
+from dphrl.config.remarks import remarks
 from dphrl.config.root import Config
 from dphrl.config.tree import known_paths
 from dphrl.tasks.rows import NAMES
@@ -230,6 +231,19 @@ def test_a_run_of_recorded_answers_needs_no_model() -> None:
     assert not config.has_model
     assert "methods: {}" in problems(RECORDED | {"methods": {"grpo": {}}})["policy.base"].allowed
     assert "replay.base.spider" in problems(RECORDED | {"replay": {}})["policy.base"].allowed
+
+
+def test_the_weight_of_rehearsal_is_told_as_it_works(data: dict[str, Any]) -> None:
+    separate = list(remarks(load_config(data)))
+    assert [line.split(" weighs ")[1].split()[0] for line in separate] == ["0.1", "1"]
+    (line,) = remarks(
+        load_config(put(put(data, "methods", {"m": {"divergence": "js"}}), "train.rehearsal_norm", "joint"))
+    )
+    # 32 stored to 256 rolled out: eta / 8.
+    assert " weighs 0.025 " in line
+    told = list(remarks(load_config(put(put(data, "train.top_p", 0.95), "methods", {"grpo": {}}))))
+    assert ["supports differ" in line for line in told] == [True]
+    assert not list(remarks(load_config(RECORDED)))
 
 
 def test_every_field_of_a_row_can_be_renamed() -> None:

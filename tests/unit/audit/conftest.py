@@ -203,14 +203,14 @@ def _build(root: Path) -> None:
         pl.read_parquet(root / name) for name in ("partition/final.parquet", "rollouts/base/train.refine/0.parquet")
     )
     policy = LogProbs(load_model(root / "policies/base", "float32"))
-    tensors, index = tensorise(reference_rows(final, prompts, rollouts), policy, 64)
+    tensors, index = tensorise(reference_rows(final, prompts, rollouts), policy, 64, top_k=3)
     save_tensors(tensors, root / "reference/responses.safetensors")
     builder.table(
         index,
         "reference_index",
         "reference/index.parquet",
         "tensorise",
-        {"dtype": "float32", "token_budget": 64},
+        {"dtype": "float32", "token_budget": 64, "top_k": 3},
         partition=builder.digest("partition/final.parquet"),
         rollouts=builder.digest("rollouts/base/train.refine/0.parquet"),
         policy=builder.digest("policies/base/manifest.json"),

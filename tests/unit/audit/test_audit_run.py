@@ -225,11 +225,24 @@ def test_an_altered_reference_logprob_is_named(small_run: Any, place: int, value
     assert any(expected in text for text in texts), texts
 
 
+@pytest.mark.parametrize("value", [0.5, np.nan, -1e-3, -50.0])
+def test_an_altered_likeliest_token_is_named(small_run: Any, value: float) -> None:
+    file = small_run.root / "reference/responses.safetensors"
+    tensors = load_file(file)
+    tensors["topk_logprobs"][2, 1] = value
+    save_file(tensors, file)
+    seal(file)
+    texts = failures(small_run)["reference/responses.safetensors"]
+    assert any("top-K log-probs of 12 places" in text and "wrong at 1 places, first [2]" in text for text in texts), (
+        texts
+    )
+
+
 def test_tensors_that_do_not_fit_the_index_are_named(small_run: Any) -> None:
     file = small_run.root / "reference/responses.safetensors"
     save_file({name: array[:-1] for name, array in load_file(file).items()}, file)
     seal(file)
-    (text,) = failures(small_run)["reference/responses.safetensors"]
+    text = failures(small_run)["reference/responses.safetensors"][0]
     assert "holds {'logprobs': 11, 'token_ids': 19} values" in text
     assert "expects {'logprobs': 12, 'token_ids': 20}" in text
 

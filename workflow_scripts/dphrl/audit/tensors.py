@@ -18,6 +18,7 @@ _BASE = "policies/base/manifest.json"
 _RECOMPUTED_ROWS = 16
 # bfloat16 has 8 bits, so another machine or batch shape moves a log-prob by far more than float32 does.
 _TOLERANCE = {"float32": 1e-4, "bfloat16": 0.25}
+_MASS_ROUNDING = 1e-3
 
 
 def decoder(run: Run) -> Decode | None:
@@ -107,6 +108,8 @@ def _check_values(run: Run, artifact: Artifact, index: pl.DataFrame, arrays: dic
         not bad.size,
         f"{_TENSORS}: {bad.size} log-probs are not finite and <= 0, first at {bad[:3].tolist()}. {remedy}",
     )
+    if "topk_logprobs" in arrays:
+        _check_topk(artifact, arrays["topk_logprobs"], len(logprobs), remedy)
     datasets = run.train_datasets()
     if len(datasets) != 1:
         return
@@ -126,6 +129,18 @@ def _check_values(run: Run, artifact: Artifact, index: pl.DataFrame, arrays: dic
     )
     what = f"{_TENSORS}: rows whose tokens are not those of the prompt and its refined sample"
     artifact.check_none(odd.select("row", "prompt_id", "sample_index"), what, remedy)
+
+
+def _check_topk(artifact: Artifact, topk: np.ndarray, tokens: int, remedy: str) -> None:
+    """The likeliest tokens of each place: log-probs that fall, of a mass that is no more than all."""
+    with np.errstate(invalid="ignore"):
+        falling = (np.diff(topk, axis=1) <= 0).all(axis=1) & (topk[:, 0] <= 0) & np.isfinite(topk).all(axis=1)
+        bad = np.flatnonzero(~falling | (np.exp(topk).sum(axis=1) > 1 + _MASS_ROUNDING))
+    artifact.check(
+        len(topk) == tokens and not bad.size,
+        f"{_TENSORS}: top-K log-probs of {len(topk)} places, expected {tokens}, falling and of a mass up to 1; wrong at"
+        f" {bad.size} places, first {bad[:3].tolist()}. {remedy}",
+    )
 
 
 def _check_recomputed(
