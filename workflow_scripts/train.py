@@ -27,6 +27,7 @@ with stage("torch", "transformers", "deepspeed", "vllm") as job:
             "state_out": str(Path(output.state).parent),
             "scorer": given.get("scorer") or None,
             "label": label(),
+            "training": Path(output.policy).parents[1].name,
             **params.beside,
         }
     )

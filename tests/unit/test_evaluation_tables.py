@@ -10,12 +10,17 @@ from dphrl.artifacts import SCHEMAS
 from dphrl.config.evaluate import BootstrapConfig
 from dphrl.evaluation import (
     SECOND_DRAW,
-    PromptBootstrap,
+    check_keep_explore,
+    consistency,
+    diversity,
+    forgetting,
     headline,
     keep_explore,
     pass_at_k,
     passk,
+    per_level,
     styles,
+    tabulate,
     wilson,
 )
 
@@ -81,6 +86,14 @@ def all_tables(evaluations, seed=1):
 def test_tables_keep_their_contract(evaluations):
     for name, frame in all_tables(evaluations).items():
         assert dict(SCHEMAS[name].conform(frame, name).schema) == dict(frame.schema) == SCHEMAS[name].columns
+
+
+def test_all_tables_come_together(evaluations):
+    found = tabulate(evaluations, [1, 2, 8, 16], CONFIG, 1)
+    for name, frame in all_tables(evaluations).items():
+        assert found[name].equals(frame)
+    assert {"comparisons", "claims", "consistency", "diversity", "forgetting"} < set(found)
+    assert found["claims"]["verdict"].unique().to_list() == ["not enough data"]
 
 
 def test_same_seed_same_table_in_any_row_order(evaluations):
@@ -174,25 +187,136 @@ def test_errors_name_the_policy(evaluations):
         passk(evaluations, [17], CONFIG, 1)
     with pytest.raises(ValueError, match="'d' has no evaluation of the base"):
         keep_explore(evaluations.filter(pl.col("method") != "base"), CONFIG, 1)
+    two = pl.concat([evaluations, evaluation(samples(6), seed=1)])
+    with pytest.raises(ValueError, match="'d' has several evaluations of the base"):
+        keep_explore(two, CONFIG, 1)
     fewer = evaluations.filter(~((pl.col("method") == "grpo") & (pl.col("prompt_id") == "p007")))
     with pytest.raises(ValueError, match=r"grpo seed 1 step 20 on 'd' covers other prompts.*'p007'"):
         passk(fewer, [1], CONFIG, 1)
 
 
-def test_intervals_cover_and_shrink():
-    generator = np.random.default_rng(0)
-    covered, widths = 0, []
-    for prompts in (25, 100, 400):
-        for trial in range(40):
-            values = (generator.random((prompts, 1)) < 0.3).astype(float)
-            _, low, high = PromptBootstrap(prompts, "d", CONFIG, trial).ratio(values)
-            covered += bool(low[0] <= 0.3 <= high[0])
-        widths.append(float(high[0] - low[0]))
-    assert covered >= 0.88 * 120
-    assert widths[0] > widths[1] > widths[2]
+def with_classes(frame, answers, programs=None, skeletons=None):
+    """The columns of `classes` beside an evaluation, from matrices or nothing."""
+    lists = {"answers": answers, "programs": programs, "skeletons": skeletons}
+    empty = [[] for _ in range(frame.height)]
+    return frame.with_columns(
+        pl.Series(name, empty if found is None else found, dtype=pl.List(pl.Int32)) for name, found in lists.items()
+    )
 
 
-def test_wilson_known_values():
-    assert wilson(0.5, 10, 0.95) == pytest.approx((0.2366, 0.7634), abs=1e-4)
-    assert wilson(0.0, 30, 0.95) == pytest.approx((0.0, 0.1135), abs=1e-4)
-    assert wilson(1.0, 30, 0.95) == pytest.approx((0.8865, 1.0), abs=1e-4)
+CORRECT = np.array([[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
+ANSWERS = [[0, 0, 2, 3], [0, 0, None, 3], [None, None, None, None]]
+
+
+def metrics(table, **policy):
+    return dict(table.filter(**policy).select("metric", "value").iter_rows())
+
+
+def test_consistency_is_that_of_the_estimators():
+    table = consistency(with_classes(evaluation(CORRECT), ANSWERS), [1, 2, 4], CONFIG, 1)
+    assert table["metric"].to_list() == ["pass^k"] * 3 + ["maj@k"] * 3
+    hat = table.filter(metric="pass^k")["value"].to_list()
+    assert hat == pytest.approx([3 / 12, (1 / 6) / 3, 0.0])
+    majority = table.filter(metric="maj@k", k=4)["value"].item()
+    assert majority == pytest.approx(1 / 3)
+    assert table.filter(metric="maj@k", k=1)["value"].item() == pytest.approx(CORRECT.mean())
+    assert (table["low"] <= table["value"]).all()
+    assert (table["value"] <= table["high"]).all()
+
+
+def test_without_answers_there_is_no_majority(evaluations):
+    assert consistency(evaluations, [1, 2], CONFIG, 1)["metric"].unique().to_list() == ["pass^k"]
+
+
+def test_diversity_of_one_policy():
+    frame = with_classes(evaluation(CORRECT, style=("a", "b")), ANSWERS, [[0, 0, 2, 3], [0, 0, 0, 3], [0, 1, 2, 3]])
+    assert metrics(diversity(frame, CONFIG, 1)) == pytest.approx(
+        {
+            "distinct_styles": 2.0,
+            "style_entropy": 1.0,
+            "distinct_answers": (3 + 2 + 0) / 3,
+            # The third prompt has no answer, so no entropy: (1.5 + log2(3) - 2/3) / 2.
+            "answer_entropy": (1.5 + np.log2(3) - 2 / 3) / 2,
+            "distinct_answers_wrong": (2 + 1 + 0) / 3,
+            "distinct_programs": (1 + 1 + 0) / 3,
+            "program_entropy": 0.0,
+        }
+    )
+
+
+def test_skeletons_stand_in_where_there_are_no_programs():
+    maths = with_classes(evaluation(CORRECT, dataset="m", style=()), ANSWERS, None, [[0, 1, 1, 0]] * 3)
+    found = metrics(diversity(maths, CONFIG, 1))
+    assert found["distinct_skeletons"] == pytest.approx((2 + 1 + 0) / 3)
+    assert found["skeleton_entropy"] == pytest.approx(0.5)
+    assert not any("program" in name or "style" in name for name in found)
+    silent = with_classes(evaluation(CORRECT, "grpo", "m", 1, 40, style=()), ANSWERS, [[0, 0, 0, 0]] * 3)
+    assert "distinct_skeletons" not in metrics(diversity(pl.concat([maths, silent]), CONFIG, 1), method="base")
+
+
+def test_evaluations_without_classes_have_the_diversity_of_their_styles(evaluations):
+    found = diversity(evaluations, CONFIG, 1)
+    assert found["metric"].unique().sort().to_list() == ["distinct_styles", "style_entropy"]
+    assert metrics(found, method="grpo", step=20) == {"distinct_styles": 1.0, "style_entropy": 0.0}
+
+
+def test_each_level_has_the_table_of_its_prompts(evaluations):
+    one = evaluations.filter(pl.col("dataset") == "d")
+    levels = pl.col("prompt_id").replace_strict({"p029": None}, default="easy", return_dtype=pl.String)
+    marked = one.with_columns(level=pl.when(pl.col("prompt_id") < "p010").then(pl.lit("hard")).otherwise(levels))
+    table = per_level(marked, lambda rows: passk(rows, [1], CONFIG, 1))
+    assert table.columns[:2] == ["level", "prompts"]
+    assert table.filter(method="base").select("level", "prompts").rows() == [("easy", 19), ("hard", 10)]
+    hard = passk(marked.filter(level="hard"), [1], CONFIG, 1)
+    assert table.filter(level="hard").drop("level", "prompts").equals(hard)
+
+
+def test_without_levels_there_is_an_empty_table_of_the_same_columns(evaluations):
+    table = per_level(evaluations, lambda rows: keep_explore(rows, CONFIG, 1))
+    assert table.is_empty()
+    assert table.columns == ["level", "prompts", *keep_explore(evaluations, CONFIG, 1).columns]
+
+
+def test_many_clusters_widen_the_interval():
+    right = np.repeat(np.random.default_rng(0).random((25, 1)) < 0.5, 16, axis=1)
+    frame = evaluation(np.repeat(right, 4, axis=0))
+    clustered = frame.with_columns(cluster=pl.col("prompt_id").str.tail(3).cast(pl.Int32) // 4).cast(
+        {"cluster": pl.String}
+    )
+    wide, narrow = (passk(one, [1], CONFIG, 1) for one in (clustered, frame))
+    assert wide["value"].item() == narrow["value"].item()
+    assert (wide["high"] - wide["low"]).item() > 1.5 * (narrow["high"] - narrow["low"]).item()
+    unknown = clustered.with_columns(cluster=pl.lit(None, pl.String))
+    assert passk(unknown, [1], CONFIG, 1).equals(narrow)
+
+
+@settings(max_examples=30, deadline=None)
+@given(MATRICES)
+def test_the_forgetting_matrix_gives_keep_and_explore(matrices):
+    base, trained = (np.array(matrix) for matrix in matrices)
+    frame = pl.concat([evaluation(base), evaluation(trained, "grpo", seed=1, step=40)])
+    counts, rates = forgetting(frame, CONFIG, 1), keep_explore(frame, CONFIG, 1)
+    assert counts["method"].to_list() == rates["method"].to_list() == [SECOND_DRAW, "grpo"]
+    for found, rate in zip(counts.to_dicts(), rates.to_dicts(), strict=True):
+        assert found["kept"] + found["forgotten"] == rate["n_solved"]
+        assert found["gained"] + found["unsolved"] == rate["n_unsolved"]
+        if rate["n_solved"]:
+            assert found["kept"] / rate["n_solved"] == pytest.approx(rate["keep"])
+        if rate["n_unsolved"]:
+            assert found["gained"] / rate["n_unsolved"] == pytest.approx(rate["explore"])
+
+
+@pytest.mark.parametrize("column", ["keep", "explore", "n_solved"])
+def test_rates_that_do_not_add_up_are_refused(evaluations, column):
+    rates = keep_explore(evaluations, CONFIG, 1)
+    check_keep_explore(rates, evaluations)
+    row = (pl.col("method") == "grpo") & (pl.col("step") == 40) & (pl.col("dataset") == "d")
+    wrong = rates.with_columns(pl.when(row).then(pl.col(column) / 2).otherwise(pl.col(column)).alias(column))
+    with pytest.raises(ValueError, match=r"grpo seed 1 step 40 on 'd'.*pass@8 is 0\.\d+"):
+        check_keep_explore(wrong, evaluations)
+
+
+def test_rates_of_a_policy_that_was_not_evaluated_are_refused(evaluations):
+    rates = keep_explore(evaluations, CONFIG, 1)
+    with pytest.raises(ValueError, match="grpo seed 1 step 20 on 'd'"):
+        check_keep_explore(rates, evaluations.filter(pl.col("step") != 20))

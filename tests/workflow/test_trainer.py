@@ -1,7 +1,6 @@
 """The trainer beside its sampling engine, both real: what one update is, what a push delivers, what a cut changes."""
 
 import gc
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,276 +9,315 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
-from torch import Tensor
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
-
-from dphrl.artifacts import SCHEMAS, write_table
-from dphrl.config.engine import EngineConfig
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import LogProbs, Row, load_model
-from dphrl.reference import ReferenceResponses, load, save_tensors, tensorise
-from dphrl.rollout import Request
-from dphrl.rollout.vllm_engine import VllmEngine
-from dphrl.toy.tokenizer import write_tokenizer
-from dphrl.training import (
-    Example,
-    Judged,
-    OnlinePrompt,
-    Segment,
-    StaleWeightsError,
-    Trainer,
-    WeightSync,
-    start_process_group,
+from safetensors import safe_open
+from tiny_training import (
+    BARE,
+    ENGINE,
+    equal,
+    gradients,
+    likes_even,
+    make_trainer,
+    online_prompts,
+    process_group,
+    recorded_rows,
+    train_config,
+    weights_of,
+    write_moved_policy,
+    write_policy,
+    write_reference,
 )
+from torch import Tensor
+from transformers import LlamaForCausalLM
+
+from dphrl.config.methods import MethodConfig
+from dphrl.model import Row, load_model
+from dphrl.reference import ReferenceResponses
+from dphrl.rollout import Request
+from dphrl.rollout.engine import Digest, Engine
+from dphrl.rollout.transformers_engine import TransformersEngine
+from dphrl.rollout.vllm_engine import VllmEngine
+from dphrl.training import Example, Segment, StaleWeightsError, Trainer, Update, WeightSync
 
 pytestmark = pytest.mark.workflow
 
-ONLINE = [f"shop: Q: how many of {i}?\nA: " for i in range(6)]
-REHEARSED = [f"zoo: Q: which {i} are old?\nA: " for i in range(5)]
 ETA = 0.5
-# One update moves a weight by about `lr`, so equal to 1e-6 means equal to 1 %; the norm of the gradient is far sharper.
-LR, TOLERANCE = 1e-4, 1e-6
+LR = 1e-4
+EXP_ONLY = MethodConfig()
+JS = MethodConfig(divergence="js", eta=ETA)
+JS_DEFINITION = MethodConfig(divergence="js_definition", eta=ETA)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _process_group() -> Iterator[None]:
-    """The process group of this process; what it leaves in the environment would reach later child processes."""
-    before, threads = dict(os.environ), torch.get_num_threads()
-    torch.set_num_threads(1)
-    start_process_group()
-    yield
-    torch.set_num_threads(threads)
-    os.environ.clear()
-    os.environ.update(before)
+def _processes() -> Iterator[None]:
+    with process_group():
+        yield
 
 
 @pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random model with a tokenizer of its own."""
-    folder = tmp_path_factory.mktemp("policy")
-    write_tokenizer(ONLINE + REHEARSED, 90, folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=128,
-        max_position_embeddings=256,
-        initializer_range=0.1,
-        tie_word_embeddings=False,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_policy(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(policy: Path) -> PreTrainedTokenizerBase:
-    return AutoTokenizer.from_pretrained(policy)
+def policy(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_moved_policy(base, tmp_path_factory.mktemp("policy"))
 
 
 @pytest.fixture(scope="module")
-def engine(policy: Path) -> Iterator[VllmEngine]:
-    config = EngineConfig(dtype="float32", max_model_len=256, max_num_seqs=16, kv_cache_gib=1)
-    engine = VllmEngine(policy, config, distributed=True)
+def examples(policy: Path, base: Path) -> list[Example]:
+    return recorded_rows(policy, base)
+
+
+@pytest.fixture(scope="module")
+def reference(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ReferenceResponses:
+    return write_reference(base, tmp_path_factory.mktemp("reference"))
+
+
+@pytest.fixture(scope="module")
+def engine(base: Path) -> Iterator[VllmEngine]:
+    engine = VllmEngine(base, ENGINE.model_copy(update={"name": "vllm"}), distributed=True)
     yield engine
     del engine
     gc.collect()
 
 
-def _train_config(**changes: Any) -> TrainConfig:
-    settings: dict[str, Any] = {
-        "steps": 4,
-        "segment_steps": 2,
-        "eval_every": 4,
-        "prompts_per_step": 4,
-        "rollouts_per_prompt": 4,
-        "rehearsal_per_step": 4,
-        "mini_batches": 2,
-        "max_tokens": 12,
-        "lr": LR,
-        "dtype": "float32",
-        "rehearsal_norm": "separate",
-        "token_budget": 200,
-    }
-    return TrainConfig(**(settings | changes))
+def _update(
+    policy: Path, examples: Sequence[Example], method: MethodConfig = JS_DEFINITION, **changes: Any
+) -> tuple[Update, dict[str, Tensor]]:
+    """One update from `policy`, and its gradients."""
+    trainer = make_trainer(policy, method, **{**BARE, **changes})
+    update = trainer.update(examples, LR)
+    return update, gradients(trainer)
 
 
-JS = MethodConfig(divergence="js", eta=ETA)
-
-
-def _trainer(policy: Path, method: MethodConfig = JS, **changes: Any) -> Trainer:
-    return Trainer(load_model(policy, "float32"), _train_config(**changes), method)
-
-
-def _weights(trainer: Trainer) -> dict[str, Tensor]:
-    return {name: weight.clone() for name, weight in trainer.weights()}
-
-
-def _gap(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
-    assert ours.keys() == theirs.keys()
-    return max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
-
-
-def _distance(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
-    return float(torch.cat([(ours[name] - theirs[name]).flatten() for name in ours]).norm())
+def _assert_same(found: tuple[Update, dict[str, Tensor]], expected: tuple[Update, dict[str, Tensor]]) -> None:
+    assert found[0].totals == pytest.approx(expected[0].totals, rel=1e-5)
+    assert found[0].grad_norm == pytest.approx(expected[0].grad_norm, rel=1e-5)
+    assert found[1].keys() == expected[1].keys()
+    for name, gradient in expected[1].items():
+        torch.testing.assert_close(found[1][name], gradient, rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
-def examples(policy: Path) -> list[Example]:
-    """Rows of both kinds in mixed order; the stored log-probs are far from the policy's own, as after some training."""
-    generator = torch.Generator().manual_seed(1)
-    vocabulary = load_model(policy, "float32").config.vocab_size
-
-    def numbers(low: int, high: int, n: int) -> list[int]:
-        return torch.randint(low, high, (n,), generator=generator).tolist()
-
-    rows = [
-        Row(numbers(3, vocabulary, a), numbers(3, vocabulary, b))
-        for a, b in zip(numbers(3, 9, 20), numbers(1, 9, 20), strict=True)
-    ]
-    now = _trainer(policy).logprobs(rows)
-    noise = [torch.randn(len(part), generator=generator) for part in now]
-    examples = []
-    for i, (row, logprobs, off) in enumerate(zip(rows, now, noise, strict=True)):
-        if i % 5 == 2:
-            examples.append(Example(row, reference=logprobs + 0.4 * off))
-        else:
-            # Of either sign, and with ratios beyond every clip.
-            old = logprobs + 1.5 * off if i % 2 else None
-            examples.append(Example(row, advantage=(0.3 + i / 10) * (1 if i % 4 < 2 else -1), old=old))
-    return examples
+def expected(policy: Path, examples: list[Example]) -> tuple[Update, dict[str, Tensor]]:
+    return _update(policy, examples)
 
 
-def _update(
-    policy: Path, examples: Sequence[Example], method: MethodConfig = JS, **changes: Any
-) -> tuple[dict[str, Tensor], float]:
-    """Weights after one update from `policy`, and the norm of the gradient."""
-    trainer = _trainer(policy, method, **changes)
-    norm = trainer.update(examples, LR)["grad_norm"]
-    return _weights(trainer), norm
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"token_budget": 1},
+        {"token_budget": 60},
+        {"token_budget": 10_000},
+        {"prompt_sharing": "on"},
+        {"prompt_sharing": "on", "token_budget": 60},
+        {"prompt_sharing": "off"},
+        {"prompt_sharing": "off", "token_budget": 10_000},
+        {"zero_stage": 0},
+        {"zero_stage": 2},
+        {"zero_stage": 3},
+        {"gradient_checkpointing": True},
+        {"gradient_checkpointing": True, "zero_stage": 3, "prompt_sharing": "on"},
+    ],
+    ids=str,
+)
+def test_loss_and_gradient_do_not_depend_on_how_the_work_is_cut(
+    changes: dict[str, Any], policy: Path, examples: list[Example], expected: tuple[Update, dict[str, Tensor]]
+) -> None:
+    """The gradient is Adam's first moment at beta 0: what the optimizer took, before any clip."""
+    _assert_same(_update(policy, examples, **changes), expected)
 
 
-def test_an_update_does_not_depend_on_row_order_or_micro_batches(policy: Path, examples: list[Example]) -> None:
-    weights, norm = _update(policy, examples)
-    assert _gap(weights, _weights(_trainer(policy))) > LR / 2
-    for order, budget in ((examples[::-1], 200), (examples, 1), (examples[7:] + examples[:7], 40), (examples, 10_000)):
-        other, other_norm = _update(policy, order, token_budget=budget)
-        assert _gap(weights, other) <= TOLERANCE
-        assert other_norm == pytest.approx(norm, rel=1e-5)
-
-
-def _js(log_ratio: Tensor) -> Tensor:
-    u = log_ratio.exp()
-    return u * log_ratio - (u + 1) * ((u + 1) / 2).log()
-
-
-def _loss_alone(model: LlamaForCausalLM, examples: Sequence[Example], rehearsal: bool) -> Tensor:
-    """The token mean of one kind of rows, each by a forward of its own and the formulas of the paper."""
-    losses = []
-    for example in examples:
-        if (example.reference is not None) != rehearsal:
-            continue
-        ids = torch.tensor([[*example.row.prompt, *example.row.response]])
-        logprobs = model(input_ids=ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
-        ours = logprobs[len(example.row.prompt) - 1 :]
-        if example.reference is not None:
-            losses.append(_js(ours - example.reference))
-            continue
-        ratio = (ours - (ours.detach() if example.old is None else example.old)).exp()
-        a = example.advantage
-        clipped = torch.maximum(-a * ratio, -a * ratio.clamp(0.8, 1.28))
-        losses.append(clipped if a > 0 else clipped.clamp(max=-3.0 * a))
-    return torch.cat(losses).mean()
+def test_loss_and_gradient_do_not_depend_on_the_order_of_rows(
+    policy: Path, examples: list[Example], expected: tuple[Update, dict[str, Tensor]]
+) -> None:
+    by_kind = sorted(examples, key=lambda example: example.stored)
+    for order in (examples[::-1], examples[9:] + examples[:9], by_kind, by_kind[::-1]):
+        found = _update(policy, order)
+        _assert_same(found, expected)
+        # Log-probs are of the weights before, in the order that was asked for.
+        before = make_trainer(policy, EXP_ONLY).logprobs([example.row for example in order])
+        for ours, theirs in zip(found[0].logprobs, before, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("norm", ["separate", "joint"])
 def test_a_mixed_batch_is_the_weighted_sum_of_the_two_losses_alone(
-    policy: Path, examples: list[Example], norm: str
+    norm: str, policy: Path, examples: list[Example]
 ) -> None:
-    """Against two steps of PyTorch's own AdamW on gradients that were computed apart."""
-    share = {"separate": (1.0, ETA), "joint": (16 / 20, ETA * 4 / 20)}[norm]
-    trainer = _trainer(policy, rehearsal_norm=norm)
-    before = _weights(trainer)
-    model = LlamaForCausalLM.from_pretrained(policy, dtype=torch.float32)
-    parameters = list(model.parameters())
-    adam = torch.optim.AdamW(parameters, lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
-    for _ in range(2):
-        found = trainer.update(examples, LR)["grad_norm"]
-        parts = [
-            torch.autograd.grad(_loss_alone(model, examples, rehearsal), parameters) for rehearsal in (False, True)
-        ]
-        for parameter, exploration, rehearsal in zip(parameters, *parts, strict=True):
-            parameter.grad = share[0] * exploration + share[1] * rehearsal
-        expected = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        assert found == pytest.approx(float(expected), rel=1e-4)
-        adam.step()
-    expected_weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    # Adam makes an update of a gradient that is mere rounding, so single weights may differ by more.
-    assert _distance(_weights(trainer), expected_weights) <= 1e-3 * _distance(before, expected_weights)
+    """The normalisation is of each kind's own tokens, not of a micro-batch's: both alone have all of their kind."""
+    mixed = _update(policy, examples, JS, rehearsal_norm=norm)[1]
+    # Alone, one kind is all of a batch, and its weight is 1.
+    rollouts = _update(policy, [e for e in examples if not e.stored], EXP_ONLY)[1]
+    stored = _update(policy, [e for e in examples if e.stored], MethodConfig(divergence="js", eta=1.0))[1]
+    share = {"separate": (1.0, ETA), "joint": (20 / 28, ETA * 8 / 28)}[norm]
+    for name, gradient in mixed.items():
+        summed = share[0] * rollouts[name] + share[1] * stored[name]
+        torch.testing.assert_close(gradient, summed, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("budget", [60, 10_000])
-def test_without_weight_the_rehearsal_changes_no_bit(policy: Path, examples: list[Example], budget: int) -> None:
-    explored = [example for example in examples if example.reference is None]
-    alone = _update(policy, explored, MethodConfig(), token_budget=budget)
-    weightless = _update(policy, examples, MethodConfig(divergence="js", eta=0.0), token_budget=budget)
-    assert _gap(alone[0], weightless[0]) == 0.0
-    assert alone[1] == weightless[1]
+@pytest.mark.parametrize("stage", [0, 1, 3])
+def test_without_weight_the_rehearsal_changes_no_bit(
+    budget: int, stage: int, policy: Path, examples: list[Example]
+) -> None:
+    rollouts = [example for example in examples if not example.stored]
+    weightless = MethodConfig(divergence="js", eta=0.0)
+    settings = {"token_budget": budget, "zero_stage": stage}
+    trainers = [make_trainer(policy, method, **settings) for method in (EXP_ONLY, weightless)]
+    for _ in range(2):
+        alone, beside = (t.update(rows, LR) for t, rows in zip(trainers, (rollouts, examples), strict=True))
+        assert alone.grad_norm == beside.grad_norm
+    assert equal(weights_of(trainers[0]), weights_of(trainers[1]))
 
 
-def test_before_any_update_the_divergence_is_nothing(policy: Path, examples: list[Example]) -> None:
-    trainer = _trainer(policy)
-    rows = [example.row for example in examples]
-    stored = [Example(r, reference=p) for r, p in zip(rows, trainer.logprobs(rows), strict=True)]
-    found = trainer.update(stored, LR)
-    assert 0 <= found["divergence_sum"] < 1e-9
-    assert found["grad_norm"] < 1e-5
+def test_without_weight_the_joint_norm_is_a_factor(policy: Path, examples: list[Example]) -> None:
+    alone = _update(policy, [e for e in examples if not e.stored], EXP_ONLY, rehearsal_norm="joint")[1]
+    beside = _update(policy, examples, MethodConfig(divergence="js", eta=0.0), rehearsal_norm="joint")[1]
+    for name, gradient in alone.items():
+        torch.testing.assert_close(beside[name] * 28 / 20, gradient, rtol=1e-5, atol=1e-7)
 
 
-def test_a_gradient_that_is_not_finite_changes_nothing(policy: Path, examples: list[Example]) -> None:
-    trainer = _trainer(policy)
-    before = _weights(trainer)
-    assert trainer.update([*examples, Example(examples[0].row, advantage=float("nan"))], LR)["grad_norm"] == float(
-        "inf"
+@pytest.mark.parametrize(
+    "method",
+    [
+        MethodConfig(divergence="forward_kl", eta=1.0),
+        MethodConfig(divergence="forward_kl", topk="sum", eta=1.0),
+        MethodConfig(divergence="js", topk="conditional", eta=1.0),
+        MethodConfig(divergence="alpha", alpha=0.0, eta=1.0),
+        MethodConfig(divergence="alpha", alpha=0.3, eta=1.0),
+        MethodConfig(divergence="js_definition", estimator="exact", eta=1.0),
+        MethodConfig(divergence="js_definition", eta=1.0),
+        MethodConfig(divergence="reverse_kl", eta=1.0),
+        MethodConfig(divergence="reverse_kl", estimator="k2", eta=1.0),
+    ],
+    ids=lambda method: f"{method.divergence}-{method.estimator}-{method.alpha}-{method.topk}",
+)
+def test_before_any_update_every_divergence_is_nothing_and_so_is_its_gradient(
+    method: MethodConfig, base: Path, examples: list[Example]
+) -> None:
+    """The rollouts have no advantage, so the whole gradient is the divergence's."""
+    trainer = make_trainer(base, method, **BARE)
+    rows = [Example(e.row, e.stored, reference=e.reference, topk=e.topk) for e in examples]
+    update = trainer.update([e for e in rows if method.rehearses or not e.stored], LR)
+    assert abs(update.totals.get("divergence_sum", 0.0)) < 1e-7
+    assert abs(update.totals.get("rollout_divergence_sum", 0.0)) < 1e-3 * (method.estimator == "exact") + 1e-7
+    assert update.grad_norm < 1e-5
+    # It is no dead end: k1 pulls, as likelihood does.
+    pulled = make_trainer(base, MethodConfig(divergence="forward_kl", estimator="k1", eta=1.0), **BARE)
+    assert pulled.update([e for e in rows if e.stored], LR).grad_norm > 1e-2
+
+
+def test_reference_logprobs_of_rollouts_are_the_forward_pass_that_stored_ones_have(
+    base: Path, policy: Path, examples: list[Example], reference: ReferenceResponses
+) -> None:
+    rows, stored = reference.rows(range(len(reference)))
+    trainer = make_trainer(policy, JS_DEFINITION, base)
+    for ours, theirs in zip(trainer.reference_logprobs(rows), stored, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+    trainer.update(examples, 1e-2)
+    assert equal(
+        dict(enumerate(trainer.reference_logprobs(rows))),
+        dict(enumerate(make_trainer(base, EXP_ONLY).logprobs(rows))),
     )
-    assert _gap(before, _weights(trainer)) == 0.0
-    trainer.update(examples, LR)
-    assert 0 < _gap(before, _weights(trainer)) < 2 * LR
+    with pytest.raises(ValueError, match="divergence None needs the base policy"):
+        make_trainer(policy, EXP_ONLY).reference_logprobs(rows)
 
 
-def test_a_state_that_was_saved_goes_on_bit_for_bit(policy: Path, examples: list[Example], tmp_path: Path) -> None:
-    trainer = _trainer(policy)
+@pytest.mark.parametrize(("dtype", "stage"), [("float32", s) for s in range(4)] + [("bfloat16", s) for s in range(4)])
+def test_a_gradient_that_is_not_finite_changes_nothing(
+    dtype: str, stage: int, policy: Path, examples: list[Example]
+) -> None:
+    trainer = make_trainer(policy, JS, dtype=dtype, zero_stage=stage)
+    before = weights_of(trainer)
+    bad = trainer.update([*examples, Example(examples[0].row, advantage=float("nan"))], LR)
+    assert bad.grad_norm == float("inf")
+    assert equal(before, weights_of(trainer))
+    assert 0 < trainer.update(examples, 1e-2).grad_norm < float("inf")
+    after = weights_of(trainer)
+    assert all(weight.isfinite().all() for weight in after.values())
+    assert not equal(before, after)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_clipping_scales_the_gradient_to_the_norm(stage: int, policy: Path, examples: list[Example]) -> None:
+    whole, gradient = _update(policy, examples, JS, zero_stage=stage)
+    assert whole.grad_norm > 0.1
+    clipped, shorter = _update(policy, examples, JS, zero_stage=stage, clip_grad_norm=0.1)
+    assert clipped.grad_norm == pytest.approx(whole.grad_norm, rel=1e-6)
+    for name in gradient:
+        torch.testing.assert_close(shorter[name], gradient[name] * (0.1 / whole.grad_norm), rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_bfloat16_trains_float32_master_weights(
+    stage: int, policy: Path, examples: list[Example], tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"dtype": "bfloat16", "zero_stage": stage}
+    trainer = make_trainer(policy, JS, **settings)
+    start = weights_of(trainer)
+    update = trainer.update(examples, 1e-3)
+    after = weights_of(trainer)
+    assert all(weight.dtype == torch.bfloat16 and weight.isfinite().all() for weight in after.values())
+    # The same gradient as in float32, but for rounding.
+    exact = make_trainer(policy, JS, zero_stage=stage).update(examples, 1e-3)
+    assert update.grad_norm == pytest.approx(exact.grad_norm, rel=0.05)
+    trainer.save_state(tmp_path / "state")
+    with safe_open(tmp_path / "state" / "optimizer-000.safetensors", "pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    assert all(tensor.dtype == torch.float32 for tensor in tensors.values())
+    masters = torch.cat([tensor.flatten() for key, tensor in tensors.items() if key.endswith("master")])
+    # Steps that bfloat16 weights would not have felt are in the masters.
+    assert (masters != masters.bfloat16().float()).float().mean() > 0.5
+    trainer.save_policy(tmp_path / "policy")
+    again = make_trainer(tmp_path / "policy", JS, state=tmp_path / "state", **settings)
+    norms = [t.update(examples[:20], 1e-3).grad_norm for t in (trainer, again)]
+    assert norms[0] == norms[1]
+    assert equal(weights_of(trainer), weights_of(again))
+    assert not equal(start, after)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_a_state_that_was_saved_goes_on_bit_for_bit(
+    stage: int, policy: Path, examples: list[Example], tmp_path: Path
+) -> None:
+    trainer = make_trainer(policy, JS, zero_stage=stage)
     trainer.update(examples, LR)
     trainer.save_state(tmp_path / "state")
-    trainer.model.save_pretrained(tmp_path / "policy")
-    again = _trainer(tmp_path / "policy")
-    again.load_state(tmp_path / "state")
-    fresh = _trainer(tmp_path / "policy")
-    norms = [t.update(examples[:9], 2 * LR)["grad_norm"] for t in (trainer, again, fresh)]
+    trainer.save_policy(tmp_path / "policy")
+    again, fresh = (
+        make_trainer(tmp_path / "policy", JS, state=state, zero_stage=stage) for state in (tmp_path / "state", None)
+    )
+    norms = [t.update(examples[:9], 2 * LR).grad_norm for t in (trainer, again, fresh)]
     assert norms[0] == norms[1]
-    assert _gap(_weights(trainer), _weights(again)) == 0.0
+    assert equal(weights_of(trainer), weights_of(again))
     # The moments matter: it is not the weights alone that agree.
-    assert _gap(_weights(trainer), _weights(fresh)) > LR / 10
+    assert not equal(weights_of(trainer), weights_of(fresh))
     again.save_state(tmp_path / "again")
     trainer.save_state(tmp_path / "through")
-    written = [(tmp_path / name / "optimizer.safetensors").read_bytes() for name in ("again", "through")]
+    written = [(tmp_path / name / "optimizer-000.safetensors").read_bytes() for name in ("again", "through")]
     assert written[0] == written[1]
 
 
 def test_a_state_of_another_layout_is_refused(policy: Path, tmp_path: Path) -> None:
-    _trainer(policy).save_state(tmp_path)
-    with pytest.raises(ValueError, match=r'optimizer\.safetensors: written by .*"zero_stage": 1.*"zero_stage": 2'):
-        _trainer(policy, zero_stage=2).load_state(tmp_path)
+    make_trainer(policy, JS).save_state(tmp_path)
+    with pytest.raises(ValueError, match=r'optimizer-000\.safetensors: written by .*"zero_stage": 1.*"zero_stage": 2'):
+        make_trainer(policy, JS, state=tmp_path, zero_stage=2)
     config = load_model(policy, "float32").config
     config.num_hidden_layers = 1
-    with pytest.raises(ValueError, match=r"optimizer\.safetensors: written by .*masters"):
-        Trainer(LlamaForCausalLM(config), _train_config(), JS).load_state(tmp_path)
+    with pytest.raises(ValueError, match=r"optimizer-000\.safetensors: written by .*masters"):
+        Trainer(LlamaForCausalLM(config), train_config(), JS, state=tmp_path)
+
+
+def test_an_example_without_what_the_method_needs_is_refused(policy: Path, examples: list[Example]) -> None:
+    bare = [Example(e.row, e.stored, e.advantage, reference=None if e.stored else e.reference) for e in examples]
+    with pytest.raises(ValueError, match="lacks `reference`"):
+        make_trainer(policy, JS).update(bare, LR)
+    with pytest.raises(ValueError, match="stored responses reached a method without rehearsal"):
+        make_trainer(policy, EXP_ONLY).update(examples, LR)
+    topk = MethodConfig(divergence="js", topk="sum", eta=ETA)
+    with pytest.raises(ValueError, match="lacks `topk`"):
+        make_trainer(policy, topk).update([Example(e.row, e.stored, reference=e.reference) for e in examples], LR)
 
 
 class WithoutHead(Trainer):
@@ -293,48 +331,89 @@ class WithoutHead(Trainer):
 class Deaf:
     """An engine that a push does not reach."""
 
-    engine: VllmEngine
+    engine: Engine
 
     @property
     def max_model_len(self) -> int:
         return self.engine.max_model_len
 
-    def push(self, weights: object) -> None:
-        pass
+    def wake(self, weights: Iterator[tuple[str, Tensor]]) -> None:
+        for _ in weights:
+            pass
+
+    def digests(self) -> dict[str, Digest]:
+        return {}
 
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
         return self.engine.text_logprobs(token_ids)
 
 
-def test_the_canary_sees_what_arrived_and_what_did_not(
-    policy: Path, engine: VllmEngine, tokenizer: PreTrainedTokenizerBase, examples: list[Example]
-) -> None:
+@dataclass
+class Stale(Deaf):
+    """An engine that takes all weights but one, which the log-probs of the canary hardly show."""
+
+    kept: str = "model.layers.0.input_layernorm.weight"
+
+    def wake(self, weights: Iterator[tuple[str, Tensor]]) -> None:
+        self.engine.wake((name, weight) for name, weight in weights if name != self.kept)
+
+    def digests(self) -> dict[str, Digest]:
+        return self.engine.digests()
+
+
+def test_the_canary_sees_what_arrived_and_what_did_not(base: Path, engine: VllmEngine, examples: list[Example]) -> None:
     tolerance = 1e-4
-    texts = [tokenizer(text)["input_ids"] for text in ONLINE]
-    trainer = _trainer(policy)
-    sync = WeightSync(trainer, engine, tolerance, texts)
+    texts = [prompt.tokens for prompt in online_prompts(base)]
+    trainer = make_trainer(base, JS)
+    sync = WeightSync(trainer, engine, None, texts)
+    assert sync.tolerance == tolerance
     assert sync.control() > 100 * tolerance
     assert sync.push(1) <= tolerance
     for _ in range(3):
         trainer.update(examples, 1e-2)
+    deaf: Any = Deaf(engine)
     with pytest.raises(StaleWeightsError, match=r"positive control: perturbed weights were pushed"):
-        WeightSync(_trainer(policy), Deaf(engine), tolerance, texts).control()  # type: ignore[arg-type]
+        WeightSync(make_trainer(base, JS), deaf, tolerance, texts).control()
     with pytest.raises(StaleWeightsError, match=r"step 2: after the weight push .* differ"):
-        WeightSync(trainer, Deaf(engine), tolerance, texts).push(2)  # type: ignore[arg-type]
+        WeightSync(trainer, deaf, tolerance, texts).push(2)
     assert sync.push(2) <= tolerance
 
-    headless = WithoutHead(load_model(policy, "float32"), _train_config(), JS)
+    headless = WithoutHead(load_model(base, "float32"), train_config(), JS)
     with pytest.raises(StaleWeightsError, match=r"step 3: after the weight push .* other weights than are trained"):
         WeightSync(headless, engine, tolerance, texts).push(3)
     assert sync.push(4) <= tolerance
 
 
-def test_a_push_forgets_prefixes_of_the_weights_before(policy: Path, engine: VllmEngine) -> None:
+def test_a_single_stale_tensor_is_named(base: Path, examples: list[Example]) -> None:
+    trainer = make_trainer(base, JS)
+    stale: Any = Stale(TransformersEngine(base, ENGINE))
+    sync = WeightSync(trainer, stale, 1e9, [prompt.tokens for prompt in online_prompts(base)])
+    sync.push(1)
+    trainer.update(examples, 1e-2)
+    with pytest.raises(StaleWeightsError, match=rf"step 2: .* 1 of the engine's tensors .* {Stale.kept} for one"):
+        sync.push(2)
+
+
+def test_in_bfloat16_the_tolerance_is_three_times_the_first_rounding(base: Path, examples: list[Example]) -> None:
+    trainer = make_trainer(base, JS, dtype="bfloat16")
+    engine = TransformersEngine(base, ENGINE.model_copy(update={"dtype": "float32"}))
+    text = [token for prompt in online_prompts(base) for token in prompt.tokens]
+    (ours,) = trainer.logprobs([Row(text[:1], text[1:128])])
+    rounding = float((ours - engine.text_logprobs(text[:128])).abs().max())
+    sync = WeightSync(trainer, engine, None, [text])
+    assert 1e-3 < rounding < 1
+    assert sync.tolerance == pytest.approx(3 * rounding)
+    assert sync.control() > sync.tolerance
+    trainer.update(examples, 1e-2)
+    assert sync.push(1) <= sync.tolerance
+
+
+def test_a_push_forgets_prefixes_of_the_weights_before(base: Path, engine: VllmEngine) -> None:
     """The canary's own request reads no cached prefix; a rollout does."""
     # Longer than a block of the engine's cache.
     prompt = [3 + i % 7 for i in range(200)]
     request = Request("p", 0, prompt, seed=1, temperature=1.0, top_p=1.0, max_tokens=8)
-    trainer = _trainer(policy)
+    trainer = make_trainer(base, EXP_ONLY)
     for scale in (0.0, 1e-2):
         if scale:
             trainer.update([Example(Row(prompt, [5, 6, 7]), advantage=1.0)], scale)
@@ -345,72 +424,28 @@ def test_a_push_forgets_prefixes_of_the_weights_before(policy: Path, engine: Vll
             torch.testing.assert_close(torch.tensor(completion.logprobs), ours, atol=1e-4, rtol=0)
 
 
-@pytest.fixture(scope="module")
-def reference(
-    policy: Path, tokenizer: PreTrainedTokenizerBase, tmp_path_factory: pytest.TempPathFactory
-) -> ReferenceResponses:
-    """Stored responses, as the reference stage writes them."""
-    module = LogProbs(load_model(policy, "float32"))
-    prompts = [tokenizer(text)["input_ids"] for text in REHEARSED]
-    responses = [tokenizer(f"old {i}")["input_ids"] for i in range(len(prompts))]
-    rows = pl.DataFrame(
-        {
-            "prompt_id": [f"r{i}" for i in range(len(prompts))],
-            "sample_index": 0,
-            "prompt_token_ids": prompts,
-            "token_ids": responses,
-            "sampler_logprobs": [[0.0] * len(ids) for ids in responses],
-        }
-    )
-    tensors, index = tensorise(rows, module, 1000)
-    folder = tmp_path_factory.mktemp("reference")
-    save_tensors(tensors, folder / "responses.safetensors")
-    write_table(index, "reference_index", folder / "index.parquet", {})
-    return load(folder / "responses.safetensors")
-
-
-@dataclass
-class Judgement:
-    """A verdict of a scorer that likes responses of even length."""
-
-    correct: bool
-    reward: float
-
-
-def _score(texts: list[str], ground_truths: list[dict[str, object]]) -> Sequence[Judged]:
-    assert len(texts) == len(ground_truths) == 16
-    return [Judgement(len(text) % 2 == 0, float(len(text) % 2 == 0)) for text in texts]
-
-
-def test_a_run_cut_into_segments_is_the_same_run(
-    policy: Path, engine: VllmEngine, tokenizer: PreTrainedTokenizerBase, reference: ReferenceResponses, tmp_path: Path
+def test_with_vllm_a_training_cut_in_segments_is_the_same_to_the_bit(
+    base: Path, engine: VllmEngine, reference: ReferenceResponses, tmp_path: Path
 ) -> None:
-    prompts = [OnlinePrompt(f"p{i}", tokenizer(text)["input_ids"], {"answer": "1"}) for i, text in enumerate(ONLINE)]
-    config = _train_config(lr=1e-3)
-
     def run(trainer: Trainer, first: int, last: int) -> pl.DataFrame:
-        return Segment(trainer, engine, prompts, reference, _score, config, JS, seed=1).run(first, last, "test")
+        prompts = online_prompts(base)
+        segment = Segment(trainer, engine, prompts, reference, likes_even, trainer.config, JS, seed=1)
+        return segment.run(first, last, "test")
 
-    whole = _trainer(policy, lr=1e-3)
+    whole = make_trainer(base, JS)
     metrics = run(whole, 1, 4)
-    first = _trainer(policy, lr=1e-3)
+    first = make_trainer(base, JS)
     parts = [run(first, 1, 2)]
     first.save_state(tmp_path / "state")
-    first.model.save_pretrained(tmp_path / "policy")
-    second = _trainer(tmp_path / "policy", lr=1e-3)
-    second.load_state(tmp_path / "state")
+    first.save_policy(tmp_path / "policy")
+    second = make_trainer(tmp_path / "policy", JS, state=tmp_path / "state")
     parts.append(run(second, 3, 4))
 
-    assert _gap(_weights(whole), _weights(second)) == 0.0
-    assert _gap(_weights(whole), _weights(first)) > 1e-4
+    assert equal(weights_of(whole), weights_of(second))
+    assert not equal(weights_of(whole), weights_of(first))
     assert pl.concat(parts).equals(metrics)
-
-    assert SCHEMAS["metrics"].conform(metrics, "test")["step"].unique().to_list() == [1, 2, 3, 4]
-    by_name = {name: metrics.filter(metric=name)["value"].to_list() for name in metrics["metric"].unique()}
-    assert all(len(values) == 4 for values in by_name.values())
-    assert max(by_name["canary_gap"]) <= config.canary_tolerance
-    assert max(by_name["sampler_gap_max"]) <= 1e-3
-    assert all(
-        0 <= share <= 1 for name in ("reward", "correct", "clip_share", "truncated_share") for share in by_name[name]
-    )
-    assert by_name["divergence"][0] < by_name["divergence"][-1]
+    told = {name: metrics.filter(metric=name)["value"].to_list() for name in metrics["metric"].unique()}
+    assert max(told["canary_gap"]) <= 1e-4
+    assert max(told["sampler_gap_max"]) <= 1e-3
+    assert all(0 <= x <= 1 for name in ("reward", "correct", "clip_share", "truncated_share") for x in told[name])
+    assert told["divergence"][0] < told["divergence"][-1]

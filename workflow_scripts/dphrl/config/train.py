@@ -53,7 +53,7 @@ class TrainConfig(Block):
         None,
         gt=0,
         description="Truncated importance sampling: a token's policy loss is weighted by min(pi_old / pi_sampler, "
-        "cap), against the mismatch of engine and trainer; needs top_p 1. null: it is only measured.",
+        "cap), against the mismatch of engine and trainer; needs top_p 1 and temperature 1. null: it is only measured.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
     ranks: int = Field(
@@ -86,7 +86,7 @@ class TrainConfig(Block):
         "text after a weight push; beyond it training stops. null: 1e-4 in float32, and in bfloat16 three times that "
         "of the weights that a segment starts from.",
     )
-    trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
+    trackers: tuple[Literal["tensorboard", "wandb"], ...] = Field(
         (), description="Where metrics go beside the parquet table, while training runs; each needs its own package."
     )
 
@@ -98,9 +98,9 @@ class TrainConfig(Block):
 
     @model_validator(mode="after")
     def _weights_are_of_whole_softmaxes(self) -> Self:
-        if self.tis_cap is not None and self.top_p < 1:
+        if self.tis_cap is not None and (self.top_p < 1 or self.temperature != 1):
             raise PydanticCustomError(
-                "tis_needs_top_p",
-                "Input should have top_p 1 with tis_cap: the sampler's log-probabilities are of its whole softmax",
+                "tis_needs_the_softmax",
+                "Input should have top_p 1 and temperature 1 with tis_cap: both log-probabilities are of that softmax",
             )
         return self

@@ -1,9 +1,13 @@
-"""The unbiased estimator of pass@k."""
+"""Unbiased estimators from n samples of a prompt: pass@k, pass^k and maj@k."""
 
 from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dphrl.evaluation.classes import NO_CLASS, class_counts
+
+_SUBSETS = 32
 
 
 @overload
@@ -28,14 +32,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] |
     Raises:
         ValueError: k > n, c > n, k < 1, c < 0, or a value that is not an integer.
     """
-    total, right, draws = np.broadcast_arrays(np.asarray(n), np.asarray(c), np.asarray(k))
-    for name, values in (("n", total), ("c", right), ("k", draws)):
-        if values.size and not np.issubdtype(values.dtype, np.integer):
-            raise ValueError(f"pass_at_k: {name} must be integers, got {values.dtype}")
-    _refuse((draws < 1) | (right < 0), "needs k >= 1 and c >= 0", total, right, draws)
-    _refuse(right > total, "needs c <= n: no more correct samples than samples", total, right, draws)
-    _refuse(draws > total, "needs k <= n: sample at least k times per prompt", total, right, draws)
-
+    total, right, draws = _counts("pass_at_k", n, c, k)
     hit = np.zeros(total.shape, dtype=np.float64)
     for drawn in range(int(draws.max(initial=0))):
         left = np.maximum(total - drawn, 1)
@@ -44,7 +41,81 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] |
     return float(hit) if hit.ndim == 0 else hit
 
 
-def _refuse(bad: NDArray[np.bool_], rule: str, *values: NDArray[np.int64]) -> None:
-    if bad.any():
-        n, c, k = (int(value[bad].flat[0]) for value in values)
-        raise ValueError(f"pass_at_k {rule}, got n={n}, c={c}, k={k}")
+@overload
+def pass_hat_k(n: int, c: int, k: int) -> float: ...
+@overload
+def pass_hat_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] | float: ...
+def pass_hat_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] | float:
+    """pass^k, the probability that k of n samples drawn without replacement are all correct: C(c, k) / C(n, k).
+
+    For n independent samples it is exactly unbiased for p^k (Yao et al., arXiv 2406.12045).
+
+    Args, Returns, Raises: as `pass_at_k`.
+    """
+    total, right, draws = _counts("pass_hat_k", n, c, k)
+    hit = np.ones(total.shape, dtype=np.float64)
+    for drawn in range(int(draws.max(initial=0))):
+        left = np.maximum(total - drawn, 1)
+        hit = np.where(drawn < draws, hit * np.maximum(right - drawn, 0) / left, hit)
+    return float(hit) if hit.ndim == 0 else hit
+
+
+def maj_at_k(
+    answers: NDArray[np.integer], correct: NDArray[np.bool_], k: int, seed: int, subsets: int = _SUBSETS
+) -> NDArray[np.float64]:
+    """maj@k, the probability that the most frequent answer among k of n samples is right.
+
+    Samples without an answer do not vote. Where m answers tie for the most votes, one of them drawn at random is the
+    majority's: the right one counts 1/m. Without a vote the prompt is not solved. For k = 1 and k = n this is exact,
+    else the mean over random subsets of the samples, the same for every prompt and policy with that n, k and seed; the
+    standard error of a mean over prompts that comes from it is at most 0.5 / sqrt(subsets * prompts).
+
+    Args:
+        answers: (prompts, n) integers, the first sample with the same answer, `NO_CLASS` without one.
+        correct: (prompts, n), whether a sample is right; an answer is as right as the first sample that gave it.
+        k: votes, 1..n.
+        seed, subsets: of the random subsets.
+
+    Returns:
+        (prompts,) float64 in [0, 1].
+
+    Raises:
+        ValueError: k is not in 1..n.
+    """
+    n = answers.shape[1]
+    if not 1 <= k <= n:
+        raise ValueError(f"maj_at_k needs 1 <= k <= n, got n={n}, k={k}: sample at least k times per prompt")
+    if k == 1:
+        right = np.take_along_axis(correct, np.maximum(answers, 0), axis=1)
+        return np.asarray((right & (answers != NO_CLASS)).mean(axis=1))
+    if k == n:
+        return _majority(answers, correct)
+    generator = np.random.default_rng([seed, n, k])
+    drawn = (generator.permutation(n)[:k] for _ in range(subsets))
+    return np.asarray(sum(_majority(answers[:, chosen], correct) for chosen in drawn) / subsets)
+
+
+def _majority(answers: NDArray[np.integer], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+    votes = class_counts(answers)
+    most = votes.max(axis=1, keepdims=True)
+    tied = (votes == most) & (votes > 0)
+    # A class bears the number of its first sample, so `correct` is also a table of the classes.
+    right = tied & correct[:, : votes.shape[1]]
+    return right.sum(axis=1) / np.maximum(tied.sum(axis=1), 1)
+
+
+def _counts(name: str, n: ArrayLike, c: ArrayLike, k: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+    total, right, draws = np.broadcast_arrays(np.asarray(n), np.asarray(c), np.asarray(k))
+    for letter, values in (("n", total), ("c", right), ("k", draws)):
+        if values.size and not np.issubdtype(values.dtype, np.integer):
+            raise ValueError(f"{name}: {letter} must be integers, got {values.dtype}")
+    rules = {
+        "needs k >= 1 and c >= 0": (draws < 1) | (right < 0),
+        "needs c <= n: no more correct samples than samples": right > total,
+        "needs k <= n: sample at least k times per prompt": draws > total,
+    }
+    for rule, broken in rules.items():
+        if broken.any():
+            first_n, first_c, first_k = (int(value[broken].flat[0]) for value in (total, right, draws))
+            raise ValueError(f"{name} {rule}, got n={first_n}, c={first_c}, k={first_k}")
+    return total, right, draws

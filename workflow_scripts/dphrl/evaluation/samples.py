@@ -7,6 +7,7 @@ import polars as pl
 from dphrl.config.evaluate import OTHER_STYLE, StyleRule
 
 _KEY = ["prompt_id", "sample_index"]
+_JUDGED = ["verdict", "correct", "answer_class", "program_class"]
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 
 
@@ -27,36 +28,63 @@ def evaluate(rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[St
         Sorted by prompt_id.
 
     Raises:
+        ValueError: as `judged_samples`.
+    """
+    rows = judged_samples(rollouts, verdicts).with_columns(style=_style(styles)).drop("text")
+    greedy = rows.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
+    drawn = rows.filter(pl.col("sample_index") >= 0)
+    evaluated = drawn.group_by("prompt_id", maintain_order=True).agg(
+        n=pl.len().cast(pl.Int32), c=pl.col("correct").sum().cast(pl.Int32), samples="correct", styles="style"
+    )
+    evaluated = evaluated.rename({"samples": "correct"}).join(greedy, on="prompt_id", how="left", maintain_order="left")
+    if not styles:
+        evaluated = evaluated.with_columns(styles=pl.lit([], pl.List(pl.String)))
+        drawn = drawn.with_columns(style=pl.lit(None, pl.String))
+    right = drawn.filter("correct")
+    for name, column, among in (
+        ("distinct_styles", "style", drawn),
+        ("distinct_styles_correct", "style", right),
+        ("distinct_answers", "answer_class", right),
+        ("distinct_programs", "program_class", right),
+    ):
+        evaluated = evaluated.join(_distinct(among, column, name), on="prompt_id", how="left", maintain_order="left")
+    evaluated = evaluated.with_columns(pl.selectors.starts_with("distinct_").fill_null(0).cast(pl.Int32))
+    columns = ["prompt_id", "n", "c", "correct", "greedy_correct", "styles"]
+    return evaluated.select(*columns, pl.selectors.starts_with("distinct_"))
+
+
+def judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+    """The columns of `rollouts` and `verdicts` side by side, checked and sorted by prompt_id and sample_index.
+
+    Raises:
         ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 (the same n for all),
             a rollout without a verdict or a verdict without a rollout, a verdict that is no judgement of the response.
     """
-    _check_verdicts(rollouts, verdicts)
-    rows = rollouts.select(*_KEY, _style(styles).alias("style")).join(
-        verdicts.select(*_KEY, "correct", "answer_class", "program_class"), on=_KEY, how="inner", validate="1:1"
+    rollouts = _in_order(rollouts.select(*_KEY, "text"), "rollouts")
+    verdicts = _in_order(verdicts.select(*_KEY, *_JUDGED), "verdicts")
+    same_rows = rollouts.height == verdicts.height
+    if not same_rows or not all((rollouts[name] == verdicts[name]).all() for name in _KEY):
+        unscored = rollouts.join(verdicts, on=_KEY, how="anti")
+        _refuse(unscored, "has no verdict; run the score stage for these rollouts again")
+        unknown = verdicts.join(rollouts, on=_KEY, how="anti")
+        _refuse(unknown, "has a verdict but no rollout; score the rollouts given here")
+    _refuse(
+        verdicts.filter(pl.col("verdict").is_in(_NOT_A_RESULT)),
+        f"has one of the verdicts {', '.join(_NOT_A_RESULT)}, which say nothing about the response;"
+        " repair the machine or the gold answer and score again",
     )
-    rows = rows.sort(_KEY)
-    _check_counts(rows)
-    greedy = rows.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
-    right = pl.col("correct")
-    told = pl.lit(bool(styles))
-    evaluated = (
-        rows.filter(pl.col("sample_index") >= 0)
-        .group_by("prompt_id", maintain_order=True)
-        .agg(
-            n=pl.len().cast(pl.Int32),
-            c=right.sum().cast(pl.Int32),
-            samples=right,
-            styles=pl.col("style").filter(told),
-            distinct_styles=_distinct("style", told),
-            distinct_styles_correct=_distinct("style", right & told),
-            distinct_answers=_distinct("answer_class", right),
-            distinct_programs=_distinct("program_class", right),
-        )
-        .rename({"samples": "correct"})
-        .join(greedy, on="prompt_id", how="left", validate="1:1", maintain_order="left")
-    )
-    columns = ["prompt_id", "n", "c", "correct", "greedy_correct", "styles"]
-    return evaluated.select(*columns, pl.selectors.starts_with("distinct_")).sort("prompt_id")
+    _check_counts(rollouts)
+    return rollouts.hstack(verdicts.drop(*_KEY, "verdict"))
+
+
+def _in_order(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The frame sorted by its key; what a stage wrote is sorted already, and comparing is cheaper than sorting."""
+    prompt, sample = (pl.col(column) for column in _KEY)
+    before, last = prompt.shift(), sample.shift()
+    if frame.select((prompt > before) | ((prompt == before) & (sample > last))).to_series().all():
+        return frame
+    _refuse(frame.filter(pl.struct(_KEY).is_duplicated()), f"occurs more than once in {name}; expected one row")
+    return frame.sort(_KEY)
 
 
 def _style(rules: Sequence[StyleRule]) -> pl.Expr:
@@ -67,47 +95,33 @@ def _style(rules: Sequence[StyleRule]) -> pl.Expr:
     return style
 
 
-def _distinct(column: str, among: pl.Expr) -> pl.Expr:
-    return pl.col(column).filter(among).drop_nulls().n_unique().cast(pl.Int32)
-
-
-def _check_verdicts(rollouts: pl.DataFrame, verdicts: pl.DataFrame) -> None:
-    for name, frame in (("rollouts", rollouts), ("verdicts", verdicts)):
-        _refuse(frame.filter(pl.struct(_KEY).is_duplicated()), f"occurs more than once in {name}; expected one row")
-    _refuse(
-        rollouts.join(verdicts, on=_KEY, how="anti"), "has no verdict; run the score stage for these rollouts again"
-    )
-    _refuse(verdicts.join(rollouts, on=_KEY, how="anti"), "has a verdict but no rollout; score the rollouts given here")
-    _refuse(
-        verdicts.filter(pl.col("verdict").is_in(_NOT_A_RESULT)),
-        f"has one of the verdicts {', '.join(_NOT_A_RESULT)}, which say nothing about the response;"
-        " repair the machine or the gold answer and score again",
-    )
+def _distinct(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
+    return rows.drop_nulls(column).group_by("prompt_id").agg(pl.col(column).n_unique().alias(name))
 
 
 def _check_counts(rows: pl.DataFrame) -> None:
     if rows.is_empty():
         raise ValueError("evaluate: no rollouts; the dataset has no prompt to evaluate")
-    found = (
-        rows.group_by("prompt_id", maintain_order=True)
-        .agg(
-            greedy=(pl.col("sample_index") == -1).sum(),
-            samples=pl.col("sample_index").filter(pl.col("sample_index") != -1),
-        )
-        .with_columns(n=pl.col("samples").list.len())
+    sample = pl.col("sample_index")
+    found = rows.group_by("prompt_id", maintain_order=True).agg(
+        greedy=(sample == -1).sum(), n=(sample >= 0).sum(), last=sample.max()
     )
-    expected, drawn = max(found["n"].to_list()), max(found["greedy"].to_list())
-    for prompt, greedy, samples, n in found.select("prompt_id", "greedy", "samples", "n").iter_rows():
+    expected, drawn = found.select(pl.col("n", "greedy").max()).row(0)
+    # Sample numbers do not repeat, so n of them that end at n - 1 are 0..n-1.
+    broken = found.filter((pl.col("greedy") != drawn) | (pl.col("n") != expected) | (pl.col("last") != expected - 1))
+    for prompt, greedy, *_ in broken.iter_rows():
         if greedy != drawn:
             raise ValueError(
                 f"evaluate: prompt {prompt!r} has no greedy response (sample_index -1) as the other prompts have;"
                 " sample this dataset again, greedy for all prompts or for none"
             )
-        if n != expected or n == 0 or samples != list(range(n)):
-            raise ValueError(
-                f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{max(expected, 1) - 1} as for the"
-                " other prompts; sample this dataset again with one n for all prompts"
-            )
+        samples = rows.filter((pl.col("prompt_id") == prompt) & (sample >= 0))["sample_index"].to_list()
+        raise ValueError(
+            f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{max(expected, 1) - 1} as for the"
+            " other prompts; sample this dataset again with one n for all prompts"
+        )
+    if not expected:
+        raise ValueError("evaluate: the prompts have greedy responses only; sample at least one response per prompt")
 
 
 def _refuse(rows: pl.DataFrame, problem: str) -> None:

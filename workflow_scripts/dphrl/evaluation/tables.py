@@ -1,43 +1,26 @@
-"""The tables of the report, from the evaluations of all policies.
+"""The tables of the report on each policy by itself, from the evaluations of all policies.
 
 Every function takes `evaluations`: the frames of `evaluate` below each other, with the columns method str ("base" or a
 method), seed i32 and step i32 (0 for base) and dataset str before them. Intervals resample prompts (`bootstrap`,
-`seed`). Rows are sorted by dataset, policy (base first) and then as the table says; the same input gives the same rows.
+`seed`), or clusters of them where a column `cluster` str names 20 or more for a dataset. `consistency` and `diversity`
+also read the columns of `classes`, `per_level` the column `level`; what is not there gives no rows.
+Rows are sorted by dataset, policy (base first) and then as the table says; the same input gives the same rows.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from dphrl.config.evaluate import BootstrapConfig
-from dphrl.evaluation.bootstrap import Floats, PromptBootstrap
-from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.bootstrap import Floats
+from dphrl.evaluation.classes import class_counts, entropy
+from dphrl.evaluation.estimator import maj_at_k, pass_hat_k
+from dphrl.evaluation.policies import INTERVAL_SCHEMA, POLICY_SCHEMA, Policy, datasets_with, policies, table
 
-SECOND_DRAW = "base_second_draw"
-_BASE = "base"
-_POLICY = ["method", "seed", "step"]
-_POLICY_SCHEMA = {"method": pl.String, "seed": pl.Int32, "step": pl.Int32, "dataset": pl.String}
-_INTERVAL_SCHEMA = {"value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
-_FIRST = 8
-
-
-@dataclass(frozen=True)
-class _Policy:
-    """One policy on one dataset, rows sorted by prompt_id."""
-
-    key: tuple[str, int, int, str]
-    rows: pl.DataFrame
-    bootstrap: PromptBootstrap
-
-    def column(self, name: str) -> Floats:
-        return self.rows[name].cast(pl.Float64).to_numpy().reshape(-1, 1)
-
-    @property
-    def samples(self) -> Floats:
-        """(prompts, n), 1 for a correct sample."""
-        return np.array(self.rows["correct"].to_list(), dtype=np.float64)
+COUNTS = ("distinct_styles", "distinct_programs")
+_METRIC_SCHEMA = {**POLICY_SCHEMA, "metric": pl.String}
 
 
 def passk(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
@@ -47,10 +30,10 @@ def passk(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapConfi
         ValueError: a k is larger than the number of samples, or policies were evaluated on different prompts.
     """
     rows = []
-    for policy in _policies(evaluations, bootstrap, seed):
-        values, lows, highs = policy.bootstrap.ratio(_pass_at(policy, k))
-        rows += [(*policy.key, *row) for row in zip(k, values, lows, highs, strict=True)]
-    return _frame(rows, {**_POLICY_SCHEMA, "k": pl.Int32, **_INTERVAL_SCHEMA})
+    for policy in policies(evaluations, ["c"], bootstrap, seed):
+        values = policy.bootstrap.ratio(policy.pass_at(k))
+        rows += [(*policy.key, *row) for row in zip(k, *values, strict=True)]
+    return table(rows, {**POLICY_SCHEMA, "k": pl.Int32, **INTERVAL_SCHEMA})
 
 
 def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
@@ -63,24 +46,82 @@ def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapCo
     Raises:
         ValueError: as `passk`.
     """
+    rows: list[tuple[object, ...]] = []
+    named = {name: datasets_with(evaluations, name) for name in COUNTS}
+    for policy in policies(evaluations, ["c", "greedy_correct", *COUNTS], bootstrap, seed):
+        rows += _rows(policy, proportions(policy, sorted(k)[-2:]))
+        counts = {name: policy.column(name) for name, datasets in named.items() if policy.key[3] in datasets}
+        rows += _rows(policy, counts, proportion=False)
+    return table(rows, {**_METRIC_SCHEMA, **INTERVAL_SCHEMA})
+
+
+def proportions(policy: Policy, k: Sequence[int]) -> dict[str, Floats]:
+    """greedy (where there is one), mean@n and pass@k of each prompt, (prompts, 1) each."""
+    greedy = {} if policy.rows["greedy_correct"].null_count() else {"greedy": policy.column("greedy_correct")}
+    passed = policy.pass_at(k)
+    solved = {f"pass@{one}": passed[:, [place]] for place, one in enumerate(k)}
+    return {**greedy, f"mean@{policy.n}": policy.column("c") / policy.n, **solved}
+
+
+def consistency(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
+    """method, seed, step, dataset, metric, k i32, value, low, high: how far k samples of a prompt agree.
+
+    Metrics: pass^k, all k are right; maj@k, their most frequent answer is right (`maj_at_k`), for datasets with
+    answer classes. At k = 1 pass^k is the mean, and maj@k too if every sample has an answer.
+
+    Raises:
+        ValueError: as `passk`.
+    """
+    answered = datasets_with(evaluations, "answers")
+    columns = ["c", "correct", *(["answers"] if answered else [])]
     rows = []
-    top = sorted(k)[-2:]
-    programmed = set(evaluations.filter(pl.col("distinct_programs") > 0)["dataset"])
-    for policy in _policies(evaluations, bootstrap, seed):
-        n = int(policy.rows["n"][0])
-        greedy = [] if policy.rows["greedy_correct"].null_count() else [policy.column("greedy_correct")]
-        shares = np.hstack([*greedy, policy.column("c") / n, _pass_at(policy, top)])
-        names = [*(["greedy"] if greedy else []), f"mean@{n}", *(f"pass@{one}" for one in top)]
-        rows += [(*policy.key, *row) for row in zip(names, *policy.bootstrap.ratio(shares), strict=True)]
-        counts = ["distinct_styles"] if policy.rows["styles"].list.len().min() else []
-        if policy.key[3] in programmed:
-            counts.append("distinct_programs")
-        if not counts:
-            continue
-        means = np.hstack([policy.column(name) for name in counts])
-        intervals = policy.bootstrap.ratio(means, proportion=False)
-        rows += [(*policy.key, *row) for row in zip(counts, *intervals, strict=True)]
-    return _frame(rows, {**_POLICY_SCHEMA, "metric": pl.String, **_INTERVAL_SCHEMA})
+    for policy in policies(evaluations, columns, bootstrap, seed):
+        found = {"pass^k": policy.pass_at(k, pass_hat_k)}
+        if policy.key[3] in answered:
+            votes = [maj_at_k(policy.codes("answers"), policy.samples, one, seed) for one in k]
+            found["maj@k"] = np.stack(votes, axis=1)
+        for metric, values in found.items():
+            intervals = policy.bootstrap.ratio(values)
+            rows += [(*policy.key, metric, *row) for row in zip(k, *intervals, strict=True)]
+    return table(rows, {**_METRIC_SCHEMA, "k": pl.Int32, **INTERVAL_SCHEMA})
+
+
+def diversity(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
+    """method, seed, step, dataset, metric, value, low, high: how varied the samples of a prompt are, means per prompt.
+
+    - distinct_styles, style_entropy: of all samples.
+    - distinct_answers, answer_entropy: of all samples; distinct_answers_wrong: of the wrong ones.
+    - distinct_programs, program_entropy and, without programs, distinct_skeletons, skeleton_entropy: of the correct.
+
+    Entropies are in bits, over the prompts with a sample that has a class; a policy without one has no such row.
+
+    Raises:
+        ValueError: policies were evaluated on different prompts.
+    """
+    named = {name: datasets_with(evaluations, name) for name in ("styles", "answers", "programs", "skeletons")}
+    named["skeletons"] -= named["programs"]
+    columns = ["correct", *(name for name, datasets in named.items() if datasets)]
+    shown = _style_names(evaluations)
+    rows: list[tuple[object, ...]] = []
+    for policy in policies(evaluations, columns, bootstrap, seed):
+        counts: dict[str, NDArray[np.int64]] = {}
+        for name in (name for name, datasets in named.items() if policy.key[3] in datasets):
+            if name == "styles":
+                counts["style"] = _style_counts(policy, shown[policy.key[3]])
+            elif name == "answers":
+                counts["answer"] = class_counts(policy.codes(name))
+                counts["answer_wrong"] = class_counts(policy.codes(name), ~policy.samples)
+            else:
+                counts[name.removesuffix("s")] = class_counts(policy.codes(name), policy.samples)
+        for name, found in counts.items():
+            kind, _, among = name.partition("_")
+            distinct = f"distinct_{kind}s{among and '_'}{among}"
+            rows += _rows(policy, {distinct: (found > 0).sum(axis=1, keepdims=True).astype(float)}, proportion=False)
+            if not among and found.any():
+                counted = found.any(axis=1, keepdims=True).astype(float)
+                value, low, high = policy.bootstrap.ratio(entropy(found)[:, None], counted, proportion=False)
+                rows.append((*policy.key, f"{kind}_entropy", value[0], low[0], high[0]))
+    return table(rows, {**_METRIC_SCHEMA, **INTERVAL_SCHEMA})
 
 
 def styles(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
@@ -93,93 +134,54 @@ def styles(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> 
     Raises:
         ValueError: policies were evaluated on different prompts.
     """
-    seen = evaluations.select("dataset", pl.col("styles").alias("style")).explode("style").drop_nulls()
-    names = {name: sorted(group["style"].unique()) for (name,), group in seen.group_by("dataset")}
+    names = _style_names(evaluations)
     rows = []
-    for policy in _policies(evaluations, bootstrap, seed):
+    for policy in policies(evaluations, ["styles"], bootstrap, seed):
         shown = names.get(policy.key[3], [])
         if shown:
-            given = policy.rows["styles"].to_list()
-            shares = np.array([[one.count(name) / len(one) for name in shown] for one in given])
-            distinct = float(policy.rows["distinct_styles"].mean())  # type: ignore[arg-type]
-            intervals = policy.bootstrap.ratio(shares)
+            counts = _style_counts(policy, shown)
+            distinct = float((counts > 0).sum(axis=1).mean())
+            intervals = policy.bootstrap.ratio(counts / policy.n)
             rows += [(*policy.key, *row, distinct) for row in zip(shown, *intervals, strict=True)]
     numbers = dict.fromkeys(("share", "low", "high", "distinct_styles"), pl.Float64)
-    return _frame(rows, {**_POLICY_SCHEMA, "style": pl.String, **numbers})
+    return table(rows, {**POLICY_SCHEMA, "style": pl.String, **numbers})
 
 
-def keep_explore(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
-    """How much of what the base solved a policy still solves, and how much it adds (arXiv 2509.07430, section 6).
+def per_level(evaluations: pl.DataFrame, make: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
+    """A table for the prompts of each level alone, below each other, with the columns level str and prompts i32 first.
 
-    A prompt is solved if one of its first 8 samples (all, if there are fewer) is right. `keep` is the share of the
-    prompts solved by the base (n_solved) that the policy solves, `explore` the share of the others (n_unsolved), so
-    that pass@8 = keep * n_solved / N + explore * n_unsolved / N. A rate over no prompts is null.
-    Where the base has 16 samples or more, the row `base_second_draw` holds its samples 8..15 against its first 8:
-    the ceiling for keep, below 1 by chance alone.
+    Args:
+        evaluations: with the column level str|null: null for prompts without one.
+        make: a table of evaluations, such as `lambda rows: headline(rows, k, bootstrap, seed)`.
 
     Returns:
-        method, seed, step, dataset, keep, keep_low, keep_high, explore, explore_low, explore_high (f64, null if
-        over no prompts), n_solved i32, n_unsolved i32.
-
-    Raises:
-        ValueError: a dataset has no evaluation of the base, or policies were evaluated on different prompts.
+        Its rows, sorted by level; no rows where no prompt has a level.
     """
-    rows = []
-    solved: dict[str, Floats] = {}
-    for policy in _policies(evaluations, bootstrap, seed):
-        method, *_, dataset = policy.key
-        key, samples = policy.key, policy.samples
-        if method == _BASE:
-            solved[dataset] = samples[:, :_FIRST].max(axis=1, keepdims=True)
-            if samples.shape[1] < 2 * _FIRST:
-                continue
-            key, samples = (SECOND_DRAW, *policy.key[1:]), samples[:, _FIRST:]
-        if dataset not in solved:
-            raise ValueError(
-                f"keep_explore: dataset {dataset!r} has no evaluation of the base policy; evaluate it first"
-            )
-        now = samples[:, :_FIRST].max(axis=1, keepdims=True)
-        groups = np.hstack([solved[dataset], 1.0 - solved[dataset]])
-        rate, low, high = policy.bootstrap.ratio(groups * now, groups)
-        n_solved, n_unsolved = (int(size) for size in groups.sum(axis=0))
-        rows.append((*key, rate[0], low[0], high[0], rate[1], low[1], high[1], n_solved, n_unsolved))
-    names = [f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")]
-    rates = dict.fromkeys(names, pl.Float64)
-    frame = _frame(rows, {**_POLICY_SCHEMA, **rates, "n_solved": pl.Int32, "n_unsolved": pl.Int32})
-    return frame.with_columns(pl.col(names).fill_nan(None))
+    marks = {"level": pl.String, "prompts": pl.Int32}
+    if "level" not in evaluations.columns:
+        evaluations = evaluations.with_columns(level=pl.lit(None, pl.String))
+    empty = make(evaluations.clear())
+    found = [pl.DataFrame(schema={**marks, **empty.schema})]
+    for (level, _), rows in (
+        evaluations.drop_nulls("level").sort("level", "dataset").group_by("level", "dataset", maintain_order=True)
+    ):
+        size = rows["prompt_id"].n_unique()
+        found.append(make(rows).select(pl.lit(level).alias("level"), pl.lit(size, pl.Int32).alias("prompts"), pl.all()))
+    return pl.concat(found)
 
 
-def _pass_at(policy: _Policy, k: Sequence[int]) -> Floats:
-    n, c = (policy.rows[name].to_numpy().reshape(-1, 1) for name in ("n", "c"))
-    try:
-        return np.atleast_2d(pass_at_k(n, c, np.array([list(k)])))
-    except ValueError as error:
-        method, _, step, dataset = policy.key
-        raise ValueError(
-            f"{method} step {step} on {dataset!r}: {error}; check evaluate.k and sampling.evaluate.n"
-        ) from error
+def _rows(policy: Policy, metrics: dict[str, Floats], proportion: bool = True) -> Iterator[tuple[object, ...]]:
+    if metrics:
+        intervals = policy.bootstrap.ratio(np.hstack(list(metrics.values())), proportion=proportion)
+        yield from ((*policy.key, *row) for row in zip(metrics, *intervals, strict=True))
 
 
-def _policies(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> Iterator[_Policy]:
-    """All policies, dataset by dataset, base first."""
-    ordered = evaluations.sort("dataset", pl.col("method") != _BASE, *_POLICY, "prompt_id")
-    for _, rows in ordered.group_by("dataset", maintain_order=True):
-        dataset = str(rows["dataset"][0])
-        expected: list[str] = []
-        for (method, policy_seed, step), group in rows.group_by(_POLICY, maintain_order=True):
-            prompts = group["prompt_id"].to_list()
-            if not expected:
-                expected = prompts
-                draws = PromptBootstrap(len(prompts), dataset, bootstrap, seed)
-            if prompts != expected:
-                differing = sorted(set(prompts) ^ set(expected)) or prompts
-                raise ValueError(
-                    f"{method} seed {policy_seed} step {step} on {dataset!r} covers other prompts than the first"
-                    f" policy, for instance {differing[0]!r} ({len(prompts)} rows, expected {len(expected)});"
-                    " evaluate it again"
-                )
-            yield _Policy((str(method), int(policy_seed), int(step), dataset), group, draws)
+def _style_names(evaluations: pl.DataFrame) -> dict[str, list[str]]:
+    seen = evaluations.select("dataset", style="styles").explode("style").drop_nulls().unique().sort("style")
+    return {str(name): group["style"].to_list() for (name,), group in seen.group_by("dataset")}
 
 
-def _frame(rows: Sequence[tuple[object, ...]], schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=schema, orient="row")
+def _style_counts(policy: Policy, names: Sequence[str]) -> NDArray[np.int64]:
+    """(prompts, names), how many samples have each style."""
+    given = policy.rows["styles"]
+    return np.stack([given.list.count_matches(name).to_numpy() for name in names], axis=1).astype(np.int64)

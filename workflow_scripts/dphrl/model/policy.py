@@ -119,7 +119,8 @@ class LogProbs(nn.Module):
         head = self.model.get_output_embeddings()
 
         def run(hidden: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
-            return part(head(hidden).float().log_softmax(dim=-1), ids)
+            # Not called: under ZeRO-3 each call would gather the weight, and ranks differ in their number of chunks.
+            return part(head.forward(hidden).float().log_softmax(dim=-1), ids)
 
         results = [
             checkpoint(run, h, i, use_reentrant=False) if torch.is_grad_enabled() and len(hidden) > chunk else run(h, i)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
 
 from dphrl.config.methods import LoraConfig
 
 _FILE = "adapters.safetensors"
 _NAME = "default"
+_ADAPTER = ".lora_"
+_BASE = ".base_layer."
+
+Gather = Callable[[Sequence[nn.Parameter]], AbstractContextManager[None]]
 
 
-def add_adapters(model: PreTrainedModel, config: LoraConfig, seed: int) -> None:
+def add_adapters(model: nn.Module, config: LoraConfig, seed: int) -> None:
     """Put adapters, the identity at first, into a model in place, and freeze everything else.
 
     Raises:
@@ -29,33 +32,57 @@ def add_adapters(model: PreTrainedModel, config: LoraConfig, seed: int) -> None:
     settings = peft.LoraConfig(r=config.rank, lora_alpha=config.alpha, target_modules=list(config.targets))
     peft.inject_adapter_in_model(settings, model, adapter_name=_NAME)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(".lora_" in name)
+        parameter.requires_grad_(_ADAPTER in name)
 
 
 @torch.no_grad()
-def merged_weights(model: PreTrainedModel) -> Iterator[tuple[str, Tensor]]:
-    """The weights under their Hugging Face names, the adapters added to the layers that they belong to."""
-    from peft.tuners.lora import LoraLayer
+def merged_weights(model: nn.Module, gather: Gather) -> Iterator[tuple[str, Tensor]]:
+    """The weights under their Hugging Face names, adapters added to the layers that they belong to.
 
-    layers: dict[str, Any] = {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
+    Args:
+        model: with or without adapters.
+        gather: makes parameters whole within its context, where their tensor is given.
+    """
+    adapted = {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
     for name, parameter in model.named_parameters():
-        if ".lora_" in name:
+        if _ADAPTER in name:
             continue
-        layer, found, kind = name.partition(".base_layer.")
-        if found and kind == "weight":
-            yield f"{layer}.weight", parameter + layers[layer].get_delta_weight(_NAME).to(parameter)
+        layer, _, kind = name.partition(_BASE)
+        plain = name.replace(_BASE, ".")
+        if layer in adapted and kind == "weight":
+            adapters = [other for key, other in adapted[layer].named_parameters() if "lora_" in key]
+            with gather([parameter, *adapters]):
+                yield plain, parameter + adapted[layer].get_delta_weight(_NAME).to(parameter)
         else:
-            yield f"{layer}.{kind}" if found else name, parameter.detach()
+            with gather([parameter]):
+                yield plain, parameter.detach()
 
 
-def save_adapters(model: PreTrainedModel, folder: Path) -> None:
-    """Write the adapters: the merged policy does not tell them."""
-    parts = {name: parameter.detach() for name, parameter in model.named_parameters() if ".lora_" in name}
-    save_file(parts, folder / _FILE)
+def save_adapters(model: nn.Module, folder: Path, gather: Gather, *, write: bool) -> None:
+    """Write the adapters: the merged policy does not tell them. All ranks must call, one of them with `write`."""
+    adapters = _adapters(model)
+    with gather(list(adapters.values())):
+        if write:
+            save_file({name: adapter.detach() for name, adapter in adapters.items()}, folder / _FILE)
 
 
-def load_adapters(model: PreTrainedModel, folder: Path) -> None:
-    """Take up the adapters that `save_adapters` wrote."""
-    missing = model.load_state_dict(load_file(folder / _FILE), strict=False).unexpected_keys
-    if missing:
-        raise ValueError(f"{folder / _FILE}: holds adapters of other layers, {missing[0]} for one; start this anew")
+@torch.no_grad()
+def load_adapters(model: nn.Module, folder: Path) -> None:
+    """Take up the adapters that `save_adapters` wrote.
+
+    Raises:
+        ValueError: they are of other layers, or of another rank.
+    """
+    path = folder / _FILE
+    ours, found = _adapters(model), load_file(path)
+    if {name: adapter.shape for name, adapter in ours.items()} != {name: value.shape for name, value in found.items()}:
+        raise ValueError(
+            f"{path}: holds {len(found)} adapters of other layers or another rank than `lora` now asks for"
+            f" ({len(ours)}): put `lora` back as it was, or start this training anew"
+        )
+    for name, adapter in ours.items():
+        adapter.copy_(found[name])
+
+
+def _adapters(model: nn.Module) -> dict[str, nn.Parameter]:
+    return {name: parameter for name, parameter in model.named_parameters() if _ADAPTER in name}

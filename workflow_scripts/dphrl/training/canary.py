@@ -51,7 +51,8 @@ class WeightSync:
         """
         self._engine.wake(_perturbed(self._trainer.weights()))
         gap = self._gap()
-        if gap <= self.tolerance:
+        # Negated, so that NaN fails too.
+        if not gap > self.tolerance:
             raise StaleWeightsError(
                 f"positive control: perturbed weights were pushed, yet log-probs differ by only {gap:.2e} (tolerance"
                 f" {self.tolerance:.2e}): the push does not reach the engine, or the tolerance is too wide"
@@ -76,7 +77,6 @@ class WeightSync:
                 f"{min(stale)} for one: rollouts would come from other weights than are trained"
             )
         gap = self._gap()
-        # Negated, so that NaN fails too.
         if not gap <= self.tolerance:
             raise StaleWeightsError(
                 f"step {step}: after the weight push the engine's log-probs of the canary differ by {gap:.2e} from the"
@@ -101,7 +101,7 @@ def _differs(ours: Digest, theirs: Digest) -> bool:
 
 
 def _perturbed(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    generator = torch.Generator().manual_seed(0)
     for name, tensor in weights:
-        noise = torch.randn(tensor.shape, generator=generator).to(tensor)
-        yield name, tensor + _PERTURBATION * tensor.std() * noise
+        generator = torch.Generator(tensor.device).manual_seed(0)
+        noise = torch.randn(tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype)
+        yield name, tensor + _PERTURBATION * tensor.std(correction=0) * noise

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import polars as pl
-import torch.distributed as dist
 
-from dphrl.artifacts import read_table, replacing_folder
+from dphrl.artifacts import read_table
 from dphrl.config.engine import EngineConfig
 from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
@@ -46,9 +45,10 @@ class SegmentJob:
         reference: the stored responses; for methods that rehearse.
         databases, scorer: what the scorer of the task reads, see `make_scorer`.
         workers: processes that score, on each rank.
-        policy_out, state_out: folders of what comes after it.
+        policy_out, state_out: folders of what comes after it; `run_job` wants them empty.
         trackers: where metrics go while it runs, and the folder of those that keep files.
         label: what progress is told under.
+        training: name of the whole training, of which this is a part, for the trackers.
     """
 
     config: Mapping[str, Any]
@@ -62,6 +62,7 @@ class SegmentJob:
     policy_out: str
     state_out: str
     label: str
+    training: str
     base: str | None = None
     state: str | None = None
     reference: str | None = None
@@ -92,7 +93,7 @@ class SegmentJob:
 
 
 def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
-    """Run a segment in this process, which is one of its ranks, and write what comes after it.
+    """Run a segment in this process, which is one of its ranks, and write what comes after it into the folders of it.
 
     Returns:
         The metrics table, and the seconds and tokens of each part, on this rank.
@@ -129,7 +130,7 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
         )
         reference = load(Path(job.reference)) if job.reference else None
         trackers = job.trackers if rank() == 0 else ()
-        track = open_trackers(trackers, Path(job.tracking), job.label, stack)
+        track = open_trackers(trackers, Path(job.tracking), job.training, stack)
         work = Segment(trainer, engine, prompts, reference, scorer.score, config, method, job.seed, track)
         work.seconds["start"] = time.perf_counter() - started
         metrics = work.run(job.first, job.last, job.label)
@@ -153,16 +154,12 @@ def online_prompts(
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> None:
-    """Policy and state: rank 0 makes room for them, and all write."""
-    before = Path(job.policy)
-    for out, save in ((Path(job.policy_out), trainer.save_policy), (Path(job.state_out), trainer.save_state)):
-        with ExitStack() as stack:
-            folder = [str(stack.enter_context(replacing_folder(out)))] if rank() == 0 else [""]
-            dist.broadcast_object_list(folder)
-            save(Path(folder[0]))
-            if rank() == 0 and out == Path(job.policy_out):
-                _copy_settings(before, Path(folder[0]))
-            dist.barrier()
+    """Policy and state, each rank its part."""
+    policy = Path(job.policy_out)
+    trainer.save_policy(policy)
+    trainer.save_state(Path(job.state_out))
+    if rank() == 0:
+        _copy_settings(Path(job.policy), policy)
 
 
 def _copy_settings(before: Path, folder: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -46,7 +47,8 @@ class Example:
     topk: tuple[Tensor, Tensor] | None = None
 
 
-Sums = dict[str, Tensor]
+Sums = dict[str, float]
+_T = TypeVar("_T")
 
 
 class Objective:
@@ -76,6 +78,9 @@ class Objective:
 
         Args:
             logprobs, entropy: of the examples' response tokens, flat in their order.
+
+        Raises:
+            ValueError: an example lacks what the method or configuration needs.
         """
         ours = logprobs.detach().split([len(e.row.response) for e in examples])
         old = torch.cat([p if e.old is None else e.old.to(p) for e, p in zip(examples, ours, strict=True)])
@@ -92,16 +97,18 @@ class Objective:
         loss = weights.exploration * result.loss.sum()
         log_ratio = (logprobs - old).detach()
         sums = {
-            "policy_loss_sum": result.loss.detach().sum(),
-            "clipped_sum": result.clipped.sum(),
-            "kl_to_old_sum": (torch.expm1(-log_ratio) + log_ratio).sum(),
-            "entropy_sum": entropy.sum(),
-            "rollout_tokens": torch.tensor(len(logprobs)),
+            "policy_loss_sum": result.loss.sum().item(),
+            "clipped_sum": result.clipped.sum().item(),
+            "kl_to_old_sum": (torch.expm1(-log_ratio) + log_ratio).sum().item(),
+            "entropy_sum": entropy.sum().item(),
+            "rollout_tokens": len(logprobs),
         }
-        if self.of_rollouts is not None:
-            value = self.of_rollouts.value(logprobs - _joined(e.reference for e in examples).to(logprobs))
+        if self._method.needs_reference_model:
+            log_ratio = logprobs - _joined((e.reference for e in examples), "reference").to(logprobs)
+            # k1 where the divergence is in the reward: only told here.
+            value = log_ratio.detach() if self.of_rollouts is None else self.of_rollouts.value(log_ratio)
             loss = loss + weights.rollout_divergence * value.sum()
-            sums["rollout_divergence_sum"] = value.detach().sum()
+            sums["rollout_divergence_sum"] = value.sum().item()
         return loss, sums
 
     def stored_loss(
@@ -112,12 +119,15 @@ class Objective:
         Args:
             logprobs: of the examples' response tokens, flat in their order.
             topk: of the reference's likeliest tokens at each place (tokens, K); None without them.
+
+        Raises:
+            ValueError: the method does not rehearse, or an example lacks what it needs.
         """
         if self.of_stored is None:
             raise ValueError(f"stored responses reached a method without rehearsal ({self._method.divergence})")
-        log_ratio = logprobs - _joined(e.reference for e in examples).to(logprobs)
+        log_ratio = logprobs - _joined((e.reference for e in examples), "reference").to(logprobs)
         value = self.of_stored.value(log_ratio) if topk is None else self._topk_value(log_ratio, topk, examples)
-        sums = {"divergence_sum": value.detach().sum(), "stored_tokens": torch.tensor(len(logprobs))}
+        sums = {"divergence_sum": value.sum().item(), "stored_tokens": len(logprobs)}
         return weights.rehearsal * value.sum(), sums
 
     def _topk_value(self, log_ratio: Tensor, topk: Tensor, examples: Sequence[Example]) -> Tensor:
@@ -136,17 +146,26 @@ class Objective:
     def _importance(self, old: Tensor, examples: Sequence[Example]) -> Tensor | None:
         if self._config.tis_cap is None:
             return None
-        return tis_weights(old, _joined(e.sampler for e in examples).to(old), self._config.tis_cap)
+        return tis_weights(old, _joined((e.sampler for e in examples), "sampler").to(old), self._config.tis_cap)
 
 
 def topk_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
     """Ids and reference log-probs of the stored top-K tokens of all examples, (response tokens, K) each."""
-    pairs = [e.topk for e in examples if e.topk is not None]
-    return torch.cat([ids for ids, _ in pairs]), torch.cat([logprobs for _, logprobs in pairs])
+    ids, logprobs = zip(*_present((e.topk for e in examples), "topk"), strict=True)
+    return torch.cat(ids), torch.cat(logprobs)
 
 
-def _joined(parts: object) -> Tensor:
-    return torch.cat([part for part in parts if part is not None])  # type: ignore[attr-defined]
+def _joined(parts: Iterable[Tensor | None], name: str) -> Tensor:
+    return torch.cat(_present(parts, name))
+
+
+def _present(parts: Iterable[_T | None], name: str) -> list[_T]:
+    found = []
+    for part in parts:
+        if part is None:
+            raise ValueError(f"an example lacks `{name}`, which this method or configuration needs")
+        found.append(part)
+    return found
 
 
 def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | None]:

@@ -16,7 +16,7 @@ _OF_TOKENS = {
 
 
 def of_rollouts(groups: Sequence[Group]) -> dict[str, float]:
-    """Sums and numbers over the rollouts of some groups."""
+    """Sums and numbers over all rollouts of a step, those that dynamic sampling left out included."""
     rewards = [[verdict.reward for verdict in group.verdicts] for group in groups]
     completions = [completion for group in groups for completion in group.completions]
     return {

@@ -40,12 +40,12 @@ def world_size() -> int:
 
 
 def summed(values: Mapping[str, float]) -> dict[str, float]:
-    """Sums over all ranks; every rank gives the same names."""
-    names = sorted(values)
-    total = torch.tensor([values[name] for name in names], dtype=torch.float64, device=_device())
+    """Sums over all ranks by name; a rank without a name, as one that had no such row, adds nothing to it."""
+    parts: list[Mapping[str, float]] = [values] * world_size()
     if world_size() > 1:
-        dist.all_reduce(total)
-    return dict(zip(names, total.tolist(), strict=True))
+        dist.all_gather_object(parts, dict(values))
+    names = sorted({name for part in parts for name in part})
+    return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
 
 
 def largest(value: float) -> float:

@@ -70,25 +70,26 @@ class Collector:
     seed: int
     timed: Timed
 
-    def collect(self, step: int) -> tuple[list[Group], int]:
-        """The groups of a step, and how many further prompts dynamic sampling drew for them.
+    def collect(self, step: int) -> tuple[list[Group], list[Group]]:
+        """The groups that a step trains on, and those that dynamic sampling drew but left out.
 
-        With `refills` a group whose responses are all right or all wrong gives its place to one that is neither; what
-        is lacking after the last refill is made up with such groups after all, so that a step has its size.
+        With `refills` each group whose responses are all right or all wrong gives its place to the next one drawn
+        that is neither. Where the last refill still lacks one, the first group stays, so that a step has its size.
         """
-        wanted = self.config.prompts_per_step // world_size()
-        groups = self._round(step, 0, wanted)
-        if not self.method.refills:
-            return groups, 0
-        kept, spare, drawn = *_divided(groups), 0
+        kept = self._round(step, 0, self.config.prompts_per_step // world_size())
+        left: list[Group] = []
         for refill in range(1, self.method.refills + 1):
-            lacking = wanted - len(kept)
-            if not lacking:
+            places = [i for i, group in enumerate(kept) if not _teaches(group)]
+            if not places:
                 break
-            more, other = _divided(self._round(step, refill, lacking))
-            drawn += lacking
-            kept, spare = [*kept, *more], [*spare, *other]
-        return [*kept, *spare[: wanted - len(kept)]], drawn
+            for group in self._round(step, refill, len(places)):
+                if _teaches(group):
+                    place = places.pop(0)
+                    left.append(kept[place])
+                    kept[place] = group
+                else:
+                    left.append(group)
+        return kept, left
 
     def _round(self, step: int, refill: int, wanted: int) -> list[Group]:
         """The first `wanted` of this rank's prompts of one round, rolled out and judged."""
@@ -125,10 +126,6 @@ class Collector:
         )
 
 
-def _divided(groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
-    """The groups that can teach something, and the others."""
-    mixed = informative(torch.tensor([[bool(v.correct) for v in group.verdicts] for group in groups])).tolist()
-    return (
-        [group for group, keep in zip(groups, mixed, strict=True) if keep],
-        [group for group, keep in zip(groups, mixed, strict=True) if not keep],
-    )
+def _teaches(group: Group) -> bool:
+    """Whether its responses are neither all right nor all wrong."""
+    return bool(informative(torch.tensor([[bool(verdict.correct) for verdict in group.verdicts]])))

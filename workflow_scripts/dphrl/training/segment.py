@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,12 +75,13 @@ class Segment:
         collector = Collector(
             self.engine, self.prompts, self.score, self.config, self.method, self.seed, timed=self._part
         )
-        groups, refilled = collector.collect(step)
+        groups, left = collector.collect(step)
         self.engine.sleep()
-        self.tokens["generate"] += sum(len(c.token_ids) for group in groups for c in group.completions)
+        drawn = [*groups, *left]
+        self.tokens["generate"] += sum(len(c.token_ids) for group in drawn for c in group.completions)
         with self._part("train"):
             totals, extremes = self._train(step, groups)
-        totals |= summed({**of_rollouts(groups), "refilled": refilled})
+        totals |= summed({**of_rollouts(drawn), "refilled": len(left)})
         self.tokens["train"] += int(totals["rollout_tokens"] + totals.get("stored_tokens", 0))
         return {**averages(totals), **extremes}
 
@@ -114,7 +116,13 @@ class Segment:
         found = mismatch(torch.cat([part for part in old if part is not None]), torch.cat(sampler))
         ranks = world_size()
         averaged = summed({"sampler_gap_mean": found.mean / ranks, "sampler_ess": found.ess / ranks})
-        return totals, {**averaged, "sampler_gap_max": largest(found.max), "grad_norm": sum(norms) / len(norms)}
+        taken = [norm for norm in norms if math.isfinite(norm)]
+        return totals, {
+            **averaged,
+            "sampler_gap_max": largest(found.max),
+            "grad_norm": sum(taken) / max(len(taken), 1),
+            "skipped_updates": len(norms) - len(taken),
+        }
 
     def _advantages(
         self, groups: Sequence[Group], old: Sequence[Tensor | None], reference: Sequence[Tensor | None]

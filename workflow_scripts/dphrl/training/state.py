@@ -32,7 +32,7 @@ def load_state(engine: Any, folder: Path) -> None:
     path = _file(folder)
     if not path.exists():
         raise ValueError(f"{path} is not there: the state was written by other ranks than the {world_size()} of now")
-    with safe_open(path, framework="pt", device=str(engine.device)) as file:
+    with safe_open(path, framework="pt") as file:
         found = file.metadata()["layout"]
         if found != _layout(engine):
             raise ValueError(
@@ -42,7 +42,11 @@ def load_state(engine: Any, folder: Path) -> None:
         for i, (parameter, state) in enumerate(_slots(engine)):
             parameter.data.copy_(file.get_tensor(f"{i}.master"))
             prefix = f"{i}.state."
-            state |= {key[len(prefix) :]: file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}  # noqa: SIM118
+            for key in file.keys():  # noqa: SIM118
+                if key.startswith(prefix):
+                    value = file.get_tensor(key)
+                    # AdamW counts its steps on the CPU, and an offloaded optimizer is there as a whole.
+                    state[key.removeprefix(prefix)] = value.to(parameter.device) if value.ndim else value
 
 
 def _file(folder: Path) -> Path:

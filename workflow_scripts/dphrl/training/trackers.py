@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 Track = Callable[[int, Mapping[str, float]], None]
@@ -14,14 +15,20 @@ def open_trackers(names: Sequence[str], folder: Path, run: str, stack: ExitStack
     """A function that shows the metrics of a step to each tracker; `stack` closes them.
 
     Args:
-        names: tensorboard, trackio or wandb; each needs its own package.
-        folder: where those that keep files put them.
+        names: tensorboard or wandb; each needs the package of that name.
+        folder: where they put their files.
         run: name of this training there.
 
     Raises:
         ModuleNotFoundError: the package of a tracker is not installed.
     """
-    tracks = [_open(name, folder, run, stack) for name in names]
+    for name in names:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(
+                f"train.trackers asks for {name}, whose package is not installed: pip install {name}, or leave it out",
+                name=name,
+            )
+    tracks = [_OPENERS[name](folder, run, stack) for name in names]
 
     def track(step: int, metrics: Mapping[str, float]) -> None:
         for show in tracks:
@@ -30,20 +37,27 @@ def open_trackers(names: Sequence[str], folder: Path, run: str, stack: ExitStack
     return track
 
 
-def _open(name: str, folder: Path, run: str, stack: ExitStack) -> Track:
-    if name == "tensorboard":
-        from torch.utils.tensorboard import SummaryWriter
+def _tensorboard(folder: Path, run: str, stack: ExitStack) -> Track:
+    from torch.utils.tensorboard import SummaryWriter
 
-        writer = stack.enter_context(SummaryWriter(str(folder / run)))
+    writer = stack.enter_context(SummaryWriter(str(folder / run)))
 
-        def show(step: int, metrics: Mapping[str, float]) -> None:
-            for key, value in metrics.items():
-                writer.add_scalar(key, value, step)
+    def show(step: int, metrics: Mapping[str, float]) -> None:
+        for key, value in metrics.items():
+            writer.add_scalar(key, value, step)
+        # A segment that is killed has shown its steps.
+        writer.flush()
 
-        return show
-    # These two have the same face.
-    library = import_module(name)
+    return show
+
+
+def _wandb(folder: Path, run: str, stack: ExitStack) -> Track:
+    wandb = import_module("wandb")
+    folder.mkdir(parents=True, exist_ok=True)
     # A segment goes on in the run that the one before it opened.
-    tracked = library.init(project="dphrl", name=run, **({"dir": str(folder), "id": run} if name == "wandb" else {}))
-    stack.callback(library.finish)
+    tracked = wandb.init(project="dphrl", name=run, id=run, dir=folder, resume="allow")
+    stack.callback(tracked.finish)
     return lambda step, metrics: tracked.log(dict(metrics), step=step)
+
+
+_OPENERS = {"tensorboard": _tensorboard, "wandb": _wandb}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,8 @@ from dphrl.config.train import TrainConfig
 from dphrl.model import LogProbs, MicroBatch, Row, collate, logprobs_by_row, plan
 from dphrl.objective import ComponentWeights
 from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
-from dphrl.training.loss import Example, Objective, topk_of
+from dphrl.training.loss import Example, Objective, Sums, topk_of
+from dphrl.training.optimizer import initialize
 from dphrl.training.ranks import largest, rank, summed, world_size
 from dphrl.training.state import load_state, save_state
 
@@ -58,8 +59,6 @@ class Trainer:
         reference: PreTrainedModel | None = None,
         seed: int = 0,
     ) -> None:
-        import deepspeed
-
         self.config, self.method, self.model = config, method, model
         self.objective = Objective(method, config)
         if config.gradient_checkpointing:
@@ -68,10 +67,7 @@ class Trainer:
             add_adapters(model, method.lora, seed)
             if state is not None:
                 load_adapters(model, state)
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._engine, *_ = deepspeed.initialize(
-            model=LogProbs(model), config=_deepspeed_config(config), model_parameters=trained
-        )
+        self._engine = initialize(LogProbs(model), config)
         self.device = str(self._engine.device)
         self._reference = None if reference is None else LogProbs(reference).to(self.device)
         if state is not None:
@@ -104,6 +100,8 @@ class Trainer:
         for stored in (False, True):
             chosen = [i for i, example in enumerate(examples) if example.stored == stored]
             cut = self._cut([examples[i].row for i in chosen])
+            # Ranks exchange weights and gradients in their passes, so each makes as many as the others.
+            idle_passes = int(largest(len(cut))) - len(cut)
             for group in cut:
                 part = [chosen[i] for i in group.rows]
                 loss, sums, ours = self._micro_batch([examples[i] for i in part], group.shared, weights)
@@ -112,9 +110,8 @@ class Trainer:
                 for i, values in zip(part, ours, strict=True):
                     logprobs[i] = values
                 for name, value in sums.items():
-                    totals[name] += float(value)
-            # Ranks exchange weights and gradients in their passes, so each makes as many as the others.
-            for _ in range(int(largest(len(cut))) - len(cut)):
+                    totals[name] += value
+            for _ in range(idle_passes):
                 idle, _ = self._engine(collate([examples[0].row], self.device))
                 self._engine.backward(0.0 * idle.sum())
         for group in self._engine.optimizer.param_groups:
@@ -127,29 +124,33 @@ class Trainer:
 
         All ranks must run through it together.
         """
-        if self.method.lora is not None:
-            yield from merged_weights(self.model)
-            return
-        import deepspeed
-
-        gathered = self._engine.zero_optimization_stage() == 3
-        for name, parameter in self.model.named_parameters():
-            with deepspeed.zero.GatheredParameters([parameter], enabled=gathered):
-                # The whole tensor is gone behind this block, but an engine may keep it until its layer is complete.
-                yield name, parameter.detach().clone() if gathered else parameter.detach()
+        for name, tensor in merged_weights(self.model, self._whole):
+            # A gathered tensor is gone behind its context, but an engine may keep it until its layer is complete.
+            yield name, tensor.clone() if self._partitioned else tensor
 
     def save_policy(self, folder: Path) -> None:
         """Write the weights as a Hugging Face folder; rank 0 does, all must call."""
         # The pages of a GPU are not kept: a policy of many gigabytes would double them.
-        weights = {name: tensor.cpu() if rank() == 0 else tensor[:0] for name, tensor in self.weights()}
+        weights = {name: tensor.cpu() if rank() == 0 else torch.empty(0) for name, tensor in self.weights()}
         if rank() == 0:
             self.model.save_pretrained(folder, state_dict=weights)
 
     def save_state(self, folder: Path) -> None:
         """Write what `state` of a new trainer takes up; each rank its part."""
         save_state(self._engine, folder)
-        if self.method.lora is not None and rank() == 0:
-            save_adapters(self.model, folder)
+        if self.method.lora is not None:
+            save_adapters(self.model, folder, self._whole, write=rank() == 0)
+
+    @property
+    def _partitioned(self) -> bool:
+        """Whether each rank holds a part of every weight only (ZeRO-3)."""
+        return self.config.zero_stage == 3
+
+    def _whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
+        import deepspeed
+
+        whole: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(parameters, enabled=self._partitioned)
+        return whole
 
     def _weights(self, examples: Sequence[Example]) -> ComponentWeights:
         """Weights of token losses, from the counts of the mini-batch on all ranks."""
@@ -165,7 +166,7 @@ class Trainer:
 
     def _micro_batch(
         self, examples: Sequence[Example], shared: bool, weights: ComponentWeights
-    ) -> tuple[Tensor, dict[str, Tensor], list[Tensor]]:
+    ) -> tuple[Tensor, Sums, list[Tensor]]:
         """Loss, sums and log-probs of rows of one kind."""
         batch = collate([example.row for example in examples], self.device, shared)
         lengths = [len(example.row.response) for example in examples]
@@ -198,23 +199,3 @@ def _checkpoint_gradients(model: PreTrainedModel) -> None:
             module.p = 0.0
         if hasattr(module, "attention_dropout"):
             module.attention_dropout = 0.0
-
-
-def _deepspeed_config(config: TrainConfig) -> dict[str, Any]:
-    adam = {"lr": config.lr, "betas": list(config.betas), "eps": 1e-8, "weight_decay": config.weight_decay}
-    zero: dict[str, Any] = {"stage": config.zero_stage}
-    if config.offload_optimizer:
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
-    return {
-        "train_micro_batch_size_per_gpu": 1,
-        "gradient_accumulation_steps": 1,
-        # The number of micro-batches follows from their lengths: step() alone ends an accumulation.
-        "managed_gradient_accumulation": False,
-        "gradient_clipping": config.clip_grad_norm,
-        "zero_optimization": zero,
-        "zero_force_ds_cpu_optimizer": False,
-        "bf16": {"enabled": config.dtype == "bfloat16"},
-        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
-        "optimizer": {"type": "AdamW", "params": {**adam, "torch_adam": True}},
-        "steps_per_print": 1 << 40,
-    }

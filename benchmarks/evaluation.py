@@ -1,0 +1,122 @@
+"""Ten million verdicts through the evaluation: python benchmarks/evaluation.py
+
+Two shapes: many policies on a thousand prompts, as a run has them, and one policy with a thousand samples per prompt.
+The tables are made up in memory, and that is not timed. Peak memory is the process's own, tables included; each shape
+has a process of its own.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import polars as pl
+
+from dphrl.config.evaluate import BootstrapConfig, StyleRule
+from dphrl.evaluation import classes, comparisons, consistency, diversity, evaluate, headline, keep_explore, passk
+
+SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000)}
+K = (1, 2, 4, 8, 16, 32, 64)
+RULES = (StyleRule(name="plan", prefix="-- plan "), StyleRule(name="plain", prefix="SELECT "))
+BOOTSTRAP = BootstrapConfig()
+
+
+def judged(prompts: int, samples: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rollouts and verdicts of one policy; every answer is one of 50, and a third of the samples is right."""
+    generator = np.random.default_rng(seed)
+    rows = prompts * samples
+    names = pl.Series([f"prompt{number:010}" for number in range(prompts)])
+    row = pl.int_range(rows, eager=True, dtype=pl.Int32)
+    texts = pl.Series([f"SELECT a{number} FROM t" for number in range(50)])
+    digests = pl.Series([f"{number:032x}" for number in range(50)])
+    drawn = pl.Series(generator.integers(0, 50, rows, dtype=np.int32))
+    right = drawn < 17
+    key = pl.DataFrame({"prompt_id": names.gather(row // samples), "sample_index": row % samples})
+    told = pl.select(verdict=pl.when(right).then(pl.lit("correct")).otherwise(pl.lit("wrong")))["verdict"]
+    answers = digests.gather(pl.select(pl.when(right).then(pl.lit(0, pl.Int32)).otherwise(drawn)).to_series())
+    verdicts = key.with_columns(told, right.alias("correct"), answers.alias("answer_class"))
+    programs = digests.gather(drawn).alias("program_class")
+    return key.with_columns(texts.gather(drawn).alias("text")), verdicts.with_columns(programs)
+
+
+class Clock:
+    """Seconds by part: on the wall, and of all cores together, which other work on the machine stretches less."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, tuple[float, float]] = {}
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Add what happens inside to a part."""
+        wall, cores = time.perf_counter(), time.process_time()
+        yield
+        before = self.seconds.get(name, (0.0, 0.0))
+        self.seconds[name] = before[0] + time.perf_counter() - wall, before[1] + time.process_time() - cores
+
+
+def measure(shape: str) -> None:
+    """Print a row for each part of one shape."""
+    policies, prompts, samples = SHAPES[shape]
+    clock, peaks, frames = Clock(), {}, []
+    for number in range(policies):
+        rollouts, verdicts = judged(prompts, samples, number)
+        peaks["input"] = peak()
+        with clock.part("evaluate"):
+            counted = evaluate(rollouts, verdicts, RULES)
+        peaks["evaluate"] = peak()
+        with clock.part("classes"):
+            alike = classes(rollouts, verdicts)
+        peaks["classes"] = peak()
+        del rollouts, verdicts
+        seed, step = (number - 1) // 3 + 1, min(number, 1)
+        named = {"method": f"m{number % 3}" if number else "base", "seed": seed if number else 0, "step": step}
+        labels = [pl.lit(value).alias(name) for name, value in named.items()]
+        frames.append(counted.hstack(alike.drop("prompt_id")).with_columns(*labels, dataset=pl.lit("d")))
+    evaluations = pl.concat(frames)
+    frames.clear()
+    makers: dict[str, Callable[[], pl.DataFrame]] = {
+        "passk": lambda: passk(evaluations, K, BOOTSTRAP, 1),
+        "headline": lambda: headline(evaluations, K, BOOTSTRAP, 1),
+        "keep_explore": lambda: keep_explore(evaluations, BOOTSTRAP, 1),
+        "consistency": lambda: consistency(evaluations, K, BOOTSTRAP, 1),
+        "diversity": lambda: diversity(evaluations, BOOTSTRAP, 1),
+        "comparisons": lambda: comparisons(evaluations, K, BOOTSTRAP, 1, ["base", "m0"]),
+    }
+    for name, make in makers.items():
+        with clock.part(name):
+            make()
+        peaks[name] = peak()
+    size = f"{policies} x {prompts:,} x {samples:,}"
+    print(f"| {size} | input | | | {peaks['input']} |")
+    for name, (wall, cores) in clock.seconds.items():
+        print(f"| {size} | {name} | {wall:.2f} | {cores:.2f} | {peaks[name]} |")
+    core = np.add(clock.seconds["evaluate"], clock.seconds["passk"])
+    print(f"| {size} | evaluate + passk | {core[0]:.2f} | {core[1]:.2f} | |")
+
+
+def peak() -> int:
+    """Peak memory of this process so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=SHAPES, help="one shape, in this process")
+    shape = parser.parse_args().shape
+    if shape:
+        measure(shape)
+        return
+    print("| policies x prompts x samples | part | seconds | core seconds | peak MiB so far |")
+    print("| --- | --- | ---: | ---: | ---: |")
+    for name in SHAPES:
+        sys.stdout.flush()
+        subprocess.run([sys.executable, __file__, "--shape", name], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,380 @@
+"""How fast training is, on a CPU, as Markdown tables: python benchmarks/training.py [--peer-python trl/bin/python]
+
+1. Whole GRPO steps (generate, score, train, push) with each engine, beside Hugging Face TRL's GRPOTrainer where
+   --peer-python names the interpreter of its environment (benchmarks/trl_peer.py tells how to make that).
+2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
+3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
+
+The model is a random Llama of 2.9 M parameters (4 layers of width 256, vocabulary 512, untied, float32); prompts are
+random, and responses have the given length because the end token is none that the model can draw. Both sides make one
+AdamW update per step, without a reference model. Seconds are medians after a first step that warms up.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch.profiler import ProfilerActivity, profile
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from dphrl.config.engine import EngineConfig
+from dphrl.config.methods import MethodConfig
+from dphrl.config.train import TrainConfig
+from dphrl.model import LogProbs, PromptSharing, Row, collate, load_model, plan, response_topk
+from dphrl.rollout.engine import Engine, make_engine
+from dphrl.scoring.verdict import Verdict
+from dphrl.training import Example, OnlinePrompt, Segment, Trainer, start_process_group
+
+VOCABULARY, WIDTH, LAYERS, FEED_FORWARD = 512, 256, 4, 512
+END = VOCABULARY  # Beyond the model's vocabulary.
+LR = 1e-6
+# Tokens per forward and backward pass: of this trainer, and of TRL.
+TOKEN_BUDGET, PEER_BUDGET = 4096, 4096
+TOP_K = 16
+LARGEST_OPERATORS = 8
+ENGINES: tuple[Literal["vllm", "transformers"], ...] = ("vllm", "transformers")
+PARTS = ("generate", "score", "train", "push", "other")
+GRPO = MethodConfig(online="all")
+METHODS = {
+    "grpo": GRPO,
+    "exp_only": MethodConfig(),
+    "dph_f": MethodConfig(divergence="forward_kl"),
+    "dph_js": MethodConfig(divergence="js"),
+    "alpha": MethodConfig(divergence="alpha"),
+    f"dph_js, top-{TOP_K}": MethodConfig(divergence="js", topk="sum"),
+    "js_definition": MethodConfig(divergence="js_definition"),
+    "rkl": MethodConfig(divergence="reverse_kl"),
+}
+
+Seconds = dict[str, float]
+
+
+class Shape(NamedTuple):
+    """A step: prompts, responses to each, and the tokens of a prompt and of a response."""
+
+    prompts: int
+    responses: int
+    prompt: int
+    response: int
+
+    def __str__(self) -> str:
+        return f"{self.prompts} x {self.responses} of {self.prompt}+{self.response}"
+
+
+class Peer(NamedTuple):
+    """How TRL is run: its interpreter, threads, and environment variables, free of this process's group of ranks."""
+
+    python: str
+    threads: int
+    environment: dict[str, str]
+
+
+STEPS = (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20))
+RATIOS = {"10:1": Shape(1, 16, 600, 60), "3:1": Shape(1, 16, 180, 60), "1:3": Shape(1, 16, 60, 180)}
+# Eight rollouts to one stored response.
+OF_METHODS = STEPS[0]
+
+
+def write_policy(folder: Path) -> None:
+    """The model and a tokenizer whose text `t7` is token 7."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        intermediate_size=FEED_FORWARD,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    words = {**{f"t{i}": i for i in range(VOCABULARY)}, "<end>": END}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="t0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<end>", pad_token="t0", unk_token="t0", padding_side="left"
+    )
+    wrapped.save_pretrained(folder)
+
+
+def random_tokens(count: int, length: int) -> list[list[int]]:
+    """Sequences of random tokens, the same in each call."""
+    chance = random.Random(0)
+    return [chance.choices(range(VOCABULARY), k=length) for _ in range(count)]
+
+
+def random_rows(shape: Shape) -> list[Row]:
+    """The rows of a step."""
+    prompts = random_tokens(shape.prompts, shape.prompt)
+    responses = random_tokens(shape.prompts * shape.responses, shape.response)
+    return [Row(prompts[i // shape.responses], response) for i, response in enumerate(responses)]
+
+
+def parity(texts: Sequence[str], _: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    """A verdict on each text: whether its length is odd."""
+    odd = [bool(len(text) % 2) for text in texts]
+    return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
+
+
+def make_trainer(policy: Path, shape: Shape, method: MethodConfig = GRPO, sharing: PromptSharing = "auto") -> Trainer:
+    """A trainer of the model with a fresh optimizer."""
+    config = TrainConfig(
+        prompts_per_step=shape.prompts,
+        rollouts_per_prompt=shape.responses,
+        mini_batches=1,
+        max_tokens=shape.response,
+        lr=LR,
+        dtype="float32",
+        prompt_sharing=sharing,
+        token_budget=TOKEN_BUDGET,
+    )
+    reference = load_model(policy, "float32") if method.needs_reference_model else None
+    return Trainer(load_model(policy, "float32"), config, method, reference=reference)
+
+
+def differences(marks: Sequence[Seconds]) -> list[Seconds]:
+    """What each step but the first added to a clock and to the parts' sums."""
+    return [{part: after[part] - before.get(part, 0.0) for part in after} for before, after in pairwise(marks)]
+
+
+def medians(steps: Sequence[Seconds]) -> Seconds:
+    """The median of the whole step and of each part; `other` is what the parts leave of the whole."""
+    parts = [{**step, "other": 2 * step["step"] - sum(step.values())} for step in steps]
+    return {part: statistics.median(step.get(part, 0.0) for step in parts) for part in ("step", *PARTS)}
+
+
+def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int) -> Seconds:
+    """Seconds of a step and its parts."""
+    trainer = make_trainer(policy, shape)
+    prompts = random_tokens(steps * shape.prompts, shape.prompt)
+    marks: list[Seconds] = []
+    segment = Segment(
+        trainer,
+        engine,
+        [OnlinePrompt(str(i), tokens, {}) for i, tokens in enumerate(prompts)],
+        None,
+        parity,
+        trainer.config,
+        trainer.method,
+        seed=0,
+        track=lambda *_: marks.append({"step": time.perf_counter(), **segment.seconds}),
+    )
+    segment.run(1, steps, f"{shape}")
+    return medians(differences(marks))
+
+
+def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int) -> Seconds:
+    """Seconds of TRL's step and its parts; `train` is all but generation and rewards, and there is no push."""
+    prompts = random_tokens(steps * shape.prompts, shape.prompt)
+    within_budget = PEER_BUDGET // (shape.prompt + shape.response)
+    job = {
+        "model": str(policy),
+        "folder": str(policy / "trl"),
+        "prompts": [" ".join(f"t{token}" for token in tokens) for tokens in prompts],
+        "responses": shape.responses,
+        "tokens": shape.response,
+        "steps": steps,
+        # It takes divisors of the number of rows alone, and these are powers of two.
+        "batch": min(1 << within_budget.bit_length() - 1, shape.prompts * shape.responses),
+        "lr": LR,
+        "threads": peer.threads,
+    }
+    done = subprocess.run(
+        [peer.python, str(Path(__file__).with_name("trl_peer.py"))],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        env=peer.environment,
+    )
+    if done.returncode:
+        raise SystemExit(f"{peer.python} benchmarks/trl_peer.py failed:\n{done.stderr[-2000:]}")
+    steps_taken = differences(json.loads(done.stdout.splitlines()[-1]))
+    return medians([{**step, "train": step["step"] - step["generate"] - step["score"]} for step in steps_taken])
+
+
+def whole_steps(policy: Path, steps: int, peer: Peer | None) -> Seconds:
+    """Print table 1; the seconds of a step's parts with vLLM at the shape of table 3."""
+    print(f"| step | by | seconds | {' | '.join(PARTS)} | TRL / this |")
+    print(f"| --- | --- | {'---: | ' * (len(PARTS) + 2)}".rstrip())
+    options = {"dtype": "float32", "max_model_len": 1024, "kv_cache_gib": 1}
+    engines = {name: make_engine(policy, EngineConfig(name=name, **options), distributed=True) for name in ENGINES}
+    kept: Seconds = {}
+    for shape in STEPS:
+        found: dict[str, Seconds] = {}
+        for name, engine in engines.items():
+            found[name] = our_steps(policy, engine, shape, steps)
+        if peer:
+            found["TRL"] = peer_steps(peer, policy, shape, steps)
+        for by, seconds in found.items():
+            parts = " | ".join(f"{seconds[part]:.3f}" for part in PARTS)
+            ratio = f"{found['TRL']['step'] / seconds['step']:.1f}" if peer else ""
+            print(f"| {shape} | {by} | {seconds['step']:.2f} | {parts} | {ratio} |", flush=True)
+        if shape == OF_METHODS:
+            kept = found["vllm"]
+    return kept
+
+
+def updates(trainers: Mapping[str, Trainer], rows: Sequence[Row], stored: Sequence[Example], repeats: int) -> Seconds:
+    """Seconds of an update by each trainer on these rollouts, and on `stored` where its method rehearses.
+
+    They take turns, so that whatever else the machine does falls on all.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in trainers}
+    for _ in range(repeats + 1):
+        for name, trainer in trainers.items():
+            start = time.perf_counter()
+            update(trainer, rows, stored)
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values[1:]) for name, values in seconds.items()}
+
+
+def update(trainer: Trainer, rows: Sequence[Row], stored: Sequence[Example]) -> None:
+    """The training part of a step."""
+    needed = trainer.method.needs_reference_model
+    reference = trainer.reference_logprobs(rows) if needed else [None] * len(rows)
+    rollouts = [
+        Example(row, advantage=(-1.0) ** i, reference=of_row)
+        for i, (row, of_row) in enumerate(zip(rows, reference, strict=True))
+    ]
+    trainer.update([*rollouts, *(stored if trainer.method.rehearses else [])], LR)
+
+
+def computed_tokens(rows: Sequence[Row], sharing: PromptSharing) -> int:
+    """Tokens that the layers see."""
+    return sum(
+        collate([rows[i] for i in part.rows], shared=part.shared).input_ids.numel()
+        for part in plan(rows, TOKEN_BUDGET, sharing)
+    )
+
+
+def operations(shape: Shape, shared: bool) -> float:
+    """Floating-point operations of a forward and backward pass: six per weight and token, and causal attention.
+
+    The output head sees the response tokens alone, and the input embedding is no product.
+    """
+    rows = shape.prompts * shape.responses
+    prompts = shape.prompts if shared else rows
+    response_tokens = rows * shape.response
+    weights = LAYERS * (4 * WIDTH * WIDTH + 3 * WIDTH * FEED_FORWARD)
+    seen = prompts * shape.prompt**2 / 2 + rows * shape.response * (shape.prompt + shape.response / 2)
+    products = 6 * weights * (prompts * shape.prompt + response_tokens) + 6 * VOCABULARY * WIDTH * response_tokens
+    return products + 12 * LAYERS * WIDTH * seen
+
+
+def matrix_product_rate(size: int = 2048, repeats: int = 10) -> float:
+    """Operations per second of a float32 matrix product."""
+    one, other = torch.randn(2, size, size)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        one @ other
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)
+
+
+def sharing_table(policy: Path, repeats: int) -> None:
+    """Print table 2."""
+    ceiling = matrix_product_rate()
+    print(f"\nMatrix product: {ceiling / 1e9:.0f} GFLOP/s, float32, 2048 cubed\n")
+    print("| prompt:response | step | padded, s | shared, s | faster by | tokens | of the ceiling: padded | shared |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, shape in RATIOS.items():
+        rows = random_rows(shape)
+        trainers = {setting: make_trainer(policy, shape, sharing=setting) for setting in ("off", "on")}
+        found = updates(trainers, rows, [], repeats)
+        tokens = computed_tokens(rows, "off") / computed_tokens(rows, "on")
+        shares = [operations(shape, setting == "on") / found[setting] / ceiling for setting in ("off", "on")]
+        print(
+            f"| {name} | {shape} | {found['off']:.2f} | {found['on']:.2f} | {found['off'] / found['on']:.2f} "
+            f"| {tokens:.2f} | {shares[0]:.0%} | {shares[1]:.0%} |",
+            flush=True,
+        )
+
+
+def stored_examples(policy: Path) -> list[Example]:
+    """As many stored responses as the step of table 3 has prompts, with the model's own log-probs."""
+    rows = random_rows(OF_METHODS._replace(responses=1))
+    found = response_topk(LogProbs(load_model(policy, "float32")), rows, TOKEN_BUDGET, TOP_K)
+    return [
+        Example(row, stored=True, reference=logprobs, topk=(ids, likeliest))
+        for row, (logprobs, ids, likeliest) in zip(rows, found, strict=True)
+    ]
+
+
+def methods_table(policy: Path, repeats: int, step: Seconds) -> None:
+    """Print table 3.
+
+    Args:
+        step: seconds of the parts of a whole GRPO step of this shape.
+    """
+    stored, rows = stored_examples(policy), random_rows(OF_METHODS)
+    around = step["step"] - step["train"]
+    settings: tuple[PromptSharing, PromptSharing] = ("off", "auto")
+    print(f"\nRollouts: {OF_METHODS}; stored responses: {len(stored)}; ratios to GRPO\n")
+    print("| method | padded: update, s | ratio | tokens | shared: update, s | ratio | tokens | whole step |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    found = {}
+    for setting in settings:
+        trainers = {name: make_trainer(policy, OF_METHODS, method, setting) for name, method in METHODS.items()}
+        found[setting] = updates(trainers, rows, stored, repeats)
+    for name, method in METHODS.items():
+        cells = []
+        for setting in settings:
+            seconds, grpo = found[setting][name], found[setting]["grpo"]
+            tokens = computed_tokens(rows, setting)
+            more = computed_tokens([example.row for example in stored], setting) if method.rehearses else 0
+            cells += [f"{seconds:.2f}", f"{seconds / grpo:.2f}", f"{(tokens + more) / tokens:.2f}"]
+        whole = (around + found["auto"][name]) / (around + found["auto"]["grpo"])
+        print(f"| {name} | {' | '.join(cells)} | {whole:.2f} |", flush=True)
+
+
+def operators_table(policy: Path) -> None:
+    """Print where the time of an update goes."""
+    trainer, rows = make_trainer(policy, OF_METHODS), random_rows(OF_METHODS)
+    update(trainer, rows, [])
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        update(trainer, rows, [])
+    times = sorted(((e.self_cpu_time_total, e.count, e.key) for e in recorded.key_averages()), reverse=True)
+    total = sum(microseconds for microseconds, _, _ in times)
+    print(f"\n| operator (GRPO, {OF_METHODS}) | calls | share of the update |")
+    print("| --- | ---: | ---: |")
+    for microseconds, calls, name in times[:LARGEST_OPERATORS]:
+        print(f"| {name} | {calls} | {microseconds / total:.0%} |")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer-python", help="interpreter of an environment that holds TRL")
+    parser.add_argument("--threads", type=int, default=2, help="of either side (default 2)")
+    parser.add_argument("--repeats", type=int, default=3, help="steps to take the median of (default 3)")
+    arguments = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "HF_HUB_OFFLINE": "1"}
+    peer = Peer(arguments.peer_python, arguments.threads, dict(os.environ)) if arguments.peer_python else None
+    start_process_group()
+    with tempfile.TemporaryDirectory() as folder:
+        policy = Path(folder)
+        write_policy(policy)
+        torch.set_num_threads(arguments.threads)
+        step = whole_steps(policy, arguments.repeats + 1, peer)
+        sharing_table(policy, arguments.repeats)
+        methods_table(policy, arguments.repeats, step)
+        operators_table(policy)
+
+
+if __name__ == "__main__":
+    main()

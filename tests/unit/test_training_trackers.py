@@ -1,0 +1,58 @@
+"""Trackers show what the table of metrics holds; a missing package is told by name."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from dphrl.training.trackers import open_trackers
+
+METRICS = {1: {"reward": 0.25, "grad_norm": 3.0}, 2: {"reward": 0.5, "grad_norm": 2.0}}
+
+
+def _show(name: str, folder: Path, steps: list[int], run: str = "grpo-s1") -> None:
+    with ExitStack() as stack:
+        track = open_trackers([name], folder, run, stack)
+        for step in steps:
+            track(step, METRICS[step])
+
+
+def test_without_trackers_nothing_is_shown(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        open_trackers([], tmp_path, "grpo-s1", stack)(1, METRICS[1])
+    assert not list(tmp_path.iterdir())
+
+
+def test_tensorboard_has_every_metric_of_every_segment(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    for segment in ([1], [2]):
+        _show("tensorboard", tmp_path, segment)
+    events = accumulator.EventAccumulator(str(tmp_path / "grpo-s1"))
+    events.Reload()
+    found = {tag: {event.step: event.value for event in events.Scalars(tag)} for tag in events.Tags()["scalars"]}
+    assert found == {key: {step: METRICS[step][key] for step in METRICS} for key in ("reward", "grad_norm")}
+
+
+def test_wandb_writes_its_files_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    _show("wandb", tmp_path, [1, 2])
+    (written,) = (tmp_path / "wandb").glob("offline-run-*-grpo-s1/run-grpo-s1.wandb")
+    content = written.read_bytes()
+    assert b"grad_norm" in content
+    assert b"0.25" in content
+    assert wandb.run is None
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_missing_package_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [m for m in sys.modules if m.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    with pytest.raises(
+        ModuleNotFoundError, match=f"train.trackers asks for {name}, whose package .* pip install {name}"
+    ):
+        _show(name, tmp_path, [1])

@@ -1,0 +1,82 @@
+"""The shipped experiments: each can be planned on the data that it names, and one small one of each family runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from runs import Workflow
+
+from dphrl.config.datasets import TOY
+from dphrl.config.load import read_config
+
+pytestmark = pytest.mark.workflow
+
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "config" / "experiments"
+# Number of jobs: segments of training, sampling, evaluation of a policy on a set, preparation of prompts.
+JOBS = {
+    "llama-sql": (48, 59, 50, 3),
+    "llama-sql-maths": (48, 345, 42, 7),
+    "omnisql-sql": (40, 180, 42, 3),
+    "llama-math": (40, 345, 42, 8),
+    "qwen-math": (48, 401, 49, 8),
+    "eta-ablation": (80, 91, 82, 3),
+    "alpha-ablation": (40, 51, 42, 3),
+    "generator-definition": (48, 59, 50, 3),
+    "rkl-estimators": (40, 51, 42, 3),
+    "multi-style": (30, 18, 16, 2),
+    "llama-sql-mini": (6, 23, 21, 4),
+    "llama-math-mini": (5, 20, 18, 3),
+    "ablations-mini": (8, 11, 9, 2),
+    "multi-style-mini": (4, 7, 5, 2),
+}
+OF_THE_TOY = ("multi-style", *(name for name in JOBS if name.endswith("-mini")))
+
+
+def _put_stand_ins(name: str, folder: Path) -> None:
+    """Empty files and folders where the experiment expects its data, and a model folder without a model."""
+    config = read_config(EXPERIMENTS / f"{name}.yaml")
+    for dataset in config.datasets.values():
+        if dataset.source == TOY:
+            continue
+        (folder / dataset.source).parent.mkdir(parents=True, exist_ok=True)
+        (folder / dataset.source).touch()
+        if dataset.database_folder:
+            (folder / dataset.database_folder).mkdir(parents=True, exist_ok=True)
+    if config.policy.base:
+        base = folder / config.policy.base
+        base.mkdir(parents=True)
+        (base / "config.json").write_text("{}")
+        (base / "model.safetensors").touch()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str, house: Path, tmp_path: Path) -> None:
+    _put_stand_ins(name, tmp_path)
+    printed = Workflow(house, tmp_path, EXPERIMENTS / f"{name}.yaml", name).run("--dry-run")
+    counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
+    planned = tuple(counts[rule] for rule in ("train_segment", "sample", "evaluate_policy", "prepare_prompts"))
+    assert planned == JOBS[name]
+    once = {"find_candidates", "refine", "tensorise", "find_overlap", "tabulate", "collect_training", "report", "audit"}
+    of_the_base = {"build_world", "train_base"} if name in OF_THE_TOY else {"import_base"}
+    assert {rule: counts[rule] for rule in once | of_the_base} == dict.fromkeys(once | of_the_base, 1)
+    assert not {"build_world", "train_base", "import_base"} - of_the_base & counts.keys()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["llama-sql-mini", "llama-math-mini", "ablations-mini", "multi-style-mini"])
+def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, house: Path, tmp_path: Path) -> None:
+    workflow = Workflow(house, tmp_path, EXPERIMENTS / f"{name}.yaml", name)
+    workflow.run()
+    config = read_config(workflow.config)
+    partition = pl.read_parquet(workflow.results / "partition/final.parquet")
+    assert {"pef", "exp"} <= set(partition["subset"])
+    headline = pl.read_parquet(workflow.results / "tables/headline.parquet")
+    assert set(headline["method"]) >= {"base", *config.methods}
+    assert set(headline["dataset"]) == set(config.evaluate.datasets)
+    audit = pl.read_parquet(workflow.results / "audit/audit.parquet")
+    assert audit["failed"].list.len().sum() == 0
+    assert (workflow.results / "report/index.html").exists()
+    assert workflow.plan() == []

@@ -1,0 +1,520 @@
+"""Every method of the menu: its gradient against formulas written out here, and what a segment does with it."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+from tiny_training import (
+    BARE,
+    ENGINE,
+    Judgement,
+    Recorder,
+    equal,
+    gradients,
+    likes_even,
+    make_trainer,
+    online_prompts,
+    process_group,
+    recorded_rows,
+    weights_of,
+    write_moved_policy,
+    write_policy,
+    write_reference,
+)
+from torch import Tensor
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
+
+from dphrl.artifacts import SCHEMAS
+from dphrl.config.methods import LoraConfig, MethodConfig
+from dphrl.model import LogProbs, Row, load_model, response_logprobs
+from dphrl.reference import ReferenceResponses
+from dphrl.rollout.transformers_engine import TransformersEngine
+from dphrl.training import Example, Segment, Trainer
+
+pytestmark = pytest.mark.workflow
+
+LORA = LoraConfig(rank=3, alpha=6, targets=("q_proj", "v_proj", "down_proj"))
+ETA, CAP = 0.5, 0.7
+METHODS = {
+    "grpo": MethodConfig(online="all", eps_high=0.2),
+    "dapo": MethodConfig(online="all", refills=2, overlong_buffer=4),
+    "dr_grpo": MethodConfig(advantage_std=False),
+    "exp_only": MethodConfig(),
+    **{
+        f"rkl_{estimator}": MethodConfig(online="all", divergence="reverse_kl", estimator=estimator, eta=ETA, l_cap=CAP)
+        for estimator in ("k3", "k2", "reward_k1")
+    },
+    **{
+        f"alpha_{alpha}": MethodConfig(divergence="alpha", alpha=alpha, eta=ETA, l_cap=CAP) for alpha in (0.0, 0.5, 1.0)
+    },
+    "dph_f": MethodConfig(divergence="forward_kl", eta=ETA, l_cap=CAP),
+    "dph_f_k1": MethodConfig(divergence="forward_kl", estimator="k1", eta=ETA),
+    "dph_f_sum": MethodConfig(divergence="forward_kl", topk="sum", eta=ETA, l_cap=CAP),
+    "dph_f_conditional": MethodConfig(divergence="forward_kl", topk="conditional", eta=ETA, l_cap=CAP),
+    "dph_js": MethodConfig(divergence="js", eta=ETA, l_cap=CAP),
+    "dph_js_halved": MethodConfig(divergence="js", js_scale=0.5, topk="sum", eta=ETA, l_cap=CAP),
+    "js_definition": MethodConfig(divergence="js_definition", eta=ETA, l_cap=CAP),
+    "js_definition_exact": MethodConfig(divergence="js_definition", estimator="exact", js_beta=0.3, eta=ETA, l_cap=CAP),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _processes() -> Iterator[None]:
+    with process_group():
+        yield
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_policy(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def policy(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_moved_policy(base, tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def examples(policy: Path, base: Path) -> list[Example]:
+    return recorded_rows(policy, base)
+
+
+@pytest.fixture(scope="module")
+def reference(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ReferenceResponses:
+    return write_reference(base, tmp_path_factory.mktemp("reference"))
+
+
+# The formulas of the paper in float64, with nothing of the package.
+
+Form = Callable[[Tensor], Tensor]
+
+
+def _k3(x: Tensor) -> Tensor:
+    return x.exp() - 1 - x
+
+
+def _js(x: Tensor) -> Tensor:
+    u = x.exp()
+    return u * x - (u + 1) * ((u + 1) / 2).log()
+
+
+def _alpha(a: float) -> Form:
+    if a == 0:
+        return lambda x: x.exp() * x - x.exp() + 1
+    if a == 1:
+        return _k3
+    return lambda x: (((1 - a) * x).exp() - (1 - a) * x.exp() - a) / (a * (a - 1))
+
+
+def _half(x: Tensor) -> Tensor:
+    """KL to the mixture as r - 1 - ln r, with r = (1 + u) / 2."""
+    r = (1 + x.exp()) / 2
+    return r - 1 - r.log()
+
+
+def _capped(form: Form) -> Form:
+    """The form up to the cap, and its tangent beyond."""
+    at = torch.tensor(CAP, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(form(at), at)
+    end = form(at).detach()
+    return lambda x: torch.where(x <= CAP, form(x.clamp(max=CAP)), end + slope * (x - CAP))
+
+
+def _exact(x: Tensor) -> Tensor:
+    """Its gradient is the score-function weight of KL(pi_theta || M), less the constant that it has at u = 1."""
+    u = x.detach().exp()
+    return ((2 * u / (1 + u)).log() + 1 / (1 + u) - 0.5) * x
+
+
+def _forms(method: MethodConfig) -> tuple[Form | None, Form | None]:
+    """On stored responses, and on rollouts (which see the inverse ratio)."""
+    match method.divergence, method.estimator:
+        case "forward_kl", "k1":
+            return torch.neg, None
+        case "forward_kl", "k3":
+            return _capped(_k3), None
+        case "js", _:
+            return _capped(lambda x: method.js_scale * _js(x)), None
+        case "alpha", _:
+            return _capped(_alpha(method.alpha)), None
+        case "js_definition", "k3":
+            return _capped(_half), lambda x: _capped(_half)(-x)
+        case "js_definition", "exact":
+            return _capped(_half), _exact
+        case "reverse_kl", "k3":
+            return None, lambda x: _capped(_k3)(-x)
+        case "reverse_kl", "k2":
+            return None, lambda x: x.square() / 2
+    return None, None
+
+
+def _logits(model: LlamaForCausalLM, row: Row) -> Tensor:
+    """Log-softmax at the places that predict the response, by a forward pass of this row alone."""
+    ids = torch.tensor([[*row.prompt, *row.response]])
+    return model(input_ids=ids).logits[0, len(row.prompt) - 1 : -1].log_softmax(-1)
+
+
+def _clipped(ratio: Tensor, advantage: float, high: float) -> Tensor:
+    loss = torch.maximum(-advantage * ratio, -advantage * ratio.clamp(0.8, 1 + high))
+    return loss if advantage > 0 else loss.clamp(max=-3.0 * advantage)
+
+
+def _with_topk(form: Form, x: Tensor, all_ratios: Tensor, example: Example, how: str) -> Tensor:
+    assert example.topk is not None
+    ids, logprobs = example.topk[0].long(), example.topk[1].double()
+    within = (logprobs.exp() * form(all_ratios)).sum(1)
+    hit = (ids == torch.tensor(example.row.response)[:, None]).any(1)
+    if how == "sum":
+        return within + torch.where(hit, 0.0, form(x))
+    return torch.where(hit, within / logprobs.exp().sum(1), form(x))
+
+
+def _losses(
+    model: LlamaForCausalLM, examples: Sequence[Example], method: MethodConfig, tis_cap: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Token means of the policy loss, of the divergence on rollouts, and of that on stored responses."""
+    on_stored, on_rollouts = _forms(method)
+    policy, rollouts, stored = [], [torch.zeros(0)], [torch.zeros(0)]
+    for example in examples:
+        everything = _logits(model, example.row)
+        ours = everything.gather(1, torch.tensor(example.row.response)[:, None])[:, 0]
+        log_ratio = ours - example.reference.double()
+        if example.stored:
+            if on_stored is None:
+                continue
+            value = on_stored(log_ratio)
+            if method.topk:
+                ids, logprobs = example.topk
+                value = _with_topk(
+                    on_stored, log_ratio, everything.gather(1, ids.long()) - logprobs, example, method.topk
+                )
+            stored.append(value)
+            continue
+        old = ours.detach() if example.old is None else example.old.double()
+        loss = _clipped((ours - old).exp(), example.advantage, method.eps_high)
+        if tis_cap is not None:
+            loss = loss * (old - example.sampler.double()).exp().clamp(max=tis_cap)
+        policy.append(loss)
+        if on_rollouts is not None:
+            rollouts.append(on_rollouts(log_ratio))
+    means = [torch.cat(parts).mean() if len(torch.cat(parts)) else torch.zeros(()) for parts in (rollouts, stored)]
+    return torch.cat(policy).mean(), means[0], means[1]
+
+
+def _expected(
+    folder: Path,
+    examples: Sequence[Example],
+    method: MethodConfig,
+    norm: str = "separate",
+    tis_cap: float | None = None,
+) -> tuple[tuple[float, ...], dict[str, Tensor]]:
+    """The three means, and the gradients of the whole loss."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+    policy, rollouts, stored = _losses(model, examples, method, tis_cap)
+    n_stored = sum(example.stored for example in examples)
+    n_rollouts = len(examples) - n_stored
+    beta = 1.0 if method.divergence == "reverse_kl" else n_stored / n_rollouts
+    beta = beta if method.js_beta == "auto" else method.js_beta
+    shares = (n_rollouts / len(examples), n_stored / len(examples)) if norm == "joint" else (1.0, 1.0)
+    loss = shares[0] * (policy + method.eta * beta * rollouts) + shares[1] * method.eta * stored
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    means = tuple(float(mean.detach()) for mean in (policy, rollouts, stored))
+    return means, dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+
+
+def _rows_of(method: MethodConfig, examples: Sequence[Example]) -> list[Example]:
+    return [example for example in examples if method.rehearses or not example.stored]
+
+
+def _assert_close(found: dict[str, Tensor], expected: dict[str, Tensor], rtol: float = 1e-4) -> None:
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        scale = float(gradient.abs().max())
+        torch.testing.assert_close(
+            found[name].double(), gradient, rtol=rtol, atol=rtol * 0.1 * scale + 1e-9, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_gradient_is_that_of_the_formulas(name: str, policy: Path, base: Path, examples: list[Example]) -> None:
+    method = METHODS[name]
+    rows = _rows_of(method, examples)
+    means, expected = _expected(policy, rows, method)
+    trainer = make_trainer(policy, method, base, **BARE)
+    update = trainer.update(rows, 1e-3)
+    _assert_close(gradients(trainer), expected)
+    norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in expected.values()))
+    assert update.grad_norm == pytest.approx(norm, rel=1e-5)
+    totals = update.totals
+    assert totals["policy_loss_sum"] / totals["rollout_tokens"] == pytest.approx(means[0], rel=1e-5)
+    if method.divergence in ("reverse_kl", "js_definition") and method.estimator in ("k3", "k2"):
+        assert totals["rollout_divergence_sum"] / totals["rollout_tokens"] == pytest.approx(means[1], rel=1e-5)
+    if method.rehearses:
+        assert totals["divergence_sum"] / totals["stored_tokens"] == pytest.approx(means[2], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dph_js", "js_definition"])
+def test_the_joint_norm_weighs_by_rows(name: str, policy: Path, base: Path, examples: list[Example]) -> None:
+    trainer = make_trainer(policy, METHODS[name], base, rehearsal_norm="joint", **BARE)
+    trainer.update(examples, 1e-3)
+    _assert_close(gradients(trainer), _expected(policy, examples, METHODS[name], "joint")[1])
+
+
+def test_truncated_importance_sampling_weighs_by_old_over_sampler(policy: Path, examples: list[Example]) -> None:
+    rows = _rows_of(METHODS["exp_only"], examples)
+    trainer = make_trainer(policy, METHODS["exp_only"], tis_cap=1.1, **BARE)
+    trainer.update(rows, 1e-3)
+    _assert_close(gradients(trainer), _expected(policy, rows, METHODS["exp_only"], tis_cap=1.1)[1])
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_adapters_get_the_gradient_of_the_weights_by_the_chain_rule(
+    stage: int, policy: Path, base: Path, examples: list[Example]
+) -> None:
+    method = METHODS["dph_js"].model_copy(update={"lora": LORA})
+    trainer = make_trainer(policy, method, policy, zero_stage=stage, **BARE)
+    trainer.update(examples, 1e-2)
+    # Only now is B not zero, so that A gets a gradient too.
+    merged = weights_of(trainer)
+    adapters = _adapters(trainer)
+    trainer.update(examples, 1e-2)
+    folder = policy.with_name(f"merged{stage}")
+    model = load_model(policy, "float32")
+    model.load_state_dict(merged)
+    model.save_pretrained(folder)
+    of_weights = _expected(folder, examples, method)[1]
+    expected = {}
+    for name in adapters:
+        layer = name.partition(".lora_")[0]
+        a, b = (adapters[f"{layer}.lora_{x}.default.weight"].double() for x in "AB")
+        of_weight = 2.0 * of_weights[f"{layer}.weight"]
+        expected[name] = b.T @ of_weight if ".lora_A" in name else of_weight @ a.T
+    _assert_close(gradients(trainer), expected)
+
+
+def _adapters(trainer: Trainer) -> dict[str, Tensor]:
+    found = {}
+    for name, parameter in trainer.model.named_parameters():
+        if ".lora_" in name:
+            with trainer._whole([parameter]):
+                found[name] = parameter.detach().clone()
+    return found
+
+
+# What a segment does with a method.
+
+
+def _segment(
+    trainer: Trainer, engine: TransformersEngine, folder: Path, reference: ReferenceResponses, **parts: Any
+) -> Segment:
+    method = trainer.method
+    return Segment(
+        trainer,
+        engine,
+        online_prompts(folder),
+        reference if method.rehearses else None,
+        parts.get("score", likes_even),
+        trainer.config,
+        method,
+        seed=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def engine(base: Path) -> TransformersEngine:
+    return TransformersEngine(base, ENGINE)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_steps_run_and_tell_what_the_method_does(
+    name: str, base: Path, engine: TransformersEngine, reference: ReferenceResponses
+) -> None:
+    method = METHODS[name]
+    trainer = make_trainer(base, method, base, kind=Recorder)
+    metrics = _segment(trainer, engine, base, reference).run(1, 2, name)
+    assert SCHEMAS["metrics"].conform(metrics, "test")["step"].unique().to_list() == [1, 2]
+    assert metrics["value"].is_finite().all()
+    told = {metric: metrics.filter(metric=metric)["value"].to_list() for metric in metrics["metric"].unique()}
+    assert all(len(values) == 2 for values in told.values())
+    assert ("divergence" in told) == method.rehearses
+    assert ("rollout_divergence" in told) == method.needs_reference_model
+    assert {"sampler_gap_mean", "sampler_gap_max", "sampler_ess"} <= told.keys()
+    assert max(told["sampler_gap_max"]) < 1e-4
+    assert min(told["sampler_ess"]) > 1 - 1e-6
+    assert max(told["skipped_updates"]) == 0
+    assert (sum(told["refilled"]) > 0) == (name == "dapo")
+    # Four updates: each has half of the step's rollouts, and of its stored responses where it rehearses.
+    made = trainer.made
+    assert [sum(not e.stored for e in m.examples) for m in made] == [8] * 4
+    assert [sum(e.stored for e in m.examples) for m in made] == [2 * method.rehearses] * 4
+    assert all(
+        (e.reference is not None) == method.needs_reference_model for m in made for e in m.examples if not e.stored
+    )
+
+
+def _raw_advantages(rewards: Tensor, std: bool = True) -> list[float]:
+    """Of groups of four."""
+    groups = rewards.view(-1, 4).double()
+    centred = groups - groups.mean(1, keepdim=True)
+    return (centred / (groups.std(1, keepdim=True) + 1e-6) if std else centred).flatten().tolist()
+
+
+def _long(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
+    """Rewards that tell the text."""
+    return [Judgement(len(text) % 2 == 0, (sum(map(ord, text)) % 7) / 7) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        MethodConfig(advantage_std=False),
+        MethodConfig(overlong_buffer=6),
+        MethodConfig(divergence="reverse_kl", estimator="reward_k1", eta=0.3),
+    ],
+    ids=["dr_grpo", "overlong", "reward_k1"],
+)
+def test_advantages_are_of_the_shaped_rewards(
+    method: MethodConfig, base: Path, policy: Path, engine: TransformersEngine, reference: ReferenceResponses
+) -> None:
+    engine.wake((n, w) for n, w in load_model(policy, "float32").named_parameters())
+    trainer = make_trainer(policy, method, base, kind=Recorder, mini_batches=1)
+    _segment(trainer, engine, base, reference, score=_long).run(1, 1, "test")
+    (made,) = trainer.made
+    texts = [engine._tokenizer.decode(e.row.response, skip_special_tokens=True) for e in made.examples]
+    rewards = torch.tensor([judgement.reward for judgement in _long(texts, texts)], dtype=torch.float64)
+    if method.overlong_buffer:
+        lengths = torch.tensor([len(e.row.response) for e in made.examples])
+        penalty = -((lengths - (12 - 6)) / 6).clamp(0, 1)
+        assert penalty.min() < 0
+        rewards += penalty
+    if method.divergence:
+        of_base = LogProbs(load_model(base, "float32"))
+        theirs = response_logprobs(of_base, [e.row for e in made.examples], 1000)
+        kl = torch.stack([(p - r).sum() for p, r in zip(made.before, theirs, strict=True)])
+        assert kl.abs().max() > 0.5
+        rewards -= 0.3 * kl
+    assert [e.advantage for e in made.examples] == pytest.approx(
+        _raw_advantages(rewards, method.advantage_std), abs=1e-4
+    )
+
+
+def test_old_logprobs_are_those_of_the_sampling_weights_in_every_epoch(
+    base: Path, engine: TransformersEngine, reference: ReferenceResponses
+) -> None:
+    trainer = make_trainer(base, METHODS["dph_js"], base, kind=Recorder, epochs=2, lr=1e-2)
+    segment = _segment(trainer, engine, base, reference)
+    segment.run(1, 1, "test")
+    at_start = LogProbs(load_model(base, "float32"))
+    first, second, again, last = trainer.made
+    # The first mini-batch is still made by the weights that sampled.
+    assert all(e.old is None for e in first.examples if not e.stored)
+    for made in (second, again, last):
+        rollouts = [e for e in made.examples if not e.stored]
+        for example, old in zip(rollouts, response_logprobs(at_start, [e.row for e in rollouts], 1000), strict=True):
+            torch.testing.assert_close(example.old, old, rtol=0, atol=1e-5)
+        moved = torch.cat([e.old - b for e, b in zip(made.examples, made.before, strict=True) if not e.stored])
+        assert moved.abs().max() > 1e-2
+    assert [e.row for e in again.examples] == [e.row for e in first.examples]
+
+
+def test_the_mismatch_of_sampler_and_trainer_is_told(
+    base: Path, engine: TransformersEngine, reference: ReferenceResponses
+) -> None:
+    class Biased(TransformersEngine):
+        """Tells log-probs that are 0.1 too low for every second token."""
+
+        def generate(self, requests: Any, label: str | None = None) -> Any:
+            completions = super().generate(requests, label)
+            for completion in completions:
+                completion.logprobs[::2] = [x - 0.1 for x in completion.logprobs[::2]]
+            return completions
+
+    trainer = make_trainer(base, METHODS["grpo"], kind=Recorder, mini_batches=1, tis_cap=1.05)
+    metrics = _segment(trainer, Biased(base, ENGINE), base, reference).run(1, 1, "test")
+    told = dict(metrics.select("metric", "value").iter_rows())
+    lengths = [len(e.row.response) for e in trainer.made[0].examples]
+    share = sum((n + 1) // 2 for n in lengths) / sum(lengths)
+    assert told["sampler_gap_max"] == pytest.approx(0.1, abs=1e-4)
+    assert told["sampler_gap_mean"] == pytest.approx(0.1 * share, abs=1e-4)
+    w = math.exp(0.1)
+    ess = (share * w + 1 - share) ** 2 / (share * w**2 + 1 - share)
+    assert told["sampler_ess"] == pytest.approx(ess, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["grpo", "js_definition"])
+def test_adapters_leave_the_base_and_are_merged_for_engine_and_policy(
+    name: str, base: Path, reference: ReferenceResponses, tmp_path: Path
+) -> None:
+    method = METHODS[name].model_copy(update={"lora": LORA})
+    engine = TransformersEngine(base, ENGINE)
+    trainer = make_trainer(base, method, base)
+    _segment(trainer, engine, base, reference).run(1, 2, "test")
+    original = dict(load_model(base, "float32").named_parameters())
+    kept = {
+        n.replace(".base_layer.", "."): p.detach() for n, p in trainer.model.named_parameters() if ".lora_" not in n
+    }
+    assert equal(kept, original)
+
+    merged = weights_of(trainer)
+    changed = {n for n in merged if not torch.equal(merged[n], original[n])}
+    assert changed == {f"{n.partition('.lora_')[0]}.weight" for n in _adapters(trainer)}
+    engine.wake(trainer.weights())
+    assert equal(dict(engine._model.named_parameters()), merged)
+    trainer.save_policy(tmp_path)
+    saved = load_model(tmp_path, "float32")
+    assert equal(dict(saved.named_parameters()), merged)
+    rows = [Row([3, 4, 5, 6], [7, 8, 9]), Row([3, 4], [5])]
+    for ours, theirs in zip(trainer.logprobs(rows), response_logprobs(LogProbs(saved), rows, 100), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_layers_without_the_name_get_no_adapters(base: Path) -> None:
+    method = MethodConfig(lora=LoraConfig(targets=("c_attn",)))
+    with pytest.raises(ValueError, match="c_attn"):
+        make_trainer(base, method, base)
+
+
+def test_adapters_of_another_rank_are_refused(base: Path, tmp_path: Path) -> None:
+    make_trainer(base, MethodConfig(lora=LORA), base).save_state(tmp_path)
+    other = MethodConfig(lora=LORA.model_copy(update={"rank": 2}))
+    with pytest.raises(ValueError, match=r"adapters\.safetensors: holds .* another rank"):
+        make_trainer(base, other, base, state=tmp_path)
+
+
+# One training, cut and not.
+
+
+def _trained(
+    method: MethodConfig, stage: int, steps: int, base: Path, reference: ReferenceResponses, folder: Path
+) -> tuple[dict[str, Tensor], pl.DataFrame]:
+    """Weights and metrics after four steps in segments of `steps`, each with trainer and engine of its own."""
+    policy, state, tables = base, None, []
+    for first in range(1, 5, steps):
+        trainer = make_trainer(policy, method, base, state, zero_stage=stage)
+        engine = TransformersEngine(policy, ENGINE)
+        tables.append(_segment(trainer, engine, base, reference).run(first, first + steps - 1, "test"))
+        policy, state = folder / f"policy{first}", folder / f"state{first}"
+        trainer.save_policy(policy)
+        trainer.save_state(state)
+        engine._tokenizer.save_pretrained(policy)
+    return weights_of(trainer), pl.concat(tables)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 3])
+@pytest.mark.parametrize("name", ["grpo", "dph_js", "js_definition", "lora"])
+def test_a_training_cut_in_four_is_the_same_to_the_bit(
+    name: str, stage: int, base: Path, reference: ReferenceResponses, tmp_path: Path
+) -> None:
+    method = METHODS["dph_js"].model_copy(update={"lora": LORA}) if name == "lora" else METHODS[name]
+    whole, metrics = _trained(method, stage, 4, base, reference, tmp_path / "whole")
+    # A plain rerun has no state on its way: one stage speaks for it.
+    for again, steps in ((tmp_path / "cut", 1), (tmp_path / "again", 4))[: 1 + (stage == 1)]:
+        weights, table = _trained(method, stage, steps, base, reference, again)
+        assert equal(whole, weights)
+        assert metrics.equals(table)
+    start = dict(load_model(base, "float32").named_parameters())
+    assert max(float((whole[name] - start[name]).abs().max()) for name in whole) > 1e-3

@@ -1,0 +1,279 @@
+"""Several ranks: real processes on gloo give what one gives, and end together."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import psutil
+import pytest
+import torch
+from runs import Workflow
+from safetensors.torch import load_file
+from tiny_training import ENGINE, ONLINE, train_config, write_policy, write_reference
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from dphrl.artifacts import write_table
+from dphrl.config.methods import MethodConfig
+from dphrl.training import RankError, SegmentJob, train_segment
+from dphrl.training.launch import run_ranks
+
+pytestmark = pytest.mark.workflow
+
+UPDATE = str(Path(__file__).with_name("two_ranks.py"))
+STAGES = (0, 1, 2, 3)
+# The scorer is the test's hand in a rank: in the midst of a step it can end it, or keep it where it is.
+SCORER = """
+import os
+import signal
+import time
+from pathlib import Path
+
+from dphrl.scoring.custom import CustomScorer, register
+from dphrl.scoring.verdict import Verdict
+
+
+@register("even")
+class EvenScorer(CustomScorer):
+    def __init__(self, harm=None, seen=None):
+        self.harm, self.seen = harm, seen
+
+    def score(self, responses, ground_truths):
+        rank = os.environ["RANK"]
+        if self.seen:
+            Path(self.seen, rank).touch()
+        if self.harm == "wait":
+            time.sleep(600)
+        if rank == "1" and self.harm == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == "1" and self.harm == "raise":
+            raise RuntimeError("the scorer of rank 1 gives up")
+        odd = [len(text) % 2 == 1 for text in responses]
+        return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
+"""
+
+
+@pytest.fixture(scope="module")
+def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One update on one rank and on two, at every ZeRO stage."""
+    folder = tmp_path_factory.mktemp("updates")
+    for ranks in (1, 2):
+        run_ranks(ranks, [UPDATE, str(folder), "200", *map(str, STAGES)])
+    return folder
+
+
+def _told(folder: Path, name: str) -> dict[str, float]:
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("kind", ["1-{}-even", "2-{}-even", "2-{}-uneven"])
+def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: str, stage: int) -> None:
+    name, alone = kind.format(stage), "1-0-even"
+    assert _told(updates, name) == pytest.approx(_told(updates, alone), rel=1e-5)
+    expected = load_file(updates / f"{alone}.gradients")
+    found = load_file(updates / f"{name}.gradients")
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    distance = torch.cat([(found[name] - expected[name]).flatten() for name in expected]).norm()
+    assert distance <= 1e-5 * torch.cat([part.flatten() for part in expected.values()]).norm()
+    # Adam makes a full step of a gradient that is mere rounding: single weights may differ by as much.
+    torch.testing.assert_close(
+        load_file(updates / f"{name}.weights"), load_file(updates / f"{alone}.weights"), rtol=0, atol=2e-6
+    )
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
+    """The job of a training's first two steps on two ranks, without folders for its results."""
+    folder = tmp_path_factory.mktemp("start")
+    base = write_policy(folder / "base")
+    write_reference(base, folder)
+    (folder / "scorer.py").write_text(SCORER)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    keys = [f"p{i}" for i in range(len(ONLINE))]
+    tables = {
+        "partition": {"n": 4, "c": 2, "subset": "exp", "reason": "", "reference_sample": None},
+        "prompts": {
+            "task": "even",
+            "messages": "",
+            "prompt_token_ids": [tokenizer(text)["input_ids"] for text in ONLINE],
+            "source": "test",
+            "source_index": range(len(keys)),
+        },
+        "gold": {"ground_truth": "{}", "verdict": "correct", "kept": True, "reason": None},
+    }
+    for name, columns in tables.items():
+        write_table(pl.DataFrame({"prompt_id": keys, **columns}), name, folder / f"{name}.parquet", {})
+    return SegmentJob(
+        config={
+            "method": MethodConfig(divergence="js").model_dump(mode="json"),
+            "train": train_config(ranks=2).model_dump(mode="json"),
+            "engine": ENGINE.model_dump(mode="json"),
+            "task": "even",
+            "scorer": {"options": {}},
+        },
+        seed=1,
+        first=1,
+        last=2,
+        **{name: str(folder / f"{name}.parquet") for name in tables},
+        policy=str(base),
+        policy_out="",
+        state_out="",
+        label="test",
+        training="grpo-s1",
+        reference=str(folder / "responses.safetensors"),
+        scorer=str(folder / "scorer.py"),
+    )
+
+
+def _into(job: SegmentJob, folder: Path, **changes: Any) -> SegmentJob:
+    """The job with folders for its results, and blocks of its config updated."""
+    config = {
+        name: {**block, **changes.get(name, {})} if name in changes else block for name, block in job.config.items()
+    }
+    return replace(job, policy_out=str(folder / "policy"), state_out=str(folder / "state"), config=config)
+
+
+def _after(job: SegmentJob, first: int, last: int) -> SegmentJob:
+    """The job that goes on where another ended."""
+    return replace(job, policy=job.policy_out, state=job.state_out, first=first, last=last)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, hidden ones too."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("engine", "stage"), [("transformers", 1), ("vllm", 3), pytest.param("vllm", 1, marks=pytest.mark.full)]
+)
+def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
+    start: SegmentJob, tmp_path: Path, engine: str, stage: int
+) -> None:
+    blocks = {"engine": {"name": engine}, "train": {"zero_stage": stage}}
+    whole = _into(replace(start, last=4), tmp_path / "whole", **blocks)
+    metrics, timings = train_segment(whole)
+    first = _into(start, tmp_path / "first", **blocks)
+    second = _into(_after(first, 3, 4), tmp_path / "second")
+    parts = [train_segment(job)[0] for job in (first, second)]
+    assert pl.concat(parts).equals(metrics)
+    files = _files(tmp_path / "whole")
+    assert files == _files(tmp_path / "second")
+    assert {f"state/optimizer-00{number}.safetensors" for number in (0, 1)} <= files.keys()
+    assert {part for part, _, _ in timings} >= {"start", "generate", "score", "train", "push"}
+    policy, loading = AutoModelForCausalLM.from_pretrained(whole.policy_out, output_loading_info=True)
+    assert not loading["missing_keys"]
+    assert not loading["unexpected_keys"]
+    base = AutoModelForCausalLM.from_pretrained(start.policy)
+    assert all(not torch.equal(a, b) for a, b in zip(policy.parameters(), base.parameters(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
+    """The first segment, done; what its ranks said on the terminal is in a file beside its folders."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    job = _into(start, folder / "out")
+    with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dphrl.artifacts.progress._stream", terminal)
+        train_segment(job)
+    return job
+
+
+def test_progress_goes_to_the_terminal_and_one_rank_tells_it(undisturbed: SegmentJob) -> None:
+    terminal = Path(undisturbed.policy_out).parents[1] / "terminal"
+    assert terminal.read_text().count("2/2 step") == 1
+
+
+def test_a_state_of_another_number_of_ranks_is_refused(
+    undisturbed: SegmentJob, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    more = _into(_after(undisturbed, 3, 4), tmp_path, train={"ranks": 4})
+    with pytest.raises(RankError):
+        train_segment(more)
+    words = capfd.readouterr().err
+    # The first rank to say so ends the others.
+    assert 'written by {"masters"' in words or "the state was written by other ranks than the 4 of now" in words
+    assert not _files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "end", "words"),
+    [
+        ("kill", "rank 1 was killed by SIGKILL", ""),
+        ("raise", "rank 1 ended with status 1", "the scorer of rank 1 gives up"),
+    ],
+)
+def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same_bytes(
+    start: SegmentJob,
+    undisturbed: SegmentJob,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    harm: str,
+    end: str,
+    words: str,
+) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    job = _into(start, tmp_path / "out")
+    with pytest.raises(RankError, match=rf"test: .*{end}.* run snakemake again"):
+        train_segment(_into(start, tmp_path / "out", scorer={"options": {"harm": harm, "seen": str(seen)}}))
+    assert time.time() - (seen / "1").stat().st_mtime < 5
+    assert words in capfd.readouterr().err
+    assert not psutil.Process().children(recursive=True)
+    assert not _files(tmp_path / "out")
+    train_segment(job)
+    assert _files(tmp_path / "out") == _files(Path(undisturbed.policy_out).parent)
+
+
+DOOR = """
+import sys
+from dphrl.training import SegmentJob, train_segment
+train_segment(SegmentJob.from_json(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("moment", ["starting", "in a step"])
+def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_path: Path, moment: str) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    job = _into(start, tmp_path / "out", scorer={"options": {"harm": "wait", "seen": str(seen)}})
+    door = psutil.Popen([sys.executable, "-c", DOOR, job.to_json()])
+    try:
+        _wait_until(lambda: len(door.children()) == 2)
+        if moment == "in a step":
+            _wait_until(lambda: len([*seen.iterdir()]) == 2)
+        processes = door.children(recursive=True)
+    finally:
+        door.kill()
+    door.wait()
+    _, alive = psutil.wait_procs(processes, timeout=2)
+    assert not alive
+
+
+def _wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.full
+def test_the_workflow_runs_on_two_ranks(finished: Workflow) -> None:
+    two = finished.configured(train={"ranks": 2})
+    said = two.run()
+    for method in ("grpo", "dph_js"):
+        assert f"train_segment {method} 1 4: 100%" in said
+        states = finished.results / "train" / f"{method}-s1"
+        for segment in ("step2", "step4"):
+            assert {file.name for file in (states / segment).glob("optimizer-*")} == {
+                "optimizer-000.safetensors",
+                "optimizer-001.safetensors",
+            }
+    assert pl.read_parquet(finished.results / "audit/audit.parquet")["failed"].list.len().sum() == 0
+    assert "Nothing to be done" in two.run()

@@ -1,0 +1,224 @@
+"""What the tests of training share: a random Llama, settings for it, recorded rows, and a look at gradients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import torch
+from deepspeed.utils import safe_get_full_optimizer_state
+from torch import Tensor
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from dphrl.artifacts import write_table
+from dphrl.config.engine import EngineConfig
+from dphrl.config.methods import MethodConfig
+from dphrl.config.train import TrainConfig
+from dphrl.model import LogProbs, Row, load_model, response_logprobs, response_topk
+from dphrl.reference import ReferenceResponses, load, save_tensors, tensorise
+from dphrl.toy.tokenizer import write_tokenizer
+from dphrl.training import Example, Judged, OnlinePrompt, Trainer, Update, start_process_group
+
+ONLINE = [f"shop: Q: how many of {i}?\nA: " for i in range(6)]
+REHEARSED = [f"zoo: Q: which {i} are old?\nA: " for i in range(5)]
+TOP_K = 4
+ENGINE = EngineConfig(name="transformers", dtype="float32", max_model_len=256, max_num_seqs=16, kv_cache_gib=1)
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """The process group of this process; what it leaves in the environment would reach later child processes."""
+    before, threads = dict(os.environ), torch.get_num_threads()
+    torch.set_num_threads(1)
+    start_process_group()
+    yield
+    torch.set_num_threads(threads)
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def write_policy(folder: Path) -> Path:
+    """A random model with a tokenizer of its own."""
+    write_tokenizer(ONLINE + REHEARSED, 90, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=128,
+        max_position_embeddings=256,
+        initializer_range=0.1,
+        tie_word_embeddings=False,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def write_moved_policy(base: Path, folder: Path) -> Path:
+    """The policy as after much training: its log-ratios to the base policy are of order 1."""
+    model = load_model(base, "float32")
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    return folder
+
+
+def train_config(**changes: Any) -> TrainConfig:
+    settings: dict[str, Any] = {
+        "steps": 4,
+        "segment_steps": 2,
+        "eval_every": 4,
+        "prompts_per_step": 4,
+        "rollouts_per_prompt": 4,
+        "rehearsal_per_step": 4,
+        "mini_batches": 2,
+        "max_tokens": 12,
+        "lr": 1e-3,
+        "dtype": "float32",
+        "rehearsal_norm": "separate",
+        "token_budget": 200,
+    }
+    return TrainConfig(**(settings | changes))
+
+
+def make_trainer(
+    policy: Path,
+    method: MethodConfig,
+    base: Path | None = None,
+    state: Path | None = None,
+    kind: type[Trainer] = Trainer,
+    **changes: Any,
+) -> Trainer:
+    """A trainer as a segment makes it."""
+    config = train_config(**changes)
+    start = base if method.lora and base else policy
+    reference = load_model(base or policy, config.dtype) if method.needs_reference_model else None
+    return kind(load_model(start, config.dtype), config, method, state=state, reference=reference, seed=1)
+
+
+# With these Adam's first moment is the gradient itself, unclipped.
+BARE = {"betas": (0.0, 0.999), "clip_grad_norm": 1e9}
+
+
+def gradients(trainer: Trainer) -> dict[str, Tensor]:
+    """The gradients that the optimizer of a trainer with `BARE` settings took in its last update."""
+    parameters = {name: p for name, p in trainer.model.named_parameters() if p.requires_grad}
+    if trainer.config.zero_stage == 0:
+        states = trainer._engine.optimizer.state
+        return {name: states[parameter]["exp_avg"].clone() for name, parameter in parameters.items()}
+    return {name: safe_get_full_optimizer_state(p, "exp_avg").clone() for name, p in parameters.items()}
+
+
+def weights_of(trainer: Trainer) -> dict[str, Tensor]:
+    return {name: weight.clone() for name, weight in trainer.weights()}
+
+
+def equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
+    """Whether two sets of tensors are the same to the bit."""
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def recorded_rows(policy: Path, base: Path) -> list[Example]:
+    """Rows of both kinds in mixed order: five prompts with four rollouts each, and eight stored responses."""
+    generator = torch.Generator().manual_seed(1)
+    of_policy, of_base = (LogProbs(load_model(folder, "float32")) for folder in (policy, base))
+    vocabulary = of_base.model.config.vocab_size
+
+    def numbers(low: int, high: int, n: int) -> list[int]:
+        return torch.randint(low, high, (n,), generator=generator).tolist()
+
+    prompts = [numbers(3, vocabulary, length) for length in (3, 21, 8, 14, 5)]
+    rows = [Row(prompt, numbers(3, vocabulary, n)) for prompt in prompts for n in numbers(1, 11, 4)]
+    stored = [Row(numbers(3, vocabulary, 4 + i), numbers(3, vocabulary, 1 + i)) for i in range(8)]
+    now = response_logprobs(of_policy, rows, 10_000)
+    reference = response_logprobs(of_base, rows, 10_000)
+    of_stored = response_topk(of_base, stored, 10_000, TOP_K)
+    examples = []
+    for i, (row, ours, theirs) in enumerate(zip(rows, now, reference, strict=True)):
+        noise = torch.randn(len(ours), generator=generator)
+        # Advantages of either sign, and ratios beyond every clip.
+        advantage = (0.3 + i / 10) * (1 if i % 4 < 2 else -1)
+        sampler = ours + 0.3 * torch.randn(len(ours), generator=generator)
+        examples.append(Example(row, False, advantage, ours + 1.2 * noise if i % 2 else None, sampler, theirs))
+    kept = [
+        Example(row, stored=True, reference=logprobs, topk=(ids.int(), values))
+        for row, (logprobs, ids, values) in zip(stored, of_stored, strict=True)
+    ]
+    mixed = torch.randperm(28, generator=generator).tolist()
+    return [[*examples, *kept][i] for i in mixed]
+
+
+def write_reference(base: Path, folder: Path) -> ReferenceResponses:
+    """Stored responses, as the reference stage writes them."""
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    prompts = [tokenizer(text)["input_ids"] for text in REHEARSED]
+    responses = [tokenizer(f"old {i}")["input_ids"] for i in range(len(prompts))]
+    rows = pl.DataFrame(
+        {
+            "prompt_id": [f"r{i}" for i in range(len(prompts))],
+            "sample_index": 0,
+            "prompt_token_ids": prompts,
+            "token_ids": responses,
+            "sampler_logprobs": [[0.0] * len(ids) for ids in responses],
+        }
+    )
+    tensors, index = tensorise(rows, LogProbs(load_model(base, "float32")), 1000, top_k=TOP_K)
+    save_tensors(tensors, folder / "responses.safetensors")
+    write_table(index, "reference_index", folder / "index.parquet", {})
+    return load(folder / "responses.safetensors")
+
+
+def online_prompts(base: Path) -> list[OnlinePrompt]:
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    return [OnlinePrompt(f"p{i}", tokenizer(text)["input_ids"], {"number": i}) for i, text in enumerate(ONLINE)]
+
+
+@dataclass
+class Judgement:
+    """A verdict."""
+
+    correct: bool
+    reward: float
+
+
+def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Judged]:
+    """A scorer that likes responses of even length, to every second prompt: the others teach nothing."""
+    liked = [len(text) % 2 == 0 and truth["number"] % 2 == 0 for text, truth in zip(texts, ground_truths, strict=True)]
+    return [Judgement(right, float(right)) for right in liked]
+
+
+@dataclass
+class Made:
+    """An update as it was asked for, with the policy's log-probs before it."""
+
+    examples: list[Example]
+    before: list[Tensor]
+    lr: float
+    result: Update
+
+
+class Recorder(Trainer):
+    """A trainer that remembers its updates."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.made: list[Made] = []
+
+    def update(self, examples: Sequence[Example], lr: float) -> Update:
+        before = self.logprobs([example.row for example in examples])
+        made = Made(list(examples), before, lr, super().update(examples, lr))
+        self.made.append(made)
+        return made.result

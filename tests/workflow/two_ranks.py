@@ -1,0 +1,104 @@
+"""What each rank of a test does: one update at each ZeRO stage, on its share of a recorded mini-batch.
+
+Arguments: the folder for what rank 0 writes, the seconds after which a rank gives up, and the ZeRO stages. In the share
+"uneven" one rank has the long rows and all stored ones, so that it makes more passes than the other.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import math
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tiny_training import BARE, gradients, train_config
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import dphrl.model.policy
+from dphrl.config.methods import MethodConfig
+from dphrl.model import Row
+from dphrl.training import Example, Trainer, start_process_group
+from dphrl.training.ranks import rank, world_size
+
+# ZeRO-3 spreads what has 100,000 numbers and more: with these, embedding and output head.
+VOCABULARY, WIDTH = 2048, 64
+ROLLOUTS = 16
+
+
+def examples() -> list[Example]:
+    """Rollouts and stored responses, the longest first; log-probs as of models that have learned nothing."""
+    generator = torch.Generator().manual_seed(1)
+
+    def tokens(number: int) -> list[int]:
+        return torch.randint(3, VOCABULARY, (number,), generator=generator).tolist()
+
+    def logprobs(number: int) -> Tensor:
+        return 0.3 * torch.randn(number, generator=generator) - math.log(VOCABULARY)
+
+    prompts = [tokens(7) for _ in range(4)]
+    lengths = [64 - 4 * i for i in range(ROLLOUTS)]
+    rollouts = [
+        Example(Row(prompts[i // 4], tokens(n)), advantage=0.5 * (-1) ** i, old=logprobs(n))
+        for i, n in enumerate(lengths)
+    ]
+    stored = [Example(Row(tokens(5), tokens(n)), stored=True, reference=logprobs(n)) for n in (50, 30, 10)]
+    return [*rollouts, *stored]
+
+
+def share(kind: str) -> list[Example]:
+    """What this rank trains on."""
+    everything, number, ranks = examples(), rank(), world_size()
+    if kind == "even":
+        return [*everything[:ROLLOUTS][number::ranks], *everything[ROLLOUTS:][number::ranks]]
+    size = ROLLOUTS // ranks
+    return [*everything[number * size : (number + 1) * size], *(everything[ROLLOUTS:] if number == 0 else [])]
+
+
+def update(stage: int, kind: str, folder: Path) -> None:
+    """One update; rank 0 writes gradients, weights and what it told."""
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=WIDTH,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            intermediate_size=128,
+            initializer_range=0.05,
+            tie_word_embeddings=False,
+        )
+    )
+    config = train_config(ranks=world_size(), zero_stage=stage, token_budget=100, **BARE)
+    trainer = Trainer(model, config, MethodConfig(divergence="js", eta=0.5))
+    mine = share(kind)
+    before = trainer.logprobs([example.row for example in mine])
+    told = trainer.update(mine, 1e-4)
+    torch.testing.assert_close(told.logprobs, before, atol=1e-5, rtol=0)
+    found = gradients(trainer)
+    weights = {name: weight.clone() for name, weight in trainer.weights()}
+    if rank() == 0:
+        name = f"{world_size()}-{stage}-{kind}"
+        save_file(found, folder / f"{name}.gradients")
+        save_file(weights, folder / f"{name}.weights")
+        (folder / f"{name}.json").write_text(json.dumps({**told.totals, "grad_norm": told.grad_norm}))
+
+
+def main(folder: str, seconds: str, *stages: str) -> None:
+    """Run the updates."""
+    # Ranks that wait for each other are a failure, not a test without end.
+    faulthandler.dump_traceback_later(float(seconds), exit=True)
+    start_process_group()
+    # So few logits at once that ranks differ in the number of chunks too.
+    dphrl.model.policy._LOGITS_PER_CHUNK = VOCABULARY * 16
+    for stage in map(int, stages):
+        for kind in ("even", "uneven")[: world_size()]:
+            update(stage, kind, Path(folder))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

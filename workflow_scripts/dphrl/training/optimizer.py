@@ -1,0 +1,76 @@
+"""DeepSpeed around a model: ZeRO, precision, AdamW with clipping."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from dphrl.config.train import TrainConfig
+
+_EPSILON = 1e-8
+
+
+class ClippedAdamW(torch.optim.AdamW):
+    """AdamW that clips the gradient, and leaves out an update whose gradient is not finite.
+
+    DeepSpeed's ZeRO and bfloat16 optimizers do both by themselves. Without either it only clips, tells no norm, and
+    would take an update of NaN. The two attributes are those that it reads.
+
+    Attributes:
+        overflow: whether the last update was left out.
+    """
+
+    overflow = False
+    _global_grad_norm = 0.0
+
+    def __init__(self, *args: Any, clip_grad_norm: float, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._clip_grad_norm = clip_grad_norm
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take a step, if the gradient is finite."""
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        norm = float(nn.utils.clip_grad_norm_(parameters, self._clip_grad_norm))
+        self.overflow = not math.isfinite(norm)
+        self._global_grad_norm = math.inf if self.overflow else norm
+        if not self.overflow:
+            super().step()
+
+
+def initialize(model: nn.Module, config: TrainConfig) -> Any:
+    """A DeepSpeed engine that trains the parameters of a model that ask for a gradient."""
+    import deepspeed
+
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    settings = _settings(config)
+    optimizer = None
+    if config.zero_stage == 0 and config.dtype == "float32":
+        adam = settings.pop("optimizer")["params"]
+        del adam["torch_adam"]
+        optimizer = ClippedAdamW(trained, **adam, clip_grad_norm=config.clip_grad_norm)
+        settings["gradient_clipping"] = 0.0
+    engine, *_ = deepspeed.initialize(model=model, config=settings, model_parameters=trained, optimizer=optimizer)
+    return engine
+
+
+def _settings(config: TrainConfig) -> dict[str, Any]:
+    adam = {"lr": config.lr, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
+    zero: dict[str, Any] = {"stage": config.zero_stage}
+    if config.offload_optimizer:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        # The number of micro-batches follows from their lengths: step() alone ends an accumulation.
+        "managed_gradient_accumulation": False,
+        "gradient_clipping": config.clip_grad_norm,
+        "zero_optimization": zero,
+        "zero_force_ds_cpu_optimizer": False,
+        "bf16": {"enabled": config.dtype == "bfloat16"},
+        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
+        "optimizer": {"type": "AdamW", "params": {**adam, "torch_adam": True}},
+        "steps_per_print": 1 << 40,
+    }
