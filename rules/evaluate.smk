@@ -25,7 +25,7 @@ rule evaluate_policy:
         f"{RESULTS}/logs/evaluation/{{policy}}/{{dataset}}.log",
     params:
         **stage_params(
-            ["dphrl.evaluation.samples"],
+            ["dphrl.evaluation.samples", "dphrl.evaluation.classes"],
             ["evaluation"],
             slice_of(slices.evaluate, "dataset"),
         ),
@@ -35,7 +35,19 @@ rule evaluate_policy:
         "../workflow_scripts/evaluate_policy.py"
 
 
-TABLES = ["headline", "keep_explore", "passk", "styles"]
+TABLES = [
+    "claims",
+    "comparisons",
+    "consistency",
+    "diversity",
+    "forgetting",
+    "headline",
+    "headline_levels",
+    "keep_explore",
+    "keep_explore_levels",
+    "passk",
+    "styles",
+]
 
 
 rule tabulate:
@@ -45,6 +57,7 @@ rule tabulate:
     output:
         tables=expand(f"{RESULTS}/tables/{{table}}.parquet", table=TABLES),
         digests=expand(f"{RESULTS}/tables/{{table}}.parquet.sha256", table=TABLES),
+        claims=f"{RESULTS}/tables/claims.md",
         texts=expand(f"{RESULTS}/tables/headline.{{ending}}", ending=["csv", "md"]),
         timings=timings("tables"),
     log:

@@ -9,9 +9,10 @@ from door import snakemake, stage
 from dphrl import evaluation
 from dphrl.artifacts import write_text
 from dphrl.config.evaluate import BootstrapConfig
+from dphrl.evaluation import ClaimRules
 from dphrl.report.tables import headline_csv, headline_markdown
 
-with stage("numpy") as job:
+with stage("numpy", "scipy") as job:
     config = json.loads(snakemake.params.config)
     bootstrap, seed = BootstrapConfig(**config["bootstrap"]), snakemake.params.seed
     frames = [
@@ -23,13 +24,10 @@ with stage("numpy") as job:
         )
     ]
     everything = pl.concat(frames)
-    tables = {
-        "headline": evaluation.headline(everything, config["k"], bootstrap, seed),
-        "keep_explore": evaluation.keep_explore(everything, bootstrap, seed),
-        "passk": evaluation.passk(everything, config["k"], bootstrap, seed),
-        "styles": evaluation.styles(everything, bootstrap, seed),
-    }
+    rules = ClaimRules(**config["claims"])
+    tables = evaluation.tabulate(everything, config["k"], bootstrap, seed, config["against"], rules)
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
     for path, render in zip(snakemake.output.texts, (headline_csv, headline_markdown), strict=True):
         write_text(Path(path), render(tables["headline"]))
+    write_text(Path(snakemake.output.claims), evaluation.claims_markdown(tables["claims"]))

@@ -25,7 +25,7 @@ from dphrl.artifacts import (
     write_text,
 )
 from dphrl.config.partition import PartitionConfig
-from dphrl.evaluation import evaluate
+from dphrl.evaluation import classes, evaluate
 from dphrl.model import LogProbs, Row, load_model, response_logprobs
 from dphrl.partition import candidates, refine
 from dphrl.reference import reference_rows, save_tensors, tensorise
@@ -230,7 +230,9 @@ def _build(root: Path) -> None:
         parts = {k: [f"{k}/{name}/eval.evaluate/{i}.parquet" for i in (0, 1)] for k in ("rollouts", "verdicts")}
         frames = [read_table([root / path for path in paths], kind) for kind, paths in parts.items()]
         builder.table(
-            evaluate(*frames, []),
+            evaluate(*frames, [])
+            .join(classes(*frames), on="prompt_id")
+            .with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)),
             "evaluation",
             f"evaluation/{name}/eval.parquet",
             "evaluate",

@@ -120,6 +120,10 @@ _STR, _I32, _I64, _F32, _F64, _BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Fl
 _TOKENS, _LOGPROBS = pl.List(pl.Int32()), pl.List(pl.Float32())
 _INF = float("inf")
 _POLICY = {"method": _STR, "seed": _I32, "step": _I32, "dataset": _STR}
+_INTERVAL = {"value": _F64, "low": _F64, "high": _F64}
+_RATES = {f"{rate}{end}": _F64 for rate in ("keep", "explore") for end in ("", "_low", "_high")}
+_LEVEL = {"level": _STR, "prompts": _I32}
+_CLASSES = ("answers", "programs", "skeletons")
 
 SCHEMAS: dict[str, Schema] = {
     schema.name: schema
@@ -254,12 +258,22 @@ SCHEMAS: dict[str, Schema] = {
                 "distinct_styles_correct": _I32,
                 "distinct_answers": _I32,
                 "distinct_programs": _I32,
+                **dict.fromkeys(_CLASSES, _TOKENS),
+                **dict.fromkeys(("cluster", "level"), _STR),
             },
-            nullable=frozenset({"greedy_correct"}),
-            bounds={"n": (1, _INF), "c": (0, _INF)},
+            nullable=frozenset({"greedy_correct", *_CLASSES, "cluster", "level"}),
+            bounds={"n": (1, _INF), "c": (0, _INF), **dict.fromkeys(_CLASSES, (0, _INF))},
         ),
-        Schema("passk", (*_POLICY, "k"), {**_POLICY, "k": _I32, "value": _F64, "low": _F64, "high": _F64}),
-        Schema("headline", (*_POLICY, "metric"), {**_POLICY, "metric": _STR, "value": _F64, "low": _F64, "high": _F64}),
+        Schema("passk", (*_POLICY, "k"), {**_POLICY, "k": _I32, **_INTERVAL}),
+        Schema("headline", (*_POLICY, "metric"), {**_POLICY, "metric": _STR, **_INTERVAL}),
+        Schema("headline_levels", ("level", *_POLICY, "metric"), {**_LEVEL, **_POLICY, "metric": _STR, **_INTERVAL}),
+        Schema(
+            "consistency",
+            (*_POLICY, "metric", "k"),
+            {**_POLICY, "metric": _STR, "k": _I32, **_INTERVAL},
+            enums={"metric": ("pass^k", "maj@k")},
+        ),
+        Schema("diversity", (*_POLICY, "metric"), {**_POLICY, "metric": _STR, **_INTERVAL}),
         Schema(
             "styles",
             (*_POLICY, "style"),
@@ -272,13 +286,45 @@ SCHEMAS: dict[str, Schema] = {
         Schema(
             "keep_explore",
             tuple(_POLICY),
+            {**_POLICY, **_RATES, "n_solved": _I32, "n_unsolved": _I32},
+            nullable=frozenset(_RATES),
+        ),
+        Schema(
+            "keep_explore_levels",
+            ("level", *_POLICY),
+            {**_LEVEL, **_POLICY, **_RATES, "n_solved": _I32, "n_unsolved": _I32},
+            nullable=frozenset(_RATES),
+        ),
+        Schema(
+            "forgetting",
+            tuple(_POLICY),
+            {**_POLICY, **dict.fromkeys(("kept", "forgotten", "gained", "unsolved"), _I32)},
+        ),
+        Schema(
+            "comparisons",
+            ("dataset", "metric", "method", "against", "kind"),
             {
-                **_POLICY,
-                **{f"{rate}{end}": _F64 for rate in ("keep", "explore") for end in ("", "_low", "_high")},
-                "n_solved": _I32,
-                "n_unsolved": _I32,
+                **dict.fromkeys(("dataset", "metric", "method", "against", "kind"), _STR),
+                **dict.fromkeys(("difference", "low", "high", "p", "p_holm"), _F64),
+                "seeds": _I32,
             },
-            nullable=frozenset(f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")),
+            nullable=frozenset({"low", "high", "p", "p_holm"}),
+            enums={"kind": ("prompts", "seeds")},
+            bounds={"p": (0, 1), "p_holm": (0, 1), "seeds": (1, _INF)},
+        ),
+        Schema(
+            "claims",
+            ("claim", "dataset"),
+            {
+                **dict.fromkeys(
+                    ("claim", "sentence", "source", "dataset", "metric", "method", "against", "kind"), _STR
+                ),
+                **dict.fromkeys(("difference", "low", "high"), _F64),
+                "seeds": _I32,
+                "verdict": _STR,
+            },
+            nullable=frozenset({"kind", "difference", "low", "high"}),
+            enums={"kind": ("prompts", "seeds"), "verdict": ("supported", "not supported", "not enough data")},
         ),
         Schema(
             "training",

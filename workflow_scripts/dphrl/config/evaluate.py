@@ -34,6 +34,12 @@ class BootstrapConfig(Block):
     confidence: float = Field(0.95, gt=0.0, lt=1.0, description="Coverage of every interval in tables and figures.")
 
 
+class ClaimsConfig(Block):
+    """When a claim of the paper counts as decided."""
+
+    min_seeds: int = Field(3, ge=2, description="Fewest training seeds whose t interval decides a claim.")
+
+
 class EvaluateConfig(Block):
     """Evaluation sets, the k of pass@k, solution styles and intervals."""
 
@@ -50,6 +56,11 @@ class EvaluateConfig(Block):
         description="Solution styles by task; the first prefix that matches names the style, anything else is 'other'.",
     )
     bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Resampling of prompts for the intervals.")
+    against: tuple[str, ...] = Field(
+        ("base", "grpo", "exp_only"),
+        description="Methods that all others are compared with; among themselves each with those before it.",
+    )
+    claims: ClaimsConfig = Field(ClaimsConfig(), description="When a claim of the paper counts as decided.")
 
     @field_validator("datasets")
     @classmethod

@@ -99,7 +99,9 @@ def evaluate(config: Config, dataset: str) -> str:
 
 def tables(config: Config) -> str:
     """What the tables over all policies depend on."""
-    return canonical({"k": list(config.evaluate.k), "bootstrap": config.evaluate.bootstrap})
+    chosen = config.evaluate
+    rules = {"against": list(chosen.against), "claims": chosen.claims}
+    return canonical({"k": list(chosen.k), "bootstrap": chosen.bootstrap, **rules})
 
 
 def report(config: Config) -> str:
