@@ -1,4 +1,7 @@
-"""The workflow on its tiny configuration: one uninterrupted run, and copies of it that a test may disturb."""
+"""The workflow on its tiny configuration: one uninterrupted run, and copies of it that a test may disturb.
+
+And the parts of a training: a base policy, one that has moved away from it, recorded rows and stored responses.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,10 @@ from pathlib import Path
 
 import pytest
 from runs import Workflow
+from tiny_training import process_group, recorded_rows, write_moved_policy, write_policy, write_reference
+
+from dphrl.reference import ReferenceResponses
+from dphrl.training import Example
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("Snakefile", "rules", "workflow_scripts", "config", "profiles")
@@ -51,3 +58,30 @@ def code(house: Path) -> Iterator[Path]:
         if path.read_bytes() != content:
             path.write_bytes(content)
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.fixture(scope="module")
+def one_rank() -> Iterator[None]:
+    """The process group of this process."""
+    with process_group():
+        yield
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_policy(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def policy(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_moved_policy(base, tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def examples(policy: Path, base: Path) -> list[Example]:
+    return recorded_rows(policy, base)
+
+
+@pytest.fixture(scope="module")
+def reference(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ReferenceResponses:
+    return write_reference(base, tmp_path_factory.mktemp("reference"))

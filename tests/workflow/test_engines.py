@@ -1,7 +1,6 @@
 """vLLM does what every engine must do, and the canary notices what no push delivered, in bfloat16 too."""
 
 import gc
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,21 +15,9 @@ from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
 from dphrl.model import Row, load_model
 from dphrl.rollout.engine import Digest, Engine, make_engine
-from dphrl.training import Example, StaleWeightsError, Trainer, WeightSync, start_process_group
+from dphrl.training import Example, StaleWeightsError, Trainer, WeightSync
 
-pytestmark = pytest.mark.workflow
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _process_group() -> Iterator[None]:
-    """The process group of this process; what it leaves in the environment would reach later child processes."""
-    before, threads = dict(os.environ), torch.get_num_threads()
-    torch.set_num_threads(1)
-    start_process_group()
-    yield
-    torch.set_num_threads(threads)
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 
 
 @pytest.fixture(scope="module")

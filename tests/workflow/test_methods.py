@@ -1,7 +1,7 @@
 """Every method of the menu: its gradient against formulas written out here, and what a segment does with it."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,7 @@ from tiny_training import (
     likes_even,
     make_trainer,
     online_prompts,
-    process_group,
-    recorded_rows,
     weights_of,
-    write_moved_policy,
-    write_policy,
-    write_reference,
 )
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
@@ -35,7 +30,7 @@ from dphrl.reference import ReferenceResponses
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.training import Example, Segment, Trainer
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 
 LORA = LoraConfig(rank=3, alpha=6, targets=("q_proj", "v_proj", "down_proj"))
 ETA, CAP = 0.5, 0.7
@@ -60,32 +55,6 @@ METHODS = {
     "js_definition": MethodConfig(divergence="js_definition", eta=ETA, l_cap=CAP),
     "js_definition_exact": MethodConfig(divergence="js_definition", estimator="exact", js_beta=0.3, eta=ETA, l_cap=CAP),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _processes() -> Iterator[None]:
-    with process_group():
-        yield
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_policy(tmp_path_factory.mktemp("base"))
-
-
-@pytest.fixture(scope="module")
-def policy(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_moved_policy(base, tmp_path_factory.mktemp("policy"))
-
-
-@pytest.fixture(scope="module")
-def examples(policy: Path, base: Path) -> list[Example]:
-    return recorded_rows(policy, base)
-
-
-@pytest.fixture(scope="module")
-def reference(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ReferenceResponses:
-    return write_reference(base, tmp_path_factory.mktemp("reference"))
 
 
 # The formulas of the paper in float64, with nothing of the package.

@@ -18,13 +18,8 @@ from tiny_training import (
     likes_even,
     make_trainer,
     online_prompts,
-    process_group,
-    recorded_rows,
     train_config,
     weights_of,
-    write_moved_policy,
-    write_policy,
-    write_reference,
 )
 from torch import Tensor
 from transformers import LlamaForCausalLM
@@ -38,39 +33,13 @@ from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.rollout.vllm_engine import VllmEngine
 from dphrl.training import Example, Segment, StaleWeightsError, Trainer, Update, WeightSync
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 
 ETA = 0.5
 LR = 1e-4
 EXP_ONLY = MethodConfig()
 JS = MethodConfig(divergence="js", eta=ETA)
 JS_DEFINITION = MethodConfig(divergence="js_definition", eta=ETA)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _processes() -> Iterator[None]:
-    with process_group():
-        yield
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_policy(tmp_path_factory.mktemp("base"))
-
-
-@pytest.fixture(scope="module")
-def policy(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_moved_policy(base, tmp_path_factory.mktemp("policy"))
-
-
-@pytest.fixture(scope="module")
-def examples(policy: Path, base: Path) -> list[Example]:
-    return recorded_rows(policy, base)
-
-
-@pytest.fixture(scope="module")
-def reference(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ReferenceResponses:
-    return write_reference(base, tmp_path_factory.mktemp("reference"))
 
 
 @pytest.fixture(scope="module")
