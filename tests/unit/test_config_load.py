@@ -31,7 +31,7 @@ def put(data: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     *parents, last = path.split(".")
     block = changed
     for parent in parents:
-        block = block[parent]
+        block = block.setdefault(parent, {})
     if value is MISSING:
         del block[last]
     else:
