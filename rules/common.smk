@@ -137,9 +137,7 @@ def scorer_of(wildcards):
 
 def workers_of(wildcards):
     """Worker processes that judge answers of a dataset's task."""
-    task, scoring = CONFIG.datasets[wildcards.dataset].task, CONFIG.scoring
-    block = scoring.custom[task] if task in scoring.custom else getattr(scoring, task)
-    return block.workers
+    return CONFIG.scoring.of(CONFIG.datasets[wildcards.dataset].task).workers
 
 
 def closing_words():

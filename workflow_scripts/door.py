@@ -57,9 +57,9 @@ def label() -> str:
     return " ".join([snakemake.rule, *(str(value) for value in snakemake.wildcards)])
 
 
-def task_scorer(config: dict[str, Any], **options: Any) -> "Scorer":
+def task_scorer(config: dict[str, Any]) -> "Scorer":
     """The scorer of the task that the stage's slice of the config names, with the workers and files of this job."""
     from dphrl.scoring import make_scorer
 
     files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
-    return make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files, **options)
+    return make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files)

@@ -15,6 +15,7 @@ from runs import Workflow
 from tiny_training import process_group, recorded_rows, write_moved_policy, write_policy, write_reference
 
 from dphrl.reference import ReferenceResponses
+from dphrl.rollout.engine import Engine
 from dphrl.training import Example
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +66,12 @@ def one_rank() -> Iterator[None]:
     """The process group of this process."""
     with process_group():
         yield
+
+
+@pytest.fixture(scope="session")
+def made() -> list[Engine]:
+    """Engines that live to the end: vLLM takes the process group with it when one of them goes."""
+    return []
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,18 @@
 """vLLM does what every engine must do, and the canary notices what no push delivered, in bfloat16 too."""
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
-from torch import Tensor
+from tiny_training import Deaf
 
 from dphrl.config.engine import EngineConfig
 from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
 from dphrl.model import Row, load_model
-from dphrl.rollout.engine import Digest, Engine, make_engine
+from dphrl.rollout.engine import Engine, make_engine
 from dphrl.training import Example, StaleWeightsError, Trainer, WeightSync
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
@@ -23,15 +21,6 @@ pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
     return Policy.write(tmp_path_factory.mktemp("policy"))
-
-
-@pytest.fixture(scope="module")
-def made() -> Iterator[list[Engine]]:
-    """Engines that must live to the end: vLLM takes the process group with it when one of them goes."""
-    engines: list[Engine] = []
-    yield engines
-    engines.clear()
-    gc.collect()
 
 
 @pytest.fixture(scope="module")
@@ -63,27 +52,6 @@ def test_tied_embeddings_are_pushed_whole(made: list[Engine], tmp_path: Path) ->
         engine.push(policy.weights(scale))
         expected = policy.perturbed(scale).logprobs(text[:1], text[1:])
         torch.testing.assert_close(engine.text_logprobs(text), expected, atol=1e-4, rtol=0)
-
-
-@dataclass
-class Deaf:
-    """An engine that no weights reach."""
-
-    engine: Engine
-
-    @property
-    def max_model_len(self) -> int:
-        return self.engine.max_model_len
-
-    def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        for _ in weights:
-            pass
-
-    def digests(self) -> dict[str, Digest]:
-        return self.engine.digests()
-
-    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        return self.engine.text_logprobs(token_ids)
 
 
 @pytest.mark.parametrize("name", ["vllm", "transformers"])

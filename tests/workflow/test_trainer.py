@@ -1,6 +1,5 @@
 """The trainer beside its sampling engine, both real: what one update is, what a push delivers, what a cut changes."""
 
-import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from safetensors import safe_open
 from tiny_training import (
     BARE,
     ENGINE,
+    Deaf,
     equal,
     gradients,
     likes_even,
@@ -43,11 +43,10 @@ JS_DEFINITION = MethodConfig(divergence="js_definition", eta=ETA)
 
 
 @pytest.fixture(scope="module")
-def engine(base: Path) -> Iterator[VllmEngine]:
+def engine(base: Path, made: list[Engine]) -> VllmEngine:
     engine = VllmEngine(base, ENGINE.model_copy(update={"name": "vllm"}), distributed=True)
-    yield engine
-    del engine
-    gc.collect()
+    made.append(engine)
+    return engine
 
 
 def _update(
@@ -296,25 +295,11 @@ class WithoutHead(Trainer):
         return ((name, weight) for name, weight in super().weights() if name != "lm_head.weight")
 
 
-@dataclass
-class Deaf:
-    """An engine that a push does not reach."""
-
-    engine: Engine
-
-    @property
-    def max_model_len(self) -> int:
-        return self.engine.max_model_len
-
-    def wake(self, weights: Iterator[tuple[str, Tensor]]) -> None:
-        for _ in weights:
-            pass
+class Packed(Deaf):
+    """A deaf engine that keeps all its tensors in another form: only log-probs can tell."""
 
     def digests(self) -> dict[str, Digest]:
         return {}
-
-    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        return self.engine.text_logprobs(token_ids)
 
 
 @dataclass
@@ -325,9 +310,6 @@ class Stale(Deaf):
 
     def wake(self, weights: Iterator[tuple[str, Tensor]]) -> None:
         self.engine.wake((name, weight) for name, weight in weights if name != self.kept)
-
-    def digests(self) -> dict[str, Digest]:
-        return self.engine.digests()
 
 
 def test_the_canary_sees_what_arrived_and_what_did_not(base: Path, engine: VllmEngine, examples: list[Example]) -> None:
@@ -340,7 +322,7 @@ def test_the_canary_sees_what_arrived_and_what_did_not(base: Path, engine: VllmE
     assert sync.push(1) <= tolerance
     for _ in range(3):
         trainer.update(examples, 1e-2)
-    deaf: Any = Deaf(engine)
+    deaf: Any = Packed(engine)
     with pytest.raises(StaleWeightsError, match=r"positive control: perturbed weights were pushed"):
         WeightSync(make_trainer(base, JS), deaf, tolerance, texts).control()
     with pytest.raises(StaleWeightsError, match=r"step 2: after the weight push .* differ"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
 from dphrl.model import LogProbs, Row, load_model, response_logprobs, response_topk
 from dphrl.reference import ReferenceResponses, load, save_tensors, tensorise
+from dphrl.rollout.engine import Digest, Engine
 from dphrl.toy.tokenizer import write_tokenizer
 from dphrl.training import Example, Judged, OnlinePrompt, Trainer, Update, start_process_group
 
@@ -222,3 +223,24 @@ class Recorder(Trainer):
         made = Made(list(examples), before, lr, super().update(examples, lr))
         self.made.append(made)
         return made.result
+
+
+@dataclass
+class Deaf:
+    """An engine that no weights reach."""
+
+    engine: Engine
+
+    @property
+    def max_model_len(self) -> int:
+        return self.engine.max_model_len
+
+    def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        for _ in weights:
+            pass
+
+    def digests(self) -> dict[str, Digest]:
+        return self.engine.digests()
+
+    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
+        return self.engine.text_logprobs(token_ids)

@@ -64,3 +64,9 @@ class ScoringConfig(Block):
     custom: dict[str, CustomScoringConfig] = Field(
         {}, description="Scorers of your own by name; a dataset's `task` is the name of its scorer."
     )
+
+    def of(self, task: str) -> SqlScoringConfig | MathScoringConfig | CustomScoringConfig:
+        """The block of a task's scorer."""
+        if task in self.custom:
+            return self.custom[task]
+        return {"sql": self.sql, "math": self.math}[task]  # type: ignore[return-value]

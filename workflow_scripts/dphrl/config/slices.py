@@ -117,5 +117,5 @@ def _reading(config: Config, dataset: str) -> dict[str, Any]:
 
 def _scorer(config: Config, dataset: str) -> dict[str, Any]:
     task = config.datasets[dataset].task
-    block = config.scoring.custom[task] if task in config.scoring.custom else getattr(config.scoring, task)
-    return {"task": task, "scorer": block.model_dump(mode="json", exclude={"workers", "source"})}
+    block = config.scoring.of(task).model_dump(mode="json", exclude={"workers", "source"})
+    return {"task": task, "scorer": block}

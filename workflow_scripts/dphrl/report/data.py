@@ -7,8 +7,8 @@ import polars as pl
 
 from dphrl.artifacts import SCHEMAS
 
-_REJECTED = ("duplicate", "overlong", "malformed")
-_GOLD = ("unrunnable", "empty", "nondeterministic", "order-ambiguous", "conflicting")
+_REJECTED = SCHEMAS["rejected"].enums["reason"]
+_GOLD = SCHEMAS["gold"].enums["reason"]
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class SqlScorer:
                 path = self._paths[db_id] = str(database_path(self._databases, db_id))
             except FileNotFoundError as error:
                 raise InfrastructureError(
-                    f"{error}. Is scoring.sql.databases the folder that holds <db_id>/<db_id>.sqlite?"
+                    f"{error}. Is datasets.<name>.databases the folder that holds <db_id>/<db_id>.sqlite?"
                 ) from error
         return path
 
