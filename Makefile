@@ -18,7 +18,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-unit test-full lint format accept schema clean
+.PHONY: help install demo demo-full test test-unit test-full lint format accept schema clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ $(STAMP): $(ENV_FILES)
 
 demo: install ## Run the embedded default; ends by printing where the report is.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES)
+
+demo-full: install ## Every method, three seeds each, on the embedded toy: the worked example in docs/.
+	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
 
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit
