@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
+from transformers import MistralConfig, MistralForCausalLM
 
 from dphrl.config.engine import EngineConfig
+from dphrl.rollout.decoding import sample_tokens
 from dphrl.rollout.engine import Engine, make_engine
-from dphrl.rollout.transformers_engine import TransformersEngine, sample_tokens
+from dphrl.rollout.transformers_engine import TransformersEngine
 
 
 @pytest.fixture(scope="module")
@@ -31,22 +34,34 @@ def test_what_every_engine_does(check: Callable[[Policy, Engine], None], policy:
     check(policy, engine)
 
 
-def _small(policy: Policy, **settings: float) -> tuple[TransformersEngine, list[tuple[int, int]]]:
-    """An engine with these settings, and where the shape (rows, cached tokens) of each forward pass is noted."""
+class Pass(NamedTuple):
+    """A forward pass: its tokens, and the prompts, responses and numbers in the cache."""
+
+    tokens: int
+    prompts: int
+    responses: int
+    numbers: int
+
+
+def _small(policy: Policy, **settings: float) -> tuple[TransformersEngine, list[Pass]]:
+    """An engine with these settings, and where each of its forward passes is noted."""
     made = EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN, **settings)  # type: ignore[arg-type]
     engine = make_engine(policy.folder, made)
     assert isinstance(engine, TransformersEngine)
-    shapes: list[tuple[int, int]] = []
+    passes: list[Pass] = []
 
-    def note(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, Tensor]) -> None:
-        shapes.append(tuple(kwargs["attention_mask"].shape))  # type: ignore[arg-type]
+    def note(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+        cache = kwargs["shared_cache"]
+        numbers = sum(states.numel() for layer in cache._layers.values() for states in vars(layer).values())
+        passes.append(Pass(kwargs["input_ids"].numel(), cache.prompts, len(cache._owner), numbers))
 
     engine._model.register_forward_pre_hook(note, with_kwargs=True)
-    return engine, shapes
+    return engine, passes
 
 
-# Two layers of one key and one value of 32 numbers of 4 bytes.
-BYTES_PER_TOKEN = 2 * 2 * 32 * 4
+# Two layers of one key and one value of 32 numbers, of 4 bytes.
+NUMBERS_PER_TOKEN = 2 * 2 * 32
+BYTES_PER_TOKEN = 4 * NUMBERS_PER_TOKEN
 
 
 @pytest.mark.parametrize(
@@ -62,28 +77,32 @@ BYTES_PER_TOKEN = 2 * 2 * 32 * 4
 def test_a_small_batch_draws_the_same_within_its_bounds(
     policy: Policy, engine: Engine, settings: dict[str, float], rows: int, tokens: int
 ) -> None:
-    small, shapes = _small(policy, **settings)
+    small, passes = _small(policy, **settings)
     asked = requests(50)
     assert [c.token_ids for c in small.generate(asked)] == [c.token_ids for c in engine.generate(asked)]
-    assert max(n for n, _ in shapes) <= rows
-    assert max(n * width for n, width in shapes) <= tokens
+    assert max(made.responses for made in passes) <= rows
+    assert max(made.numbers for made in passes) <= tokens * NUMBERS_PER_TOKEN
 
 
 def test_what_finished_makes_room_for_the_next(policy: Policy) -> None:
-    small, shapes = _small(policy, max_num_seqs=4)
+    small, passes = _small(policy, max_num_seqs=4)
     long = replace(requests()[0], prompt_token_ids=[4] * 12, temperature=0.5, top_p=0.5, max_tokens=40)
     seed = next(s for s in range(100) if len(small.generate([replace(long, seed=s)])[0].token_ids) == 40)
-    shapes.clear()
+    passes.clear()
     small.generate([replace(long, seed=seed), *requests(9, max_tokens=8)])
     # The short ones were drawn beside the long one: no more passes than its tokens, and a prefill for each refill.
-    assert len(shapes) <= 40 + 9
+    assert len(passes) <= 40 + 9
 
 
-def test_responses_to_one_prompt_share_its_prefill(policy: Policy) -> None:
-    small, shapes = _small(policy)
+def test_responses_to_one_prompt_share_its_place_in_the_cache(policy: Policy) -> None:
+    small, passes = _small(policy)
     asked = [replace(r, prompt_token_ids=[3 + i % 3] * 9) for i, r in enumerate(requests(30))]
     small.generate(asked)
-    assert shapes[:2] == [(3, 9), (30, 10)]
+    first, second, *_ = passes
+    assert (first.tokens, first.prompts) == (3 * 9, 3)
+    assert (second.tokens, second.prompts, second.responses) == (30, 3, 30)
+    longest = max(request.max_tokens for request in asked)
+    assert max(made.numbers for made in passes) == (3 * 9 + 30 * longest) * NUMBERS_PER_TOKEN
 
 
 def test_the_first_token_has_the_distribution_of_the_softmax(policy: Policy, engine: Engine) -> None:
@@ -158,3 +177,11 @@ def test_tied_embeddings_are_pushed_whole(tmp_path: Path) -> None:
 def test_a_weight_that_the_model_has_not_is_refused(engine: Engine, name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         engine.push([(name, torch.zeros(3))])
+
+
+def test_a_model_with_a_sliding_window_is_refused(policy: Policy, tmp_path: Path) -> None:
+    policy.tokenizer.save_pretrained(tmp_path)
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1}
+    MistralForCausalLM(MistralConfig(vocab_size=64, sliding_window=8, **sizes)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"can't draw from this model: .*sliding_window = 8.*set engine\.name: vllm"):
+        make_engine(tmp_path, EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN))

@@ -7,7 +7,7 @@ Each token thus sees what it would see in a row of its own, and no mask grows wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +47,8 @@ def prompt_layout(
     prompt_lengths: Sequence[int], response_lengths: Sequence[int], owner: Sequence[int], device: torch.device | str
 ) -> PromptLayout:
     """The layout of prompts and responses of these lengths; response i belongs to prompt `owner[i]`."""
-    prompts, prompt_filled = _places(torch.tensor(prompt_lengths, device=device), 0)
-    responses, filled = _places(torch.tensor(response_lengths, device=device), sum(prompt_lengths))
+    prompts, prompt_filled = places(torch.tensor(prompt_lengths, device=device), 0)
+    responses, filled = places(torch.tensor(response_lengths, device=device), sum(prompt_lengths))
     owners = torch.tensor(owner, device=device)
     within_prompt, within_response = (torch.arange(cut.shape[1], device=device) for cut in (prompts, responses))
     positions = torch.tensor(prompt_lengths, device=device)[owners, None] + within_response
@@ -66,8 +66,15 @@ def prompt_layout(
     )
 
 
-def _places(lengths: Tensor, start: int) -> tuple[Tensor, Tensor]:
-    """Places in the sequence of runs that follow each other, (runs, longest), and which of them are no padding."""
+def places(lengths: Tensor, start: int) -> tuple[Tensor, Tensor]:
+    """Where runs that follow each other from `start` on lie in a sequence, padded with 0, and which are no padding.
+
+    Args:
+        lengths: (runs,), int64, at least one run.
+
+    Returns:
+        (runs, longest), int64, and (runs, longest), bool.
+    """
     within = torch.arange(int(lengths.max()), device=lengths.device)
     filled = within < lengths[:, None]
     return ((start + lengths.cumsum(0) - lengths)[:, None] + within) * filled, filled
@@ -88,6 +95,17 @@ def sharing_obstacle(model: PreTrainedModel) -> str | None:
     return f"config attribute layer_types has {other}, only plain causal attention can be shared" if other else None
 
 
+def check_plain(module: nn.Module, options: Mapping[str, Any]) -> None:
+    """Refuse what transformers asks of an attention function beyond plain causal attention.
+
+    Raises:
+        ValueError: the layer's options have a window, a cap or sinks.
+    """
+    for name in _NOT_PLAIN:
+        if options.get(name) is not None:
+            raise ValueError(f"{type(module).__name__} asks for attention with {name} = {options[name]}: not supported")
+
+
 def install_sharing(model: PreTrainedModel) -> None:
     """Let the model take a `layout` in its forward pass, with `visible` as its attention mask; else it runs SDPA."""
     model.set_attn_implementation(_NAME)
@@ -106,9 +124,7 @@ def _attention(
     if layout is None:
         result: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return result
-    for name in _NOT_PLAIN:
-        if options.get(name) is not None:
-            raise ValueError(f"{type(module).__name__} asks for attention with {name} = {options[name]}: not supported")
+    check_plain(module, options)
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
     prompt_keys, prompt_values = _take(keys, layout.prompts), _take(values, layout.prompts)
     of_prompts, _ = sdpa_attention_forward(

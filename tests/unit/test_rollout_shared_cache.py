@@ -1,0 +1,136 @@
+"""The shared cache: logits of the plain forward pass, whatever responses share it, leave it and join it."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from dphrl.rollout.shared_cache import SharedCache, install_shared_cache
+
+VOCABULARY = 50
+# More than _FIRST_ROOM, so that room is made more than once.
+LONGEST = 40
+
+
+def _model(config: type, model: type, key_heads: int) -> PreTrainedModel:
+    torch.manual_seed(0)
+    # Large weights, so that a wrong position or a look at another response would be seen.
+    made = model(
+        config(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=key_heads,
+            max_position_embeddings=128,
+            initializer_range=0.2,
+        )
+    )
+    install_shared_cache(made.eval().requires_grad_(False))
+    result: PreTrainedModel = made
+    return result
+
+
+MODELS = [
+    _model(config, model, key_heads)
+    for config, model, key_heads in (
+        (LlamaConfig, LlamaForCausalLM, 4),
+        (LlamaConfig, LlamaForCausalLM, 2),
+        (Qwen2Config, Qwen2ForCausalLM, 1),
+    )
+]
+IDS = ["heads", "grouped-heads", "one-key-head"]
+
+
+class Checked:
+    """A cache and the texts that it should hold."""
+
+    def __init__(self, model: PreTrainedModel, prompts: Sequence[list[int]], owner: Sequence[int]) -> None:
+        self.model = model
+        self.texts = [list(prompts[i]) for i in owner]
+        self.cache, logits = SharedCache.prefill(model, prompts, owner, LONGEST)
+        self._compare(logits[torch.tensor(owner)])
+
+    def step(self, seed: int) -> None:
+        """A random token behind each text."""
+        tokens = torch.randint(VOCABULARY, (len(self.texts),), generator=torch.Generator().manual_seed(seed))
+        for text, token in zip(self.texts, tokens.tolist(), strict=True):
+            text.append(token)
+        self._compare(self.cache.step(self.model, tokens))
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep these texts, in this order."""
+        self.texts = [self.texts[i] for i in rows]
+        self.cache.keep(rows, LONGEST)
+
+    def join(self, other: "Checked") -> None:
+        """Take the texts of the other."""
+        self.texts += other.texts
+        self.cache.join(other.cache)
+
+    def _compare(self, logits: Tensor) -> None:
+        expected = [self.model(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1] for text in self.texts]
+        torch.testing.assert_close(logits, torch.stack(expected), atol=2e-5, rtol=0)
+
+
+@st.composite
+def _groups(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
+    """Prompts of unequal length, and the owners of unequal numbers of responses in any order."""
+    ids = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=12)
+    prompts = draw(st.lists(ids, min_size=1, max_size=4))
+    sizes = draw(st.lists(st.integers(1, 4), min_size=len(prompts), max_size=len(prompts)))
+    return prompts, draw(st.permutations([i for i, size in enumerate(sizes) for _ in range(size)]))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=IDS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_responses_that_come_and_go_have_the_logits_of_the_plain_forward_pass(
+    model: PreTrainedModel, data: st.DataObject
+) -> None:
+    checked = Checked(model, *data.draw(_groups()))
+    for seed, action in enumerate(data.draw(st.lists(st.sampled_from(["step", "keep", "join"]), max_size=6))):
+        if action == "keep":
+            rows = data.draw(st.permutations(range(len(checked.texts))))
+            checked.keep(rows[: data.draw(st.integers(1, len(rows)))])
+        if action == "join":
+            checked.join(Checked(model, *data.draw(_groups())))
+        checked.step(seed)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=IDS)
+def test_responses_grow_to_their_longest_in_room_for_no_more(model: PreTrainedModel) -> None:
+    checked = Checked(model, [[3, 4, 5], [6]], [0, 0, 1])
+    for seed in range(LONGEST):
+        checked.step(seed)
+    assert {layer.keys.shape[2] for layer in checked.cache._layers.values()} == {LONGEST}
+
+
+def test_a_response_that_is_over_disturbs_no_other() -> None:
+    checked = Checked(MODELS[0], [[3, 4, 5]], [0, 0])
+    for seed in range(LONGEST):
+        checked.step(seed)
+    checked.join(Checked(MODELS[0], [[7, 8]], [0]))
+    # The first two have no more room.
+    checked.cache.step(MODELS[0], torch.tensor([1, 2, 9]))
+    checked.keep([2])
+    checked.texts[0].append(9)
+    checked.step(0)
+
+
+def test_in_bfloat16_the_logits_are_near_those_of_the_plain_forward_pass() -> None:
+    model = _model(LlamaConfig, LlamaForCausalLM, 2)
+    prompt, response = list(range(20)), list(range(20, 40))
+    exact = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0, -1]
+    model = model.to(torch.bfloat16)
+    plain = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0, -1].float()
+    cache, _ = SharedCache.prefill(model, [prompt], [0], LONGEST)
+    for token in response:
+        logits = cache.step(model, torch.tensor([token]))
+    assert logits.dtype == torch.float32
+    assert float((logits[0] - exact).abs().max()) < 2 * float((plain - exact).abs().max())
