@@ -5,6 +5,7 @@ from pathlib import Path
 
 from door import label, snakemake, stage
 from dphrl.training import SegmentJob, train_segment
+from dphrl.training.launch import Nodes
 
 with stage("torch", "transformers", "deepspeed", "vllm") as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params
@@ -31,7 +32,7 @@ with stage("torch", "transformers", "deepspeed", "vllm") as job:
             **params.beside,
         }
     )
-    metrics, timings = train_segment(segment)
+    metrics, timings = train_segment(segment, Nodes.of(snakemake.resources))
     for part, seconds, tokens in timings:
         job.add_timing(part, seconds, tokens)
     job.write(metrics, "metrics", output.metrics)

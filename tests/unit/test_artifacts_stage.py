@@ -1,6 +1,8 @@
 """A stage: what it remembers of its inputs and writes into every footer, and its timings."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -99,3 +101,13 @@ def test_timings_have_a_rate_where_tokens_are_known(tmp_path: Path) -> None:
     assert (rows["generate"]["tokens"], rows["load"]["tokens"], rows["load"]["tokens_per_s"]) == (100, None, None)
     assert rows["generate"]["tokens_per_s"] == pytest.approx(100 / rows["generate"]["seconds"])
     assert all(row["max_rss_mib"] > 1 for row in rows.values())
+
+
+def test_memory_is_that_of_the_largest_process_that_a_stage_started_or_is() -> None:
+    stage = _stage()
+    stage.add_timing("before", 1.0)
+    before = stage.timings[0]["max_rss_mib"]
+    more = int(before) + 100
+    subprocess.run([sys.executable, "-c", f"b'x' * ({more} << 20)"], check=True)
+    stage.add_timing("after", 1.0)
+    assert more < stage.timings[1]["max_rss_mib"] < more + 100

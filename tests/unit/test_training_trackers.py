@@ -1,7 +1,10 @@
 """Trackers show what the table of metrics holds; a missing package is told by name."""
 
+import json
+import sqlite3
 import sys
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -46,7 +49,22 @@ def test_wandb_writes_its_files_without_a_network(tmp_path: Path, monkeypatch: p
     assert wandb.run is None
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_trackio_goes_on_in_the_run_of_the_segment_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("trackio") is None:
+        pytest.skip("trackio is not installed")
+    # Set first, for monkeypatch puts back only what it found.
+    monkeypatch.setenv("TRACKIO_DIR", "")
+    monkeypatch.delenv("TRACKIO_DIR")
+    for step in (1, 2):
+        _show("trackio", tmp_path, [step])
+    with sqlite3.connect(tmp_path / "trackio" / "dphrl.db") as database:
+        rows = database.execute("SELECT run_name, step, metrics FROM metrics ORDER BY step").fetchall()
+    assert [(run, step, json.loads(metrics)) for run, step, metrics in rows] == [
+        ("grpo-s1", step, METRICS[step]) for step in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "trackio", "wandb"])
 def test_a_missing_package_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [m for m in sys.modules if m.partition(".")[0] == name]:
         monkeypatch.delitem(sys.modules, module)

@@ -26,6 +26,7 @@ from dphrl.training.launch import run_ranks
 
 pytestmark = pytest.mark.workflow
 
+SPREAD = str(Path(__file__).with_name("spread_engine.py"))
 UPDATE = str(Path(__file__).with_name("two_ranks.py"))
 STAGES = (0, 1, 2, 3)
 # The scorer is the test's hand in a rank: in the midst of a step it can end it, or keep it where it is.
@@ -68,7 +69,7 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _told(folder: Path, name: str) -> dict[str, float]:
+def _told(folder: Path, name: str) -> dict[str, Any]:
     return json.loads((folder / f"{name}.json").read_text())
 
 
@@ -88,6 +89,24 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
     )
 
 
+def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_path: Path) -> None:
+    """The ranks ask for different prompts and unequally often; a push comes in between."""
+    policy = write_policy(tmp_path / "policy")
+    for ranks in (1, 2):
+        run_ranks(ranks, [SPREAD, str(policy), str(tmp_path), "300"])
+    alone, *spread = (_told(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
+    assert [len(told) for told in spread] == [4, 4]
+    for told in spread:
+        for part, found in told.items():
+            expected = alone[part]
+            if part.startswith("text"):
+                assert found == pytest.approx(expected, abs=1e-5)
+                continue
+            assert [c["token_ids"] for c in found] == [c["token_ids"] for c in expected]
+            for ours, theirs in zip(found, expected, strict=True):
+                assert ours["logprobs"] == pytest.approx(theirs["logprobs"], abs=1e-5)
+
+
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     """The job of a training's first two steps on two ranks, without folders for its results."""
@@ -105,6 +124,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
             "prompt_token_ids": [tokenizer(text)["input_ids"] for text in ONLINE],
             "source": "test",
             "source_index": range(len(keys)),
+            "level": None,
         },
         "gold": {"ground_truth": "{}", "verdict": "correct", "kept": True, "reason": None},
     }
@@ -151,12 +171,18 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("engine", "stage"), [("transformers", 1), ("vllm", 3), pytest.param("vllm", 1, marks=pytest.mark.full)]
+    ("engine", "stage", "parts"),
+    [
+        ("transformers", 1, 1),
+        ("vllm", 3, 1),
+        pytest.param("vllm", 1, 1, marks=pytest.mark.full),
+        pytest.param("vllm", 1, 2, marks=pytest.mark.full),
+    ],
 )
 def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
-    start: SegmentJob, tmp_path: Path, engine: str, stage: int
+    start: SegmentJob, tmp_path: Path, engine: str, stage: int, parts: int
 ) -> None:
-    blocks = {"engine": {"name": engine}, "train": {"zero_stage": stage}}
+    blocks = {"engine": {"name": engine, "tensor_parallel": parts}, "train": {"zero_stage": stage}}
     whole = _into(replace(start, last=4), tmp_path / "whole", **blocks)
     metrics, timings = train_segment(whole)
     first = _into(start, tmp_path / "first", **blocks)

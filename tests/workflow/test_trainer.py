@@ -218,6 +218,25 @@ def test_clipping_scales_the_gradient_to_the_norm(stage: int, policy: Path, exam
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_in_bfloat16_gradients_add_up_in_float32(stage: int, policy: Path, examples: list[Example]) -> None:
+    """Copies of a row, one per pass, have each a 64th of its gradient: in bfloat16 the sum would be off by 1e-3."""
+    row = next(example for example in examples if not example.stored)
+    settings: dict[str, Any] = {"dtype": "bfloat16", "token_budget": 1, "prompt_sharing": "off", "zero_stage": stage}
+    once, often = (make_trainer(policy, EXP_ONLY, **settings).update([row] * copies, LR) for copies in (1, 64))
+    assert often.grad_norm == pytest.approx(once.grad_norm, rel=1e-5)
+
+
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_in_bfloat16_the_second_gradient_is_after_the_same_first_step(
+    stage: int, policy: Path, examples: list[Example]
+) -> None:
+    """Adam's first step is the longest, if it counts from one."""
+    trainers = [make_trainer(policy, JS, dtype="bfloat16", zero_stage=number) for number in (1, stage)]
+    expected, found = ([trainer.update(examples, 1e-2).grad_norm for _ in range(2)] for trainer in trainers)
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_bfloat16_trains_float32_master_weights(
     stage: int, policy: Path, examples: list[Example], tmp_path: Path
 ) -> None:

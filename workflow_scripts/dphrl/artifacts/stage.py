@@ -109,8 +109,12 @@ class Stage:
         self.add_timing(name, time.perf_counter() - start, facts.get("tokens"))
 
     def add_timing(self, part: str, seconds: float, tokens: int | None = None) -> None:
-        """Record seconds (and tokens) of one part."""
-        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "linux" else 1024)
+        """Record seconds (and tokens) of one part, and the most memory that one process of the stage has had so far.
+
+        Processes that it waited for count, such as the ranks of a training.
+        """
+        peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        kib = max(peaks) / (1 if sys.platform == "linux" else 1024)
         rate = tokens / seconds if tokens is not None and seconds > 0 else None
         row = {"stage": self.name, "part": part, "seconds": seconds, "tokens": tokens, "tokens_per_s": rate}
         self.timings.append({**row, "max_rss_mib": kib / 1024})

@@ -103,6 +103,8 @@ def _counts(config: Config) -> Iterator[Problem]:
     per_update = train.prompts_per_step // train.mini_batches
     if per_update % train.ranks:
         yield from _divides("train.ranks", train.ranks, "train.prompts_per_step / train.mini_batches", per_update)
+    if config.methods:
+        yield from _divides("engine.tensor_parallel", config.engine.tensor_parallel, "train.ranks", train.ranks)
     for name, method in config.methods.items():
         if method.topk and not config.reference.top_k:
             yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")

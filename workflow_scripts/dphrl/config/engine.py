@@ -1,14 +1,15 @@
 """The sampling engine, for every stage that draws from a policy."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from dphrl.config.block import Block, Dtype
 
 
 class EngineConfig(Block):
-    """Configuration of the block `engine`; every key has an effect on both engines."""
+    """Configuration of the block `engine`; all keys but the last have an effect on both engines."""
 
     name: Literal["vllm", "transformers"] = Field(
         "vllm",
@@ -26,3 +27,17 @@ class EngineConfig(Block):
         description="Memory for the engine's key-value cache, in GiB: vllm takes it at the start, transformers as it "
         "needs it.",
     )
+    tensor_parallel: int = Field(
+        1,
+        ge=1,
+        description="GPUs that one vllm engine is spread over: in a training as many of its ranks, so it divides "
+        "train.ranks.",
+    )
+
+    @model_validator(mode="after")
+    def _only_vllm_is_spread(self) -> Self:
+        if self.tensor_parallel > 1 and self.name != "vllm":
+            raise PydanticCustomError(
+                "tensor_parallel_needs_vllm", "Input should have tensor_parallel 1: only vllm is spread over GPUs"
+            )
+        return self

@@ -86,7 +86,7 @@ class TrainConfig(Block):
         "text after a weight push; beyond it training stops. null: 1e-4 in float32, and in bfloat16 three times that "
         "of the weights that a segment starts from.",
     )
-    trackers: tuple[Literal["tensorboard", "wandb"], ...] = Field(
+    trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
         (), description="Where metrics go beside the parquet table, while training runs; each needs its own package."
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from dphrl.artifacts import ProgressLines
@@ -33,13 +34,23 @@ def _prepare_environment(kv_cache_gib: float) -> None:
     }
 
 
+def _drop_shared_memory(parts: int) -> None:
+    """Take away what an ended process has left: the CPU build names the memory that its parts share by ranks alone."""
+    rank = dist.get_rank()
+    first = rank - rank % parts
+    ranks = "-".join(map(str, range(first, first + parts)))
+    for file in Path("/dev/shm").glob(f"-tp:*-[[]{ranks}]-cpushm_{rank % parts}"):
+        file.unlink(missing_ok=True)
+
+
 class VllmEngine:
     """A vLLM engine on the weights of a Hugging Face folder (see `Engine`).
 
     Args:
         folder: model and tokenizer.
-        config: dtype, lengths, memory.
-        distributed: the engine runs inside an initialised process group (training).
+        config: dtype, lengths, memory, parts.
+        distributed: the engine runs inside an initialised process group (training); with `tensor_parallel` above 1 it
+            is a part, and every part must be asked for the same at the same time.
     """
 
     def __init__(self, folder: Path, config: EngineConfig, *, distributed: bool = False) -> None:
@@ -53,6 +64,8 @@ class VllmEngine:
         else:
             # Seeded requests crash under chunked prefill on the CPU build, so a prompt is prefilled whole.
             options |= {"enforce_eager": True, "enable_chunked_prefill": False}
+            if distributed and config.tensor_parallel > 1:
+                _drop_shared_memory(config.tensor_parallel)
         self._llm = LLM(
             str(folder),
             dtype=config.dtype,
@@ -62,6 +75,7 @@ class VllmEngine:
             generation_config="vllm",
             logprobs_mode="raw_logprobs",
             trust_remote_code=False,
+            tensor_parallel_size=config.tensor_parallel,
             seed=0,
             disable_log_stats=True,
             **options,

@@ -8,6 +8,7 @@ from dphrl.training.ranks import start_process_group
 from dphrl.training.rollouts import Collector, Group, Judged, OnlinePrompt, Score
 from dphrl.training.schedule import draw, learning_rate
 from dphrl.training.segment import Segment
+from dphrl.training.shared_engine import SharedEngine
 from dphrl.training.trainer import Trainer, Update
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Score",
     "Segment",
     "SegmentJob",
+    "SharedEngine",
     "StaleWeightsError",
     "Trainer",
     "Update",

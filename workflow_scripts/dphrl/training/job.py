@@ -19,11 +19,12 @@ from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
 from dphrl.model import load_model
 from dphrl.reference import load
-from dphrl.rollout.engine import make_engine
+from dphrl.rollout.engine import Engine, make_engine
 from dphrl.scoring import make_scorer
 from dphrl.training.ranks import rank, start_process_group
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
+from dphrl.training.shared_engine import SharedEngine
 from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
 
@@ -112,7 +113,7 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
                 programs=False,
             )
         )
-        engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), distributed=True)
+        engine = _engine(job)
         trainer = Trainer(
             # Adapters stand beside the base policy; merged into a policy they could not be trained on.
             load_model(Path(str(job.base) if method.lora else job.policy), config.dtype),
@@ -151,6 +152,13 @@ def online_prompts(
         .select("prompt_id", "prompt_token_ids", "ground_truth")
     )
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
+
+
+def _engine(job: SegmentJob) -> Engine:
+    """This rank's engine, or its part of one."""
+    config = EngineConfig(**job.config["engine"])
+    engine = make_engine(Path(job.policy), config, distributed=True)
+    return SharedEngine(engine, config.tensor_parallel) if config.tensor_parallel > 1 else engine
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> None:

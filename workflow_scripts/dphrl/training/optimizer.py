@@ -53,14 +53,23 @@ def initialize(model: nn.Module, config: TrainConfig) -> Any:
         optimizer = ClippedAdamW(trained, **adam, clip_grad_norm=config.clip_grad_norm)
         settings["gradient_clipping"] = 0.0
     engine, *_ = deepspeed.initialize(model=model, config=settings, model_parameters=trained, optimizer=optimizer)
+    if config.zero_stage == 0:
+        # DeepSpeed leaves the sums to PyTorch here, which takes the parameter's type unless told.
+        for parameter in trained:
+            parameter.grad_dtype = torch.float32
+        # In bfloat16 it has taken a step of no length and no gradient, which Adam would count.
+        engine.optimizer.state.clear()
     return engine
 
 
 def _settings(config: TrainConfig) -> dict[str, Any]:
-    adam = {"lr": config.lr, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
+    # The learning rate comes with each update.
+    adam = {"lr": 0.0, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
     zero: dict[str, Any] = {"stage": config.zero_stage}
     if config.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    # Over many micro-batches sums in bfloat16 would be wrong by percents.
+    accumulation = {"grad_accum_dtype": "fp32"} if config.zero_stage else {}
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
@@ -70,6 +79,7 @@ def _settings(config: TrainConfig) -> dict[str, Any]:
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
         "bf16": {"enabled": config.dtype == "bfloat16"},
+        "data_types": accumulation,
         # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
         "optimizer": {"type": "AdamW", "params": {**adam, "torch_adam": True}},
         "steps_per_print": 1 << 40,

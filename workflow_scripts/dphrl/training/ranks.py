@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.nn.functional import pad
 
 
 def start_process_group() -> None:
@@ -41,11 +44,26 @@ def world_size() -> int:
 
 def summed(values: Mapping[str, float]) -> dict[str, float]:
     """Sums over all ranks by name; a rank without a name, as one that had no such row, adds nothing to it."""
-    parts: list[Mapping[str, float]] = [values] * world_size()
-    if world_size() > 1:
-        dist.all_gather_object(parts, dict(values))
+    parts = gathered(dict(values))
     names = sorted({name for part in parts for name in part})
     return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
+
+
+def gathered(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
+    """What each rank gives, in their order: anything that JSON can hold.
+
+    It travels as text, for PyTorch sends objects as pickles.
+
+    Args:
+        group: of the ranks; None: all.
+    """
+    if dist.get_world_size(group) == 1:
+        return [value]
+    text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(_device())
+    lengths = _of_ranks(torch.tensor([len(text)], device=text.device), group)
+    padded = pad(text, (0, int(max(lengths)) - len(text)))
+    texts = zip(_of_ranks(padded, group), lengths, strict=True)
+    return [json.loads(part[: int(length)].cpu().numpy().tobytes()) for part, length in texts]
 
 
 def largest(value: float) -> float:
@@ -54,6 +72,12 @@ def largest(value: float) -> float:
     if world_size() > 1:
         dist.all_reduce(found, op=dist.ReduceOp.MAX)
     return float(found)
+
+
+def _of_ranks(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> list[torch.Tensor]:
+    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, tensor, group=group)
+    return parts
 
 
 def _device() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -15,7 +16,7 @@ def open_trackers(names: Sequence[str], folder: Path, run: str, stack: ExitStack
     """A function that shows the metrics of a step to each tracker; `stack` closes them.
 
     Args:
-        names: tensorboard or wandb; each needs the package of that name.
+        names: tensorboard, trackio or wandb; each needs the package of that name.
         folder: where they put their files.
         run: name of this training there.
 
@@ -60,4 +61,15 @@ def _wandb(folder: Path, run: str, stack: ExitStack) -> Track:
     return lambda step, metrics: tracked.log(dict(metrics), step=step)
 
 
-_OPENERS = {"tensorboard": _tensorboard, "wandb": _wandb}
+def _trackio(folder: Path, run: str, stack: ExitStack) -> Track:
+    # Read when the package is imported; whoever set it, to gather several projects, keeps it.
+    os.environ.setdefault("TRACKIO_DIR", str(folder / "trackio"))
+    trackio = import_module("trackio")
+    tracked = trackio.init(
+        project="dphrl", name=run, resume="allow", embed=False, auto_log_cpu=False, auto_log_gpu=False
+    )
+    stack.callback(tracked.finish)
+    return lambda step, metrics: tracked.log(dict(metrics), step=step)
+
+
+_OPENERS = {"tensorboard": _tensorboard, "trackio": _trackio, "wandb": _wandb}
