@@ -1,13 +1,16 @@
 """The audit of the run: its table and its page; a failed check stops the run."""
 
+import json
 from pathlib import Path
 
 from door import snakemake, stage
 from dphrl.artifacts import write_text
 from dphrl.audit import audit_run, render_page, require_passed
+from dphrl.config.load import load_config
 
 with stage("torch", "transformers") as job:
-    table = audit_run(Path(snakemake.output.table).parents[1])
+    stages = json.loads(snakemake.params.config)["stages"]
+    table = audit_run(Path(snakemake.output.table).parents[1], load_config(snakemake.config), stages)
     job.write(table, "audit", snakemake.output.table)
     write_text(Path(snakemake.output.page), render_page(table))
     require_passed(table)

@@ -1,16 +1,23 @@
-"""The metrics of all segments of all trainings in one table."""
+"""The metrics of all segments of all trainings in one table, and what each method cost."""
+
+from pathlib import Path
 
 import polars as pl
 
 from door import snakemake, stage
+from dphrl.artifacts import read_table, write_table
+from dphrl.report.cost import training_cost
 
 with stage() as job:
-    frames = [
-        job.read(f"{method}/{seed}/{number}", path, "metrics").with_columns(
-            method=pl.lit(method), seed=pl.lit(seed, pl.Int32)
-        )
-        for number, ((method, seed), path) in enumerate(
-            zip(snakemake.params.labels, snakemake.input.metrics, strict=True)
-        )
+    labels, given = snakemake.params.labels, snakemake.input
+    names = [{"method": pl.lit(method), "seed": pl.lit(seed, pl.Int32)} for method, seed in labels]
+    metrics = [
+        job.read(f"{method}/{seed}/{number}", path, "metrics").with_columns(**name)
+        for number, ((method, seed), name, path) in enumerate(zip(labels, names, given.metrics, strict=True))
     ]
-    job.write(pl.concat(frames), "training", snakemake.output.training)
+    job.write(pl.concat(metrics), "training", snakemake.output.training)
+    # Timings are read past the stage: they stand in no footer, as the next run has others.
+    times = [
+        read_table(Path(path), "timings").with_columns(**name) for name, path in zip(names, given.times, strict=True)
+    ]
+    write_table(training_cost(pl.concat(times)), "training_cost", Path(snakemake.output.cost), {"stage": job.name})

@@ -9,6 +9,6 @@ from dphrl.report import figures
 with stage("altair", "vl-convert-python") as job:
     name = snakemake.wildcards.figure
     table = figures.table(name)
-    chart = figures.draw(name, job.read(table, snakemake.input.table))
+    chart = figures.draw(name, job.read(table, snakemake.input.table), snakemake.params.datasets)
     write_text(Path(snakemake.output.spec), figures.to_json(chart))
     write_text(Path(snakemake.output.svg), figures.to_svg(chart))

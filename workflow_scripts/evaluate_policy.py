@@ -13,7 +13,8 @@ with stage() as job:
     gold = job.read("gold", snakemake.input.gold).filter("kept")
     # Questions on one database are not independent of each other.
     database = pl.col("ground_truth").str.json_path_match("$.db_id")
-    marks = gold.select("prompt_id", cluster=database, level=pl.lit(None, pl.String))
+    levels = job.read("prompts", snakemake.input.prompts).select("prompt_id", "level")
+    marks = gold.select("prompt_id", cluster=database).join(levels, on="prompt_id", how="left", validate="1:1")
     rollouts = job.read("rollouts", snakemake.input.rollouts).join(marks, on="prompt_id", how="semi")
     verdicts = job.read("verdicts", snakemake.input.verdicts).join(marks, on="prompt_id", how="semi")
     result = evaluate(rollouts, verdicts, rules)

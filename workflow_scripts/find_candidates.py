@@ -3,11 +3,13 @@
 import json
 
 from door import snakemake, stage
+from dphrl.artifacts.streams import by_prompts, scan, write_parts
 from dphrl.config.partition import PartitionConfig
 from dphrl.partition import candidates
 
 with stage() as job:
     config = json.loads(snakemake.params.config)
-    gold, verdicts = job.read("gold", snakemake.input.gold), job.read("verdicts", snakemake.input.verdicts)
-    partition = candidates(gold, verdicts, config["n"], PartitionConfig(**config["partition"]))
-    job.write(partition, "partition", snakemake.output.partition)
+    rules, n = PartitionConfig(**config["partition"]), config["n"]
+    gold, verdicts = scan(job, "gold", snakemake.input.gold), scan(job, "verdicts", snakemake.input.verdicts)
+    divided = (candidates(truths, judged, n, rules) for judged, truths in by_prompts(verdicts, gold))
+    write_parts(job, divided, "partition", snakemake.output.partition)

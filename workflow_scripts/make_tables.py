@@ -10,6 +10,7 @@ from dphrl import evaluation
 from dphrl.artifacts import write_text
 from dphrl.config.evaluate import BootstrapConfig
 from dphrl.evaluation import ClaimRules
+from dphrl.report.claims import claims_markdown
 from dphrl.report.tables import headline_csv, headline_markdown
 
 with stage("numpy", "scipy") as job:
@@ -30,4 +31,4 @@ with stage("numpy", "scipy") as job:
         job.write(tables[name], name, path)
     for path, render in zip(snakemake.output.texts, (headline_csv, headline_markdown), strict=True):
         write_text(Path(path), render(tables["headline"]))
-    write_text(Path(snakemake.output.claims), evaluation.claims_markdown(tables["claims"]))
+    write_text(Path(snakemake.output.claims), claims_markdown(tables["claims"]))

@@ -3,17 +3,20 @@
 import json
 from pathlib import Path
 
+import polars as pl
+
 from door import snakemake, stage
+from dphrl.artifacts.streams import by_prompts, scan, write_parts
 from dphrl.model import LogProbs, load_model
-from dphrl.reference import reference_rows, save_tensors, tensorise
+from dphrl.reference import reference_rows, save_parts, tensorise_parts
 
 with stage("torch", "transformers") as job:
-    config = json.loads(snakemake.params.config)
-    partition, prompts = job.read("partition", snakemake.input.partition), job.read("prompts", snakemake.input.prompts)
-    rows = reference_rows(partition, prompts, job.read("rollouts", snakemake.input.rollouts))
-    policy = LogProbs(load_model(job.folder("policy", snakemake.input.policy), config["dtype"]))
+    config, given, output = json.loads(snakemake.params.config), snakemake.input, snakemake.output
+    partition, prompts, rollouts = (scan(job, name, given[name]) for name in ("partition", "prompts", "rollouts"))
+    rows = (reference_rows(*tables) for tables in by_prompts(partition, prompts, rollouts))
+    policy = LogProbs(load_model(job.folder("policy", given.policy), config["dtype"]))
     with job.part("logprobs") as facts:
-        tensors, index = tensorise(rows, policy, config["token_budget"], config["top_k"])
-        facts["tokens"] = len(tensors["token_ids"])
-    save_tensors(tensors, Path(snakemake.output.tensors))
-    job.write(index, "reference_index", snakemake.output.index)
+        parts = tensorise_parts(rows, policy, config["token_budget"], config["top_k"])
+        write_parts(job, save_parts(parts, Path(output.tensors)), "reference_index", output.index)
+        lengths = pl.scan_parquet(output.index, glob=False).select(pl.col("prompt_length", "response_length"))
+        facts["tokens"] = lengths.cast(pl.Int64).sum().collect().sum_horizontal().item()

@@ -7,21 +7,34 @@ import polars as pl
 
 from door import snakemake, stage
 from dphrl.artifacts import read_table, write_text
-from dphrl.report import figures
-from dphrl.report.page import render_page
+from dphrl.config.report import ReportConfig
+from dphrl.report import cost, figures, paper
+from dphrl.report.page import Contents, render_page
+from dphrl.report.samples import answers, pick_samples
 from dphrl.report.sizes import partition_sizes
 
 with stage("altair", "vl-convert-python") as job:
-    config, given = json.loads(snakemake.params.config), snakemake.input
-    names = snakemake.params.names
-    page = render_page(
-        config["title"],
-        job.read("headline", given.headline),
-        {name: json.loads(job.file(name, path).read_text()) for name, path in zip(names, given.figures, strict=True)},
-        {name: figures.caption(name) for name in names},
-        partition_sizes(job.read("partition", given.partition)),
-        job.read("datasets", given.datasets),
-        pl.concat(read_table(Path(path), "timings") for path in given.timings),
-        config["notes"],
+    params, given = snakemake.params, snakemake.input
+    config = ReportConfig(**json.loads(params.config))
+    specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
+    tables = [(paper.title(n), paper.caption(n), paper.shown(job.read(n, path, "paper"))) for n, path in papers]
+    if given.cost:
+        tables.append(("What a training costs", cost.CAPTION, read_table(Path(given.cost), "training_cost")))
+    samples = []
+    for dataset, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
+        found = answers(params.policies, dataset, given.rollouts, given.verdicts)
+        samples += pick_samples(dataset, prompts, gold, found, config.samples)
+    contents = Contents(
+        title=config.title,
+        headline=job.read("headline", given.headline),
+        data=job.read("datasets", given.datasets),
+        costs=pl.concat(read_table(Path(path), "timings") for path in given.timings),
+        facts=params.facts,
+        sizes=partition_sizes(job.read("partition", given.partition)),
+        notes=config.notes,
+        tables=tables,
+        figures={name: (json.loads(job.file(name, path).read_text()), figures.caption(name)) for name, path in specs},
+        claims=job.read("claims", given.claims),
+        samples=samples,
     )
-    write_text(Path(snakemake.output.page), page)
+    write_text(Path(snakemake.output.page), render_page(contents))

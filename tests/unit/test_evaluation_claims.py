@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from dphrl.evaluation import CLAIMS, Claim, ClaimRules, claims, claims_markdown
+from dphrl.evaluation import CLAIMS, Claim, ClaimRules, claims
 
 CLAIM = Claim("passk", "dph_f", "higher", "pass@", "grpo", "abstract", "DPH-F has a higher pass@k than GRPO.")
 RULES = ClaimRules()
@@ -48,6 +48,11 @@ def test_fewer_seeds_are_not_enough_however_sure_the_prompts_are():
     assert claims(table, ClaimRules(min_seeds=2), [CLAIM])["verdict"].item() == "supported"
 
 
+def test_without_an_interval_over_prompts_the_one_over_few_seeds_is_shown():
+    found = claims(frame(comparison(0.1, 0.2, 2)), RULES, [CLAIM])
+    assert found.select("verdict", "kind", "low", "seeds").row(0) == ("not enough data", "seeds", 0.1, 2)
+
+
 def test_seeds_that_agree_exactly_are_not_enough():
     assert claims(frame(comparison(None, None)), RULES, [CLAIM])["verdict"].item() == "not enough data"
 
@@ -83,37 +88,3 @@ def test_the_claims_have_names_of_their_own_and_each_is_tried_on_each_dataset():
 def test_one_seed_is_no_rule():
     with pytest.raises(ValueError, match="min_seeds is 1"):
         ClaimRules(min_seeds=1)
-
-
-def test_the_page_says_what_was_measured():
-    table = frame(
-        comparison(0.01, 0.05),
-        comparison(0.1, 0.2, 1, "prompts", dataset="out_of"),
-        comparison(-0.5, 0.25, metric="distinct_styles"),
-    )
-    styles = Claim("s", "dph_f", "higher", "distinct_styles", "grpo", "appendix B", "More styles.")
-    assert (
-        claims_markdown(claims(table, RULES, [CLAIM, styles]))
-        == """# Claims
-
-Claims by dataset: 1 supported, 1 not supported, 2 not enough data.
-
-## DPH-F has a higher pass@k than GRPO.
-
-From: abstract.
-
-| Dataset | Metric | Difference [interval] | Seeds | Verdict |
-| --- | --- | ---: | ---: | --- |
-| d | pass@16 | +3.0 [+1.0, +5.0] over seeds | 3 | supported |
-| out\\_of | pass@16 | +15.0 [+10.0, +20.0] over prompts | 1 | not enough data |
-
-## More styles.
-
-From: appendix B.
-
-| Dataset | Metric | Difference [interval] | Seeds | Verdict |
-| --- | --- | ---: | ---: | --- |
-| d | distinct\\_styles | -0.12 [-0.50, +0.25] over seeds | 3 | not supported |
-| out\\_of | distinct\\_styles | - | 0 | not enough data |
-"""
-    )

@@ -19,10 +19,12 @@ from dphrl.evaluation import (
     pass_at_k,
     passk,
     per_level,
+    style_counts,
     styles,
     tabulate,
     wilson,
 )
+from dphrl.evaluation.tables import MOST_LEVELS
 
 CONFIG = BootstrapConfig(replicates=300)
 
@@ -76,6 +78,7 @@ def evaluations():
 
 def all_tables(evaluations, seed=1):
     return {
+        "style_counts": style_counts(evaluations, CONFIG, seed),
         "passk": passk(evaluations, [1, 2, 8, 16], CONFIG, seed),
         "headline": headline(evaluations, [1, 2, 8, 16], CONFIG, seed),
         "styles": styles(evaluations, CONFIG, seed),
@@ -269,6 +272,21 @@ def test_each_level_has_the_table_of_its_prompts(evaluations):
     assert table.filter(method="base").select("level", "prompts").rows() == [("easy", 19), ("hard", 10)]
     hard = passk(marked.filter(level="hard"), [1], CONFIG, 1)
     assert table.filter(level="hard").drop("level", "prompts").equals(hard)
+
+
+def test_questions_are_counted_by_their_number_of_styles(evaluations):
+    table = style_counts(evaluations, CONFIG, 1)
+    assert set(table["dataset"]) == {"d"}
+    base, trained = (table.filter(method=method, step=step) for method, step in (("base", 0), ("grpo", 20)))
+    assert base.select("styles", "share").rows() == [(1, 0.0), (2, 0.0), (3, 1.0)]
+    assert trained.select("styles", "share").rows() == [(1, 1.0), (2, 0.0), (3, 0.0)]
+    assert style_counts(evaluations.filter(dataset="e"), CONFIG, 1).is_empty()
+
+
+def test_a_dataset_with_a_score_of_its_own_for_every_prompt_has_no_levels(evaluations):
+    scored = evaluations.with_columns(level=pl.col("prompt_id"))
+    assert scored["level"].n_unique() > MOST_LEVELS
+    assert per_level(scored, lambda rows: passk(rows, [1], CONFIG, 1)).is_empty()
 
 
 def test_without_levels_there_is_an_empty_table_of_the_same_columns(evaluations):

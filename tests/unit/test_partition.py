@@ -173,3 +173,17 @@ def test_no_prompt_is_lost_or_counted_twice(
         or (on_reject == "discard" and sum(correct) >= threshold and not further)
     }
     assert set(final.filter(subset="dropped")["prompt_id"]) == dropped
+
+
+@given(prompts=PROMPTS, cut=st.text("abcdef", max_size=3))
+def test_the_division_in_parts_is_that_of_the_whole(
+    prompts: dict[str, tuple[bool, list[bool], bool]], cut: str
+) -> None:
+    config = PartitionConfig(pef_min_correct=2)
+    gold = _gold({name: kept for name, (kept, _, _) in prompts.items()})
+    verdicts = _verdicts({name: correct for name, (_, correct, _) in prompts.items()})
+    parts = [
+        candidates(gold.filter(inside), verdicts.filter(inside), 4, config)
+        for inside in (pl.col("prompt_id") < cut, pl.col("prompt_id") >= cut)
+    ]
+    assert pl.concat(parts).equals(candidates(gold, verdicts, 4, config))

@@ -2,18 +2,27 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from dphrl.artifacts import SCHEMAS, sha256_file, sidecar, write_table
 from dphrl.model import LogProbs, Row, response_logprobs, response_topk
-from dphrl.reference import ReferenceResponses, load, reference_rows, save_tensors, tensorise
+from dphrl.reference import (
+    ReferenceResponses,
+    load,
+    reference_rows,
+    save_parts,
+    save_tensors,
+    tensorise,
+    tensorise_parts,
+)
 
 PROMPTS = {"a": [1, 2, 3], "b": [4], "c": [5, 6], "d": [7, 8]}
 RESPONSES = {"a": [9, 10], "c": [11, 12, 13, 14], "d": [15]}
@@ -110,7 +119,7 @@ def test_what_is_stored_comes_back_by_row_number(tmp_path: Path, module: LogProb
 
 
 def test_the_index_says_where_each_row_lies_and_how_far_the_sampler_was_off(tmp_path: Path, module: LogProbs) -> None:
-    index = _stored(tmp_path, module).index
+    index = _stored(tmp_path, module).index.collect()
     assert index.drop("max_sampler_gap").rows() == [
         (0, "a", 0, 0, 3, 2, 0),
         (1, "c", 0, 5, 2, 4, 2),
@@ -131,6 +140,28 @@ def test_equal_responses_have_equal_bytes_and_a_sidecar(tmp_path: Path, module: 
     first, second = (_stored(tmp_path / name, module) for name in "ab")
     assert first.path.read_bytes() == second.path.read_bytes()
     assert sidecar(first.path).read_text() == f"{sha256_file(first.path)}  responses.safetensors\n"
+
+
+@pytest.mark.parametrize("top_k", [0, 3])
+def test_tensors_that_come_in_parts_are_those_of_the_whole(tmp_path: Path, module: LogProbs, top_k: int) -> None:
+    rows = reference_rows(PARTITION, PROMPT_FRAME, _refined(module))
+    whole, index = tensorise(rows, module, 1, top_k)
+    parts = tensorise_parts([rows[:1], rows[1:1], rows[1:]], module, 1, top_k)
+    path = tmp_path / "responses.safetensors"
+    of_parts = pl.concat(save_parts(parts, path))
+    assert of_parts.equals(index)
+    assert path.read_bytes() == save(whole)
+    assert sorted(tmp_path.iterdir()) == [path, sidecar(path)]
+
+
+def test_a_part_that_fails_leaves_no_file(tmp_path: Path, module: LogProbs) -> None:
+    def parts() -> Iterator[tuple[dict[str, np.ndarray], pl.DataFrame]]:
+        yield tensorise(reference_rows(PARTITION, PROMPT_FRAME, _refined(module)), module, 100)
+        raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"):
+        list(save_parts(parts(), tmp_path / "responses.safetensors"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_d_pef_there_are_no_rows(tmp_path: Path, module: LogProbs) -> None:
@@ -162,7 +193,7 @@ def test_the_rest_does_not_change_with_the_likeliest_tokens(tmp_path: Path, modu
     assert sorted(load_file(without.path)) == ["logprobs", "token_ids"]
     for name, tensor in load_file(without.path).items():
         np.testing.assert_array_equal(load_file(with_topk.path)[name], tensor)
-    assert with_topk.index.equals(without.index)
+    assert with_topk.index.collect().equals(without.index.collect())
 
 
 def test_likeliest_tokens_that_are_not_stored_are_an_error(tmp_path: Path, module: LogProbs) -> None:
@@ -241,4 +272,13 @@ def test_tensors_and_index_that_do_not_belong_together_are_refused(
     tensors[shorter] = tensors[shorter][:-1]
     save_tensors(tensors, path)
     with pytest.raises(ValueError, match=r"responses\.safetensors: holds .* but index\.parquet expects .* rerun"):
+        load(path)
+
+
+def test_a_truncated_file_is_named(tmp_path: Path, module: LogProbs) -> None:
+    path = _stored(tmp_path, module).path
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(
+        ValueError, match=r"responses\.safetensors: not readable tensors .* delete it and run snakemake"
+    ):
         load(path)

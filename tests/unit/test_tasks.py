@@ -392,3 +392,32 @@ def test_overlap_is_exact_or_normalised() -> None:
     }
     assert SCHEMAS["overlap"].conform(found, "test").equals(found)
     assert overlap(train, {}).schema == found.schema
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        ({"level": "Level 3"}, "Level 3"),
+        ({"level": 3}, "3"),
+        ({"level": 3.0}, "3"),
+        ({"difficulty": "moderate"}, "moderate"),
+        ({"hardness": "extra"}, "extra"),
+        ({"level": " two\n\u202elines \x00 "}, "two lines"),
+        ({"level": "<b>" * 1000}, ("<b>" * 1000)[:40]),
+        ({"level": "\ud800"}, None),
+        ({"level": float("nan")}, None),
+        ({"level": True}, None),
+        ({"level": ["hard"]}, None),
+        ({"level": " "}, None),
+        ({}, None),
+    ],
+)
+def test_a_level_is_one_short_line_and_rejects_no_row(given: dict[str, Any], level: str | None) -> None:
+    prepared = prepare([sql("Q?", **given)], "sql", "s", None, 9)
+    assert prepared.prompts["level"].to_list() == [level]
+    SCHEMAS["prompts"].conform(prepared.prompts, "test")
+
+
+def test_the_field_of_the_level_can_be_renamed() -> None:
+    row = sql("Q?", type="Algebra", level=1)
+    assert prepare([row], "sql", "s", None, 9, fields={"level": "type"}).prompts["level"].to_list() == ["Algebra"]

@@ -84,6 +84,7 @@ def test_every_gold_runs_on_the_written_files_and_is_not_empty(world: Path) -> N
         assert len(rows) == getattr(SMALL.questions, split)
         assert {row["db_id"] for row in rows} == set(CROSS_DATABASES if split == "cross" else TRAINING_DATABASES)
         assert {row["family"] for row in rows} == set(FAMILIES)
+        assert {row["level"] for row in rows} == {"one table", "join", "subquery"}
         for row in rows:
             path = world / "databases" / row["db_id"] / f"{row['db_id']}.sqlite"
             with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
@@ -95,7 +96,7 @@ def test_every_gold_runs_on_the_written_files_and_is_not_empty(world: Path) -> N
 def test_maths_answers_are_numbers_in_the_declared_ranges(world: Path) -> None:
     rows = read(world / "questions" / "maths.jsonl")
     assert len(rows) == SMALL.questions.maths
-    assert all(set(row) == {"prompt", "answer"} and 0 < int(row["answer"]) <= 36 for row in rows)
+    assert all(set(row) == {"prompt", "answer", "level"} and 0 < int(row["answer"]) <= 36 for row in rows)
 
 
 def test_no_prompt_is_in_two_splits_or_in_a_split_and_the_corpus(world: Path, corpus: Rows) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 import polars as pl
+
+from dphrl.artifacts.schema import Schema, SchemaError
+
+__all__ = ["GOLD_REASONS", "SCHEMAS", "VERDICTS", "Schema", "SchemaError"]
 
 VERDICTS = (
     "correct",
@@ -21,100 +22,6 @@ VERDICTS = (
     "infrastructure_error",
 )
 GOLD_REASONS = ("unrunnable", "empty", "nondeterministic", "order-ambiguous", "conflicting")
-
-
-class SchemaError(ValueError):
-    """A table breaks its declared schema; the text names the table, the column and the rows."""
-
-
-@dataclass(frozen=True)
-class Schema:
-    """Columns with their dtypes, the primary key, the allowed values and the bounds of one kind of table.
-
-    Columns not in `nullable` hold no null. `bounds` are inclusive; for list columns they hold for each element.
-    """
-
-    name: str
-    key: tuple[str, ...]
-    columns: dict[str, pl.DataType]
-    nullable: frozenset[str] = frozenset()
-    enums: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    version: int = 1
-
-    def canonical(self) -> str:
-        """A text that changes exactly when the declaration does."""
-        parts = (self.name, self.version, self.key, self.columns, sorted(self.nullable), self.enums, self.bounds)
-        return repr(parts)
-
-    def conform(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
-        """The frame with columns in declared order and rows sorted by key, checked.
-
-        Args:
-            frame: the table; numbers are cast to the declared width (no float to an integer), other types must match.
-            where: the file (or stage) named in errors.
-
-        Raises:
-            SchemaError: a column is missing, unknown or of another type, a null, a value outside, a repeated key.
-        """
-        missing = [name for name in self.columns if name not in frame.columns]
-        unknown = [name for name in frame.columns if name not in self.columns]
-        if missing or unknown:
-            raise SchemaError(
-                f"{where}: schema {self.name!r} misses columns {missing} and has unknown columns {unknown}"
-            )
-        for name, dtype in self.columns.items():
-            if not _widens(frame.schema[name], dtype):
-                raise SchemaError(f"{where}: column {name!r} is {frame.schema[name]}, schema {self.name!r} has {dtype}")
-        try:
-            frame = frame.select(pl.col(name).cast(dtype) for name, dtype in self.columns.items())
-        except pl.exceptions.PolarsError as error:
-            raise SchemaError(f"{where}: schema {self.name!r}: {error}") from error
-        self._check_values(frame, where)
-        return frame.sort(self.key, maintain_order=True) if self.key else frame
-
-    def _check_values(self, frame: pl.DataFrame, where: str) -> None:
-        for name, dtype in self.columns.items():
-            column, listed = pl.col(name), isinstance(dtype, pl.List)
-            offences = list(self._offences(name, pl.element() if listed else column))
-            if listed:
-                lists = [(text, column.list.eval(offence).list.any()) for text, offence in offences]
-                offences = [*([] if name in self.nullable else [("has a null", column.is_null())]), *lists]
-            for text, offence in offences:
-                rows = frame.filter(offence)
-                if rows.height:
-                    found = "" if listed else f": {rows[name][0]!r}"
-                    raise SchemaError(f"{where}: column {name!r} {text} in {self._named(rows)}{found}")
-        if self.key:
-            repeated = frame.filter(pl.struct(self.key).is_duplicated())
-            if repeated.height:
-                raise SchemaError(f"{where}: key {self.key} repeats in {self._named(repeated)}")
-
-    def _offences(self, name: str, value: pl.Expr) -> Iterator[tuple[str, pl.Expr]]:
-        """What may be wrong with a value of a column, or with an element of a list in it."""
-        if name not in self.nullable:
-            yield "has a null", value.is_null()
-        if name in self.enums:
-            yield f"has another value than {', '.join(self.enums[name])}", ~value.is_in(self.enums[name])
-        if name in self.bounds:
-            low, high = self.bounds[name]
-            # is_between is false for NaN, so a NaN is an offence too.
-            yield f"leaves [{low}, {high}] or is not a number", ~value.is_between(low, high)
-
-    def _named(self, rows: pl.DataFrame) -> str:
-        """How many rows, and the key of the first."""
-        first = ", ".join(f"{name} {value!r}" for name, value in rows.select(self.key).row(0, named=True).items())
-        return f"{rows.height} rows, first {first}"
-
-
-def _widens(found: pl.DataType, declared: pl.DataType) -> bool:
-    """Whether a column is of the declared type but for its width; a column without values has no type of its own."""
-    if isinstance(found, pl.List) and isinstance(declared, pl.List):
-        return _widens(found.inner, declared.inner)  # type: ignore[arg-type]
-    if declared.is_float():
-        return found.is_numeric() or found == pl.Null
-    return found in (declared, pl.Null) or (found.is_integer() and declared.is_integer())
-
 
 _STR, _I32, _I64, _F32, _F64, _BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float32(), pl.Float64(), pl.Boolean()
 _TOKENS, _LOGPROBS = pl.List(pl.Int32()), pl.List(pl.Float32())
@@ -138,7 +45,9 @@ SCHEMAS: dict[str, Schema] = {
                 "prompt_token_ids": _TOKENS,
                 "source": _STR,
                 "source_index": _I32,
+                "level": _STR,
             },
+            nullable=frozenset({"level"}),
             bounds={"prompt_token_ids": (0, _INF), "source_index": (0, _INF)},
         ),
         Schema(
@@ -284,6 +193,12 @@ SCHEMAS: dict[str, Schema] = {
             },
         ),
         Schema(
+            "style_counts",
+            (*_POLICY, "styles"),
+            {**_POLICY, "styles": _I32, **dict.fromkeys(("share", "low", "high"), _F64)},
+            bounds={"styles": (1, _INF)},
+        ),
+        Schema(
             "keep_explore",
             tuple(_POLICY),
             {**_POLICY, **_RATES, "n_solved": _I32, "n_unsolved": _I32},
@@ -325,6 +240,35 @@ SCHEMAS: dict[str, Schema] = {
             },
             nullable=frozenset({"kind", "difference", "low", "high"}),
             enums={"kind": ("prompts", "seeds"), "verdict": ("supported", "not supported", "not enough data")},
+        ),
+        Schema(
+            "paper",
+            ("row", "column"),
+            {
+                **dict.fromkeys(("row", "column"), _I32),
+                **dict.fromkeys(("source", "policy"), _STR),
+                "seeds": _I32,
+                **dict.fromkeys(("dataset", "metric"), _STR),
+                **dict.fromkeys(("value", "sd"), _F64),
+            },
+            nullable=frozenset({"seeds", "value", "sd"}),
+            bounds={"value": (0, 1)},
+        ),
+        Schema(
+            "ablation",
+            ("family", "eta", *_POLICY, "metric"),
+            {"family": _STR, "eta": _F64, **_POLICY, "metric": _STR, **_INTERVAL},
+            bounds={"eta": (0, _INF)},
+        ),
+        Schema(
+            "training_cost",
+            ("method", "part"),
+            {
+                **dict.fromkeys(("method", "part"), _STR),
+                "trainings": _I32,
+                **dict.fromkeys(("seconds", "tokens", "tokens_per_s"), _F64),
+            },
+            nullable=frozenset({"tokens", "tokens_per_s"}),
         ),
         Schema(
             "training",

@@ -1,13 +1,13 @@
 """What a policy can do, and how policies differ: tables in, tables out, with intervals."""
 
 from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
-from dphrl.evaluation.claims import CLAIMS, Claim, ClaimRules, claims, claims_markdown
+from dphrl.evaluation.claims import CLAIMS, Claim, ClaimRules, claims
 from dphrl.evaluation.classes import class_counts, classes, entropy, skeleton
 from dphrl.evaluation.comparisons import comparisons, holm, t_interval
 from dphrl.evaluation.estimator import maj_at_k, pass_at_k, pass_hat_k
 from dphrl.evaluation.forgetting import SECOND_DRAW, check_keep_explore, forgetting, keep_explore
 from dphrl.evaluation.samples import evaluate
-from dphrl.evaluation.tables import consistency, diversity, headline, passk, per_level, styles
+from dphrl.evaluation.tables import consistency, diversity, headline, passk, per_level, style_counts, styles
 from dphrl.evaluation.tabulate import tabulate
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "PromptBootstrap",
     "check_keep_explore",
     "claims",
-    "claims_markdown",
     "class_counts",
     "classes",
     "comparisons",
@@ -36,6 +35,7 @@ __all__ = [
     "passk",
     "per_level",
     "skeleton",
+    "style_counts",
     "styles",
     "t_interval",
     "tabulate",

@@ -1,9 +1,8 @@
 """The paper's claims beside what was measured. What a claim says is fixed here; whether it holds is only measured."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
@@ -11,7 +10,6 @@ from dphrl.evaluation.forgetting import SECOND_DRAW
 from dphrl.evaluation.policies import table
 
 VERDICTS = SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = ("supported", "not supported", "not enough data")
-_HEAD = "| Dataset | Metric | Difference [interval] | Seeds | Verdict |\n| --- | --- | ---: | ---: | --- |"
 Direction = Literal["higher", "lower"]
 _SCHEMA = {
     **dict.fromkeys(("claim", "sentence", "source", "dataset", "metric", "method", "against", "kind"), pl.String),
@@ -88,7 +86,7 @@ def claims(comparisons: pl.DataFrame, rules: ClaimRules, stated: Sequence[Claim]
 
     The verdict is "supported" where the interval over seeds lies wholly on the claimed side of 0, "not supported" where
     it does not, and "not enough data" over fewer than `rules.min_seeds` seeds, over seeds that agree exactly, and where
-    the two methods were not compared. The interval shown is then the one over prompts, if there is one.
+    the two methods were not compared. The interval shown is then the one over prompts or, without it, over those seeds.
 
     Args:
         comparisons: the table of `comparisons`.
@@ -106,27 +104,13 @@ def claims(comparisons: pl.DataFrame, rules: ClaimRules, stated: Sequence[Claim]
             metric = _metric(claim.metric, measured)
             found = measured.filter(metric=metric, method=claim.method, against=claim.against)
             decided = found.filter(pl.col("seeds") >= rules.min_seeds, pl.col("low").is_not_null(), kind="seeds")
-            shown = decided if decided.height else found.filter(kind="prompts")
+            shown = next((rows for rows in (decided, found.filter(kind="prompts")) if rows.height), found)
             numbers = ("kind", "difference", "low", "high", "seeds")
             kind, *interval, seeds = shown.select(numbers).row(0) if shown.height else (None, None, None, None, 0)
             verdict = _verdict(claim, *decided.select("low", "high").row(0)) if decided.height else NOT_ENOUGH
             named = (claim.name, claim.sentence, claim.source, dataset, metric, claim.method, claim.against)
             rows.append((*named, kind, *interval, seeds, verdict))
     return table(rows, _SCHEMA)
-
-
-def claims_markdown(found: pl.DataFrame) -> str:
-    """The table of `claims` as Markdown: a section for each claim, with a row for each dataset.
-
-    Differences of proportions are in percentage points, others as they are.
-    """
-    counts = ", ".join(f"{(found['verdict'] == verdict).sum()} {verdict}" for verdict in VERDICTS)
-    sections = [f"# Claims\n\nClaims by dataset: {counts}.\n"]
-    for (sentence, source), rows in found.group_by("sentence", "source", maintain_order=True):
-        lines = [f"## {sentence}\n\nFrom: {source}.\n", _HEAD]
-        lines += [_line(row) for row in rows.iter_rows(named=True)]
-        sections.append("\n".join(lines) + "\n")
-    return "\n".join(sections)
 
 
 def _metric(name: str, measured: pl.DataFrame) -> str:
@@ -138,14 +122,3 @@ def _metric(name: str, measured: pl.DataFrame) -> str:
 
 def _verdict(claim: Claim, low: float, high: float) -> str:
     return SUPPORTED if (low > 0 if claim.direction == "higher" else high < 0) else NOT_SUPPORTED
-
-
-def _line(row: dict[str, Any]) -> str:
-    if row["kind"] is None:
-        measured = "-"
-    else:
-        scale, digits = (1, 2) if row["metric"].startswith("distinct_") else (100, 1)
-        value, low, high = (f"{row[name] * scale:+.{digits}f}" for name in ("difference", "low", "high"))
-        measured = f"{value} [{low}, {high}] over {row['kind']}"
-    dataset, metric = (re.sub(r"([\\|`*_<>#])", r"\\\1", row[name]) for name in ("dataset", "metric"))
-    return f"| {dataset} | {metric} | {measured} | {row['seeds']} | {row['verdict']} |"

@@ -20,6 +20,8 @@ from dphrl.evaluation.estimator import maj_at_k, pass_hat_k
 from dphrl.evaluation.policies import INTERVAL_SCHEMA, POLICY_SCHEMA, Policy, datasets_with, policies, table
 
 COUNTS = ("distinct_styles", "distinct_programs")
+MOST_LEVELS = 24
+"""More levels than these in a dataset are no levels but scores; they get no table."""
 _METRIC_SCHEMA = {**POLICY_SCHEMA, "metric": pl.String}
 
 
@@ -147,6 +149,27 @@ def styles(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> 
     return table(rows, {**POLICY_SCHEMA, "style": pl.String, **numbers})
 
 
+def style_counts(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
+    """method, seed, step, dataset, styles i32, share, low, high: how many prompts show that number of different styles
+    among their samples (arXiv 2509.07430, appendix B).
+
+    A dataset has a row for each number from 1 to the most that any policy shows on a prompt of it; shares of a policy
+    add up to 1. Datasets without style rules have no rows.
+
+    Raises:
+        ValueError: policies were evaluated on different prompts.
+    """
+    named = datasets_with(evaluations, "distinct_styles")
+    most = dict(evaluations.group_by("dataset").agg(pl.col("distinct_styles").max()).iter_rows())
+    rows = []
+    for policy in policies(evaluations, ["distinct_styles"], bootstrap, seed):
+        if policy.key[3] in named:
+            numbers = np.arange(1, most[policy.key[3]] + 1)
+            intervals = policy.bootstrap.ratio((policy.column("distinct_styles") == numbers).astype(np.float64))
+            rows += [(*policy.key, *row) for row in zip(numbers.tolist(), *intervals, strict=True)]
+    return table(rows, {**POLICY_SCHEMA, "styles": pl.Int32, **dict.fromkeys(("share", "low", "high"), pl.Float64)})
+
+
 def per_level(evaluations: pl.DataFrame, make: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
     """A table for the prompts of each level alone, below each other, with the columns level str and prompts i32 first.
 
@@ -155,15 +178,19 @@ def per_level(evaluations: pl.DataFrame, make: Callable[[pl.DataFrame], pl.DataF
         make: a table of evaluations, such as `lambda rows: headline(rows, k, bootstrap, seed)`.
 
     Returns:
-        Its rows, sorted by level; no rows where no prompt has a level.
+        Its rows, sorted by level; no rows where no prompt has a level, or for a dataset with more than `MOST_LEVELS`.
     """
     marks = {"level": pl.String, "prompts": pl.Int32}
     if "level" not in evaluations.columns:
         evaluations = evaluations.with_columns(level=pl.lit(None, pl.String))
     empty = make(evaluations.clear())
+    few = pl.col("level").n_unique().over("dataset") <= MOST_LEVELS
     found = [pl.DataFrame(schema={**marks, **empty.schema})]
     for (level, _), rows in (
-        evaluations.drop_nulls("level").sort("level", "dataset").group_by("level", "dataset", maintain_order=True)
+        evaluations.drop_nulls("level")
+        .filter(few)
+        .sort("level", "dataset")
+        .group_by("level", "dataset", maintain_order=True)
     ):
         size = rows["prompt_id"].n_unique()
         found.append(make(rows).select(pl.lit(level).alias("level"), pl.lit(size, pl.Int32).alias("prompts"), pl.all()))

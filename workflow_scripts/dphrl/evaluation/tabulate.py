@@ -8,7 +8,7 @@ from dphrl.config.evaluate import BootstrapConfig
 from dphrl.evaluation.claims import ClaimRules, claims
 from dphrl.evaluation.comparisons import AGAINST, comparisons
 from dphrl.evaluation.forgetting import forgetting, keep_explore
-from dphrl.evaluation.tables import consistency, diversity, headline, passk, per_level, styles
+from dphrl.evaluation.tables import consistency, diversity, headline, passk, per_level, style_counts, styles
 
 
 def tabulate(
@@ -30,6 +30,7 @@ def tabulate(
         "passk": passk(evaluations, k, bootstrap, seed),
         "consistency": consistency(evaluations, k, bootstrap, seed),
         "styles": styles(evaluations, bootstrap, seed),
+        "style_counts": style_counts(evaluations, bootstrap, seed),
         "diversity": diversity(evaluations, bootstrap, seed),
         "keep_explore": keep_explore(evaluations, bootstrap, seed),
         "keep_explore_levels": per_level(evaluations, lambda rows: keep_explore(rows, bootstrap, seed)),

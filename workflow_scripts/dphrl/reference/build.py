@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import math
+import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
-from safetensors.numpy import save_file
 
 from dphrl.artifacts import replacing, seal
 from dphrl.model import LogProbs, Row, response_logprobs, response_topk
+
+# The dtypes of the tensors, as safetensors calls them, and their width.
+_DTYPES: Final = {"float32": "F32", "int32": "I32"}
+_BYTES: Final = 4
+_BYTES_OF_SIZE: Final = 8
+_CHUNK: Final = 1 << 20
 
 
 def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.DataFrame) -> pl.DataFrame:
@@ -95,11 +105,65 @@ def tensorise(
     return tensors, index
 
 
+def tensorise_parts(
+    parts: Iterable[pl.DataFrame], module: LogProbs, token_budget: int, top_k: int = 0
+) -> Iterator[tuple[dict[str, np.ndarray], pl.DataFrame]]:
+    """As `tensorise` for each part of the rows, with one index over all of them."""
+    rows = tokens = response_tokens = 0
+    for part in parts:
+        tensors, index = tensorise(part, module, token_budget, top_k)
+        yield (
+            tensors,
+            index.with_columns(
+                pl.col("row") + rows, pl.col("start") + tokens, pl.col("response_start") + response_tokens
+            ),
+        )
+        rows, tokens = rows + len(index), tokens + len(tensors["token_ids"])
+        response_tokens += len(tensors["logprobs"])
+
+
 def save_tensors(tensors: dict[str, np.ndarray], path: Path) -> None:
-    """Write the tensors as safetensors with their sidecar."""
+    """Write the tensors of all rows as safetensors with their sidecar."""
+    for _ in save_parts([(tensors, pl.DataFrame())], path):
+        pass
+
+
+def save_parts(parts: Iterable[tuple[dict[str, np.ndarray], pl.DataFrame]], path: Path) -> Iterator[pl.DataFrame]:
+    """Yield the index of each part; when all are through, their tensors lie end to end in `path`, with its sidecar.
+
+    A safetensors file begins with the sizes, so each tensor waits in a file of its own until they are known.
+    """
     with replacing(path) as temporary:
-        save_file(tensors, temporary)
+        folder = temporary.with_name(f".{temporary.name}.tmp")
+        folder.mkdir()
+        try:
+            shapes: dict[tuple[str, str], list[int]] = {}
+            for tensors, index in parts:
+                for name, tensor in tensors.items():
+                    with (folder / name).open("ab") as file:
+                        tensor.tofile(file)
+                    key = _DTYPES[tensor.dtype.name], name
+                    shapes[key] = [shapes.get(key, [0])[0] + len(tensor), *tensor.shape[1:]]
+                yield index
+            with temporary.open("wb") as file:
+                file.write(_header(shapes))
+                for _, name in sorted(shapes):
+                    with (folder / name).open("rb") as waiting:
+                        shutil.copyfileobj(waiting, file, _CHUNK)
+        finally:
+            shutil.rmtree(folder)
     seal(path)
+
+
+def _header(shapes: dict[tuple[str, str], list[int]]) -> bytes:
+    """The first bytes of a safetensors file: tensors by dtype and name, and their shapes."""
+    entries, end = {}, 0
+    for dtype, name in sorted(shapes):
+        start, end = end, end + _BYTES * math.prod(shapes[dtype, name])
+        entries[name] = {"dtype": dtype, "shape": shapes[dtype, name], "data_offsets": [start, end]}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _BYTES_OF_SIZE)
+    return len(text).to_bytes(_BYTES_OF_SIZE, "little") + text
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:

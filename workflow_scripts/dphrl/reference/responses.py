@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dphrl.artifacts import read_table
+from dphrl.artifacts import read_footer
 from dphrl.model import Row
+
+_PLACE = ("start", "prompt_length", "response_length", "response_start")
 
 
 @dataclass(frozen=True)
@@ -20,24 +22,25 @@ class ReferenceResponses:
 
     Attributes:
         path: the tensors.
-        index: where each row lies in them.
+        index: where each row lies in them, by row number; on disk too.
+        size: number of rows.
         top_k: number of the reference's likeliest tokens that are stored per response position; 0 for none.
     """
 
     path: Path
-    index: pl.DataFrame
+    index: pl.LazyFrame
+    size: int
     top_k: int
 
     def __len__(self) -> int:
-        return self.index.height
+        return self.size
 
     def rows(self, numbers: Sequence[int]) -> tuple[list[Row], list[Tensor]]:
         """The rows and their reference log-probs, each float32 (response length)."""
         rows, logprobs = [], []
         with safe_open(self.path, framework="pt") as file:
             tokens, flat = file.get_slice("token_ids"), file.get_slice("logprobs")
-            for number in numbers:
-                start, prompt_length, length, response_start = self._place(number)
+            for start, prompt_length, length, response_start in self._places(numbers):
                 ids = tokens[start : start + prompt_length + length].tolist()
                 rows.append(Row(ids[:prompt_length], ids[prompt_length:]))
                 logprobs.append(flat[response_start : response_start + length].clone())
@@ -54,36 +57,40 @@ class ReferenceResponses:
         ids, logprobs = [], []
         with safe_open(self.path, framework="pt") as file:
             tokens, values = file.get_slice("topk_ids"), file.get_slice("topk_logprobs")
-            for number in numbers:
-                _, _, length, start = self._place(number)
+            for _, _, length, start in self._places(numbers):
                 ids.append(tokens[start : start + length].clone())
                 logprobs.append(values[start : start + length].clone())
         return ids, logprobs
 
-    def _place(self, number: int) -> tuple[int, int, int, int]:
-        entry = self.index.row(number, named=True)
-        return entry["start"], entry["prompt_length"], entry["response_length"], entry["response_start"]
+    def _places(self, numbers: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        """Of each row its start, the lengths of prompt and response, and where the response's log-probs start."""
+        # A slice decodes one row group, a filter would decode the column of row numbers.
+        places = pl.collect_all([self.index.slice(number, 1).select(_PLACE) for number in numbers])
+        return [place.row(0) for place in places]
 
 
 def load(path: Path) -> ReferenceResponses:
     """The stored responses from `responses.safetensors`, whose index stands beside it as `index.parquet`.
 
     Raises:
-        ValueError: tensors and index do not belong together.
+        ValueError: the tensors are damaged, or do not belong to the index.
     """
-    index = read_table(path.with_name("index.parquet"), "reference_index")
-    with safe_open(path, framework="pt") as file:
-        found = {name: tuple(file.get_slice(name).get_shape()) for name in sorted(file.keys())}
-    lengths = index.select(
-        all=(pl.col("prompt_length") + pl.col("response_length")).cast(pl.Int64).sum(),
-        response=pl.col("response_length").cast(pl.Int64).sum(),
-    ).row(0, named=True)
+    footer = read_footer(path.with_name("index.parquet"))
+    index, rows = pl.scan_parquet(path.with_name("index.parquet"), glob=False), footer["rows"]
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in sorted(file.keys())}
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not readable tensors ({error}); delete it and run snakemake again") from error
     top_k = found.get("topk_ids", (0, 0))[-1]
-    expected: dict[str, tuple[int, ...]] = {"logprobs": (lengths["response"],), "token_ids": (lengths["all"],)}
+    last = index.slice(rows - 1, 1).select(_PLACE).collect().row(0) if rows else (0, 0, 0, 0)
+    start, prompt_length, length, response_start = last
+    responses = response_start + length
+    expected: dict[str, tuple[int, ...]] = {"logprobs": (responses,), "token_ids": (start + prompt_length + length,)}
     if top_k:
-        expected |= dict.fromkeys(("topk_ids", "topk_logprobs"), (lengths["response"], top_k))
+        expected |= dict.fromkeys(("topk_ids", "topk_logprobs"), (responses, top_k))
     if found != expected:
         raise ValueError(
             f"{path}: holds {found} values but index.parquet expects {expected}; rerun the reference stage"
         )
-    return ReferenceResponses(path, index, top_k)
+    return ReferenceResponses(path, index, rows, top_k)

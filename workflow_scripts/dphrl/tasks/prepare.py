@@ -1,6 +1,7 @@
 """Rows of a dataset as prompts. Nothing is dropped silently: each row is a prompt or a rejection."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.tasks.prompts import Messages, messages_of
-from dphrl.tasks.rows import Fields, MalformedError, canonical
+from dphrl.tasks.rows import Fields, MalformedError, Row, canonical
 from dphrl.tasks.source import SourceError
 from dphrl.tasks.truths import truth_of
 
@@ -22,6 +23,7 @@ _PROMPTS = {
     "prompt_token_ids": pl.List(pl.Int32()),
     "source": pl.String(),
     "source_index": pl.Int32(),
+    "level": pl.String(),
 }
 _REJECTED = {
     "source_index": pl.Int32(),
@@ -29,13 +31,15 @@ _REJECTED = {
     "detail": pl.String(),
     "duplicate_of": pl.Int32(),
 }
+_LONGEST_LEVEL = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A dataset, ready to be sampled.
 
-    prompts: prompt_id str, task str, messages (JSON) str, prompt_token_ids list[i32], source str, source_index i32.
+    prompts: prompt_id str, task str, messages (JSON) str, prompt_token_ids list[i32], source str, source_index i32,
+    level str|null (what the source says of its difficulty).
     rejected: source_index i32, reason str (duplicate, overlong, malformed), detail str, duplicate_of i32|null (of a
     duplicate: `source_index` of the first row with that prompt).
     `source_index` counts the rows of the source from 0; each is in `prompts` or in `rejected`.
@@ -85,7 +89,7 @@ def prepare(
     """
     lookup = Fields(fields)
     first: dict[str, int] = {}
-    prompts: list[tuple[str, str, str, list[int], str, int]] = []
+    prompts: list[tuple[str, str, str, list[int], str, int, str | None]] = []
     rejected: list[tuple[int, str, str, int | None]] = []
     for index, row in enumerate(rows):
         try:
@@ -105,7 +109,7 @@ def prepare(
         elif tokenizer_encode and not tokens:
             rejected.append((index, "malformed", "the prompt has no tokens", None))
         else:
-            prompts.append((key, task, canonical(messages), tokens, source, index))
+            prompts.append((key, task, canonical(messages), tokens, source, index, _level(row, lookup)))
     if rejected and not prompts:
         counts = ", ".join(f"{count} {reason}" for reason, count in Counter(row[1] for row in rejected).items())
         raise SourceError(f"{source}: none of {len(rows)} rows is a prompt ({counts}); row 0: {rejected[0][2]}")
@@ -113,3 +117,14 @@ def prepare(
         prompts=pl.DataFrame(prompts, schema=_PROMPTS, orient="row"),
         rejected=pl.DataFrame(rejected, schema=_REJECTED, orient="row"),
     )
+
+
+def _level(row: Row, fields: Fields) -> str | None:
+    """The level of a row on one short line. It decides nothing, so a value that names none is as good as absent."""
+    _, value = fields.find(row, "level")
+    if isinstance(value, float) and math.isfinite(value):
+        value = f"{value:g}"
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    printable = "".join(character if character.isprintable() else " " for character in str(value))
+    return " ".join(printable.split())[:_LONGEST_LEVEL].strip() or None

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 Row = Mapping[str, Any]
 
-# Our name of a field -> its names in the datasets, the first in a row is taken. `problem` is MATH's, `query` Spider's,
-# `SQL` BIRD's, `cmp_method` DPH-RL's, `target` verl's for MATH, `final_answer` and `error` are OlympiadBench's.
+# Our name of a field -> its names in the datasets, the first in a row is taken. `problem` is MATH's, `query` and
+# `hardness` Spider's, `SQL` and `difficulty` BIRD's, `cmp_method` DPH-RL's, `target` verl's for MATH, `final_answer`
+# and `error` are OlympiadBench's.
 NAMES: Final = {
     "prompt": ("prompt",),
     "messages": ("messages",),
@@ -22,6 +23,7 @@ NAMES: Final = {
     "is_multiple_answer": ("is_multiple_answer",),
     "tolerance": ("tolerance", "error"),
     "unit": ("unit",),
+    "level": ("level", "difficulty", "hardness"),
 }
 
 

@@ -66,6 +66,13 @@ class Question:
         """The gold query in the plain style."""
         return _sql(self)
 
+    @property
+    def level(self) -> str:
+        """What the gold query needs: "one table", "join" or "subquery"."""
+        if self.family in _OF_THE_CHILD:
+            return "join"
+        return "subquery" if self.family == "average" else "one table"
+
 
 def _english(question: Question) -> str:
     database = DATABASES[question.database]

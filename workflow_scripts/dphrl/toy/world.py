@@ -22,8 +22,8 @@ def build_world(folder: Path, config: ToyConfig) -> None:
     """Write the world into `folder`; the same config gives the same bytes.
 
     - `databases/<db>/<db>.sqlite`
-    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family
-    - `questions/maths.jsonl`: prompt, answer
+    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family, level (what the query needs)
+    - `questions/maths.jsonl`: prompt, answer, level (the operation)
     - `corpus.jsonl`: prompt, response, kind (sql or maths), db_id, family, annotator (the style), correct, blind
     - `tokenizer/`: a Hugging Face tokenizer folder
 
@@ -46,7 +46,10 @@ def build_world(folder: Path, config: ToyConfig) -> None:
             _write_jsonl(folder / "questions" / f"{name}.jsonl", map(_question_row, questions))
         _write_jsonl(
             folder / "questions" / "maths.jsonl",
-            ({"prompt": problem.prompt, "answer": str(problem.answer)} for problem in problems),
+            (
+                {"prompt": problem.prompt, "answer": str(problem.answer), "level": problem.operation}
+                for problem in problems
+            ),
         )
         taken = {question.prompt for questions in splits.values() for question in questions}
         taken |= {problem.prompt for problem in problems}
@@ -62,6 +65,7 @@ def _question_row(question: Question) -> dict[str, str]:
         "db_id": question.database,
         "gold_sql": question.sql,
         "family": question.family,
+        "level": question.level,
     }
 
 

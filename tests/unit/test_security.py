@@ -1,0 +1,205 @@
+"""What data, models and their outputs cannot do: run code, leave their folder, see the environment (SECURITY.md)."""
+
+import ast
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import polars as pl
+import pytest
+import torch
+import yaml
+from tokenizers import Tokenizer, models
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from dphrl.artifacts import ManifestError, link_folder, read_manifest, read_table, write_manifest, write_table
+from dphrl.config.load import load_config
+from dphrl.config.problems import ConfigError
+from dphrl.model import LogProbs, Row, load_model, response_logprobs
+from dphrl.reference import load as load_reference
+from dphrl.reference import save_parts, tensorise
+from dphrl.rollout.replay import response_encoder
+from dphrl.tasks import encoder, read_source
+from dphrl.tasks.databases import database_path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "workflow_scripts"
+# What runs what it reads, by the call that does.
+RUNS_WHAT_IT_READS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+LOADS = {"torch.load", "numpy.load", "np.load", "yaml.load", "yaml.unsafe_load", "eval", "exec"}
+# The user's own scorer is code by intent, and named in the config.
+NAMED_CODE = {"scoring/custom.py"}
+EVIL = "from pathlib import Path\nPath({mark!r}).write_text('ran')\n"
+
+_unpickled: list[str] = []
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "pickle.find_class":
+        _unpickled.append(".".join(map(str, arguments)))
+
+
+# An audit hook cannot be taken away again; it only takes notes.
+sys.addaudithook(_note)
+
+
+@pytest.fixture
+def unpickled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names that were looked up by an unpickler since the test began."""
+
+    def refuse(*arguments: Any, **settings: Any) -> NoReturn:
+        raise AssertionError("torch.load was called")
+
+    monkeypatch.setattr(torch, "load", refuse)
+    _unpickled.clear()
+    return _unpickled
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("security") / "policy"
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    LlamaForCausalLM(LlamaConfig(vocab_size=8, max_position_embeddings=32, **sizes)).save_pretrained(folder)
+    words = {"<eos>": 0, "a": 1, "b": 2}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="a"))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>").save_pretrained(folder)
+    return folder
+
+
+def test_the_hook_sees_a_pickle_that_is_loaded(unpickled: list[str]) -> None:
+    pickle.loads(pickle.dumps(Path("here")))
+    assert any("pathlib" in name for name in unpickled)
+
+
+def test_no_pickle_is_loaded_with_a_model_a_tokenizer_or_an_artifact(
+    policy: Path, tmp_path: Path, unpickled: list[str]
+) -> None:
+    module = LogProbs(load_model(policy, "float32"))
+    response_logprobs(module, [Row([1], [2])], 64)
+    encoder(policy, "plain")([{"role": "user", "content": "a"}])
+    response_encoder(policy)("b")
+    row = {"prompt_id": "p", "sample_index": 0, "prompt_token_ids": [1], "token_ids": [2], "sampler_logprobs": [-1.0]}
+    tensors, index = tensorise(pl.DataFrame([row]), module, 64)
+    (index,) = save_parts([(tensors, index)], tmp_path / "responses.safetensors")
+    write_table(index, "reference_index", tmp_path / "index.parquet", {})
+    load_reference(tmp_path / "responses.safetensors").rows([0])
+    read_table(tmp_path / "index.parquet", "reference_index")
+    write_manifest(policy / "manifest.json", {})
+    read_manifest(policy / "manifest.json")
+    (tmp_path / "rows.jsonl").write_text('{"question": "q"}\n')
+    read_source(tmp_path / "rows.jsonl")
+    assert unpickled == []
+
+
+def test_pickled_weights_are_refused(policy: Path, tmp_path: Path, unpickled: list[str]) -> None:
+    folder = tmp_path / "pickled"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_bytes((policy / name).read_bytes())
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"weights": Path("evil")}))
+    with pytest.raises(ValueError, match="pickled weights are not loaded"):
+        link_folder(folder, tmp_path / "base")
+    with pytest.raises(OSError, match="safetensors"):
+        load_model(folder, "float32")
+    assert unpickled == []
+
+
+@pytest.mark.parametrize("what", ["model", "tokenizer"])
+def test_the_code_of_a_model_folder_is_never_run(policy: Path, tmp_path: Path, what: str) -> None:
+    folder, mark = tmp_path / "hostile", tmp_path / "ran"
+    folder.mkdir()
+    for file in policy.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    (folder / "evil.py").write_text(EVIL.format(mark=str(mark)))
+    name, classes = {
+        "model": ("config.json", {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}),
+        "tokenizer": ("tokenizer_config.json", {"AutoTokenizer": ["evil.Tokenizer", "evil.Tokenizer"]}),
+    }[what]
+    settings = json.loads((folder / name).read_text()) | {"auto_map": classes}
+    settings |= {"model_type": "evil"} if what == "model" else {"tokenizer_class": "EvilTokenizer"}
+    (folder / name).write_text(json.dumps(settings))
+    loaders: dict[str, Callable[[], object]] = {
+        "model": lambda: load_model(folder, "float32"),
+        "tokenizer": lambda: encoder(folder, "plain"),
+    }
+    with pytest.raises(ValueError, match=r"trust_remote_code|custom code"):
+        loaders[what]()
+    assert not mark.exists()
+
+
+def test_no_module_loads_what_can_run_code_or_trusts_a_model() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix().removeprefix("dphrl/")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+                found += [f"{name}: {bad}" for bad in names & RUNS_WHAT_IT_READS]
+            elif isinstance(node, ast.Call) and name not in NAMED_CODE:
+                call = ast.unparse(node.func)
+                trusting = [word for word in node.keywords if word.arg == "trust_remote_code"]
+                found += [f"{name}: {call}"] if call in LOADS else []
+                found += [f"{name}: trust_remote_code" for word in trusting if ast.unparse(word.value) != "False"]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "db_id", ["../../etc/passwd", "../secret/secret.sqlite", "/etc/passwd.sqlite", "a/../../secret", "", "a\0b"]
+)
+def test_a_database_outside_of_its_folder_is_refused(tmp_path: Path, db_id: str) -> None:
+    (tmp_path / "databases/a").mkdir(parents=True)
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/secret.sqlite").write_bytes(b"")
+    with pytest.raises(ValueError, match="expected a name inside"):
+        database_path(tmp_path / "databases", db_id)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc", "a/b", "..", "", "a\0", "a\n"])
+@pytest.mark.parametrize("place", ["run", "dataset", "method", "replay"])
+def test_names_of_the_config_cannot_leave_the_results(name: str, place: str) -> None:
+    toy = {"task": "math", "source": "toy"}
+    data: dict[str, Any] = {"run": "run", "toy": {}, "datasets": {"train": toy, "maths": toy}, "train_dataset": "train"}
+    data |= {"run": name} if place == "run" else {}
+    data |= {"datasets": {**data["datasets"], name: toy}} if place == "dataset" else {}
+    data |= {"methods": {name: {}}} if place == "method" else {}
+    data |= {"replay": {name: {"maths": "answers.jsonl"}}} if place == "replay" else {}
+    with pytest.raises(ConfigError, match=r"pattern|at least"):
+        load_config(data)
+
+
+def test_a_manifest_does_not_vouch_for_a_file_that_was_put_beside(policy: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "policy"
+    folder.mkdir()
+    for file in policy.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    write_manifest(folder / "manifest.json", {})
+    (folder / "more.safetensors").symlink_to("/etc/passwd")
+    with pytest.raises(ManifestError, match=r"more\.safetensors: not listed"):
+        read_manifest(folder / "manifest.json")
+
+
+def test_no_log_nor_artifact_of_a_stage_holds_the_environment(tmp_path: Path) -> None:
+    secret = "s3cr3t-of-the-environment"
+    config = yaml.safe_load((ROOT / "tests/workflow/tiny.yaml").read_text())
+    config["toy"] |= {"questions": {"train": 8, "in_domain": 4, "cross": 4, "maths": 4}, "corpus": 64}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    launcher = [sys.executable, str(PACKAGE / "launch.py"), "--directory", str(tmp_path), "--cores", "1"]
+    done = subprocess.run(
+        [*launcher, "results/tiny/toy/manifest.json", "--configfile", str(tmp_path / "config.yaml")],
+        env=os.environ | {"PYTHONPATH": str(PACKAGE), "DPHRL_SECRET": secret, "HF_TOKEN": secret},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert secret not in done.stdout + done.stderr
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".log" for path in files)
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []
