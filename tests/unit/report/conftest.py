@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 from dphrl.config.evaluate import BootstrapConfig, StyleRule
-from dphrl.evaluation import evaluate, headline, keep_explore, passk, styles
+from dphrl.evaluation import comparisons, evaluate, headline, keep_explore, passk, style_counts, styles
+from dphrl.report.ablation import ablation
 
 RULES = (
     StyleRule(name="cte", prefix="WITH "),
@@ -68,9 +69,15 @@ def make_tables(
     """All tables of the report for five policies."""
     runs = [(method, seed) for method in METHODS for seed in (seeds if method != "base" else (0,))]
     evaluations = pl.concat(policy(method, dataset, seed) for dataset in datasets for method, seed in runs)
+    first = headline(evaluations, K, BOOTSTRAP, 1)
+    # As if the two had the same divergence with another weight.
+    weights = {"dph_f": {"divergence": "js", "eta": 0.1}, "dph_js": {"divergence": "js", "eta": 1.0}}
     return {
+        "ablation": ablation(first, weights),
+        "comparisons": comparisons(evaluations, K, BOOTSTRAP, 1),
         "passk": passk(evaluations, K, BOOTSTRAP, 1),
-        "headline": headline(evaluations, K, BOOTSTRAP, 1),
+        "headline": first,
+        "style_counts": style_counts(evaluations, BOOTSTRAP, 1),
         "styles": styles(evaluations, BOOTSTRAP, 1),
         "keep_explore": keep_explore(evaluations, BOOTSTRAP, 1),
         "training": training(seeds),

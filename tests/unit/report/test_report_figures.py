@@ -13,14 +13,15 @@ import dphrl
 from dphrl.artifacts import code_digest
 from dphrl.report import figures
 
-NAMES = ["keep_explore", "passk", "styles", "training"]
+NAMES = ["eta", "gap", "keep_explore", "passk", "steps", "style_counts", "styles", "training"]
+ORDER = ("in_domain", "cross", "maths")
 
 
 def test_the_figures():
     assert figures.figures() == NAMES
     for name in NAMES:
         assert f"tables/{figures.table(name)}.parquet" in figures.caption(name)
-    with pytest.raises(KeyError, match="no figure 'nosuch'; there are keep_explore"):
+    with pytest.raises(KeyError, match="no figure 'nosuch'; there are eta, gap"):
         figures.draw("nosuch", pl.DataFrame())
 
 
@@ -36,7 +37,7 @@ def test_same_table_same_bytes(name, which, request):
     assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "eta"])
 def test_every_policy_is_drawn(name, tables):
     svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))
     assert svg.startswith("<svg")
@@ -51,10 +52,34 @@ def test_empty_tables_are_refused(name, tables):
 
 
 def test_a_method_has_one_colour_in_all_figures(tables):
-    for name in ("passk", "keep_explore", "training"):
-        svg = figures.to_svg(figures.draw(name, tables[name]))
+    for name in ("gap", "passk", "keep_explore", "steps", "training"):
+        svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))
         assert "#d55e00" in svg
         assert "#0072b2" in svg
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "training"])
+def test_datasets_stand_in_the_order_that_is_given(name, tables):
+    svg = figures.to_svg(figures.draw(name, tables[figures.table(name)], ORDER))
+    shown = [dataset for dataset in ORDER if f">{dataset}" in svg]
+    places = [svg.index(f">{dataset}") for dataset in shown]
+    assert len(shown) > 1
+    assert places == sorted(places)
+
+
+def test_the_gap_is_the_paired_difference_to_the_base(tables):
+    rows = [row for data in figures.draw("gap", tables["comparisons"]).to_dict()["datasets"].values() for row in data]
+    shown = {(row["dataset"], row["metric"], row["policy"]): row["difference"] for row in rows if "policy" in row}
+    expected = tables["comparisons"].filter(dataset="cross", metric="pass@16", method="dph_f", against="base")
+    assert shown["cross", "pass@16", "DPH-F"] == pytest.approx(expected["difference"][0], abs=1e-6)
+    assert {metric for _, metric, _ in shown} == {"mean@16", "pass@8", "pass@16"}
+
+
+def test_every_training_starts_at_the_base(tables):
+    rows = [row for data in figures.draw("steps", tables["passk"]).to_dict()["datasets"].values() for row in data]
+    base = tables["passk"].filter(method="base", dataset="cross", k=8)["value"][0]
+    starts = {row["policy"]: row["value"] for row in rows if row.get("step") == 0 and row["dataset"] == "cross"}
+    assert starts == dict.fromkeys(("GRPO", "D_exp only", "DPH-F", "DPH-JS"), pytest.approx(base, abs=1e-6))
 
 
 def test_unknown_methods_and_metrics(tables):

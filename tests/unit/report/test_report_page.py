@@ -1,18 +1,25 @@
 """The page: its text, and what a real browser without a network makes of it."""
 
+import importlib.util
 import re
 import shutil
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from dphrl.evaluation import ClaimRules, claims
 from dphrl.report import figures
 from dphrl.report.data import Prepared, count_rows
-from dphrl.report.page import render_page
+from dphrl.report.page import CATEGORIES, Contents, render_page
+from dphrl.report.samples import Response, Sample
 
-NAMES = ["passk", "styles", "keep_explore", "training"]
+NAMES = ["passk", "keep_explore", "styles", "training"]
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'></pre>"
 SIZES = {"training questions": 400, "D_exp": 271, "D_pef": 118, "dropped": 11}
 DATA = count_rows(
     {
@@ -38,11 +45,46 @@ FLAGS = [
 ]
 
 
-def render(tables, costs, title="Toy", sizes=SIZES, notes=(NOTE,), headline=None):
-    specs = {name: figures.draw(name, tables[figures.table(name)]).to_dict() for name in NAMES}
-    captions = {name: figures.caption(name) for name in NAMES}
-    headline = tables["headline"] if headline is None else headline
-    return render_page(title, headline, specs, captions, sizes, DATA, costs, notes)
+COMPARED = pl.DataFrame(
+    [("cross", "pass@16", "dph_f", "grpo", "seeds", 0.03, 0.01, 0.05, 0.01, 0.02, 3)],
+    schema=["dataset", "metric", "method", "against", "kind", "difference", "low", "high", "p", "p_holm", "seeds"],
+    orient="row",
+)
+
+
+def sample(number, dataset, c, text="SELECT count(*) FROM singer"):
+    right = Response(-1, text, "correct", "")
+    wrong = Response(0, f"{text} WHERE", "parse_error", "incomplete input")
+    answers = {"Base": [right, wrong], "GRPO": [right, right], "DPH-F": [right, replace(wrong, verdict="wrong")]}
+    messages = (("system", "Answer in SQL."), ("user", f"How many singers {'x' * 300}?"))
+    return Sample(dataset, f"{number:032x}", messages, "SELECT 1", c, 16, answers)
+
+
+SAMPLES = [sample(1, "in_domain", 16), sample(2, "in_domain", 4), sample(3, "cross", 0, EVIL)]
+
+
+def contents(run_tables, costs, **changes):
+    made = Contents(
+        title="Toy",
+        headline=run_tables["headline"],
+        data=DATA,
+        costs=costs,
+        facts={"Run": "demo", "Base policy": "made for this run"},
+        sizes=SIZES,
+        notes=[NOTE],
+        tables=[("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))],
+        figures={
+            name: (figures.draw(name, run_tables[figures.table(name)]).to_dict(), figures.caption(name))
+            for name in NAMES
+        },
+        claims=claims(COMPARED, ClaimRules()),
+        samples=SAMPLES,
+    )
+    return replace(made, **changes)
+
+
+def render(run_tables, costs, **changes):
+    return render_page(contents(run_tables, costs, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -52,19 +94,54 @@ def page(tables, costs):
 
 def test_the_page_is_one_file_and_the_same_each_time(page, tables, costs):
     assert page == render(tables, costs)
-    sources = [value for tag, name, value in Elements(page).links if tag != "a" or name != "href"]
-    assert sources == ["data:,"]
+    links = Elements(page).links
+    assert [value for tag, _, value in links if tag != "a"] == ["data:,"]
+    assert [value for tag, _, value in links if tag == "a" and value[0] != "#"] == ["../audit/index.html"]
     assert page.count("window.vegaEmbed") == 1
     for words in ("The base model beside GRPO, D_exp only, DPH-F and DPH-JS, with one training seed", NOTE, "D_pef"):
         assert words in page
 
 
-def test_summary_comes_before_figures_and_costs(page):
-    places = [
-        page.index(mark)
-        for mark in ('id="main"', NOTE, 'id="summary"', "<caption>cross", 'id="figure-1"', 'id="costs"')
-    ]
+def test_the_page_opens_on_the_summary_and_ends_with_samples(page):
+    headings = re.findall(r"<h2 id=\"part-\d+\">(.+?)</h2>", page)
+    drawn = [name for name, names in CATEGORIES.items() if set(names) & set(NAMES)]
+    assert headings == ["Summary", "Tables", *drawn, "Claims", "Audit", "Samples"]
+    marks = (
+        'id="main"',
+        NOTE,
+        "Base policy",
+        "D_pef",
+        "<caption>cross",
+        "What each stage cost",
+        "Table 1",
+        'id="figure-1"',
+    )
+    places = [page.index(mark) for mark in marks]
     assert places == sorted(places)
+
+
+def test_a_further_table_has_its_caption_and_short_numbers(page):
+    assert "<p>The layout of the paper.</p>" in page
+    assert "<td>123456.8</td>" in page
+
+
+def test_headings_are_in_order(page):
+    levels = [int(name[1]) for name in Elements(page).names if re.fullmatch(r"h\d", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+
+
+def test_a_figure_of_no_category_is_shown_too(tables, costs):
+    made = contents(tables, costs)
+    assert "Further figures" in render_page(replace(made, figures={"other": made.figures["passk"]}))
+
+
+def test_the_policy_of_the_page_allows_its_own_scripts_only(page):
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.+?)"', page)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert len(re.findall(r"'sha256-[\w+/]{43}='", policy)) == 1 + page.count('<script type="module">')
 
 
 def test_costs_are_added_up_over_files(page):
@@ -80,11 +157,12 @@ class Elements(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.names, self.links, self.words, self.silent = [], [], [], False
+        self.names, self.links, self.words, self.attributes, self.silent = [], [], [], [], False
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
         self.names.append(tag)
+        self.attributes += [name for name, _ in attrs]
         self.links += [(tag, name, value) for name, value in attrs if name in ("src", "href", "srcset", "data")]
         self.silent = tag in ("script", "style")
 
@@ -97,27 +175,36 @@ class Elements(HTMLParser):
 
 
 def test_data_cannot_become_markup(tables, costs):
-    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
     spoilt = {
-        name: table.with_columns(pl.col("dataset").replace({"cross": evil})) if "dataset" in table.columns else table
+        name: table.with_columns(pl.col("dataset").replace({"cross": EVIL})) if "dataset" in table.columns else table
         for name, table in tables.items()
     }
-    headline = spoilt["headline"].with_columns(pl.col("method").replace({"dph_f": evil}))
-    bad_costs = costs.with_columns(part=pl.lit(evil))
-    clean, dirty = (
-        Elements(render(tables, costs)),
-        Elements(render(spoilt, bad_costs, evil, {evil: 1}, [evil], headline)),
+    made = contents(spoilt, costs.with_columns(part=pl.lit(EVIL)))
+    evil = replace(
+        made,
+        title=EVIL,
+        headline=made.headline.with_columns(pl.col("method").replace({"dph_f": EVIL})),
+        data=DATA.with_columns(dataset=pl.lit(EVIL)),
+        facts={EVIL: EVIL},
+        sizes={EVIL: 1},
+        notes=[EVIL],
+        tables=[(EVIL, EVIL, pl.DataFrame({EVIL: [EVIL], "b": [None]}))],
+        claims=made.claims.with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),
+        samples=[
+            Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]}),
+            *SAMPLES[1:],
+        ],
     )
+    clean, dirty = Elements(render(tables, costs)), Elements(render_page(evil))
     assert dirty.names.count("script") == clean.names.count("script")
     assert "img" not in dirty.names
-    assert "".join(dirty.words).count(evil) >= 5
+    assert not [name for name in dirty.attributes if name.startswith("on")]
+    assert "".join(dirty.words).count(EVIL) >= 20
 
 
-def test_incomplete_input_is_refused(tables, costs):
+def test_a_headline_without_rows_is_refused(tables, costs):
     with pytest.raises(ValueError, match="headline table has no rows"):
         render(tables, costs, headline=tables["headline"].clear())
-    with pytest.raises(ValueError, match="no caption for the figures passk"):
-        render_page("t", tables["headline"], {"passk": {}}, {}, {}, DATA, costs, [])
 
 
 def test_every_row_of_a_dataset_is_accounted_for(page):
@@ -125,11 +212,26 @@ def test_every_row_of_a_dataset_is_accounted_for(page):
     assert row["rows"] == row["prompts"] + row["duplicate"] + row["overlong"] + row["malformed"] == 6
     assert (row["kept"], row["empty"], row["order_ambiguous"], row["overlap_exact"]) == (2, 1, 1, 0)
     assert row["overlap_normalised"] == 1
-    assert "What became of the data" in page
+    assert "Source rows: 6, of which 3 were rejected. Gold answers with a finding: 2." in page
+    assert "Evaluation prompts that are training prompts too: 1." in page
 
 
-def test_no_timings_and_no_sizes_are_fine(tables, costs):
-    assert "No timings were recorded" in render(tables, costs.clear(), sizes={}, notes=())
+def test_what_a_run_does_not_have_is_left_out(tables, costs):
+    bare = render(
+        tables,
+        costs.clear(),
+        facts={},
+        sizes={},
+        notes=(),
+        tables=(),
+        figures={},
+        samples=(),
+        claims=claims(COMPARED.clear(), ClaimRules()),
+    )
+    assert "No timings were recorded" in bare
+    assert "no claim was measured" in bare
+    assert "<script" not in bare
+    assert "script-src 'none'" in bare
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +303,80 @@ def test_the_page_is_for_keyboards_and_screen_readers(browser, page, tmp_path):
     assert browser.execute_script("return document.querySelectorAll('[id]').length") == browser.execute_script(
         "return new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size"
     )
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_axe_finds_nothing_serious(browser, page, tmp_path, width, height):
+    # The package is not imported, so it is of no matter that its own driver of browsers is not installed.
+    found = importlib.util.find_spec("axe_playwright_python")
+    if found is None or found.origin is None:
+        pytest.skip("axe-playwright-python, which holds axe.min.js, is not installed (envs/dev.txt)")
+    path = tmp_path / "index.html"
+    path.write_text(page, encoding="utf-8")
+    open_page(browser, path, width, height)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
+    browser.execute_script(Path(found.origin).with_name("axe.min.js").read_text(encoding="utf-8"))
+    # The marks of a figure, thousands of them, are told by the description of the figure.
+    scope, contrast = {"exclude": [["svg.marks > g"]]}, {"runOnly": ["color-contrast"]}
+    for scheme, options in (("light", {}), ("dark", contrast)):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        result = browser.execute_async_script("axe.run(arguments[0], arguments[1]).then(arguments[2])", scope, options)
+        serious = [
+            (one["id"], one["impact"], [node["html"][:200] for node in one["nodes"][:3]])
+            for one in result["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], scheme
+        assert len(result["passes"]) > (0 if options else 20)
+
+
+def shown(browser):
+    """Prompts and responses that the page shows."""
+    script = "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility()).length"
+    return browser.execute_script(script, ".sample"), browser.execute_script(script, ".response")
+
+
+def test_the_samples_are_filtered_by_keyboard(browser, page, tmp_path):
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    path = tmp_path / "index.html"
+    path.write_text(page, encoding="utf-8")
+    open_page(browser, path, 1280, 900)
+    assert shown(browser) == (3, 18)
+
+    def press(*pressed):
+        for key in pressed:
+            browser.switch_to.active_element.send_keys(key)
+
+    browser.find_element("id", "filter-dataset").send_keys("c")
+    assert shown(browser) == (1, 6)
+    assert browser.find_element("css selector", ".filter output").text == "1 of 3 prompts"
+    press(keys.TAB)
+    assert browser.switch_to.active_element.get_attribute("name") == "policy"
+    press("D")
+    assert shown(browser) == (1, 2)
+    press(keys.TAB, "p")
+    assert shown(browser) == (0, 0)
+    press(keys.SHIFT + keys.TAB, "a")
+    assert shown(browser) == (1, 1)
+    press(keys.TAB, keys.TAB)
+    assert browser.switch_to.active_element.text == "Show all"
+    press(keys.ENTER)
+    assert shown(browser) == (3, 18)
+    outlined = "return getComputedStyle(document.activeElement).outlineStyle"
+    assert browser.execute_script(outlined) == "solid"
+
+
+def test_hostile_samples_run_nothing_in_a_browser(browser, tables, costs, tmp_path):
+    path = tmp_path / "index.html"
+    evil = Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]})
+    path.write_text(render(tables, costs, samples=[evil]), encoding="utf-8")
+    open_page(browser, path, 1280, 900)
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return document.images.length") == 0
+    assert browser.find_element("css selector", ".response pre").text == EVIL
+    browser.find_element("id", "filter-policy").send_keys("<")
+    assert shown(browser) == (1, 1)
 
 
 def test_a_legend_entry_brings_out_one_policy_and_a_resize_draws_anew(browser, page, tmp_path):

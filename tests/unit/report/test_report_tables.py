@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from dphrl.report.tables import Headline, headline_csv, headline_markdown
+from dphrl.report.tables import Headline, headline_csv, headline_markdown, html, latex_table
 
 
 def test_rows_and_columns_in_reading_order(tables):
@@ -54,3 +54,24 @@ def test_markdown_has_the_same_cells_and_escapes_names(tables):
 def test_a_cell_that_was_not_measured_is_a_dash(tables):
     table = tables["headline"].filter(~((pl.col("method") == "dph_js") & (pl.col("metric") == "greedy")))
     assert list(csv.reader(io.StringIO(headline_csv(table))))[-1][1] == "-"
+
+
+HOSTILE = "</td><script>alert(1)</script>&\"'"
+
+
+def test_html_escapes_heads_cells_and_caption():
+    frame = pl.DataFrame({"name": [HOSTILE], HOSTILE: [None], "x": [0.123456]})
+    text = html(frame, HOSTILE)
+    assert "<script>" not in text
+    assert text.count("&lt;script&gt;") == 3
+    assert '<th scope="col">x</th>' in text
+    assert '<th scope="row">&lt;/td&gt;' in text
+    assert "<td>-</td><td>0.1235</td>" in text
+
+
+def test_latex_escapes_what_it_would_read():
+    text = latex_table([["a_b", "50 %"], [r"\input{x} $1$ #&~^", "1 ± 2\n3"]], "50 % <of>")
+    assert r"a\_b & 50 \% \\" in text
+    assert r"\textbackslash{}input\{x\} \$1\$ \#\&\textasciitilde{}\textasciicircum{} & 1 $\pm$ 2 3 \\" in text
+    assert r"\caption{50 \% \textless{}of\textgreater{}}" in text
+    assert r"\begin{tabular}{lr}" in text

@@ -13,12 +13,15 @@ _KNOWN: dict[str, tuple[str, str]] = {
     "grpo": ("GRPO", "#d55e00"),
     "dapo": ("DAPO", "#e69f00"),
     "rkl": ("RKL", "#cc79a7"),
+    "rkl_k2": ("RKL, k2", "#aa4499"),
+    "rkl_reward_k1": ("RKL, k1 in the reward", "#882255"),
     "exp_only": ("D_exp only", "#8c6d1f"),
     "alpha": ("Alpha", "#56b4e9"),
     "dph_f": ("DPH-F", "#0072b2"),
     "dph_js": ("DPH-JS", "#009e73"),
+    "js_definition": ("DPH-JS by definition", "#117733"),
 }
-_FURTHER = ("#882255", "#44aa99", "#999933", "#332288", "#117733", "#aa4499")
+_FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 # Paul Tol's bright scheme; the style "other" is grey and always last.
 _STYLES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
@@ -36,6 +39,12 @@ def in_order(methods: Iterable[str]) -> list[str]:
 def label(method: str) -> str:
     """Name of a method for a reader; a name that is not known stands for itself."""
     return _KNOWN[method][0] if method in _KNOWN else method
+
+
+def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
+    """The datasets of a table as `order` has them, any other after them alphabetically."""
+    place = {name: number for number, name in enumerate(order)}
+    return sorted(set(table["dataset"]), key=lambda name: (place.get(name, len(place)), name))
 
 
 def last_steps(table: pl.DataFrame) -> pl.DataFrame:
@@ -65,6 +74,18 @@ def policy_shape(table: pl.DataFrame) -> alt.Scale:
     methods = in_order(table["method"])
     shapes = [_SHAPES[index % len(_SHAPES)] for index in range(len(methods))]
     return alt.Scale(domain=[label(name) for name in methods], range=shapes)
+
+
+def family_colour(names: Iterable[str]) -> alt.Scale:
+    """Colour of each family of methods, alphabetical."""
+    told = sorted(set(names))
+    return alt.Scale(domain=told, range=[_STYLES[index % len(_STYLES)] for index in range(len(told))])
+
+
+def family_shape(names: Iterable[str]) -> alt.Scale:
+    """Point shape of each family of methods, so that colour is not the only difference."""
+    told = sorted(set(names))
+    return alt.Scale(domain=told, range=[_SHAPES[index % len(_SHAPES)] for index in range(len(told))])
 
 
 def style_colour(names: Iterable[str]) -> alt.Scale:

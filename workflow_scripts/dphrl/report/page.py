@@ -1,7 +1,8 @@
-"""The report as one HTML file that needs no network: words, tables and figures with the library that draws them."""
+"""The report as one HTML file that needs no network: words, tables, samples, and figures with what draws them."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from typing import Any
@@ -10,98 +11,89 @@ import polars as pl
 import vl_convert
 
 from dphrl.report.look import label, last_steps
-from dphrl.report.page_look import CSS
-from dphrl.report.page_script import SCRIPT
-from dphrl.report.tables import Headline, metric_name
+from dphrl.report.page_claims import claims_html
+from dphrl.report.page_costs import costs_html
+from dphrl.report.page_headline import READING, headline_html
+from dphrl.report.page_parts import card, document, paragraph
+from dphrl.report.page_samples import samples_html
+from dphrl.report.page_script import FIGURES, SAMPLES
+from dphrl.report.samples import Sample
+from dphrl.report.tables import Headline, html
 
-_READING = (
-    "Greedy, mean and pass@k are in per cent; brackets hold the bootstrap interval over questions. Styles are counted"
-    " among all samples of a question, right answers and right programs among its correct samples; counts are means per"
-    " question."
-)
 _DATA = (
     "Rows of each file that became prompts, or were rejected as duplicate, too long or malformed; prompts whose gold"
     " answer is kept, what the audit found in gold answers, and prompts that are training prompts too (exactly, or but"
     " for case and punctuation)."
 )
+CATEGORIES = {
+    "What is solved": ("passk", "gap", "keep_explore"),
+    "Diversity": ("styles", "style_counts"),
+    "Training": ("training", "steps", "eta"),
+}
+"""Figures by the heading that they stand under; any other stands under "Further figures"."""
+_REJECTED = ("duplicate", "overlong", "malformed")
+_FOUND = ("unrunnable", "empty", "nondeterministic", "order_ambiguous", "conflicting")
+_AUDIT = "../audit/index.html"
+_FOOTER = (
+    "<p>This page holds its data and the library that draws it: it asks nothing of a network. The menu of a figure"
+    " saves it as SVG or PNG.</p>\n<noscript><p>The figures and the filter of the samples need JavaScript; the folder"
+    " figures of this run has them as SVG files.</p></noscript>"
+)
 
 
-def render_page(
-    title: str,
-    headline: pl.DataFrame,
-    figures: Mapping[str, Mapping[str, Any]],
-    captions: Mapping[str, str],
-    sizes: Mapping[str, int],
-    data: pl.DataFrame,
-    costs: pl.DataFrame,
-    notes: Sequence[str],
-) -> str:
-    """One self-contained page: what was run and what came out, then the figures, then the cost of each stage.
-
-    Text from the data is escaped. The same arguments give the same text.
+@dataclass(frozen=True)
+class Contents:
+    """What the page says. All text may be hostile.
 
     Args:
         title: heading of the page.
         headline: method, seed, step, dataset, metric, value, low, high; the last step of each method and seed is shown.
-        figures: Vega-Lite specifications by name, in the order of the page; a specification's title is its heading.
-        captions: a caption for each figure.
-        sizes: what was counted (questions, D_exp, D_pef, dropped), by the words to show.
         data: the table "datasets": what became of the rows of each dataset.
         costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
+        facts: what was run, from the name of a fact to its words.
+        sizes: what was counted (questions, D_exp, D_pef, dropped), by the words to show.
         notes: what a reader must know to judge the results, shown before them.
+        tables: (title, caption, frame) of each further table; a frame's first column heads its rows, and fractions
+            are shown to one digit.
+        figures: Vega-Lite specification and caption by name, shown by `CATEGORIES`; a specification's title is the
+            heading of its figure.
+        claims: the table "claims".
+        samples: prompts with the responses to them.
+    """
+
+    title: str
+    headline: pl.DataFrame
+    data: pl.DataFrame
+    costs: pl.DataFrame
+    facts: Mapping[str, str]
+    sizes: Mapping[str, int]
+    notes: Sequence[str]
+    tables: Sequence[tuple[str, str, pl.DataFrame]]
+    figures: Mapping[str, tuple[Mapping[str, Any], str]]
+    claims: pl.DataFrame
+    samples: Sequence[Sample]
+
+
+def render_page(contents: Contents) -> str:
+    """One self-contained page: what was run and what came out, figures, claims, audit, samples.
+
+    Text from the data is escaped. The same contents give the same text.
 
     Raises:
-        ValueError: a figure without a caption, or a headline without rows.
+        ValueError: the headline has no rows.
     """
-    if headline.is_empty():
+    if contents.headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
-    without = sorted(set(figures) - set(captions))
-    if without:
-        raise ValueError(f"render_page: no caption for the figures {', '.join(without)}; give one for each")
-    numbered = list(enumerate(figures.items(), start=1))
-    links = "".join(
-        f'<li><a href="#figure-{n}">{escape(_heading(name, spec))}</a></li>' for n, (name, spec) in numbered
-    )
-    drawn = "".join(_figure(number, name, spec, captions[name]) for number, (name, spec) in numbered)
-    final = Headline(last_steps(headline))
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>{escape(title)}</title>
-<style>{CSS}</style>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the results</a>
-<header>
-<h1>{escape(title)}</h1>
-<p class="lead">{escape(_what_was_run(final))}</p>
-<nav aria-label="On this page"><ul><li><a href="#summary">Summary</a></li>
-{links}<li><a href="#data">Data</a></li><li><a href="#costs">Costs</a></li></ul></nav>
-</header>
-<main id="main" tabindex="-1">
-{_notes(notes)}<section aria-labelledby="summary">
-<h2 id="summary">Summary</h2>
-{_sizes(sizes)}<p>{escape(_READING)}</p>
-{"".join(_headline(final, dataset) for dataset in final.datasets)}</section>
-{drawn}<section aria-labelledby="data">
-<h2 id="data">What became of the data</h2>
-<p>{escape(_DATA)}</p>
-{_data(data)}</section>
-<section aria-labelledby="costs">
-<h2 id="costs">What each stage cost</h2>
-{_costs(costs)}</section>
-</main>
-<footer><p>This page holds its data and the library that draws it: it asks nothing of a network.
-The menu of a figure saves it as SVG or PNG.</p>
-<noscript><p>The figures need JavaScript; the folder figures of this run has them as SVG files.</p></noscript></footer>
-<script type="module">{_bundle()}</script>
-<script type="module">{SCRIPT}</script>
-</body>
-</html>
-"""
+    final = Headline(last_steps(contents.headline))
+    parts = {"Summary": _summary(contents, final)}
+    if contents.tables:
+        parts["Tables"] = "".join(_framed(*table) for table in contents.tables)
+    parts |= _figures(contents)
+    parts |= {"Claims": claims_html(contents.claims), "Audit": _audit(contents.data)}
+    if contents.samples:
+        parts["Samples"] = samples_html(contents.samples)
+    scripts = [*([SAMPLES] if contents.samples else []), *([_bundle(), FIGURES] if contents.figures else [])]
+    return document(contents.title, _what_was_run(final), parts, _FOOTER, scripts, _notes(contents.notes))
 
 
 @cache
@@ -120,7 +112,7 @@ def _what_was_run(headline: Headline) -> str:
     if not trained:
         given = [headline.policy_name(policy) for policy in headline.policies]
         return f"{_listed(given)}, evaluated on {_listed(headline.datasets)}."
-    runs = f"{_counted(seeds, 'training seed')} and {'/'.join(map(str, steps))} training steps"
+    runs = f"{_counted(len(seeds), 'training seed')} and {'/'.join(map(str, steps))} training steps"
     return f"The base model beside {_listed(methods)}, with {runs}, evaluated on {_listed(headline.datasets)}."
 
 
@@ -128,98 +120,67 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _counted(numbers: Sequence[int], noun: str) -> str:
-    return f"one {noun}" if len(numbers) == 1 else f"{len(numbers)} {noun}s"
-
-
-def _heading(name: str, spec: Mapping[str, Any]) -> str:
-    given = spec.get("title", name)
-    return str(given.get("text", name)) if isinstance(given, Mapping) else str(given)
+def _counted(number: int, noun: str) -> str:
+    return f"one {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
-    said = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f'<aside class="notes" aria-label="How to read these results">{said}</aside>\n'
+    return f'<aside class="notes" aria-label="How to read these results">{"".join(map(paragraph, notes))}</aside>\n'
 
 
-def _sizes(sizes: Mapping[str, int]) -> str:
-    if not sizes:
-        return ""
-    cards = "".join(f"<div><dt>{escape(name)}</dt><dd>{size:,}</dd></div>" for name, size in sizes.items())
-    return f'<dl class="sizes">{cards}</dl>\n'
+def _summary(contents: Contents, final: Headline) -> str:
+    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(one)}</dd></div>" for name, one in contents.facts.items())
+    cards = "".join(f"<div><dt>{escape(name)}</dt><dd>{size:,}</dd></div>" for name, size in contents.sizes.items())
+    told = f'<dl class="facts">{facts}</dl>\n' if facts else ""
+    told += f'<dl class="sizes">{cards}</dl>\n' if cards else ""
+    tables = "".join(headline_html({"": final}, dataset) for dataset in final.datasets)
+    return f"{told}{paragraph(READING)}{tables}<h3>What each stage cost</h3>\n{costs_html(contents.costs)}"
 
 
-def _headline(headline: Headline, dataset: str) -> str:
-    metrics = headline.metrics(dataset)
-    heads = "".join(f'<th scope="col">{escape(metric_name(metric))}</th>' for metric in metrics)
-    rows = []
-    for policy in headline.policies:
-        method, seed, step = policy
-        detail = f"<small>seed {seed}, step {step}</small>" if step else ""
-        cells = []
-        for metric in metrics:
-            cell = headline.cell(policy, dataset, metric)
-            cells.append(f"<td>{cell[0]}<small>{cell[1]}</small></td>" if cell else "<td>-</td>")
-        mark = ' class="base"' if method == "base" else ""
-        rows.append(f'<tr{mark}><th scope="row">{escape(label(method))}{detail}</th>{"".join(cells)}</tr>')
-    caption = f"<caption>{escape(dataset)}</caption>"
-    head = f'<thead><tr><th scope="col">Policy</th>{heads}</tr></thead>'
-    return _table(f"Results on {dataset}", f"{caption}{head}<tbody>{''.join(rows)}</tbody>")
+def _framed(title: str, caption: str, frame: pl.DataFrame) -> str:
+    shown = html(frame.with_columns(pl.selectors.float().round(1).cast(pl.String)), title)
+    return f'<div class="told"><h3>{escape(title)}</h3>\n{paragraph(caption)}{card(title, shown)}</div>\n'
+
+
+def _figures(contents: Contents) -> dict[str, str]:
+    """The markup of each category that has figures."""
+    placed = {name for names in CATEGORIES.values() for name in names}
+    wanted = {**CATEGORIES, "Further figures": [name for name in contents.figures if name not in placed]}
+    numbers = {name: number for number, name in enumerate(contents.figures, start=1)}
+    parts = {}
+    for category, names in wanted.items():
+        drawn = [name for name in names if name in contents.figures]
+        if drawn:
+            parts[category] = "".join(_figure(numbers[name], name, *contents.figures[name]) for name in drawn)
+    return parts
 
 
 def _figure(number: int, name: str, spec: Mapping[str, Any], caption: str) -> str:
+    title = spec.get("title", name)
+    heading = str(title.get("text", name)) if isinstance(title, Mapping) else str(title)
     data = json.dumps(spec, sort_keys=True, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    return f"""<section aria-labelledby="figure-{number}">
-<h2 id="figure-{number}">{escape(_heading(name, spec))}</h2>
-<figure><figcaption>{escape(caption)}</figcaption>
+    return f"""<h3 id="figure-{number}">{escape(heading)}</h3>
+<figure aria-labelledby="figure-{number}"><figcaption>{escape(caption)}</figcaption>
 <div class="chart" data-figure="{escape(name)}" data-spec="spec-{number}"></div></figure>
 <script type="application/json" id="spec-{number}">{data}</script>
-</section>
 """
 
 
-def _data(data: pl.DataFrame) -> str:
-    heads = "".join(f'<th scope="col">{escape(name.replace("_", " ").capitalize())}</th>' for name in data.columns)
-    rows = []
-    for name, *counts in data.rows():
-        cells = "".join(f"<td>{count:,}</td>" for count in counts)
-        rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
-    return _table("Rows of each dataset", f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>")
-
-
-def _costs(costs: pl.DataFrame) -> str:
-    if costs.is_empty():
-        return "<p>No timings were recorded.</p>\n"
-    counted = pl.col("tokens").is_not_null()
-    parts = (
-        costs.group_by("stage", "part")
-        .agg(
-            times=pl.len(),
-            seconds=pl.col("seconds").sum(),
-            tokens=pl.col("tokens").sum(),
-            timed=pl.col("seconds").filter(counted).sum(),
-            memory=pl.col("max_rss_mib").max(),
-        )
-        .sort("stage", "part")
+def _audit(data: pl.DataFrame) -> str:
+    rows, rejected, found, shared = (
+        sum(int(data[name].sum()) for name in names)
+        for names in (("rows",), _REJECTED, _FOUND, ("overlap_exact", "overlap_normalised"))
     )
-    total = float(parts["seconds"].sum())
-    longest = max(float(parts["seconds"].max() or 0.0), 1e-9)  # type: ignore[arg-type]
-    names = ("Times", "Seconds", "Tokens per second", "Memory, MiB")
-    heads = '<th scope="col" class="text">Part</th>' + "".join(f'<th scope="col">{name}</th>' for name in names)
-    rows = []
-    for stage, part, times, seconds, tokens, timed, memory in parts.iter_rows():
-        speed = f"{tokens / timed:,.0f}" if timed > 0 else "-"
-        bar = f'<span class="bar" style="width:{100 * seconds / longest:.1f}%"></span>'
-        cells = f'<td class="text">{escape(part)}</td><td>{times}</td><td>{seconds:,.1f}{bar}</td><td>{speed}</td>'
-        rows.append(f'<tr><th scope="row">{escape(stage)}</th>{cells}<td>{memory:,.0f}</td></tr>')
-    foot = f'<tr><th scope="row">All stages</th><td></td><td></td><td>{total:,.1f}</td><td></td><td></td></tr>'
-    head = f'<thead><tr><th scope="col">Stage</th>{heads}</tr></thead>'
-    return _table("Cost of each stage", f"{head}<tbody>{''.join(rows)}</tbody><tfoot>{foot}</tfoot>")
-
-
-def _table(name: str, inner: str) -> str:
-    """A table that scrolls in its own box on a narrow screen, reachable by keyboard."""
-    box = f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(name)}">'
-    return f'<div class="card">{box}<table>{inner}</table></div></div>\n'
+    words = (
+        f"Source rows: {rows:,}, of which {rejected:,} were rejected. Gold answers with a finding: {found:,}."
+        f" Evaluation prompts that are training prompts too: {shared:,}."
+    )
+    link = (
+        f'<p>The checks of every artifact are on <a href="{_AUDIT}">the page of the audit</a>, which is made after this'
+        " one.</p>\n"
+    )
+    named = data.rename({name: name.replace("_", " ").capitalize() for name in data.columns})
+    told = card("Rows of each dataset", html(named, "Rows of each dataset"))
+    return f"{paragraph(words)}{link}<h3>What became of the data</h3>\n{paragraph(_DATA)}{told}"

@@ -1,12 +1,15 @@
-"""Script of the report page: draws every figure to the width of its card, from specifications in the page itself."""
+"""Scripts of the report page: one draws every figure to the width of its card, one filters the samples."""
 
-SCRIPT = """
+FIGURES = """
 const charts = [...document.querySelectorAll(".chart")];
+// Expressions are interpreted and styles stand in the page's own sheet, so its security policy can forbid the rest.
 const options = {
   renderer: "svg",
   mode: "vega-lite",
-  ast: false,
-  tooltip: { theme: "light" },
+  ast: true,
+  defaultStyle: false,
+  forceActionsMenu: true,
+  tooltip: { theme: "light", disableDefaultStyle: true },
   actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
 };
 // A facet panel of the asked width, as many beside each other as fit. A chart without facets stays as it is.
@@ -42,6 +45,7 @@ async function draw(chart) {
     trial.finalize();
     const result = await vegaEmbed(chart, filled(first, room, width), options);
     chart.finalize = () => result.finalize();
+    chart.querySelector("summary").ariaLabel = "Save this figure";
     chart.dataset.drawn = "true";
   } catch (error) {
     console.error(chart.dataset.spec, error);
@@ -59,4 +63,32 @@ addEventListener("resize", () => {
   clearTimeout(waiting);
   waiting = setTimeout(() => charts.forEach(draw), 200);
 });
+"""
+
+SAMPLES = """
+const filter = document.getElementById("filter");
+const samples = [...document.querySelectorAll(".sample")];
+// A prompt is shown while a response of it is.
+function apply() {
+  const { dataset, policy, verdict } = Object.fromEntries(new FormData(filter));
+  for (const sample of samples) {
+    for (const one of sample.querySelectorAll(".policy")) {
+      const responses = [...one.querySelectorAll(".response")];
+      for (const response of responses) response.hidden = Boolean(verdict) && response.dataset.verdict !== verdict;
+      one.hidden = (Boolean(policy) && one.dataset.policy !== policy) || responses.every((response) => response.hidden);
+    }
+    const elsewhere = Boolean(dataset) && sample.dataset.dataset !== dataset;
+    sample.hidden = elsewhere || [...sample.querySelectorAll(".policy")].every((one) => one.hidden);
+  }
+  const shown = samples.filter((sample) => !sample.hidden).length;
+  filter.querySelector("output").value = `${shown} of ${samples.length} prompts`;
+}
+filter.addEventListener("change", apply);
+filter.addEventListener("submit", (event) => event.preventDefault());
+filter.querySelector("button").addEventListener("click", () => {
+  filter.reset();
+  apply();
+});
+filter.hidden = false;
+apply();
 """

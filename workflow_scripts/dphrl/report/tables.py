@@ -1,9 +1,10 @@
-"""The headline table in the paper's layout: a row per policy, a column per dataset and metric."""
+"""Tables as text: the headline with a row per policy, and any table as CSV, Markdown, LaTeX or HTML, escaped."""
 
 import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
+from html import escape
 
 import polars as pl
 
@@ -15,6 +16,20 @@ _METRICS = {
     "distinct_programs": "Right programs",
 }
 _MISSING = "-"
+_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "±": r"$\pm$",
+        "\n": " ",
+    }
+)
 
 
 class Headline:
@@ -88,8 +103,13 @@ def headline_markdown(table: pl.DataFrame) -> str:
 def headline_csv(table: pl.DataFrame) -> str:
     """The headline frame as one CSV table with "\\n" line ends, the same cells as in Markdown."""
     headline = Headline(table)
+    return csv_table(headline.rows(headline.datasets))
+
+
+def csv_table(rows: Iterable[Sequence[object]]) -> str:
+    """Header and rows as CSV with "\\n" line ends."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(headline.rows(headline.datasets))
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -107,6 +127,41 @@ def markdown_table(rows: Sequence[Sequence[object]]) -> str:
     return "".join(f"| {line} |\n" for line in lines)
 
 
+def latex_table(rows: Sequence[Sequence[object]], caption: str) -> str:
+    """Header and rows as a LaTeX table with the rules of the package booktabs; text is escaped."""
+    head, *body = [" & ".join(_latex(str(cell)) for cell in row) + r" \\" for row in rows]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{_latex(caption)}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def html(frame: pl.DataFrame, caption: str) -> str:
+    """A frame as an HTML table: its column names as heads, its first column as heads of the rows; text is escaped."""
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in frame.columns)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(_shown(first))}</th>'
+        + "".join(f"<td>{escape(_shown(value))}</td>" for value in rest)
+        + "</tr>\n"
+        for first, *rest in frame.iter_rows()
+    )
+    return (
+        f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{heads}</tr></thead>\n"
+        f"<tbody>\n{rows}</tbody>\n</table>\n"
+    )
+
+
 def _dataset_markdown(headline: Headline, dataset: str) -> str:
     return f"**{_markdown(dataset)}**\n\n{markdown_table(list(headline.rows([dataset])))}"
 
@@ -116,6 +171,16 @@ def _rank(metric: str) -> tuple[int, int, str]:
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return _MISSING
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _latex(cell: str) -> str:
+    return cell.translate(_LATEX)
 
 
 def _markdown(cell: str) -> str:

@@ -1,12 +1,13 @@
 """The figures, one module each, found by name: the digest of one figure's code does not involve the others.
 
 A figure's module has `TABLE` (the table that it draws), `CAPTION` (what to see, and from which file) and
-`draw(table) -> altair chart`. A new module here is a new figure; nothing else has to know it.
+`draw(table, datasets) -> altair chart`. A new module here is a new figure; nothing else has to know it.
 """
 
 import importlib
 import json
 import pkgutil
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 import polars as pl
@@ -19,7 +20,7 @@ class _Figure(Protocol):
     TABLE: str
     CAPTION: str
 
-    def draw(self, table: pl.DataFrame) -> Any: ...
+    def draw(self, table: pl.DataFrame, datasets: Sequence[str]) -> Any: ...
 
 
 def figures() -> list[str]:
@@ -48,13 +49,16 @@ def caption(name: str) -> str:
     return _load(name).CAPTION
 
 
-def draw(name: str, table: pl.DataFrame) -> Any:
+def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Figure `name` of the rows of its table, as an altair chart.
+
+    Args:
+        datasets: the order of the datasets; any other follows alphabetically.
 
     Raises:
         ValueError: the table has no row that the figure can show.
     """
-    return _load(name).draw(table)
+    return _load(name).draw(table, datasets)
 
 
 def to_json(chart: Any) -> str:

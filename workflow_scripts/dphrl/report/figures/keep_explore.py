@@ -1,11 +1,21 @@
 """What is kept of the base model's solutions, and what is added."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, in_order, label, last_steps, policy_colour, with_policy, wrapped
+from dphrl.report.look import (
+    datasets_in_order,
+    finished,
+    in_order,
+    label,
+    last_steps,
+    policy_colour,
+    with_policy,
+    wrapped,
+)
 
 TABLE = "keep_explore"
 CAPTION = (
@@ -16,12 +26,13 @@ CAPTION = (
 _RATES = ("keep", "explore")
 
 
-def draw(table: pl.DataFrame) -> Any:
+def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Points with intervals, a panel per dataset and rate.
 
     Args:
         table: method, seed, step, dataset, keep, keep_low, keep_high, explore, explore_low, explore_high, n_solved,
             n_unsolved; rates are null where there is no question to count.
+        datasets: the order of the datasets.
     """
     if table.is_empty():
         raise ValueError("figure keep_explore: the table has no rows, so no policy was evaluated beside the base")
@@ -31,8 +42,7 @@ def draw(table: pl.DataFrame) -> Any:
     trained = rows.filter(pl.col("seed") > 0)["seed"].unique().sort()
     middle = trained[len(trained) // 2] if len(trained) else 0
     rows = rows.with_columns(lane=pl.when(pl.col("seed") > 0).then("seed").otherwise(pl.lit(middle)))
-    datasets = rows["dataset"].unique().sort().to_list()
-    panels = [f"{dataset} · {rate}" for dataset in datasets for rate in _RATES]
+    panels = [f"{dataset} · {rate}" for dataset in datasets_in_order(rows, datasets) for rate in _RATES]
     order = [label(name) for name in in_order(rows["method"])]
     base = alt.Chart(rows.drop("method")).encode(
         y=alt.Y("policy:N", sort=order, title=None),

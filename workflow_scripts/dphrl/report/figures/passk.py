@@ -1,11 +1,12 @@
 """Pass@k against k."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, last_steps, policy_colour, policy_shape, with_policy, wrapped
+from dphrl.report.look import datasets_in_order, finished, last_steps, policy_colour, policy_shape, with_policy, wrapped
 
 TABLE = "passk"
 CAPTION = (
@@ -15,11 +16,12 @@ CAPTION = (
 )
 
 
-def draw(table: pl.DataFrame) -> Any:
+def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Curves with bands, a panel per dataset.
 
     Args:
         table: method, seed, step, dataset, k, value, low, high.
+        datasets: the order of the datasets.
     """
     if table.is_empty():
         raise ValueError("figure passk: the table has no rows, so no policy was evaluated")
@@ -52,5 +54,4 @@ def draw(table: pl.DataFrame) -> Any:
     point = base.mark_point(filled=True, size=55).encode(y=share, shape=shape, opacity=strong, tooltip=tip)
     point = point.properties(name="points").add_params(highlight)
     panel = alt.layer(band, line, point).properties(width=260, height=220)
-    datasets = rows["dataset"].unique().sort().to_list()
-    return finished(wrapped(panel, "dataset", "Pass@k", 3, datasets), CAPTION)
+    return finished(wrapped(panel, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets)), CAPTION)

@@ -1,11 +1,21 @@
 """Shares of solution styles."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, in_order, label, last_steps, style_colour, with_policy, wrapped
+from dphrl.report.look import (
+    datasets_in_order,
+    finished,
+    in_order,
+    label,
+    last_steps,
+    style_colour,
+    with_policy,
+    wrapped,
+)
 
 TABLE = "styles"
 CAPTION = (
@@ -15,11 +25,12 @@ CAPTION = (
 )
 
 
-def draw(table: pl.DataFrame) -> Any:
+def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Stacked bars, a panel per dataset.
 
     Args:
         table: method, seed, step, dataset, style, share, low, high, distinct_styles.
+        datasets: the order of the datasets.
     """
     if table.is_empty():
         raise ValueError("figure styles: the table has no rows; name style prefixes in evaluate.styles to draw it")
@@ -52,4 +63,4 @@ def draw(table: pl.DataFrame) -> Any:
     text = base.transform_filter("isValid(datum.label)").mark_text(align="left", dx=6, color="#20242c", fontSize=12)
     text = text.encode(x=alt.datum(1.0), text="label:N")
     panel = alt.layer(bar, text, data=rows.drop("method")).properties(width=230, height={"step": 30})
-    return finished(wrapped(panel, "dataset", "Solution styles", 3, rows["dataset"].unique().sort().to_list()), CAPTION)
+    return finished(wrapped(panel, "dataset", "Solution styles", 3, datasets_in_order(rows, datasets)), CAPTION)

@@ -1,5 +1,6 @@
 """What happened during training."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -23,11 +24,12 @@ METRICS = {
 }
 
 
-def draw(table: pl.DataFrame) -> Any:
+def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Small multiples of the metrics that are there, each on its own scale.
 
     Args:
         table: method, seed, step, metric, value.
+        datasets: of no effect here: the panels are metrics.
     """
     shown = [metric for metric in METRICS if metric in set(table["metric"])]
     if not shown:

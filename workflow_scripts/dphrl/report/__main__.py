@@ -1,0 +1,63 @@
+"""`python -m dphrl.report RUN [RUN ...] --out FOLDER` reports several finished runs together."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from dphrl.artifacts import content_digest, write_table, write_text
+from dphrl.report.claims import claims_markdown
+from dphrl.report.page_together import render_together
+from dphrl.report.together import FinishedRun, RunsError, pooled, pooled_claims, read_runs, seed_differences
+
+_EXAMPLE = """\
+example:
+  python -m dphrl.report results/demo results/demo-second-base --out results/together
+
+exit status: 0 if the report is there, 2 if a folder holds no finished run or the runs do not fit together"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dphrl.report",
+        description="One page and tables of several finished runs: side by side, and pooled over all their trainings.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a finished run")
+    parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="where page and tables go")
+    given = parser.parse_args(arguments)
+    try:
+        _write(read_runs(given.runs), given.out)
+    except (OSError, ValueError) as error:
+        print(f"dphrl.report: {error}", file=sys.stderr)
+        return 2
+    print(f"The report: {(given.out / 'index.html').resolve()}")
+    return 0
+
+
+def _write(runs: Sequence[FinishedRun], out: Path) -> None:
+    differences = seed_differences(runs)
+    if differences.is_empty():
+        raise RunsError("no run has a training, so there is nothing to take together")
+    compared = pooled(differences, runs[0].settings["bootstrap"]["confidence"])
+    claims = pooled_claims(compared, runs[0])
+    footer = {
+        "stage": "together",
+        "config": runs[0].settings,
+        "inputs": {run.name: content_digest(run.headline, "headline") for run in runs},
+    }
+    write_table(compared, "comparisons", out / "comparisons.parquet", footer)
+    write_table(claims, "claims", out / "claims.parquet", footer)
+    headlines = pl.concat(run.headline.select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)
+    write_text(out / "headline.csv", headlines.write_csv())
+    write_text(out / "differences.csv", differences.write_csv())
+    write_text(out / "claims.md", claims_markdown(claims))
+    write_text(out / "index.html", render_together(runs, differences, compared, claims))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Methods that differ in the weight of their divergence alone (arXiv 2509.07430, figure 3)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from dphrl.artifacts import SCHEMAS
+from dphrl.config.canonical import canonical
+from dphrl.report.look import in_order, label
+
+_DIVERGENCES = {
+    "forward_kl": "Forward KL (DPH-F)",
+    "js": "JS (DPH-JS)",
+    "js_definition": "JS by definition",
+    "alpha": "Alpha",
+    "reverse_kl": "Reverse KL (RKL)",
+}
+
+
+def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The methods, by the name of their family, that have a divergence and differ in nothing but `eta`; two at least.
+
+    Args:
+        methods: the blocks of the configuration by name.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in in_order(methods):
+        if methods[name]["divergence"]:
+            rest = {key: value for key, value in methods[name].items() if key != "eta"}
+            alike.setdefault(canonical(rest), []).append(name)
+    found: dict[str, list[str]] = {}
+    for members in alike.values():
+        if len(members) > 1:
+            family = _DIVERGENCES[methods[members[0]]["divergence"]]
+            # Two families of one divergence are told apart by their first methods.
+            found[f"{family}, as {label(members[0])}" if family in found else family] = members
+    return found
+
+
+def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
+    """The proportions of the headline for the methods of `families`; without such methods no rows.
+
+    Returns:
+        family str, eta f64, method str, seed i32, step i32, dataset str, metric str, value f64, low f64, high f64.
+    """
+    marks = [
+        (family, float(methods[name]["eta"]), name) for family, members in families(methods).items() for name in members
+    ]
+    schema = {"family": pl.String, "eta": pl.Float64, "method": pl.String}
+    named = pl.DataFrame(marks, schema=schema, orient="row").join(headline, on="method")
+    return named.filter(~pl.col("metric").str.starts_with("distinct_")).select(list(SCHEMAS["ablation"].columns))

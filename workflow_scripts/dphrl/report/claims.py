@@ -1,0 +1,52 @@
+"""The claims beside what was measured: as Markdown, and the words that the page takes too."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from dphrl.evaluation.claims import VERDICTS
+
+_HEAD = "| Dataset | Metric | Difference [interval] | Seeds | Verdict |\n| --- | --- | ---: | ---: | --- |"
+
+
+def claims_markdown(found: pl.DataFrame) -> str:
+    """The table "claims" as Markdown: a section for each claim, with a row for each dataset.
+
+    Differences of proportions are in percentage points, others as they are.
+    """
+    sections = [f"# Claims\n\nClaims by dataset: {claims_counted(found)}.\n"]
+    for sentence, source, rows in by_claim(found):
+        lines = [f"## {sentence}\n\nFrom: {source}.\n", _HEAD]
+        for row in rows:
+            dataset, metric = (re.sub(r"([\\|`*_<>#])", r"\\\1", row[name]) for name in ("dataset", "metric"))
+            lines.append(f"| {dataset} | {metric} | {measured(row)} | {row['seeds']} | {row['verdict']} |")
+        sections.append("\n".join(lines) + "\n")
+    return "\n".join(sections)
+
+
+def claims_counted(found: pl.DataFrame) -> str:
+    """How many claims, by dataset, have which verdict."""
+    return ", ".join(f"{(found['verdict'] == verdict).sum()} {verdict}" for verdict in VERDICTS)
+
+
+def by_claim(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Sentence, source and rows of each claim."""
+    for (sentence, source), rows in found.group_by("sentence", "source", maintain_order=True):
+        yield str(sentence), str(source), rows.rows(named=True)
+
+
+def measured(row: dict[str, Any]) -> str:
+    """The difference of a row with its interval and what that is over; "-" where nothing was compared."""
+    if row["kind"] is None:
+        return "-"
+    value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))
+    return f"{value} [{low}, {high}] over {row['kind']}"
+
+
+def difference(metric: str, value: float | None) -> str:
+    """A difference as text: of proportions in percentage points, of counts as it is; "-" for none."""
+    if value is None:
+        return "-"
+    return f"{value:+.2f}" if metric.startswith("distinct_") else f"{100 * value:+.1f}"

@@ -1,0 +1,248 @@
+"""The tables of arXiv 2509.07430 in its layout: a row for each method, a column for each test set and metric."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from dphrl.artifacts import SCHEMAS
+from dphrl.report.look import in_order, label, last_steps
+from dphrl.report.tables import csv_table, latex_table, markdown_table, metric_name
+
+AVERAGE = "average"
+# The k of mathematics that is published, for sets where it is not 8.
+_PUBLISHED_K = {"aime24": 64, "aime25": 64, "amc23": 16}
+_SHOWN = (
+    "In per cent, after the last step; over several training seeds their mean and standard deviation. Intervals over"
+    " questions stand in tables/{}.parquet."
+)
+_OF_THE_BASE = (
+    "Keep: of the questions that the base solves with 8 samples, the share that a policy solves as well; explore: of"
+    " the others. The base's second draw is what chance alone allows."
+)
+
+Column = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table of the paper: which metrics of which sets stand in it.
+
+    Attributes:
+        task: of the sets that are columns; None for all.
+        metrics: of each set in order; `pass@` stands for pass@k of the published k.
+        average: whether the mean over the columns is the last one.
+        words: what a reader must know of it.
+        source: the table of this run that has the intervals.
+    """
+
+    name: str
+    title: str
+    task: str | None
+    metrics: tuple[str, ...]
+    words: str
+    source: str
+    average: bool = False
+
+    def columns(self, datasets: Mapping[str, str], found: set[Column]) -> list[Column]:
+        """Dataset and metric of each column that was measured, without the average."""
+        chosen: dict[Column, None] = {}
+        for dataset, task in datasets.items():
+            if self.task in (None, task):
+                for metric in self.metrics:
+                    named = self._with_k(dataset, found) if metric == "pass@" else [metric]
+                    chosen |= {(dataset, name): None for name in named if (dataset, name) in found}
+        return list(chosen)
+
+    def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
+        """pass@k for the published k, or the largest below it that this run has."""
+        known = sorted(int(name[5:]) for where, name in found if where == dataset and name.startswith("pass@"))
+        for k in (8, 16) if self.task == "sql" else (_PUBLISHED_K.get(dataset, 8),):
+            yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
+
+
+def _like(tables: str) -> str:
+    return f"Layout of {tables} of arXiv 2509.07430."
+
+
+LAYOUTS = {
+    layout.name: layout
+    for layout in (
+        Layout(
+            "sql", "Text-to-SQL: greedy and pass@k", "sql", ("greedy", "pass@"), _like("Tables 1 and 2"), "headline"
+        ),
+        Layout("maths", "Mathematics: pass@k", "math", ("pass@",), _like("Tables 3 and 4"), "passk", average=True),
+        Layout(
+            "maths_mean",
+            "Mathematics: mean of the samples",
+            "math",
+            ("mean",),
+            _like("Table 8"),
+            "headline",
+            average=True,
+        ),
+        Layout(
+            "keep_explore",
+            "What is kept of the base, and what is added",
+            None,
+            ("keep", "explore"),
+            _OF_THE_BASE,
+            "keep_explore",
+        ),
+    )
+}
+
+
+def names(tasks: Iterable[str], beside_base: bool) -> list[str]:
+    """Which tables a run has: those of the tasks it is evaluated on; `beside_base`: what is kept could be measured."""
+    given = set(tasks)
+    return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else beside_base)]
+
+
+def title(name: str) -> str:
+    """Title of a table."""
+    return LAYOUTS[name].title
+
+
+def caption(name: str) -> str:
+    """What stands in a table, and from which file it comes."""
+    layout = LAYOUTS[name]
+    return f"{layout.words} {_SHOWN.format(layout.source)} From tables/paper/{name}.parquet."
+
+
+def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
+    """The published tables of a setting by the name of their layout.
+
+    Raises:
+        ValueError: the file has no such setting.
+    """
+    known = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if setting not in known:
+        raise ValueError(f"{path.name}: no setting {setting!r}; evaluate.published is one of {', '.join(known)}")
+    return {table["layout"]: table for table in known[setting]}
+
+
+def lay_out(
+    name: str,
+    tables: Mapping[str, pl.DataFrame],
+    datasets: Mapping[str, str],
+    published: Mapping[str, Mapping[str, Any]] | None = None,
+) -> pl.DataFrame:
+    """One table of the paper from the tables of a run.
+
+    Args:
+        name: one of `LAYOUTS`.
+        tables: headline, passk and keep_explore.
+        datasets: the evaluation sets in the order of the columns, with their tasks.
+        published: what `read_published` gives, where the setting of the run is the paper's.
+
+    Returns:
+        row, column i32, source str ("this run" or where it was published), policy str, seeds i32|null, dataset, metric
+        str, value f64|null and sd f64|null (over seeds) as proportions; every cell of the grid, by row and column.
+
+    Raises:
+        ValueError: published figures are asked for, and none of them is of a dataset and metric of this run.
+    """
+    measured = _measured(tables)
+    columns = LAYOUTS[name].columns(datasets, set(measured.select("dataset", "metric").iter_rows()))
+    if LAYOUTS[name].average and len(columns) > 1:
+        measured = pl.concat([measured, _averages(measured, columns)])
+        columns.append((AVERAGE, AVERAGE))
+    value = pl.col("value")
+    cells = {
+        (method, dataset, metric): (seeds, mean, sd)
+        for method, dataset, metric, seeds, mean, sd in measured.group_by("method", "dataset", "metric")
+        .agg(seeds=pl.len(), mean=value.mean(), sd=value.std())
+        .iter_rows()
+    }
+    methods = in_order({method for method, *column in cells if tuple(column) in columns})
+    rows = [("this run", label(one), [cells.get((one, *column), (None,) * 3) for column in columns]) for one in methods]
+    if published and name in published:
+        rows += _published(published[name], columns)
+    return pl.DataFrame(
+        [
+            (row, place, source, policy, seeds, *column, value, sd)
+            for row, (source, policy, values) in enumerate(rows)
+            for place, (column, (seeds, value, sd)) in enumerate(zip(columns, values, strict=True))
+        ],
+        schema=SCHEMAS["paper"].columns,
+        orient="row",
+    )
+
+
+def shown(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of `lay_out` as it is read: a column `Policy`, then one for each dataset and metric, all text."""
+    rows: dict[int, list[str]] = {}
+    heads: dict[int, str] = {}
+    for one in table.sort("row", "column").iter_rows(named=True):
+        rows.setdefault(one["row"], [_policy(one)]).append(_cell(one))
+        heads[one["column"]] = (
+            "Average" if one["dataset"] == AVERAGE else f"{one['dataset']} {metric_name(one['metric'])}"
+        )
+    return pl.DataFrame(list(rows.values()), schema=dict.fromkeys(["Policy", *heads.values()], pl.String), orient="row")
+
+
+def texts(name: str, table: pl.DataFrame) -> dict[str, str]:
+    """A table of `lay_out` as text, by file ending: csv, md and tex."""
+    read = shown(table)
+    rows = [read.columns, *read.iter_rows()]
+    markdown = f"**{title(name)}**\n\n{markdown_table(rows)}\n{caption(name)}\n"
+    return {"csv": csv_table(rows), "md": markdown, "tex": latex_table(rows, f"{title(name)}. {caption(name)}")}
+
+
+def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """method, seed, dataset, metric (greedy, mean, pass@k, keep, explore), value after the last step."""
+    metric = pl.col("metric").str.replace(r"^mean@\d+$", "mean")
+    headline = tables["headline"].with_columns(metric=metric).filter(pl.col("metric").is_in(["greedy", "mean"]))
+    solved = tables["passk"].with_columns(metric=pl.format("pass@{}", "k"))
+    kept = tables["keep_explore"].unpivot(
+        on=["keep", "explore"], index=["method", "seed", "step", "dataset"], variable_name="metric"
+    )
+    columns = ["method", "seed", "dataset", "metric", "value"]
+    return pl.concat(last_steps(frame).select(columns).drop_nulls() for frame in (headline, solved, kept))
+
+
+def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """The mean over the columns of each training that has all of them."""
+    wanted = pl.DataFrame(columns, schema=["dataset", "metric"], orient="row")
+    found = measured.join(wanted, on=["dataset", "metric"], how="semi").group_by("method", "seed")
+    means = found.agg(value=pl.col("value").mean(), count=pl.len()).filter(count=len(columns))
+    named = means.with_columns(dataset=pl.lit(AVERAGE), metric=pl.lit(AVERAGE))
+    return named.select(measured.columns)
+
+
+def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
+    """Published rows under the columns of this run; a figure stands under its own dataset and metric only."""
+    heads = [(AVERAGE, AVERAGE) if name == AVERAGE else tuple(name.split(" ")) for name in table["columns"]]
+    sets = {head for head in heads if head[0] != AVERAGE}
+    if not sets & set(columns):
+        raise ValueError(
+            f"{table['source']} has {', '.join(table['columns'])}; this run has"
+            f" {', '.join(' '.join(column) for column in columns)}; name the datasets so, or leave out"
+            " evaluate.published"
+        )
+    # An average over other columns than ours would be compared with ours.
+    same = sets == {column for column in columns if column[0] != AVERAGE}
+    rows = []
+    for policy, values in table["rows"].items():
+        found = {head: value for head, value in zip(heads, values, strict=True) if same or head[0] != AVERAGE}
+        given = [found.get(column) for column in columns]
+        rows.append((table["source"], policy, [(None, value and value / 100, None) for value in given]))
+    return rows
+
+
+def _policy(cell: Mapping[str, Any]) -> str:
+    if cell["source"] != "this run":
+        return f"{cell['policy']} (published: {cell['source']})"
+    return cell["policy"] if (cell["seeds"] or 1) == 1 else f"{cell['policy']} ({cell['seeds']} seeds)"
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    if cell["value"] is None:
+        return "-"
+    digits = 2 if cell["dataset"] == AVERAGE else 1
+    spread = "" if cell["sd"] is None else f" ± {100 * cell['sd']:.{digits}f}"
+    return f"{100 * cell['value']:.{digits}f}{spread}"
