@@ -11,14 +11,14 @@ TORCH           ?= torch==2.13.0+cpu
 
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
-ENV_FILES := envs/cpu.txt envs/dev.txt
+ENV_FILES := envs/build.txt envs/cpu.txt envs/dev.txt
 STAMP := $(VENV)/.installed
 
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-full test test-unit test-full lint format accept schema clean
+.PHONY: help install demo demo-full test test-unit test-full test-slurm lint format accept schema audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,14 +30,14 @@ $(STAMP): $(ENV_FILES)
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV): a few minutes the first time."
-	@$(PIP) install -qq --no-deps -c envs/cpu.txt setuptools wheel
+	@$(PIP) install -qq --no-deps --require-hashes -r envs/build.txt
 	@if [ -n "$(TORCH_INDEX)" ]; then \
 		$(PIP) install -qq --no-deps "$(TORCH)" --index-url "$(TORCH_INDEX)"; \
 	else \
 		$(PIP) install -qq --no-deps "$(TORCH)" 2>/dev/null \
 			|| $(PIP) install -qq --no-deps "$(TORCH)" --extra-index-url "$(TORCH_CPU_INDEX)"; \
 	fi
-	@$(PIP) install -qq --no-deps --no-build-isolation -r envs/cpu.txt -r envs/dev.txt
+	@$(PIP) install -qq --no-deps --no-build-isolation --require-hashes -r envs/cpu.txt -r envs/dev.txt
 	@$(PIP) install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -57,6 +57,9 @@ test-unit: install ## The fast tests only.
 test-full: install ## All tests, the long matrices too.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/workflow
 
+test-slurm: install ## The workflow on a SLURM of its own on this machine (needs Debian's slurm-wlm and munge).
+	@$(BIN)/python -m pytest -m slurm -o "pythonpath=tests/workflow tests/slurm" tests/slurm
+
 lint: install ## Style, formatting and types (the findings of `snakemake --lint` are a unit test).
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -73,6 +76,12 @@ schema: install ## Rewrite config/schema.json and config/defaults.yaml.
 
 accept: install ## Accept results that are there as up to date (after a change known to be neutral).
 	@$(BIN)/snakemake --touch --cores $(CORES)
+	@$(BIN)/python -m dphrl.audit accept results/demo
+
+audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).
+	@$(PYTHON) -m venv $(VENV)/audit
+	@$(VENV)/audit/bin/python -m pip --disable-pip-version-check install -qq pip-audit
+	@$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes $(ENV_FILES:%=-r %)
 
 clean: ## Remove caches and .venv; results/ stays.
 	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis workflow_scripts/*.egg-info

@@ -28,7 +28,7 @@ from dphrl.config.partition import PartitionConfig
 from dphrl.evaluation import classes, evaluate
 from dphrl.model import LogProbs, Row, load_model, response_logprobs
 from dphrl.partition import candidates, refine
-from dphrl.reference import reference_rows, save_tensors, tensorise
+from dphrl.reference import reference_rows, save_parts, tensorise
 
 BASE, TRAINED = "base", "grpo-s1/step2"
 VOCABULARY = ["<pad>", "<eos>", *"abcdefgh"]
@@ -57,7 +57,14 @@ class _Builder:
         self.root = root
 
     def footer(self, stage: str, config: Any, **inputs: str) -> dict[str, Any]:
-        return {"stage": stage, "config": config, "code": "c0de", "inputs": inputs, "libraries": {}, "seed": None}
+        return {
+            "stage": stage,
+            "config": config,
+            "code": "c0de",
+            "inputs": inputs,
+            "libraries": {},
+            "seed": None,
+        }
 
     def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, config: Any = None, **inputs: str) -> None:
         write_table(frame, schema, self.root / path, self.footer(stage, config or {}, **inputs))
@@ -87,7 +94,8 @@ class _Builder:
         tokenizer.decoder = decoders.Fuse()
         wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>")
         wrapped.save_pretrained(folder)
-        write_manifest(folder / "manifest.json", self.footer("train_base", {}, **inputs))
+        stage = "train_segment" if inputs else "train_base"
+        write_manifest(folder / "manifest.json", self.footer(stage, {}, **inputs))
 
     def dataset(self, name: str, prompts: int) -> None:
         rows = range(prompts)
@@ -99,6 +107,7 @@ class _Builder:
                 "prompt_token_ids": [[2 + i % 8, 3] for i in rows],
                 "source": "toy",
                 "source_index": list(rows),
+                "level": None,
             }
         )
         self.table(
@@ -204,7 +213,7 @@ def _build(root: Path) -> None:
     )
     policy = LogProbs(load_model(root / "policies/base", "float32"))
     tensors, index = tensorise(reference_rows(final, prompts, rollouts), policy, 64, top_k=3)
-    save_tensors(tensors, root / "reference/responses.safetensors")
+    (index,) = save_parts([(tensors, index)], root / "reference/responses.safetensors")
     builder.table(
         index,
         "reference_index",
@@ -221,9 +230,9 @@ def _build(root: Path) -> None:
         "policy": builder.digest("policies/base/manifest.json"),
     }
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
-    builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train", **inputs)
+    builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
     (root / f"train/{TRAINED}/rng.json").write_text("{}", encoding="utf-8")
-    write_manifest(root / f"train/{TRAINED}/state.json", builder.footer("train", {}, **inputs))
+    write_manifest(root / f"train/{TRAINED}/state.json", builder.footer("train_segment", {}, **inputs))
     builder.policy(TRAINED, seed=2, **inputs)
     for name in (BASE, TRAINED):
         builder.rollouts(name, "eval", "evaluate", pl.read_parquet(root / "prompts/eval.parquet"), [-1, 0, 1], shards=2)
@@ -235,7 +244,7 @@ def _build(root: Path) -> None:
             .with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)),
             "evaluation",
             f"evaluation/{name}/eval.parquet",
-            "evaluate",
+            "evaluate_policy",
             gold=builder.digest("gold/eval.parquet"),
             **{kind: builder.digest(*paths) for kind, paths in parts.items()},
         )

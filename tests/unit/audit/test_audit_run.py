@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from dphrl.artifacts import SCHEMAS, read_footer, seal, sha256_file, sidecar, write_table
+from dphrl.artifacts import SCHEMAS, read_footer, seal, sha256_file, sidecar, write_table, write_text
 from dphrl.audit import AuditError, NoRunError, audit_run, render_page, require_passed, summary
 from dphrl.audit.__main__ import main
 from dphrl.audit.across import check_rollouts
 from dphrl.audit.walk import Run
 from dphrl.audit.within import check_within
+from dphrl.config.load import load_config
 
 PRESAMPLE = "rollouts/base/train.presample"
 FINAL = "partition/final.parquet"
@@ -318,3 +319,72 @@ def test_the_command_tells_by_its_status_whether_all_is_well(
         assert f"{folder}: {problem}; name the folder of a run" in capsys.readouterr().err
         with pytest.raises(NoRunError, match=problem):
             audit_run(tmp_path / folder)
+
+
+def test_what_the_last_audit_saw_is_there_and_the_same(small_run: Any) -> None:
+    record(small_run)
+    assert failures(small_run) == {}
+    write_text(small_run.root / "tables/headline.md", "| of another run |\n")
+    for file in (small_run.root / "figures/training.json", small_run.root / "figures/training.json.sha256"):
+        file.unlink()
+    found = failures(small_run)
+    assert "is not the file that the last audit of this run saw" in found.pop("tables/headline.md")[0]
+    assert "is missing, but the last audit of this run saw it" in found.pop("figures/training.json")[0]
+    assert found == {}
+
+
+def test_what_is_written_last_is_checked_in_a_finished_run(small_run: Any) -> None:
+    record(small_run)
+    flip_byte(small_run.root / "timings/partition/final.parquet")
+    assert list(failures(small_run)) == ["timings/partition/final.parquet"]
+    flip_byte(small_run.root / "audit/audit.parquet")
+    assert list(failures(small_run)) == ["audit/audit.parquet", "timings/partition/final.parquet"]
+
+
+def test_older_code_is_named_unless_it_was_accepted(small_run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    record(small_run, {"refine": {"modules": ["dphrl.partition"], "schemas": ["partition"]}})
+    (text,) = failures(small_run)[FINAL]
+    assert "was made by other code of the stage refine (c0de) than there is today" in text
+    assert main(["accept", str(small_run.root)]) == 0
+    assert "1 digests of other code are taken for today's" in capsys.readouterr().out
+    assert failures(small_run) == {}
+    record(small_run, {"refine": {"modules": ["dphrl.gone"], "schemas": []}})
+    assert "a module or" in failures(small_run)[FINAL][0]
+
+
+def test_another_config_is_named_key_by_key(small_run: Any) -> None:
+    toy = {"task": "math", "source": "toy"}
+    config = load_config(
+        {
+            "run": "run",
+            "toy": {},
+            "datasets": {"train": toy, "maths": toy},
+            "train_dataset": "train",
+            "engine": {"dtype": "float32"},
+            "train": {"dtype": "float32"},
+            "reference": {"token_budget": 30_000, "top_k": 3},
+            "methods": {},
+            "evaluate": {"datasets": ["maths"]},
+        }
+    )
+    table = audit_run(small_run.root, config)
+    failed = {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
+    (text,) = failed["reference/index.parquet"]
+    assert "was made with another config than today's: token_budget was 64, is 30000. Run snakemake again." in text
+    # What the config does not make, a method and a dataset that it does not have, is left alone.
+    assert not {path for path in failed if "grpo" in path or "eval" in path}
+
+
+def test_a_segment_that_does_not_start_where_the_one_before_ended_is_named(small_run: Any) -> None:
+    path = f"train/{'grpo-s1/step2'}/metrics.parquet"
+    small_run.rewrite(path, small_run.read(path).filter(step=2))
+    texts = failures(small_run)[path]
+    assert "was made from 'policy', but what it was made from is not there" in texts[0]
+
+
+def record(run: Any, stages: dict[str, Any] | None = None) -> None:
+    """Leave the audit of a run in it, as the rule does."""
+    path = run.root / "audit/audit.parquet"
+    path.unlink(missing_ok=True)
+    footer = {"stage": "audit", "config": {"stages": stages or {}}, "code": "c0de", "inputs": {}, "libraries": {}}
+    write_table(audit_run(run.root), "audit", path, footer)

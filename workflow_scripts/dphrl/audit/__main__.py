@@ -1,19 +1,32 @@
-"""`python -m dphrl.audit RUN` checks a run; `python -m dphrl.audit show FILE` prints an artifact."""
+"""`python -m dphrl.audit RUN` checks a run; its subcommands tell what an artifact is and where it comes from."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dphrl.audit.crate import write_crate
+from dphrl.audit.current import accept
+from dphrl.audit.provenance import lineage
 from dphrl.audit.run import audit_run, failed_checks, summary
 from dphrl.audit.show import show
+from dphrl.audit.walk import Run
+from dphrl.audit.within import check_within
+from dphrl.config.load import read_config
+from dphrl.config.problems import ConfigError
+from dphrl.config.root import Config
 
+_CONFIG = Path("config/config.yaml")
 _EXAMPLES = """\
 examples:
-  python -m dphrl.audit results/demo                                  check every artifact of a run
-  python -m dphrl.audit show results/demo/partition/final.parquet     print one artifact
+  python -m dphrl.audit results/demo                                     check every artifact of a run
+  python -m dphrl.audit results/bird --config bird.yaml                  and its footers against that configuration
+  python -m dphrl.audit show results/demo/partition/final.parquet        print one artifact
+  python -m dphrl.audit lineage results/demo/tables/headline.parquet     where it comes from, back to the data
+  python -m dphrl.audit crate results/demo                               describe the run as an RO-Crate
+  python -m dphrl.audit accept results/demo                              take its code for today's (a neutral change)
 
 exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
 
@@ -21,28 +34,53 @@ exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to che
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    shows = given[:1] == ["show"]
+    command = _COMMANDS.get(given[0]) if given else None
     parser = argparse.ArgumentParser(
         prog="python -m dphrl.audit",
-        usage="python -m dphrl.audit [-h] RUN | show FILE",
-        description="Check the artifacts of a run within and across (nothing is changed), or print one artifact.",
+        usage="python -m dphrl.audit [-h] RUN [--config FILE] | show FILE | lineage FILE | crate RUN | accept RUN",
+        description="Check the artifacts of a run within and across, or tell about one of them.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    name, what = ("FILE", "a table, manifest or safetensors file") if shows else ("RUN", "folder of a run")
-    parser.add_argument("path", metavar=name, type=Path, help=what)
-    path = parser.parse_args(given[1:] if shows else given).path
+    parser.add_argument("path", metavar="PATH", type=Path, help="folder of a run, or an artifact")
+    if command is None:
+        parser.add_argument("--config", type=Path, help=f"what footers have to agree with; default: {_CONFIG}")
+    options = parser.parse_args(given[1:] if command else given)
     try:
-        if shows:
-            print(show(path))
+        if command:
+            print(command(options.path))
             return 0
-        table = audit_run(path)
-    except (OSError, ValueError) as error:
+        config = _config_of(options.path, options.config)
+        table = audit_run(options.path, config)
+    except (OSError, ValueError, ConfigError) as error:
         print(f"dphrl.audit: {error}", file=sys.stderr)
         return 2
     print(summary(table))
+    if config is None:
+        print("Footers were not compared with a configuration: name that of this run by --config.")
     return 1 if failed_checks(table) else 0
 
+
+def _config_of(run: Path, named: Path | None) -> Config | None:
+    """The configuration that was named; else the default one, if it is that of this run."""
+    if named is not None:
+        return read_config(named)
+    config = read_config(_CONFIG) if _CONFIG.is_file() else None
+    return config if config is not None and config.run == run.absolute().name else None
+
+
+def _accept(root: Path) -> str:
+    run = Run(root)
+    for artifact in run.artifacts.values():
+        check_within(artifact)
+    return f"{accept(run)} digests of other code are taken for today's"
+
+
+def _crate(root: Path) -> str:
+    return f"written: {write_crate(root)}"
+
+
+_COMMANDS: dict[str, Callable[[Path], str]] = {"show": show, "lineage": lineage, "crate": _crate, "accept": _accept}
 
 if __name__ == "__main__":
     try:

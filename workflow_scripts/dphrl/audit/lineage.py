@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dphrl.audit.walk import Artifact, Run, again
+from dphrl.audit.walk import SHARD, Artifact, Run, again
 
 # One input is any of several alternatives, each a table, the shards of one, a manifest or a file.
 Sources = dict[str, list[tuple[str, ...]]]
@@ -12,20 +12,19 @@ Sources = dict[str, list[tuple[str, ...]]]
 _BASE = "policies/base/manifest.json"
 _PROMPTS = {"prompts": "parquet", "rejected": "rejected.parquet"}
 _TRAINED = re.compile(r"(train|policies)/(?P<training>.+-s\d+)/step(?P<step>\d+)/[^/]+")
-_SHARD = re.compile(r"(rollouts|verdicts)/(?P<policy>.+)/(?P<dataset>[^/]+)\.(?P<plan>\w+)/(?P<shard>[^/]+)")
 
 
 def check_lineage(run: Run, artifact: Artifact) -> None:
     """Compare each input digest in the footer with the artifacts it names; inputs of unknown places are left out."""
     recorded = artifact.footer.get("inputs", {})
-    sources = _sources(run, artifact.path, list(recorded))
-    for name, alternatives in sources.items():
+    places = sources(run, artifact.path, list(recorded))
+    for name, alternatives in places.items():
         if name not in recorded:
             continue
         there = [paths for paths in alternatives if paths and all(run.get(path) for path in paths)]
-        places = " or ".join(_place(paths) for paths in alternatives if paths) or "what it was made from"
+        where = " or ".join(_place(paths) for paths in alternatives if paths) or "what it was made from"
         if not artifact.check(
-            bool(there), f"{artifact.path} was made from {name!r}, but {places} is not there. Run snakemake again."
+            bool(there), f"{artifact.path} was made from {name!r}, but {where} is not there. Run snakemake again."
         ):
             continue
         digests = [run.digest(paths) for paths in there]
@@ -34,7 +33,7 @@ def check_lineage(run: Run, artifact: Artifact) -> None:
             continue
         artifact.check(
             recorded[name] in digests,
-            f"{artifact.path} was made from other {name!r} ({recorded[name][:12]}) than {places} now holds"
+            f"{artifact.path} was made from other {name!r} ({recorded[name][:12]}) than {where} now holds"
             f" ({', '.join(str(digest)[:12] for digest in digests)}). {again(artifact.path)}",
         )
 
@@ -43,7 +42,7 @@ def _place(paths: tuple[str, ...]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
 
 
-def _sources(run: Run, path: str, names: list[str]) -> Sources:
+def sources(run: Run, path: str, names: list[str]) -> Sources:
     """The places that an artifact's inputs come from, by the names that its stage gives them."""
     kind, _, rest = path.partition("/")
     stem = rest.rsplit("/", 1)[-1].split(".")[0]
@@ -58,7 +57,7 @@ def _sources(run: Run, path: str, names: list[str]) -> Sources:
         return {**others, **{name: training[name] for name in ("prompts",) if name in training}}
     if kind == "gold":
         return {name: [(f"prompts/{stem}.{ending}",)] for name, ending in _PROMPTS.items()}
-    shard = _SHARD.fullmatch(path)
+    shard = SHARD.fullmatch(path)
     if shard:
         gold, prompts = (f"{name}/{shard['dataset']}.parquet" for name in ("gold", "prompts"))
         if kind == "verdicts":
@@ -86,23 +85,31 @@ def _sources(run: Run, path: str, names: list[str]) -> Sources:
     if kind == "tables" and stem == "datasets":
         return {name: [(_counted(name),)] for name in names}
     if kind == "tables":
-        return {name: [(_evaluation(name),)] for name in names if name.count("/") == 3}
+        # Tables of tables name those that they arrange.
+        tables: Sources = {name: [(f"tables/{name}.parquet",)] for name in names if run.get(f"tables/{name}.parquet")}
+        return {**tables, **{name: [(_evaluation(name),)] for name in names if name.count("/") == 3}}
     if kind == "policies":
         return {"toy": [("toy/manifest.json",)]}
     return {}
 
 
 def _before(run: Run, training: str, step: int) -> Sources:
-    """A segment starts where an earlier one of its training ended, or from the base policy."""
+    """A segment starts where the one before it ended, the first one from the base policy."""
+
+    metrics = run.frame(f"train/{training}/step{step}/metrics.parquet")
+    # The metrics tell the segment's first step; where they cannot, any earlier end is possible.
+    start = None if metrics is None or not metrics.height else int(metrics["step"].min()) - 1  # type: ignore[arg-type]
 
     def earlier(folder: str, file: str) -> list[tuple[str, ...]]:
         found = [re.fullmatch(rf"{folder}/{re.escape(training)}/step(\d+)/{file}", path) for path in run.artifacts]
-        return [(match[0],) for match in found if match and int(match[1]) < step]
+        ends = {int(match[1]): match[0] for match in found if match and int(match[1]) < step}
+        return [(path,) for end, path in ends.items() if start in (None, end)]
 
     return {
         "partition": [("partition/final.parquet",)],
         "reference": [("reference/responses.safetensors",)],
-        "policy": [(_BASE,), *earlier("policies", r"manifest\.json")],
+        "base": [(_BASE,)],
+        "policy": [*([(_BASE,)] if not start else []), *earlier("policies", r"manifest\.json")],
         "state": earlier("train", r"state\.json"),
     }
 

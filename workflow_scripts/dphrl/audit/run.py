@@ -8,20 +8,28 @@ import polars as pl
 
 from dphrl.artifacts import SCHEMAS
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
+from dphrl.audit.current import Stages, check_current, noted
 from dphrl.audit.lineage import check_lineage
-from dphrl.audit.walk import Run
+from dphrl.audit.walk import RECORDED, Artifact, Run, again
 from dphrl.audit.within import check_within
+from dphrl.config.root import Config
 
 
 class AuditError(RuntimeError):
     """Checks failed; the text holds them."""
 
 
-def audit_run(run: Path) -> pl.DataFrame:
-    """Check every artifact of a run folder by itself and against the others; nothing is changed.
+def audit_run(run: Path, config: Config | None = None, stages: Stages | None = None) -> pl.DataFrame:
+    """Check every artifact of a run folder by itself, against the others and against the code; nothing is changed.
 
-    Left out are timings, logs, the page and the audit itself, so equal runs have equal audits.
+    Logs are left out. Timings, the page and the audit differ between equal runs or are written last: they are checked
+    in a finished run, one that holds an audit, whose digests are then compared too.
     A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already.
+
+    Args:
+        run: the folder.
+        config: what footers have to agree with; None: they are not compared with one.
+        stages: the stages whose code footers have to agree with; None: those that the last audit of the run noted.
 
     Returns:
         The table "audit": artifact (path in the run folder), schema, rows (of a table; files of a manifest, tensors of
@@ -36,15 +44,36 @@ def audit_run(run: Path) -> pl.DataFrame:
     found = Run(run)
     for artifact in found.artifacts.values():
         check_within(artifact)
+    known = noted(found, "stages") if stages is None else stages
     for artifact in found.artifacts.values():
         check_lineage(found, artifact)
+        check_current(found, artifact, known, config)
     check_datasets(found)
     check_rollouts(found, decoder(found))
     check_partition(found)
     check_reference(found)
+    _check_recorded(found)
     names = list(SCHEMAS["audit"].columns)
     rows = [[getattr(a, "path" if name == "artifact" else name) for name in names] for a in found.artifacts.values()]
     return pl.DataFrame(rows, schema=SCHEMAS["audit"].columns, orient="row").sort("artifact")
+
+
+def _check_recorded(run: Run) -> None:
+    """What the last audit saw is still there, and what it was: figures and texts have no footer to tell."""
+    recorded = run.frame(RECORDED)
+    for path, sha256 in () if recorded is None else recorded.select("artifact", "sha256").iter_rows():
+        artifact = run.artifacts.setdefault(path, Artifact(path, run.root / path))
+        if artifact.sha256 == "missing" and not artifact.failed:
+            artifact.check(
+                False,
+                f"{path} is missing, but the last audit of this run saw it. Run snakemake again, with --forcerun audit"
+                " if it was removed on purpose.",
+            )
+        # Damage has been told already.
+        elif not artifact.failed:
+            then_now = f"{sha256[:12]} then, {artifact.sha256[:12]} now"
+            what = f"{path} is not the file that the last audit of this run saw ({then_now}). {again(path)}"
+            artifact.check(artifact.sha256 == sha256, what)
 
 
 def summary(table: pl.DataFrame) -> str:

@@ -12,12 +12,13 @@ import polars as pl
 
 from dphrl.artifacts import content_digest, sidecar
 
-# Differ between equal runs, or are written while or after the audit runs.
-_NOT_AUDITED = ("audit", "logs", "report", "timings")
-_SHOWN_ROWS = 3
-_SHARD = re.compile(
+RECORDED = "audit/audit.parquet"
+SHARD = re.compile(
     r"(?P<kind>rollouts|verdicts)/(?P<policy>.+)/(?P<dataset>[^/]+)\.(?P<plan>\w+)/(?P<shard>\d+)\.parquet"
 )
+# Differ between equal runs, or are written while or after the rule `audit` runs: checked once that has finished.
+_LAST = ("audit", "report", "timings")
+_SHOWN_ROWS = 3
 
 
 class NoRunError(ValueError):
@@ -123,7 +124,7 @@ class Run:
         """The groups of shards of "rollouts" or "verdicts"."""
         groups: dict[tuple[str, ...], Group] = {}
         for path, artifact in self.artifacts.items():
-            match = _SHARD.fullmatch(path)
+            match = SHARD.fullmatch(path)
             if match and match["kind"] == kind:
                 name = match["policy"], match["dataset"], match["plan"]
                 groups.setdefault(name, Group(*name, {})).shards[int(match["shard"])] = artifact
@@ -148,10 +149,11 @@ def overlapping(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _paths(root: Path) -> list[str]:
     """Every table, every file with a sidecar and every file whose sidecar is all that is left."""
+    left_out = ("logs",) if (root / RECORDED).is_file() else ("logs", *_LAST)
     found = set()
     for file in root.rglob("*"):
         relative = file.relative_to(root)
-        if relative.parts[0] in _NOT_AUDITED or not file.is_file():
+        if relative.parts[0] in left_out or not file.is_file():
             continue
         if file.suffix == ".sha256":
             found.add(relative.with_suffix("").as_posix())

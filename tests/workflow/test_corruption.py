@@ -1,0 +1,181 @@
+"""Every fault in every kind of artifact is named by the audit: the matrix of docs/audit.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pytest
+from runs import Workflow
+
+from dphrl.artifacts import read_footer, seal, sidecar, write_table, write_text
+from dphrl.audit import audit_run
+from dphrl.config.load import read_config
+from dphrl.config.root import Config
+
+pytestmark = [pytest.mark.workflow, pytest.mark.full]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
+# The kinds of artifact, one file of each; a file of a folder is named by the manifest of the folder.
+KINDS = {
+    "toy world": "toy/manifest.json",
+    "base policy": "policies/base/manifest.json",
+    "weights of a model": "policies/base/model.safetensors",
+    "prompts": "prompts/in_domain.parquet",
+    "rejected rows": "prompts/in_domain.rejected.parquet",
+    "gold": "gold/in_domain.parquet",
+    "overlap": "gold/overlap.parquet",
+    "rollouts": "rollouts/base/train.presample/1.parquet",
+    "verdicts": "verdicts/base/train.presample/1.parquet",
+    "partition": "partition/final.parquet",
+    "index of the reference": "reference/index.parquet",
+    "tensors of the reference": "reference/responses.safetensors",
+    "trained policy": "policies/grpo-s1/step4/manifest.json",
+    "state of the optimizer": "train/grpo-s1/step4/state.json",
+    "metrics": "train/grpo-s1/step2/metrics.parquet",
+    "evaluation": "evaluation/grpo-s1/step4/in_domain.parquet",
+    "table": "tables/headline.parquet",
+    "table as text": "tables/headline.md",
+    "figure": "figures/passk.json",
+    "drawing": "figures/passk.svg",
+}
+# How a failed check tells what it has found, in the words of the matrix.
+TOLD = {
+    "bytes": r"is not the file that was written|lists files that have changed",
+    "missing": r"is missing|no shard|is not there|lists files that are missing",
+    "unreadable": r"cannot be read",
+    "inputs": r"was made from other",
+    "rows": r"prompts of |samples |rows ",
+    "code": r"was made by other code",
+    "last audit": r"is not the file that the last audit",
+}
+
+
+def flipped(file: Path, other: Path) -> None:
+    """One byte in the middle is another."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+
+
+def truncated(file: Path, other: Path) -> None:
+    """The second half is gone."""
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def swapped(file: Path, other: Path) -> None:
+    """The file of another run, with its sidecar."""
+    for source, target in ((other, file), (sidecar(other), sidecar(file))):
+        if source.exists():
+            shutil.copyfile(source, target)
+
+
+def missing(file: Path, other: Path) -> None:
+    """Neither file nor sidecar is left."""
+    file.unlink()
+    sidecar(file).unlink(missing_ok=True)
+
+
+def stale(file: Path, other: Path) -> None:
+    """A sound file of the same content, whose footer is that of older code; without a footer, of older content."""
+    old = {"code": "0" * 64}
+    if file.suffix == ".parquet":
+        footer = {name: value for name, value in read_footer(file).items() if name not in ("rows", "schema", "version")}
+        write_table(pl.read_parquet(file), read_footer(file)["schema"], file, footer | old)
+    elif file.name in ("manifest.json", "state.json"):
+        write_text(file, json.dumps(json.loads(file.read_text()) | old, indent=1, sort_keys=True) + "\n")
+    else:
+        file.write_bytes(file.read_bytes() + b"\n")
+        if sidecar(file).exists():
+            seal(file)
+
+
+FAULTS: dict[str, Callable[[Path, Path], None]] = {
+    "flipped byte": flipped,
+    "truncated": truncated,
+    "of another run": swapped,
+    "missing": missing,
+    "stale": stale,
+}
+
+
+@dataclass
+class Runs:
+    """A finished run that is broken and mended, another run, and what the audit named."""
+
+    root: Path
+    other: Path
+    config: Config
+    matrix: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def failures(self) -> dict[str, list[str]]:
+        """Failed checks by artifact."""
+        table = audit_run(self.root, self.config)
+        return {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
+
+
+@pytest.fixture(scope="module")
+def runs(pristine: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    other = Workflow(pristine.house, tmp_path_factory.mktemp("other"), pristine.config).configured(
+        seed=2, toy={"seed": 2}
+    )
+    other.run()
+    mine = pristine.copied(tmp_path_factory.mktemp("mine") / "run")
+    return Runs(mine.results, other.results, read_config(mine.config))
+
+
+@pytest.fixture
+def mended(runs: Runs, tmp_path: Path) -> Iterator[None]:
+    """After the test the run is what it was."""
+    before = runs.root.with_name("before")
+    shutil.copytree(runs.root, before, symlinks=True)
+    yield
+    shutil.rmtree(runs.root)
+    before.rename(runs.root)
+
+
+def test_a_finished_run_has_no_fault(runs: Runs) -> None:
+    assert runs.failures() == {}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_fault_is_named_with_a_remedy(runs: Runs, mended: None, kind: str, fault: str) -> None:
+    path = KINDS[kind]
+    file, other = runs.root / path, runs.other / path
+    assert other.read_bytes() != file.read_bytes()
+    FAULTS[fault](file, other)
+    found = runs.failures()
+    told = [text for texts in found.values() for text in texts if re.search(_named(path), text)]
+    assert told, found
+    assert all("snakemake" in text for text in told)
+    if fault == "stale" and file.suffix == ".parquet":
+        assert any(re.search(TOLD["code"], text) for text in told), told
+    words = [word for word, pattern in TOLD.items() if any(re.search(pattern, text) for text in told)]
+    assert words, told
+    runs.matrix.setdefault(kind, {})[fault] = words[0]
+
+
+def test_the_matrix_is_that_of_the_docs(runs: Runs) -> None:
+    """Print it; docs/audit.md has it word for word."""
+    assert {(kind, fault) for kind, row in runs.matrix.items() for fault in row} == {
+        (kind, fault) for kind in KINDS for fault in FAULTS
+    }
+    lines = [f"| artifact | {' | '.join(FAULTS)} |", f"| --- |{' --- |' * len(FAULTS)}"]
+    lines += [f"| {kind} | {' | '.join(row[fault] for fault in FAULTS)} |" for kind, row in runs.matrix.items()]
+    print("\n".join(lines))
+    assert "\n".join(lines) in PAGE.read_text()
+
+
+def _named(path: str) -> str:
+    """A text that names an artifact: by its path, or for shards by their folder, or for files by their manifest."""
+    folder, _, name = path.rpartition("/")
+    return "|".join(re.escape(text) for text in (path, f"{folder}: ", f"{folder}/manifest.json lists")) + (
+        f".*{re.escape(name)}" if name == "model.safetensors" else ""
+    )
