@@ -25,6 +25,7 @@ except ConfigError as error:
 
 
 include: "rules/common.smk"
+include: "rules/local.smk"
 include: "rules/toy.smk"
 include: "rules/prompts.smk"
 include: "rules/sample.smk"
@@ -33,6 +34,8 @@ include: "rules/partition.smk"
 include: "rules/reference.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
+include: "rules/tables.smk"
+include: "rules/figures.smk"
 include: "rules/report.smk"
 include: "rules/audit.smk"
 
@@ -43,15 +46,6 @@ onstart:
 
 onsuccess:
     print(closing_words(), file=sys.stderr)
-
-
-localrules:
-    all,
-    presample,
-    partition,
-    reference,
-    train,
-    evaluate,
 
 
 rule all:

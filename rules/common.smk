@@ -7,6 +7,8 @@ from dphrl.config import slices
 from dphrl.config.datasets import TOY
 
 RESULTS = f"results/{CONFIG.run}"
+# Whether this run shares costly files with others (`--cache`). Marked without it, every such rule gives a warning.
+SHARED = workflow.workflow_settings.cache is not None
 TRAINED = "|".join(map(re.escape, CONFIG.methods))
 GIVEN = "|".join(["base", *map(re.escape, CONFIG.replay)])
 

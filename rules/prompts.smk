@@ -1,6 +1,11 @@
 # Datasets as prompts, the audit of their gold answers, and their overlap with the training set.
 
 
+def source_name(wildcards):
+    """The name of the file of a dataset's rows, which stands in each of them."""
+    return Path(source_of(wildcards)).name
+
+
 rule prepare_prompts:
     """A dataset's rows as prompt tokens; what is rejected is listed with its reason."""
     input:
@@ -15,6 +20,7 @@ rule prepare_prompts:
         timings=timings("prompts/{dataset}"),
     log:
         f"{RESULTS}/logs/prompts/{{dataset}}.log",
+    cache: SHARED
     params:
         **stage_params(
             ["dphrl.tasks"],
@@ -22,6 +28,8 @@ rule prepare_prompts:
             slice_of(slices.prompts, "dataset"),
         ),
         databases=database_folder,
+        # The cache knows a job by its params, not by its wildcards.
+        source=source_name,
     message:
         "preparing the prompts of {wildcards.dataset}"
     script:

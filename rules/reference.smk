@@ -16,6 +16,7 @@ rule tensorise:
         timings=timings("reference"),
     log:
         f"{RESULTS}/logs/reference.log",
+    cache: SHARED
     params:
         **stage_params(
             ["dphrl.reference"], ["reference_index"], slices.reference(CONFIG)

@@ -1,66 +1,4 @@
-# Figures, each with a module of its own, and the page.
-from dphrl.report import figures as drawings
-
-# Without style rules there is nothing to draw of styles, without methods nothing of training; what is kept shows
-# beside the base policy, or beside its second draw.
-DRAWN_WITH = {
-    "styles": CONFIG.evaluate.styles,
-    "training": CONFIG.methods,
-    "keep_explore": len(policies()) > 1 or CONFIG.sampling.evaluate.n >= 16,
-}
-FIGURES = [name for name in drawings.figures() if DRAWN_WITH.get(name, True)]
-
-
-def table_of(wildcards):
-    """The table that a figure draws."""
-    return f"{RESULTS}/tables/{drawings.table(wildcards.figure)}.parquet"
-
-
-def modules_of(wildcards):
-    """The code of one figure, which no other figure shares."""
-    return [drawings.module(wildcards.figure)]
-
-
-def figure_code(wildcards):
-    """Its digest."""
-    return code_digest(modules_of(wildcards))
-
-
-def caption_of(wildcards):
-    """What to see in a figure."""
-    return drawings.caption(wildcards.figure)
-
-
-rule draw:
-    """One figure as Vega-Lite and as SVG."""
-    input:
-        table=table_of,
-    output:
-        spec=f"{RESULTS}/figures/{{figure}}.json",
-        spec_digest=f"{RESULTS}/figures/{{figure}}.json.sha256",
-        svg=report(
-            f"{RESULTS}/figures/{{figure}}.svg",
-            caption="figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}"},
-        ),
-        svg_digest=f"{RESULTS}/figures/{{figure}}.svg.sha256",
-        timings=timings("figures/{figure}"),
-    log:
-        f"{RESULTS}/logs/figures/{{figure}}.log",
-    wildcard_constraints:
-        figure="|".join(FIGURES),
-    params:
-        modules=modules_of,
-        schemas=[],
-        code=figure_code,
-        config=slices.NOTHING,
-        seed=None,
-        caption=caption_of,
-    message:
-        "drawing {wildcards.figure}"
-    script:
-        "../workflow_scripts/draw.py"
+# The page that the reader opens.
 
 
 def all_timings():
@@ -86,10 +24,49 @@ def all_timings():
     ]
 
 
+SAMPLED = CONFIG.evaluate.datasets if CONFIG.report.samples.prompts else []
+
+
+def sampled_policies():
+    """The policies whose samples the page shows, by method: the last step of its first seed."""
+    first = CONFIG.train.seeds[0]
+    return {
+        method: policy
+        for policy, (method, seed, _) in policies().items()
+        if method not in CONFIG.methods or seed == first
+    }
+
+
+def sampled(kind):
+    """The shards of their rollouts or verdicts."""
+    pairs = product(sampled_policies().values(), SAMPLED)
+    return [path for pair in pairs for path in shards(kind, *pair, "evaluate")]
+
+
+def facts():
+    """What was run, for the reader."""
+    base = Path(CONFIG.policy.base).name if CONFIG.policy.base else "made for this run"
+    told = {
+        "Run": CONFIG.run,
+        "Base policy": base if CONFIG.has_model else "recorded answers",
+        "Evaluated on": ", ".join(CONFIG.evaluate.datasets),
+    }
+    seeds = ", ".join(map(str, CONFIG.train.seeds))
+    trained = {"Trained on": CONFIG.train_dataset, "Training seeds": seeds}
+    return told | trained if CONFIG.methods else told
+
+
 rule report:
     """The page that the reader opens."""
     input:
         headline=f"{RESULTS}/tables/headline.parquet",
+        claims=f"{RESULTS}/tables/claims.parquet",
+        tables=rules.lay_out.output.tables,
+        cost=rules.collect_training.output.cost if CONFIG.methods else [],
+        prompts=expand(rules.prepare_prompts.output.prompts, dataset=SAMPLED),
+        gold=expand(rules.audit_gold.output.gold, dataset=SAMPLED),
+        rollouts=sampled("rollouts"),
+        verdicts=sampled("verdicts"),
         figures=expand(rules.draw.output.spec, figure=FIGURES),
         svgs=expand(rules.draw.output.svg, figure=FIGURES),
         datasets=rules.count_rows.output.table,
@@ -102,8 +79,16 @@ rule report:
     log:
         f"{RESULTS}/logs/report.log",
     params:
-        **stage_params(["dphrl.report.page"], [], slices.report(CONFIG)),
-        names=FIGURES,
+        **stage_params(
+            ["dphrl.report.page", "dphrl.report.paper", "dphrl.report.cost"],
+            [],
+            slices.report(CONFIG),
+        ),
+        figures=FIGURES,
+        tables=PAPER_TABLES,
+        facts=facts(),
+        sampled=list(SAMPLED),
+        policies=sampled_policies(),
     message:
         "writing the report"
     script:

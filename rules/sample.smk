@@ -23,6 +23,11 @@ def shard_count(wildcards):
     return getattr(CONFIG.sampling, wildcards.plan).shards
 
 
+def part_of(wildcards):
+    """Which of a policy's answers to a dataset: plan and shard."""
+    return [wildcards.plan, int(wildcards.shard)]
+
+
 rule sample:
     """Responses of a policy to one shard of a dataset's prompts."""
     input:
@@ -35,6 +40,7 @@ rule sample:
         timings=timings("rollouts/{policy}/{dataset}.{plan}/{shard}"),
     log:
         f"{RESULTS}/logs/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
+    cache: SHARED
     params:
         **stage_params(
             ["dphrl.rollout"],
@@ -43,6 +49,8 @@ rule sample:
             CONFIG.seed,
         ),
         shards=shard_count,
+        # The cache knows a job by its params, not by its wildcards.
+        part=part_of,
     message:
         "sampling {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

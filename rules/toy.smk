@@ -34,9 +34,16 @@ if CONFIG.toy and CONFIG.policy.base is None:
         output:
             manifest=manifest("base"),
             digest=manifest("base") + ".sha256",
+            # Named, so that a cache between workflows keeps them too.
+            weights=f"{RESULTS}/policies/base/model.safetensors",
+            architecture=f"{RESULTS}/policies/base/config.json",
+            generation=f"{RESULTS}/policies/base/generation_config.json",
+            tokenizer=f"{RESULTS}/policies/base/tokenizer.json",
+            tokens=f"{RESULTS}/policies/base/tokenizer_config.json",
             timings=timings("policies/base"),
         log:
             f"{RESULTS}/logs/policies/base.log",
+        cache: SHARED
         threads: CONFIG.toy.threads
         params:
             **stage_params(

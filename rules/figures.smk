@@ -1,0 +1,69 @@
+# Figures, each with a module of its own.
+from dphrl.report import figures as drawings
+from dphrl.report.ablation import families
+
+# Without style rules there is nothing to draw of styles, without methods nothing of training; what is kept shows
+# beside the base policy, or beside its second draw.
+DRAWN_WITH = {
+    "eta": families({name: one.model_dump() for name, one in CONFIG.methods.items()}),
+    "gap": len(policies()) > 1 and "base" in CONFIG.evaluate.against,
+    "keep_explore": BESIDE_BASE,
+    "steps": CONFIG.methods and len(steps(CONFIG.train.eval_every)) > 1,
+    "style_counts": CONFIG.evaluate.styles,
+    "styles": CONFIG.evaluate.styles,
+    "training": CONFIG.methods,
+}
+FIGURES = [name for name in drawings.figures() if DRAWN_WITH.get(name, True)]
+
+
+def table_of(wildcards):
+    """The table that a figure draws."""
+    return f"{RESULTS}/tables/{drawings.table(wildcards.figure)}.parquet"
+
+
+def modules_of(wildcards):
+    """The code of one figure, which no other figure shares."""
+    return [drawings.module(wildcards.figure)]
+
+
+def figure_code(wildcards):
+    """Its digest."""
+    return code_digest(modules_of(wildcards))
+
+
+def caption_of(wildcards):
+    """What to see in a figure."""
+    return drawings.caption(wildcards.figure)
+
+
+rule draw:
+    """One figure as Vega-Lite and as SVG."""
+    input:
+        table=table_of,
+    output:
+        spec=f"{RESULTS}/figures/{{figure}}.json",
+        spec_digest=f"{RESULTS}/figures/{{figure}}.json.sha256",
+        svg=report(
+            f"{RESULTS}/figures/{{figure}}.svg",
+            caption="figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
+        svg_digest=f"{RESULTS}/figures/{{figure}}.svg.sha256",
+        timings=timings("figures/{figure}"),
+    log:
+        f"{RESULTS}/logs/figures/{{figure}}.log",
+    wildcard_constraints:
+        figure="|".join(FIGURES),
+    params:
+        modules=modules_of,
+        schemas=[],
+        code=figure_code,
+        config=slices.NOTHING,
+        seed=None,
+        caption=caption_of,
+        datasets=list(CONFIG.evaluate.datasets),
+    message:
+        "drawing {wildcards.figure}"
+    script:
+        "../workflow_scripts/draw.py"

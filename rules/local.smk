@@ -1,0 +1,15 @@
+# Jobs beside Snakemake itself: targets, and seconds of work that are not worth a place in the queue of a cluster.
+localrules:
+    all,
+    presample,
+    partition,
+    reference,
+    train,
+    evaluate,
+    find_overlap,
+    count_rows,
+    find_candidates,
+    refine,
+    collect_training,
+    draw,
+    report,

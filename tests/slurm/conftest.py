@@ -1,0 +1,50 @@
+"""A cluster of two nodes for the session, and a copy of the project that runs on it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from cluster import Cluster, missing, running
+from submitted import PARTS, ROOT, Submitted
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster in a folder of its own; its name is short, because a socket's path must be."""
+    if lacking := missing():
+        pytest.fail("\n".join(f"missing: {what}" for what in lacking), pytrace=False)
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    with running(folder) as started:
+        yield started
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, which nobody changes while it runs."""
+    folder = tmp_path_factory.mktemp("house")
+    for part in PARTS:
+        source = ROOT / part
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        copy(source, folder / part)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def workflow(house: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Submitted:
+    """The tiny workflow with one method, whose training has two ranks."""
+    config = yaml.safe_load((ROOT / "tests/workflow/tiny.yaml").read_text())
+    config["toy"]["threads"] = 1
+    config["engine"]["name"] = "transformers"
+    config["train"]["ranks"] = 2
+    config["evaluate"]["datasets"] = ["in_domain"]
+    del config["methods"]["grpo"], config["datasets"]["maths"]
+    folder = tmp_path_factory.mktemp("run")
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return Submitted(house, folder, path, cluster=cluster)

@@ -1,0 +1,131 @@
+"""The workflow on a real SLURM: stages through sbatch, a training over two nodes, walltime, and a job that fails."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+from cluster import Cluster
+from submitted import ROOT, Submitted
+
+pytestmark = pytest.mark.slurm
+
+RANKS = """
+import sys
+from dphrl.training.launch import Nodes, run_ranks
+run_ranks(4, ["-c", sys.argv[1]], Nodes(2))
+"""
+SUM = """
+import os
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+number = torch.tensor([dist.get_rank() + 1])
+dist.all_reduce(number)
+told = dist.get_rank(), os.environ["LOCAL_RANK"], os.environ["SLURMD_NODENAME"], int(number)
+print(*told, flush=True)
+dist.destroy_process_group()
+"""
+LOST = """
+import os
+import time
+if os.environ["RANK"] == "3":
+    os._exit(7)
+time.sleep(600)
+"""
+
+
+def _job_on_two_nodes(cluster: Cluster, folder: Path, program: str) -> tuple[str, str]:
+    """The state of a job of four tasks whose first process runs `RANKS`, and what it printed."""
+    script = folder / "job.sh"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "$RANKS" "$PROGRAM"\n')
+    environment = cluster.environment | {
+        "PYTHONPATH": str(ROOT / "workflow_scripts"),
+        "RANKS": RANKS,
+        "PROGRAM": program,
+    }
+    output = folder / "output"
+    command = ["sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=2", f"--output={output}", str(script)]
+    number = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    deadline = time.monotonic() + 120
+    while (state := _state(cluster, number)) in ("PENDING", "RUNNING", "COMPLETING"):
+        assert time.monotonic() < deadline, output.read_text()
+        time.sleep(0.5)
+    return state, output.read_text()
+
+
+def _state(cluster: Cluster, number: str) -> str:
+    return cluster.ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%T").strip()
+
+
+def test_ranks_of_two_nodes_find_each_other(cluster: Cluster, tmp_path: Path) -> None:
+    state, output = _job_on_two_nodes(cluster, tmp_path, SUM)
+    assert state == "COMPLETED", output
+    assert sorted(line for line in output.splitlines() if "node" in line) == [
+        "0 0 node1 10",
+        "1 1 node1 10",
+        "2 0 node2 10",
+        "3 1 node2 10",
+    ]
+
+
+def test_a_rank_that_is_lost_on_another_node_ends_the_job(cluster: Cluster, tmp_path: Path) -> None:
+    state, output = _job_on_two_nodes(cluster, tmp_path, LOST)
+    assert state == "FAILED"
+    assert "node2: task 3: Exited with exit code 7" in output
+    assert "RankError: srun ended with status" in output
+
+
+@pytest.fixture(scope="session")
+def submitted(workflow: Submitted) -> Submitted:
+    """The tiny workflow, run through sbatch; one of its jobs was killed once."""
+    process = workflow.start()
+    _wait_for_a_job_of(workflow, "sample", process)[0].send_signal(signal.SIGKILL)
+    assert process.wait() == 0, workflow.output()[-6000:]
+    return workflow
+
+
+def _wait_for_a_job_of(workflow: Submitted, rule: str, process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes of the first job of a rule that runs."""
+    logs = workflow.folder / ".snakemake/slurm_logs" / f"rule_{rule}"
+    deadline = time.monotonic() + 400
+    while not logs.exists() or not (found := workflow.jobs()):
+        assert process.poll() is None, workflow.output()[-6000:]
+        assert time.monotonic() < deadline, workflow.output()[-6000:]
+        time.sleep(0.1)
+    return found
+
+
+def test_the_workflow_runs_through_sbatch_and_a_killed_job_is_tried_again(submitted: Submitted) -> None:
+    assert "Trying to restart job" in submitted.output()
+    assert pl.read_parquet(submitted.results / "audit/audit.parquet")["failed"].list.len().sum() == 0
+    assert "Nothing to be done" in submitted.run()
+
+
+def test_a_training_has_a_rank_on_each_node(submitted: Submitted) -> None:
+    for step in (2, 4):
+        log = (submitted.results / f"logs/train/dph_js-s1/step{step}.log").read_text()
+        assert {"rank 0 of 2 on node1", "rank 1 of 2 on node2"} <= set(log.splitlines())
+
+
+def test_a_segment_over_its_walltime_is_tried_again_and_gives_the_same_bytes(submitted: Submitted) -> None:
+    files = ("policies/dph_js-s1/step4/model.safetensors", "train/dph_js-s1/step4/optimizer-001.safetensors")
+    before = [(submitted.results / file).read_bytes() for file in files]
+    for kind in ("policies", "train"):
+        (submitted.results / kind / "dph_js-s1/step4").rename(submitted.folder / kind)
+    process = replace(submitted, walltime="1 if attempt == 1 else 60").start("--", "train")
+    for job in _wait_for_a_job_of(submitted, "train_segment", process):
+        job.suspend()
+    assert process.wait() == 0, submitted.output()[-6000:]
+    assert "TIMEOUT" in submitted.output()
+    assert submitted.output().count("training dph_js, seed 1, up to step 4") == 2
+    assert [(submitted.results / file).read_bytes() for file in files] == before

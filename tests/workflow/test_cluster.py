@@ -1,0 +1,87 @@
+"""What a cluster relies on: samples that do not depend on the number of jobs, and files that runs share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+from engine_suite import MAX_MODEL_LEN, Policy
+from runs import Workflow
+
+from dphrl.config.sampling import PlanConfig
+from dphrl.rollout import plan_requests, rollout_frame, shard
+from dphrl.training.launch import Nodes, run_ranks
+
+PROMPTS = pl.DataFrame(
+    {
+        "prompt_id": [f"p{i:02}" for i in range(23)],
+        "prompt_token_ids": [[3 + (7 * i + t) % 40 for t in range(3 + i % 9)] for i in range(23)],
+    }
+)
+PLAN = PlanConfig(n=3, max_tokens=24, greedy=True)
+
+
+@pytest.mark.parametrize("shards", [2, 5, 40])
+def test_samples_do_not_depend_on_the_number_of_shards(shards: int, tmp_path: Path) -> None:
+    policy = Policy.write(tmp_path)
+    assert PLAN.max_tokens + 12 < MAX_MODEL_LEN
+
+    def sample(number: int) -> pl.DataFrame:
+        """What as many jobs draw, each with an engine of its own."""
+        parts = []
+        for index in range(number):
+            asked = plan_requests(shard(PROMPTS, index, number), "presample", PLAN, seed=1)
+            parts.append(rollout_frame(asked, policy.engine("transformers").generate(asked) if asked else []))
+        return pl.concat(parts)
+
+    whole, spread = sample(1), sample(shards)
+    assert whole.drop("sampler_logprobs").equals(spread.drop("sampler_logprobs"))
+    for ours, theirs in zip(whole["sampler_logprobs"], spread["sampler_logprobs"], strict=True):
+        assert ours.to_list() == pytest.approx(theirs.to_list(), abs=1e-5)
+
+
+SHARED = ("policies/base", "prompts", "rollouts/base/train.presample", "reference")
+
+
+@pytest.mark.workflow
+def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_the_cache(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", str(cache))
+    config = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
+    config["toy"]["threads"] = 1
+    config["engine"]["name"] = "transformers"
+    # Two data sets of one schema, and two shards: jobs that only their wildcards tell apart.
+    config["evaluate"]["datasets"] = ["in_domain"]
+    runs, ran = [], []
+    for method in ("grpo", "dph_js"):
+        folder = tmp_path / method
+        folder.mkdir()
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump({**config, "methods": {method: config["methods"][method]}}))
+        runs.append(Workflow(house, folder, path))
+        said = runs[-1].run("--cache", "--", "reference", "results/tiny/prompts/in_domain.parquet")
+        ran.append(set(re.findall(r"^(\w+).*: done in", said, re.MULTILINE)))
+    cached = {"train_base", "prepare_prompts", "sample", "tensorise"}
+    assert ran[0] - ran[1] == cached
+
+    first, second = runs
+    assert first.digests() == second.digests()
+    for part in SHARED:
+        files = [path for path in (second.results / part).rglob("*") if path.is_file()]
+        assert all(path.is_symlink() for path in files), files
+        assert len({path.resolve() for path in files}) == len(files) > 0
+    assert "Nothing to be done" in second.run("--cache", "--", "reference")
+    assert "Nothing to be done" in second.run("reference")
+
+
+def test_ranks_that_nodes_cannot_share_evenly_are_refused() -> None:
+    nodes = Nodes.of({"nodes": 2, "mpi": "srun --mpi=none"})
+    assert nodes == Nodes(2, "srun --mpi=none")
+    with pytest.raises(ValueError, match="3 ranks on 2 nodes"):
+        run_ranks(3, ["-c", ""], nodes)
