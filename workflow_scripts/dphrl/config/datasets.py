@@ -24,6 +24,7 @@ FieldName = Literal[
     "tolerance",
     "unit",
     "ground_truth",
+    "level",
 ]
 
 

@@ -1,12 +1,13 @@
 """The `evaluate` block: what is measured on every policy."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from dphrl.config.block import Block
 
 OTHER_STYLE = "other"
+PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"]
 
 
 class StyleRule(Block):
@@ -61,6 +62,11 @@ class EvaluateConfig(Block):
         description="Methods that all others are compared with; among themselves each with those before it.",
     )
     claims: ClaimsConfig = Field(ClaimsConfig(), description="When a claim of the paper counts as decided.")
+    published: PublishedSetting | None = Field(
+        None,
+        description="The paper's setting that this run repeats, by the name of its file in config/experiments: the "
+        "published figures then stand under ours in the paper's tables, labelled as such; null: ours alone.",
+    )
 
     @field_validator("datasets")
     @classmethod

@@ -104,6 +104,12 @@ def tables(config: Config) -> str:
     return canonical({"k": list(chosen.k), "bootstrap": chosen.bootstrap, **rules})
 
 
+def paper(config: Config) -> str:
+    """What the paper's tables depend on: their columns, and which published figures stand beside them."""
+    tasks = [(name, config.datasets[name].task) for name in config.evaluate.datasets]
+    return canonical({"datasets": tasks, "published": config.evaluate.published, "methods": config.methods})
+
+
 def report(config: Config) -> str:
     """What the page says of itself."""
     return canonical(config.report)

@@ -1,0 +1,214 @@
+"""Kills at random moments, damaged files, a full disk, a database that goes: the same command ends in the same bytes.
+
+The tally at the end is the table of docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from runs import Workflow, kill
+
+pytestmark = [pytest.mark.workflow, pytest.mark.full]
+
+KILLS = 14
+LATEST_S = 16.0
+# Where a driven run begins: what is taken away from a finished one.
+TRAINED = ["train", "policies/grpo-s1", "policies/dph_js-s1", "evaluation", "tables", "audit"]
+BEGINNINGS = {
+    "the world": ["."],
+    "sampling": ["rollouts", "verdicts", "partition", "reference", *TRAINED],
+    "training": TRAINED,
+}
+# What the command line of a victim holds; Snakemake's own process is the one that was started.
+VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.worker", "rank": "dphrl.training.launch"}
+DAMAGED = (
+    "prompts/train.parquet",
+    "gold/in_domain.parquet",
+    "rollouts/base/train.presample/0.parquet",
+    "verdicts/base/train.presample/1.parquet",
+    "partition/final.parquet",
+    "reference/index.parquet",
+    "reference/responses.safetensors",
+    "policies/base/model.safetensors",
+    "policies/grpo-s1/step4/model.safetensors",
+    "train/grpo-s1/step4/metrics.parquet",
+    "evaluation/base/maths.parquet",
+    "tables/passk.parquet",
+)
+FIRST_MIB, MORE_MIB = 4, 6
+
+
+@pytest.fixture(scope="module")
+def undisturbed(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """A finished run with two ranks and two scoring workers."""
+    tiny = Workflow(house, tmp_path_factory.mktemp("undisturbed"), Path(__file__).with_name("tiny.yaml"))
+    workflow = tiny.configured(
+        train={"ranks": 2}, scoring={"sql": {"comparison": "bird", "answer": "bare", "workers": 2}}
+    )
+    workflow.run()
+    return workflow
+
+
+@pytest.fixture(scope="module")
+def tally(pytestconfig: pytest.Config) -> Iterator[Counter[tuple[str, str]]]:
+    """Moments by fault: tried, recovered, identical."""
+    counts: Counter[tuple[str, str]] = Counter()
+    yield counts
+    columns = ("tried", "recovered", "identical")
+    rows = [
+        f"| {fault} | " + " | ".join(str(counts[fault, column]) for column in columns) + " |" for fault, _ in counts
+    ]
+    table = ["| fault | moments tried | recovered | identical |", "| --- | ---: | ---: | ---: |", *dict.fromkeys(rows)]
+    with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("\n" + "\n".join(table))
+
+
+def finish(run: Workflow, undisturbed: Workflow, tally: Counter[tuple[str, str]], faults: Counter[str]) -> None:
+    """Run to the end and compare; what was tried on the way counts as recovered, then as identical."""
+    run.run()
+    for column in ("recovered", "identical"):
+        if column == "identical":
+            assert run.digests() == undisturbed.digests()
+            assert not list(run.results.rglob(".*.tmp"))
+        for fault, count in faults.items():
+            tally[fault, column] += count
+
+
+def processes(process: subprocess.Popen[str]) -> dict[str, list[psutil.Process]]:
+    """The processes of a run by what they are."""
+    found: dict[str, list[psutil.Process]] = {name: [] for name in VICTIMS}
+    try:
+        snakemake = psutil.Process(process.pid)
+        for child in snakemake.children(recursive=True):
+            command = " ".join(child.cmdline())
+            for name, mark in VICTIMS.items():
+                if mark in command:
+                    found[name].append(child)
+    except psutil.Error:
+        return {name: [] for name in ("snakemake", *VICTIMS)}
+    return {"snakemake": [snakemake], **found}
+
+
+def take_away(run: Workflow, beginning: str) -> None:
+    """Remove what a driven run makes from its beginning on."""
+    for name in BEGINNINGS[beginning]:
+        shutil.rmtree(run.results / name)
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_kills_at_random_moments(
+    undisturbed: Workflow, tmp_path: Path, tally: Counter[tuple[str, str]], beginning: str
+) -> None:
+    chance, run = random.Random(beginning), undisturbed.copied(tmp_path / "run")
+    take_away(run, beginning)
+    faults: Counter[str] = Counter()
+    kinds = ["snakemake", *VICTIMS]
+    process = run.start()
+    while faults.total() < KILLS:
+        victim, moment = chance.choice(kinds), time.monotonic() + chance.uniform(0, LATEST_S)
+        while process.poll() is None and (time.monotonic() < moment or not processes(process)[victim]):
+            time.sleep(0.02)
+        if process.poll() is not None:
+            assert process.returncode == 0, run.output()[-6000:]
+            assert run.digests() == undisturbed.digests()
+            take_away(run, beginning)
+            process = run.start()
+            continue
+        try:
+            kill([chance.choice(processes(process)[victim])])
+        except (IndexError, psutil.Error):
+            continue  # It ended in between.
+        fault = f"SIGKILL, {victim}, from {beginning} on"
+        faults[fault] += 1
+        tally[fault, "tried"] += 1
+        if victim != "worker":
+            failed = process.wait() != 0  # Not where the job had just ended.
+            assert not failed or victim == "snakemake" or "Error in rule" in run.output()
+            assert not failed or victim != "rank" or "SIGKILL" in run.output()
+            process = run.start()
+    process.wait()
+    finish(run, undisturbed, tally, faults)
+    shutil.rmtree(run.folder)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("damage", ["truncated", "corrupt"])
+def test_a_damaged_file_is_named(
+    undisturbed: Workflow, tmp_path: Path, tally: Counter[tuple[str, str]], name: str, damage: str
+) -> None:
+    run = undisturbed.copied(tmp_path / "run")
+    content = bytearray((run.results / name).read_bytes())
+    middle = len(content) // 2
+    content[middle] ^= 0x55
+    (run.results / name).write_bytes(content[:middle] if damage == "truncated" else content)
+    shutil.rmtree(run.results / "audit")
+    faults = Counter([f"{damage} file"])
+    tally[f"{damage} file", "tried"] += 1
+    assert run.start().wait() != 0
+    assert name in run.output()
+    for path in to_delete(run):
+        path.unlink()
+    finish(run, undisturbed, tally, faults)
+    shutil.rmtree(run.folder)
+
+
+def to_delete(run: Workflow) -> set[Path]:
+    """The files that the output of a failed run says to delete."""
+    output = run.output()
+    named = [name for line in re.findall(r".*; delete it and run snakemake again", output) for name in line.split(": ")]
+    for names in re.findall(r"[Dd]elete ((?:\S+ and )*\S+) and run snakemake again", output):
+        named.extend(names.split(" and "))
+    paths = {base / name for base in (run.folder, run.results) for name in named}
+    found = {path for path in paths if path.is_file()}
+    assert found, output[-3000:]
+    return found
+
+
+def test_a_database_that_goes_in_mid_run(
+    undisturbed: Workflow, tmp_path: Path, tally: Counter[tuple[str, str]]
+) -> None:
+    run, faults = undisturbed.copied(tmp_path / "run"), Counter(["database removed"])
+    take_away(run, "sampling")
+    database = min((run.results / "toy/databases").rglob("*.sqlite"))
+    process = run.start()
+    run.wait_for("sample base train presample 0:", process)
+    aside = database.rename(tmp_path / "aside.sqlite")
+    tally["database removed", "tried"] += 1
+    assert process.wait() != 0
+    assert f"{database.name}" in run.output()
+    assert "missing" in run.output()
+    aside.rename(database)
+    finish(run, undisturbed, tally, faults)
+    shutil.rmtree(run.folder)
+
+
+def test_a_full_disk(undisturbed: Workflow, tmp_path: Path, tally: Counter[tuple[str, str]]) -> None:
+    run = replace(undisturbed, folder=tmp_path / "run")
+    disk, size, faults = run.folder / "results", FIRST_MIB, Counter[str]()
+    disk.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small tmpfs could not be mounted: it needs root and the right to mount")
+    try:
+        while run.start().wait() != 0:
+            assert re.search(r"No space left on device|disk is full", run.output()), run.output()[-3000:]
+            faults["disk full"] += 1
+            tally["disk full", "tried"] += 1
+            size += MORE_MIB
+            subprocess.run(["mount", "-o", f"remount,size={size}m", str(disk)], check=True)
+        assert faults.total() > 1
+        finish(run, undisturbed, tally, faults)
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
