@@ -58,7 +58,8 @@ test-full: install ## All tests, the long matrices too.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/workflow
 
 test-slurm: install ## The workflow on a SLURM of its own on this machine (needs Debian's slurm-wlm and munge).
-	@$(BIN)/python -m pytest -m slurm -o "pythonpath=tests/workflow tests/slurm" tests/slurm
+	@$(PIP) install -qq --no-deps --require-hashes -r envs/slurm.txt
+	@$(BIN)/python -m pytest -m slurm tests/slurm
 
 lint: install ## Style, formatting and types (the findings of `snakemake --lint` are a unit test).
 	@$(BIN)/ruff check .

@@ -64,7 +64,7 @@ def missing() -> list[str]:
     programs = [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
     words = [f"{', '.join(programs)}: apt-get install --no-install-recommends slurm-wlm munge"] if programs else []
     plugin = importlib.util.find_spec("snakemake_executor_plugin_slurm")
-    return words if plugin else [*words, "snakemake-executor-plugin-slurm: make install"]
+    return words if plugin else [*words, "snakemake-executor-plugin-slurm: make test-slurm installs it"]
 
 
 @dataclass(frozen=True)
