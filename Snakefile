@@ -42,6 +42,8 @@ include: "rules/audit.smk"
 
 onstart:
     print("\n".join(remarks(CONFIG)), file=sys.stderr)
+    # Each finished job makes this limit wake the scheduler once more a second, for ever: after 200 jobs half a core.
+    workflow.scheduler.job_rate_limiter = None
 
 
 onsuccess:

@@ -40,7 +40,7 @@ VOCABULARY, WIDTH, LAYERS, FEED_FORWARD = 512, 256, 4, 512
 END = VOCABULARY  # Beyond the model's vocabulary.
 LR = 1e-6
 # Tokens per forward and backward pass: of this trainer, and those of which TRL gets the best.
-TOKEN_BUDGET, PEER_BUDGETS = 4096, (1024, 4096, 16384)
+TOKEN_BUDGET, PEER_BUDGETS = 4096, (4096, 16384)
 TOP_K = 16
 LARGEST_OPERATORS = 8
 ENGINES: tuple[Literal["vllm", "transformers"], ...] = ("vllm", "transformers")
