@@ -37,6 +37,13 @@ def test_same_table_same_bytes(name, which, request):
     assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
 
 
+def test_a_figure_holds_more_rows_than_altair_allows(tables):
+    training = tables["training"]
+    steps = pl.concat(training.with_columns(pl.col("step") + 1000 * i) for i in range(1 + 6000 // training.height))
+    values = json.loads(figures.to_json(figures.draw("training", steps)))["datasets"].values()
+    assert max(map(len, values)) > 5000
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "eta"])
 def test_every_policy_is_drawn(name, tables):
     svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))

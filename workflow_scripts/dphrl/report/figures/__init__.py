@@ -63,12 +63,22 @@ def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 
 def to_json(chart: Any) -> str:
     """Vega-Lite specification of a chart: the same chart gives the same bytes."""
-    return json.dumps(chart.to_dict(), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(_specification(chart), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def to_svg(chart: Any) -> str:
     """Drawing of a chart, made without a browser or network."""
-    return vl_convert.vegalite_to_svg(chart.to_dict())
+    return vl_convert.vegalite_to_svg(_specification(chart))
+
+
+def _specification(chart: Any) -> dict[str, Any]:
+    # Slow to import, and who asks for names of figures needs none of it.
+    import altair as alt
+
+    # Its rows travel in a figure, however many: trainings have thousands.
+    with alt.data_transformers.disable_max_rows():
+        specification: dict[str, Any] = chart.to_dict()
+    return specification
 
 
 def _load(name: str) -> _Figure:
