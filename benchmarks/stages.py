@@ -5,13 +5,13 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.artifacts import read_table
+from dphrl.artifacts import read_footer, read_table
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("run", type=Path, help="folder of the run, e.g. results/demo")
 run = parser.parse_args().run
 
-files = sorted((run / "timings").rglob("*.parquet"))
+files = [path for path in sorted((run / "timings").rglob("*.parquet")) if read_footer(path)["schema"] == "timings"]
 if not files:
     raise SystemExit(f"{run}: no timings in it; give the folder of a run, such as results/demo")
 rows = pl.concat(read_table(path, "timings") for path in files)
