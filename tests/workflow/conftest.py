@@ -74,6 +74,12 @@ def made() -> list[Engine]:
     return []
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that make such engines come last: a process that holds one is too large to fork."""
+    holding = {item.path for item in items if "made" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path in holding)
+
+
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_policy(tmp_path_factory.mktemp("base"))

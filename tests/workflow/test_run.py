@@ -50,7 +50,7 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
         text=True,
         check=True,
     ).stdout
-    assert names.count(".svg") == 4
+    assert names.count(".svg") == len([*(finished.results / "figures").glob("*.svg")]) > 0
 
 
 def test_a_wrong_config_stops_before_the_plan_is_made(finished: Workflow) -> None:
