@@ -7,7 +7,7 @@ import polars as pl
 
 from dphrl.artifacts import SCHEMAS
 from dphrl.config.canonical import canonical
-from dphrl.report.look import in_order, label
+from dphrl.report.names import in_order, label
 
 _DIVERGENCES = {
     "forward_kl": "Forward KL (DPH-F)",

@@ -7,8 +7,10 @@ import polars as pl
 
 from dphrl.artifacts import SCHEMAS
 
-_REJECTED = SCHEMAS["rejected"].enums["reason"]
 _GOLD = SCHEMAS["gold"].enums["reason"]
+# Columns of the table "datasets": why rows were rejected, and what was found in gold answers.
+REJECTED = SCHEMAS["rejected"].enums["reason"]
+FOUND = tuple(reason.replace("-", "_") for reason in _GOLD)
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,13 @@ def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.Da
                 "dataset": name,
                 "rows": tables.prompts.height + tables.rejected.height,
                 "prompts": tables.prompts.height,
-                **{reason: (tables.rejected["reason"] == reason).sum() for reason in _REJECTED},
+                **{reason: (tables.rejected["reason"] == reason).sum() for reason in REJECTED},
                 "kept": tables.gold["kept"].sum(),
-                **{_column(reason): (tables.gold["reason"] == reason).sum() or 0 for reason in _GOLD},
+                **{
+                    column: (tables.gold["reason"] == reason).sum() or 0
+                    for column, reason in zip(FOUND, _GOLD, strict=True)
+                },
                 **{f"overlap_{kind}": (shared == kind).sum() for kind in ("exact", "normalised")},
             }
         )
     return pl.DataFrame(rows, schema=SCHEMAS["datasets"].columns)
-
-
-def _column(reason: str) -> str:
-    return reason.replace("-", "_")

@@ -1,4 +1,4 @@
-"""What all figures have in common: names, order and colours of policies and styles, and the chart theme."""
+"""What all figures have in common: colours of policies and styles, and the chart theme."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,50 +6,28 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from dphrl.report.names import in_order, label
+
 # Okabe and Ito's palette, told apart with any of the common colour vision deficiencies; grey is the reference.
-_KNOWN: dict[str, tuple[str, str]] = {
-    "base": ("Base", "#5f6672"),
-    "base_second_draw": ("Base, second draw", "#5f6672"),
-    "grpo": ("GRPO", "#d55e00"),
-    "dapo": ("DAPO", "#e69f00"),
-    "rkl": ("RKL", "#cc79a7"),
-    "rkl_k2": ("RKL, k2", "#aa4499"),
-    "rkl_reward_k1": ("RKL, k1 in the reward", "#882255"),
-    "exp_only": ("D_exp only", "#8c6d1f"),
-    "alpha": ("Alpha", "#56b4e9"),
-    "dph_f": ("DPH-F", "#0072b2"),
-    "dph_js": ("DPH-JS", "#009e73"),
-    "js_definition": ("DPH-JS by definition", "#117733"),
+_COLOURS = {
+    "base": "#5f6672",
+    "base_second_draw": "#5f6672",
+    "grpo": "#d55e00",
+    "dapo": "#e69f00",
+    "rkl": "#cc79a7",
+    "rkl_k2": "#aa4499",
+    "rkl_reward_k1": "#882255",
+    "exp_only": "#8c6d1f",
+    "alpha": "#56b4e9",
+    "dph_f": "#0072b2",
+    "dph_js": "#009e73",
+    "js_definition": "#117733",
 }
 _FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 # Paul Tol's bright scheme; the style "other" is grey and always last.
 _STYLES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-
-_POLICY = ["method", "seed", "step"]
-
-
-def in_order(methods: Iterable[str]) -> list[str]:
-    """Method names: base, the paper's baselines, then its methods, then any other alphabetically."""
-    known = list(_KNOWN)
-    return sorted(set(methods), key=lambda name: (known.index(name) if name in _KNOWN else len(known), name))
-
-
-def label(method: str) -> str:
-    """Name of a method for a reader; a name that is not known stands for itself."""
-    return _KNOWN[method][0] if method in _KNOWN else method
-
-
-def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
-    """The datasets of a table as `order` has them, any other after them alphabetically."""
-    place = {name: number for number, name in enumerate(order)}
-    return sorted(set(table["dataset"]), key=lambda name: (place.get(name, len(place)), name))
-
-
-def last_steps(table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the last step of each method and seed."""
-    return table.filter(pl.col("step") == pl.col("step").max().over("method", "seed"))
 
 
 def with_policy(table: pl.DataFrame) -> pl.DataFrame:
@@ -64,8 +42,10 @@ def with_policy(table: pl.DataFrame) -> pl.DataFrame:
 def policy_colour(table: pl.DataFrame) -> alt.Scale:
     """Colour of each label in `policy`: the same in every figure."""
     methods = in_order(table["method"])
-    further = [name for name in methods if name not in _KNOWN]
-    colours = [_KNOWN[name][1] if name in _KNOWN else _FURTHER[further.index(name) % len(_FURTHER)] for name in methods]
+    further = [name for name in methods if name not in _COLOURS]
+    colours = [
+        _COLOURS[name] if name in _COLOURS else _FURTHER[further.index(name) % len(_FURTHER)] for name in methods
+    ]
     return alt.Scale(domain=[label(name) for name in methods], range=colours)
 
 

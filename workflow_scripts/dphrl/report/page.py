@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 import vl_convert
 
-from dphrl.report.look import label, last_steps
+from dphrl.report.data import FOUND, REJECTED
+from dphrl.report.names import label, last_steps
 from dphrl.report.page_claims import claims_html
 from dphrl.report.page_costs import costs_html
 from dphrl.report.page_headline import READING, headline_html
@@ -31,8 +32,6 @@ CATEGORIES = {
     "Training": ("training", "steps", "eta"),
 }
 """Figures by the heading that they stand under; any other stands under "Further figures"."""
-_REJECTED = ("duplicate", "overlong", "malformed")
-_FOUND = ("unrunnable", "empty", "nondeterministic", "order_ambiguous", "conflicting")
 _AUDIT = "../audit/index.html"
 _FOOTER = (
     "<p>This page holds its data and the library that draws it: it asks nothing of a network. The menu of a figure"
@@ -171,7 +170,7 @@ def _figure(number: int, name: str, spec: Mapping[str, Any], caption: str) -> st
 def _audit(data: pl.DataFrame) -> str:
     rows, rejected, found, shared = (
         sum(int(data[name].sum()) for name in names)
-        for names in (("rows",), _REJECTED, _FOUND, ("overlap_exact", "overlap_normalised"))
+        for names in (("rows",), REJECTED, FOUND, ("overlap_exact", "overlap_normalised"))
     )
     words = (
         f"Source rows: {rows:,}, of which {rejected:,} were rejected. Gold answers with a finding: {found:,}."

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from html import escape
 
-from dphrl.report.look import in_order, label
+from dphrl.report.names import in_order, label
 from dphrl.report.page_parts import card
 from dphrl.report.tables import Headline, metric_name
 

@@ -6,7 +6,7 @@ from html import escape
 import polars as pl
 
 from dphrl.report.claims import difference
-from dphrl.report.look import label
+from dphrl.report.names import label
 from dphrl.report.page_claims import claims_html
 from dphrl.report.page_headline import READING, headline_html
 from dphrl.report.page_parts import card, document, paragraph

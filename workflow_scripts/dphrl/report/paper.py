@@ -9,7 +9,7 @@ import polars as pl
 import yaml
 
 from dphrl.artifacts import SCHEMAS
-from dphrl.report.look import in_order, label, last_steps
+from dphrl.report.names import in_order, label, last_steps
 from dphrl.report.tables import csv_table, latex_table, markdown_table, metric_name
 
 AVERAGE = "average"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dphrl.config.report import SamplesConfig
-from dphrl.report.look import label
+from dphrl.report.names import label
 
 ALWAYS, SOMETIMES, NEVER = ("always", "sometimes", "never")
 # Characters that a browser drops or turns into others, as their visible pictures.

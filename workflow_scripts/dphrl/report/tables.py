@@ -8,7 +8,7 @@ from html import escape
 
 import polars as pl
 
-from dphrl.report.look import in_order, label
+from dphrl.report.names import in_order, label
 
 _METRICS = {
     "greedy": "Greedy",

@@ -10,7 +10,7 @@ import polars as pl
 from dphrl.artifacts import SCHEMAS, read_footer, read_table, sha256_file
 from dphrl.config.evaluate import BootstrapConfig
 from dphrl.evaluation import ClaimRules, claims, comparisons, holm, t_interval
-from dphrl.report.look import last_steps
+from dphrl.report.names import last_steps
 
 _BASE = "base"
 _SCHEMA = {**dict.fromkeys(("run", "dataset", "metric", "method", "against"), pl.String), "difference": pl.Float64}

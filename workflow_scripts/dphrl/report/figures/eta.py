@@ -6,7 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import datasets_in_order, family_colour, family_shape, finished, last_steps, wrapped
+from dphrl.report.look import family_colour, family_shape, finished, wrapped
+from dphrl.report.names import datasets_in_order, last_steps
 
 TABLE = "ablation"
 CAPTION = (

@@ -6,7 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import datasets_in_order, finished, last_steps, policy_colour, policy_shape, with_policy, wrapped
+from dphrl.report.look import finished, policy_colour, policy_shape, with_policy, wrapped
+from dphrl.report.names import datasets_in_order, last_steps
 
 TABLE = "passk"
 CAPTION = (

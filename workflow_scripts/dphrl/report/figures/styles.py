@@ -6,16 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import (
-    datasets_in_order,
-    finished,
-    in_order,
-    label,
-    last_steps,
-    style_colour,
-    with_policy,
-    wrapped,
-)
+from dphrl.report.look import finished, style_colour, with_policy, wrapped
+from dphrl.report.names import datasets_in_order, in_order, label, last_steps
 
 TABLE = "styles"
 CAPTION = (

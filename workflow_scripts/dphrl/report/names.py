@@ -1,0 +1,43 @@
+"""What a reader calls the methods, and in which order they, the datasets and the steps are told."""
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+# In reading order.
+_LABELS = {
+    "base": "Base",
+    "base_second_draw": "Base, second draw",
+    "grpo": "GRPO",
+    "dapo": "DAPO",
+    "rkl": "RKL",
+    "rkl_k2": "RKL, k2",
+    "rkl_reward_k1": "RKL, k1 in the reward",
+    "exp_only": "D_exp only",
+    "alpha": "Alpha",
+    "dph_f": "DPH-F",
+    "dph_js": "DPH-JS",
+    "js_definition": "DPH-JS by definition",
+}
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Method names: base, the paper's baselines, then its methods, then any other alphabetically."""
+    known = list(_LABELS)
+    return sorted(set(methods), key=lambda name: (known.index(name) if name in _LABELS else len(known), name))
+
+
+def label(method: str) -> str:
+    """Name of a method for a reader; a name that is not known stands for itself."""
+    return _LABELS.get(method, method)
+
+
+def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
+    """The datasets of a table as `order` has them, any other after them alphabetically."""
+    place = {name: number for number, name in enumerate(order)}
+    return sorted(set(table["dataset"]), key=lambda name: (place.get(name, len(place)), name))
+
+
+def last_steps(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the last step of each method and seed."""
+    return table.filter(pl.col("step") == pl.col("step").max().over("method", "seed"))
