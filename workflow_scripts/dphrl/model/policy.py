@@ -133,7 +133,7 @@ class LogProbs(nn.Module):
         shared = {}
         if (layout := batch.layout) is not None:
             self.prompt_sharing("on")  # Raises where it can't be.
-            shared = {"position_ids": layout.position_ids, "attention_mask": layout.visible, "layout": layout}
+            shared = {"position_ids": layout.position_ids, "attention_mask": layout.filled, "layout": layout}
         output = self.model.get_decoder()(input_ids=batch.input_ids, use_cache=False, **shared)
         return embedding(batch.predicts, output.last_hidden_state.flatten(0, 1))
 

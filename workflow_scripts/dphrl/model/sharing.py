@@ -1,7 +1,7 @@
 """Prompt sharing: one sequence that holds each prompt once, and the attention that keeps its responses apart.
 
 All layers but attention treat each token for itself, so they run on the sequence as it is: no prompt twice, no padding.
-Attention runs on two padded cuts of it: the prompts, and the responses with their own prompt's keys before their own.
+Attention runs on padded cuts of it: the prompts, and the responses over their prompt's keys and their own.
 Each token thus sees what it would see in a row of its own, and no mask grows with the square of the whole sequence.
 """
 
@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+
+from dphrl.model.merged_attention import merged_attention
 
 _NAME = "prompt_sharing"
 _NOT_PLAIN = ("sliding_window", "softcap", "s_aux")
@@ -31,16 +34,35 @@ class PromptLayout:
         prompts: (prompts, longest prompt), int64: places in the sequence; padded with 0.
         responses: (responses, longest response), int64: places in the sequence; padded with 0.
         owner: (responses,), int64: the prompt of each response.
-        visible: (responses, 1, longest response, longest prompt + longest response), bool: the attention mask.
-        restore: (tokens,), int64: place of each token in the two padded cuts, laid flat one after the other.
+        by_prompt: (prompts, most response tokens of one), int64: places in the sequence; padded with 0.
+        filled: (prompts, 1, 1, longest prompt), bool: which of `prompts` are no padding.
+        in_prompts: (prompt tokens,), int64: place of each in `prompts`, laid flat.
+        in_responses: (response tokens,), int64: place of each in `responses`, laid flat.
+        in_by_prompt: (response tokens,), int64: place of each in `by_prompt`, laid flat.
     """
 
     position_ids: Tensor
     prompts: Tensor
     responses: Tensor
     owner: Tensor
-    visible: Tensor
-    restore: Tensor
+    by_prompt: Tensor
+    filled: Tensor
+    in_prompts: Tensor
+    in_responses: Tensor
+    in_by_prompt: Tensor
+
+    @cached_property
+    def prompt_mask(self) -> Tensor | None:
+        """`filled`; None where there is no padding."""
+        return None if bool(self.filled.all()) else self.filled
+
+    @cached_property
+    def visible(self) -> Tensor:
+        """Bool (responses, 1, longest response, longest prompt + longest response): what each response token sees."""
+        longest = self.responses.shape[1]
+        own = torch.ones(longest, longest, dtype=torch.bool, device=self.owner.device).tril()
+        of_prompt = self.filled[self.owner].expand(-1, -1, longest, -1)
+        return torch.cat([of_prompt, own.expand(len(self.owner), 1, -1, -1)], dim=-1)
 
 
 def prompt_layout(
@@ -48,21 +70,27 @@ def prompt_layout(
 ) -> PromptLayout:
     """The layout of prompts and responses of these lengths; response i belongs to prompt `owner[i]`."""
     prompts, prompt_filled = places(torch.tensor(prompt_lengths, device=device), 0)
-    responses, filled = places(torch.tensor(response_lengths, device=device), sum(prompt_lengths))
+    of_responses = torch.tensor(response_lengths, device=device)
+    responses, filled = places(of_responses, sum(prompt_lengths))
     owners = torch.tensor(owner, device=device)
     within_prompt, within_response = (torch.arange(cut.shape[1], device=device) for cut in (prompts, responses))
     positions = torch.tensor(prompt_lengths, device=device)[owners, None] + within_response
-    longest = responses.shape[1]
-    own = torch.ones(longest, longest, dtype=torch.bool, device=device).tril()
+    owner_of_token = owners.repeat_interleave(of_responses)
+    tokens_by_prompt, by_prompt_filled = places(owner_of_token.bincount(minlength=len(prompts)), 0)
+    # Equal owners stay in the order of the sequence.
+    order = owner_of_token.argsort(stable=True)
+    in_by_prompt = torch.empty_like(order)
+    in_by_prompt[order] = by_prompt_filled.flatten().nonzero()[:, 0]
     return PromptLayout(
         position_ids=torch.cat([within_prompt.expand_as(prompts)[prompt_filled], positions[filled]])[None],
         prompts=prompts,
         responses=responses,
         owner=owners,
-        visible=torch.cat(
-            [prompt_filled[owners, None].expand(-1, longest, -1), own.expand(len(owners), -1, -1)], dim=-1
-        )[:, None],
-        restore=torch.cat([prompt_filled.flatten(), filled.flatten()]).nonzero()[:, 0],
+        by_prompt=(order + sum(prompt_lengths))[tokens_by_prompt] * by_prompt_filled,
+        filled=prompt_filled[:, None, None],
+        in_prompts=prompt_filled.flatten().nonzero()[:, 0],
+        in_responses=filled.flatten().nonzero()[:, 0],
+        in_by_prompt=in_by_prompt,
     )
 
 
@@ -107,7 +135,7 @@ def check_plain(module: nn.Module, options: Mapping[str, Any]) -> None:
 
 
 def install_sharing(model: PreTrainedModel) -> None:
-    """Let the model take a `layout` in its forward pass, with `visible` as its attention mask; else it runs SDPA."""
+    """Let the model take a `layout` in its forward pass, with `filled` as its attention mask; else it runs SDPA."""
     model.set_attn_implementation(_NAME)
 
 
@@ -126,21 +154,50 @@ def _attention(
         return result
     check_plain(module, options)
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
-    prompt_keys, prompt_values = _take(keys, layout.prompts), _take(values, layout.prompts)
-    of_prompts, _ = sdpa_attention_forward(
-        module, *_heads_first(_take(queries, layout.prompts), prompt_keys, prompt_values), None, **options
+    prompt = [_take(states, layout.prompts) for states in (queries, keys, values)]
+    of_prompts, _ = sdpa_attention_forward(module, *_heads_first(*prompt), None, **options)
+    response = [_take(states, layout.responses) for states in (queries, keys, values)]
+    # Elsewhere PyTorch has no attention that tells its log-sum-exp on all models and types.
+    attend = _over_both if query.device.type == "cpu" and key.shape[-1] == value.shape[-1] else _over_copies
+    of_responses = attend(module, queries, prompt, response, layout, **options)
+    return torch.cat([_take(of_prompts.flatten(0, 1), layout.in_prompts), of_responses])[None], None
+
+
+def _over_both(
+    module: nn.Module,
+    queries: Tensor,
+    prompt: Sequence[Tensor],
+    response: Sequence[Tensor],
+    layout: PromptLayout,
+    scaling: float | None = None,
+    **_: Any,
+) -> Tensor:
+    """Attention of the responses over their prompt's keys, where they are, and over their own."""
+    groups = queries.shape[1] // prompt[1].shape[2]
+    over_prompt, over_own = (
+        [part[0], *(repeat_kv(states, groups) for states in part[1:])]
+        for part in (_heads_first(_take(queries, layout.by_prompt), *prompt[1:]), _heads_first(*response))
     )
-    of_responses, _ = sdpa_attention_forward(
-        module,
-        *_heads_first(
-            _take(queries, layout.responses),
-            torch.cat([_take(prompt_keys, layout.owner), _take(keys, layout.responses)], dim=1),
-            torch.cat([_take(prompt_values, layout.owner), _take(values, layout.responses)], dim=1),
-        ),
-        attention_mask,
-        **options,
+    return merged_attention(
+        over_prompt, over_own, layout.in_by_prompt, layout.in_responses, layout.prompt_mask, scaling
     )
-    return _take(torch.cat([of_prompts.flatten(0, 1), of_responses.flatten(0, 1)]), layout.restore)[None], None
+
+
+def _over_copies(
+    module: nn.Module,
+    queries: Tensor,
+    prompt: Sequence[Tensor],
+    response: Sequence[Tensor],
+    layout: PromptLayout,
+    **options: Any,
+) -> Tensor:
+    """Attention of the responses over a copy of their prompt's keys before their own."""
+    keys, values = (
+        torch.cat([_take(of_prompt, layout.owner), own], dim=1)
+        for of_prompt, own in zip(prompt[1:], response[1:], strict=True)
+    )
+    found, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
+    return _take(found.flatten(0, 1), layout.in_responses)
 
 
 def _take(states: Tensor, index: Tensor) -> Tensor:
