@@ -1,28 +1,34 @@
 """Peak memory of the stages that read rollouts, by their number: python benchmarks/memory.py
 
 Each stage does what its script does, in a process of its own, on made-up files: a shard of rollouts to score and the
-verdicts to divide by, eight for each prompt; one for each candidate to settle and to tensorise (4 + 12 tokens, a model
-of one layer), and as many stored responses to rehearse. `times` is the peak as a multiple of that of the first number.
+verdicts to divide by or to evaluate, eight for each prompt; one for each candidate to settle and to tensorise (4 + 12
+tokens, a model of one layer), and as many stored responses to rehearse; a run of pre-samples in shards, with all that
+is made from them up to the stored responses, to audit. `times` is the peak as a multiple of that of the first number.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from dphrl.artifacts import SCHEMAS, Stage, code_digest
+from dphrl.artifacts import SCHEMAS, Stage, code_digest, write_manifest
 from dphrl.artifacts.streams import PART, by_prompts, scan, write_parts
+from dphrl.config.evaluate import StyleRule
 from dphrl.config.partition import PartitionConfig
+from dphrl.evaluation import evaluate_parts
 from dphrl.partition import candidates, refine
 from dphrl.scoring import MathScorer, score_rollouts
 
@@ -30,6 +36,10 @@ if TYPE_CHECKING:
     from dphrl.model import LogProbs
 
 SAMPLES, PROMPT, RESPONSE, VOCABULARY = 8, 4, 12, 500
+SHARDS = 4
+# One for each token.
+LETTERS = np.array([chr(0x4E00 + number) for number in range(VOCABULARY)])
+STYLES = [StyleRule(name="tens", prefix="#### 1")]
 STEPS, REHEARSED, TOKEN_BUDGET = 50, 64, 1 << 14
 RULES = PartitionConfig(pef_min_correct=SAMPLES)
 NULLS = ("extracted", "answer_class", "program_class", "detail", "level")
@@ -52,30 +62,37 @@ SAME = {
     "max_sampler_gap": 0.0,
     **dict.fromkeys(NULLS),
 }
-REHEARSE = "rehearse"
-WITH_TORCH = ("tensorise", REHEARSE)
+EVALUATE, REHEARSE, AUDIT = "evaluate_policy", "rehearse", "audit"
+WITH_TORCH = ("tensorise", REHEARSE, AUDIT)
 # By stage its tables, each with the number of rows per prompt.
 INPUTS: dict[str, dict[str, int]] = {
     "score": {"rollouts": SAMPLES, "gold": 1},
     "find_candidates": {"verdicts": SAMPLES, "gold": 1},
     "refine": {"partition": 1, "verdicts": 1},
     "tensorise": {"partition": 1, "prompts": 1, "rollouts": 1},
+    EVALUATE: {"rollouts": SAMPLES, "verdicts": SAMPLES, "gold": 1, "prompts": 1},
     REHEARSE: {},
+    AUDIT: {},
 }
 
 
-def made(schema: str, prompts: int, samples: int) -> Iterator[pl.DataFrame]:
-    """A table with `samples` rows for each prompt, in parts; of the rollouts' answers one in 50 is right."""
+def made(schema: str, prompts: int, samples: int, first: int = 0) -> Iterator[pl.DataFrame]:
+    """A table with `samples` rows for each prompt, in parts; of the rollouts' answers one in 50 is right.
+
+    Args:
+        first: number of the first prompt.
+    """
     columns = SCHEMAS[schema].columns
     same = SAME | {"reason": None if schema == "gold" else "near-perfect"}
-    for start in range(0, prompts * samples, PART):
-        row = np.arange(start, min(prompts * samples, start + PART))
+    end = (first + prompts) * samples
+    for start in range(first * samples, end, PART):
+        row = np.arange(start, min(end, start + PART))
         values: dict[str, Any] = {
             "prompt_id": pl.Series(row // samples).cast(pl.String).str.zfill(8),
             "sample_index": row % samples,
             "seed": row,
-            "token_ids": (row[:, None] + np.arange(RESPONSE)) % VOCABULARY,
-            "prompt_token_ids": (row[:, None] + np.arange(PROMPT)) % VOCABULARY,
+            "token_ids": tokens(row, RESPONSE),
+            "prompt_token_ids": tokens(row, PROMPT),
             "sampler_logprobs": -(row[:, None] % np.arange(1, RESPONSE + 1)) / 16,
             "text": "#### " + pl.Series(row * 7919 % 50).cast(pl.String),
             "source_index": row,
@@ -97,31 +114,92 @@ def make(stage: str, rows: int, folder: Path) -> None:
 
 def make_stored(rows: int, folder: Path) -> None:
     """As many stored responses."""
+    write_parts(job("tensorise"), saved(rows, folder), "reference_index", str(folder / "index.parquet"))
+
+
+def saved(rows: int, folder: Path) -> Iterator[pl.DataFrame]:
+    """The index of that many stored responses, whose tensors are written meanwhile."""
     from dphrl.reference import save_parts
 
-    index = save_parts(
-        ((zeros(part.height), part) for part in made("reference_index", rows, 1)), folder / "responses.safetensors"
-    )
-    write_parts(job("tensorise"), index, "reference_index", str(folder / "index.parquet"))
+    parts = made("reference_index", rows, 1)
+    return save_parts(((tensors(part["row"].to_numpy()), part) for part in parts), folder / "responses.safetensors")
 
 
-def zeros(rows: int) -> dict[str, np.ndarray]:
-    """The tensors of that many stored responses."""
-    return {
-        "token_ids": np.zeros(rows * (PROMPT + RESPONSE), np.int32),
-        "logprobs": np.zeros(rows * RESPONSE, np.float32),
-    }
+def tensors(row: np.ndarray) -> dict[str, np.ndarray]:
+    """Stored responses of a model that finds all tokens alike."""
+    both = np.hstack([tokens(row, PROMPT), tokens(row, RESPONSE)])
+    alike = np.full(len(row) * RESPONSE, -np.log(VOCABULARY), np.float32)
+    return {"token_ids": both.astype(np.int32).ravel(), "logprobs": alike}
 
 
-def job(name: str) -> Stage:
-    """A stage of that name, of no code and no config."""
-    return Stage(name, [], [], code_digest([]), "{}")
+def tokens(row: np.ndarray, length: int) -> np.ndarray:
+    """The tokens of prompts or responses, (rows, length)."""
+    return (row[:, None] + np.arange(length)) % VOCABULARY
+
+
+def make_run(rows: int, run: Path) -> None:
+    """A run without a fault: that many pre-samples in shards, and a refined one of each prompt, all of them stored."""
+    prompts, presamples = rows // SAMPLES, [f"base/train.presample/{number}.parquet" for number in range(SHARDS)]
+    asked, gold, refined = "prompts/train.parquet", "gold/train.parquet", "base/train.refine/0.parquet"
+    before, after = "partition/candidates.parquet", "partition/final.parquet"
+
+    def add(path: str, parts: Iterable[pl.DataFrame], schema: str, config: dict[str, Any], **inputs: list[str]) -> None:
+        own = job("made", config)
+        for name, paths in inputs.items():
+            scan(own, name, [str(run / source) for source in paths])
+        write_parts(own, parts, schema, str(run / path))
+
+    make_policy(run / "policies" / "base")
+    add(asked, made("prompts", prompts, 1), "prompts", {})
+    add(gold, made("gold", prompts, 1), "gold", {}, prompts=[asked])
+    for shards, samples in ((presamples, SAMPLES), ([refined], 1)):
+        for shard, (start, end) in zip(
+            shards, pairwise(np.linspace(0, prompts, len(shards) + 1, dtype=int)), strict=True
+        ):
+            drawn, judged = (made(schema, end - start, samples, start) for schema in ("rollouts", "verdicts"))
+            add(f"rollouts/{shard}", map(spelled, drawn), "rollouts", {"plan": {"n": samples}}, prompts=[asked])
+            add(f"verdicts/{shard}", judged, "verdicts", {}, rollouts=[f"rollouts/{shard}"], gold=[gold])
+    verdicts = [f"verdicts/{shard}" for shard in presamples]
+    candidates = (part.with_columns(reference_sample=None) for part in made("partition", prompts, 1))
+    add(before, candidates, "partition", {}, gold=[gold], verdicts=verdicts)
+    final = made("partition", prompts, 1)
+    add(after, final, "partition", {}, partition=[before], verdicts=[f"verdicts/{refined}"])
+    config, index = {"dtype": "float32", "token_budget": TOKEN_BUDGET}, saved(prompts, run / "reference")
+    source = [f"rollouts/{refined}"]
+    add("reference/index.parquet", index, "reference_index", config, partition=[after], rollouts=source)
+
+
+def make_policy(folder: Path) -> None:
+    """A model that finds all tokens alike, with a tokenizer that spells each as one of `LETTERS`."""
+    from tokenizers import Tokenizer, decoders, models
+    from torch.nn.init import zeros_
+    from transformers import PreTrainedTokenizerFast
+
+    model = policy().model
+    zeros_(model.lm_head.weight)
+    model.save_pretrained(folder)
+    tokenizer = Tokenizer(models.WordLevel({letter: i for i, letter in enumerate(LETTERS)}, unk_token=LETTERS[0]))
+    tokenizer.decoder = decoders.Fuse()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+    write_manifest(folder / "manifest.json", job("train_base").footer())
+
+
+def spelled(rollouts: pl.DataFrame) -> pl.DataFrame:
+    """Rollouts whose text is that of their tokens."""
+    letters = LETTERS[rollouts["token_ids"].list.to_array(RESPONSE).to_numpy()]
+    return rollouts.with_columns(text=pl.Series(letters.view(f"<U{RESPONSE}").ravel()))
+
+
+def job(name: str, config: dict[str, Any] | None = None) -> Stage:
+    """A stage of that name, of no code."""
+    return Stage(name, [], [], code_digest([]), json.dumps(config or {}))
 
 
 def work(stage: str, folder: Path) -> None:
     """What the stage's script does."""
     own, out = job(stage), str(folder / "out.parquet")
-    tables = by_prompts(*(scan(own, schema, str(folder / f"{schema}.parquet")) for schema in INPUTS[stage]))
+    given = {schema: scan(own, schema, str(folder / f"{schema}.parquet")) for schema in INPUTS[stage]}
+    tables = by_prompts(*given.values())
     if stage == "score":
         with MathScorer(answer="final") as scorer:
             write_parts(own, (score_rollouts(drawn, gold, scorer) for drawn, gold in tables), "verdicts", out)
@@ -129,6 +207,8 @@ def work(stage: str, folder: Path) -> None:
         write_parts(own, (candidates(gold, judged, SAMPLES, RULES) for judged, gold in tables), "partition", out)
     elif stage == "refine":
         write_parts(own, (refine(divided, judged, RULES) for divided, judged in tables), "partition", out)
+    elif stage == EVALUATE:
+        write_parts(own, evaluate_parts(**given, styles=STYLES), "evaluation", out)
     else:
         from dphrl.reference import reference_rows, save_parts, tensorise_parts
 
@@ -146,6 +226,13 @@ def policy() -> LogProbs:
     return LogProbs(LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **sizes)))
 
 
+def audit(run: Path) -> None:
+    """Check every artifact."""
+    from dphrl.audit import audit_run, require_passed
+
+    require_passed(audit_run(run))
+
+
 def rehearse(folder: Path) -> None:
     """Open the stored responses and read some, as training does at each step."""
     from dphrl.reference import load
@@ -160,7 +247,7 @@ def measure(stage: str, folder: Path) -> None:
     if stage in WITH_TORCH:
         import dphrl.reference  # noqa: F401
     before, start = peak(), time.perf_counter()
-    rehearse(folder) if stage == REHEARSE else work(stage, folder)
+    {REHEARSE: rehearse, AUDIT: audit}.get(stage, partial(work, stage))(folder)
     print(before, peak(), f"{time.perf_counter() - start:.1f}")
 
 
@@ -186,7 +273,7 @@ def main() -> None:
         first = None
         for rows in arguments.rollouts:
             with tempfile.TemporaryDirectory() as folder:
-                make_stored(rows, Path(folder)) if stage == REHEARSE else make(stage, rows, Path(folder))
+                {REHEARSE: make_stored, AUDIT: make_run}.get(stage, partial(make, stage))(rows, Path(folder))
                 command = [sys.executable, __file__, "--stages", stage, "--measure", folder]
                 result = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             before, after, seconds = result.split()

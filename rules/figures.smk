@@ -21,9 +21,21 @@ def table_of(wildcards):
     return f"{RESULTS}/tables/{drawings.table(wildcards.figure)}.parquet"
 
 
+def published_of(wildcards):
+    """The published figures, where the run repeats a setting of the paper and the figure has a place for them."""
+    wanted = CONFIG.evaluate.published and drawings.draws_published(wildcards.figure)
+    return PUBLISHED if wanted else []
+
+
 def modules_of(wildcards):
-    """The code of one figure, which no other figure shares."""
-    return [drawings.module(wildcards.figure)]
+    """The code of one figure, which no other figure shares, and of the reader of what it draws beside its table."""
+    reader = ["dphrl.report.published"] if published_of(wildcards) else []
+    return [drawings.module(wildcards.figure), *reader]
+
+
+def setting_of(wildcards):
+    """The figure's slice of the config."""
+    return slices.published(CONFIG) if published_of(wildcards) else slices.NOTHING
 
 
 def figure_code(wildcards):
@@ -40,6 +52,7 @@ rule draw:
     """One figure as Vega-Lite and as SVG."""
     input:
         table=table_of,
+        published=published_of,
     output:
         spec=f"{RESULTS}/figures/{{figure}}.json",
         spec_digest=f"{RESULTS}/figures/{{figure}}.json.sha256",
@@ -59,7 +72,7 @@ rule draw:
         modules=modules_of,
         schemas=[],
         code=figure_code,
-        config=slices.NOTHING,
+        config=setting_of,
         seed=None,
         caption=caption_of,
         datasets=list(CONFIG.evaluate.datasets),

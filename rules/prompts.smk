@@ -18,6 +18,7 @@ rule prepare_prompts:
         rejected=f"{RESULTS}/prompts/{{dataset}}.rejected.parquet",
         rejected_digest=f"{RESULTS}/prompts/{{dataset}}.rejected.parquet.sha256",
         timings=timings("prompts/{dataset}"),
+        timings_digest=timings("prompts/{dataset}") + ".sha256",
     log:
         f"{RESULTS}/logs/prompts/{{dataset}}.log",
     cache: SHARED

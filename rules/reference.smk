@@ -14,6 +14,7 @@ rule tensorise:
         index=f"{RESULTS}/reference/index.parquet",
         digest=f"{RESULTS}/reference/index.parquet.sha256",
         timings=timings("reference"),
+        timings_digest=timings("reference") + ".sha256",
     log:
         f"{RESULTS}/logs/reference.log",
     cache: SHARED

@@ -38,6 +38,7 @@ rule sample:
         rollouts=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet",
         digest=f"{RESULTS}/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet.sha256",
         timings=timings("rollouts/{policy}/{dataset}.{plan}/{shard}"),
+        timings_digest=timings("rollouts/{policy}/{dataset}.{plan}/{shard}") + ".sha256",
     log:
         f"{RESULTS}/logs/rollouts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
     cache: SHARED

@@ -50,7 +50,8 @@ rule tabulate:
 
 # What the paper's tables are laid out by. Columns stand in the order of evaluate.datasets.
 TASKS = {name: CONFIG.datasets[name].task for name in CONFIG.evaluate.datasets}
-BESIDE_BASE = len(policies()) > 1 or CONFIG.sampling.evaluate.n >= 16
+DRAWS = map(CONFIG.sampling.evaluate.samples, CONFIG.evaluate.datasets)
+BESIDE_BASE = len(policies()) > 1 or max(DRAWS) >= 16
 PAPER_TABLES = paper.names(TASKS.values(), BESIDE_BASE)
 PUBLISHED = f"{workflow.basedir}/workflow_scripts/dphrl/report/published.yaml"
 
@@ -79,7 +80,7 @@ rule lay_out:
         f"{RESULTS}/logs/tables/paper.log",
     params:
         **stage_params(
-            ["dphrl.report.paper", "dphrl.report.ablation"],
+            ["dphrl.report.paper", "dphrl.report.published", "dphrl.report.ablation"],
             ["paper", "ablation"],
             slices.paper(CONFIG),
         ),

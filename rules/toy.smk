@@ -41,6 +41,7 @@ if CONFIG.toy and CONFIG.policy.base is None:
             tokenizer=f"{RESULTS}/policies/base/tokenizer.json",
             tokens=f"{RESULTS}/policies/base/tokenizer_config.json",
             timings=timings("policies/base"),
+            timings_digest=timings("policies/base") + ".sha256",
         log:
             f"{RESULTS}/logs/policies/base.log",
         cache: SHARED

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from door import snakemake, stage
-from dphrl.artifacts import read_table, write_table
+from dphrl.artifacts import read_table
 from dphrl.report.cost import training_cost
 
 with stage() as job:
@@ -20,4 +20,4 @@ with stage() as job:
     times = [
         read_table(Path(path), "timings").with_columns(**name) for name, path in zip(names, given.times, strict=True)
     ]
-    write_table(training_cost(pl.concat(times)), "training_cost", Path(snakemake.output.cost), {"stage": job.name})
+    job.write(training_cost(pl.concat(times)), "training_cost", snakemake.output.cost)

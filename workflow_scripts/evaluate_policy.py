@@ -5,20 +5,14 @@ import json
 import polars as pl
 
 from door import snakemake, stage
+from dphrl.artifacts.streams import scan, write_parts
 from dphrl.config.evaluate import StyleRule
-from dphrl.evaluation import classes, evaluate
+from dphrl.evaluation import evaluate_parts
 
 with stage() as job:
     rules = [StyleRule(**rule) for rule in json.loads(snakemake.params.config)["styles"]]
-    gold = job.read("gold", snakemake.input.gold).filter("kept")
-    # Questions on one database are not independent of each other.
-    database = pl.col("ground_truth").str.json_path_match("$.db_id")
-    levels = job.read("prompts", snakemake.input.prompts).select("prompt_id", "level")
-    marks = gold.select("prompt_id", cluster=database).join(levels, on="prompt_id", how="left", validate="1:1")
-    rollouts = job.read("rollouts", snakemake.input.rollouts).join(marks, on="prompt_id", how="semi")
-    verdicts = job.read("verdicts", snakemake.input.verdicts).join(marks, on="prompt_id", how="semi")
-    result = evaluate(rollouts, verdicts, rules)
-    for more in (classes(rollouts, verdicts), marks):
-        result = result.join(more, on="prompt_id", how="left", validate="1:1", maintain_order="left")
-    job.note = f"{result['c'].sum()} of {result['n'].sum()} samples correct"
-    job.write(result, "evaluation", snakemake.output.evaluation)
+    given, output = snakemake.input, snakemake.output.evaluation
+    tables = {name: scan(job, name, given[name]) for name in ("rollouts", "verdicts", "gold", "prompts")}
+    write_parts(job, evaluate_parts(**tables, styles=rules), "evaluation", output)
+    right, samples = pl.scan_parquet(output, glob=False).select(pl.col("c", "n").sum()).collect().row(0)
+    job.note = f"{right} of {samples} samples correct"

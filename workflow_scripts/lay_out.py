@@ -7,13 +7,14 @@ from door import snakemake, stage
 from dphrl.artifacts import write_text
 from dphrl.report import paper
 from dphrl.report.ablation import ablation
+from dphrl.report.published import read_published
 
 with stage() as job:
     config = json.loads(snakemake.params.config)
     tables = {name: job.read(name, snakemake.input[name]) for name in ("headline", "passk", "keep_explore")}
     published = None
     if config["published"]:
-        published = paper.read_published(job.file("published", snakemake.input.published), config["published"])
+        published = read_published(job.file("published", snakemake.input.published), config["published"])
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         table = paper.lay_out(name, tables, dict(config["datasets"]), published)
         job.write(table, "paper", path)

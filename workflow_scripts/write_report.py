@@ -8,7 +8,7 @@ import polars as pl
 from door import snakemake, stage
 from dphrl.artifacts import read_table, write_text
 from dphrl.config.report import ReportConfig
-from dphrl.report import cost, figures, paper
+from dphrl.report import cost, paper
 from dphrl.report.page import Contents, render_page
 from dphrl.report.samples import answers, pick_samples
 from dphrl.report.sizes import partition_sizes
@@ -33,7 +33,7 @@ with stage("altair", "vl-convert-python") as job:
         sizes=partition_sizes(job.read("partition", given.partition)),
         notes=config.notes,
         tables=tables,
-        figures={name: (json.loads(job.file(name, path).read_text()), figures.caption(name)) for name, path in specs},
+        figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
         claims=job.read("claims", given.claims),
         samples=samples,
     )

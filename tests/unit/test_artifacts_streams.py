@@ -1,5 +1,6 @@
 """Tables in parts: the same rows, digests and checks as whole ones."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from dphrl.artifacts import (
     sha256_file,
     sidecar,
     streams,
+    tables,
     write_table,
 )
 from dphrl.artifacts.streams import by_prompts, scan, stream_digest, write_parts
@@ -74,6 +76,13 @@ def test_shards_that_do_not_follow_each_other_are_refused(
         scan(job, "verdicts", _shards(tmp_path, *frames))
 
 
+def test_rows_out_of_order_within_a_part_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "0.parquet"
+    FRAME[::-1].write_parquet(path, metadata={"dphrl": json.dumps({"schema": "verdicts", "version": 1})})
+    with pytest.raises(SchemaError, match=r"0\.parquet: not sorted by prompt_id, sample_index"):
+        stream_digest([path], "verdicts")
+
+
 def test_a_table_of_another_schema_is_refused(tmp_path: Path, job: Stage) -> None:
     with pytest.raises(SchemaError, match=r"0\.parquet: holds 'verdicts' version 1, expected 'rollouts' 1"):
         scan(job, "rollouts", _shards(tmp_path, FRAME))
@@ -105,10 +114,13 @@ def test_a_table_written_in_parts_reads_as_one(tmp_path: Path, job: Stage, parts
     assert sorted(path.parent.iterdir()) == [path, sidecar(path)]
 
 
-def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, job: Stage) -> None:
+def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, job: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (streams, tables):
+        monkeypatch.setattr(module, "ROW_GROUP", 6)
+    job.write(FRAME, "verdicts", str(tmp_path / "whole"))
     for name, parts in {"a": [FRAME], "b": [FRAME[:5], FRAME[5:6], FRAME[6:]]}.items():
         write_parts(job, parts, "verdicts", str(tmp_path / name))
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert len({(tmp_path / name).read_bytes() for name in ("whole", "a", "b")}) == 1
 
 
 @pytest.mark.parametrize("parts", [[FRAME[5:], FRAME[:5]], [FRAME[:5], FRAME[4:]], [FRAME.drop("reward")]])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.artifacts import SCHEMAS, SchemaError, content_digest, read_footer, read_table, write_table
+from dphrl.artifacts import SCHEMAS, SchemaError, content_digest, read_footer, read_table, sidecar, write_table
 
 ROLLOUTS = SCHEMAS["rollouts"]
 FOOTER = {"stage": "sample", "seed": 1}
@@ -150,7 +150,7 @@ def _other_version(path: Path) -> None:
     ("write", "named"),
     [
         (_not_parquet, "not a readable parquet file"),
-        (_cut_off, "not a readable parquet file"),
+        (_cut_off, "differs from x.parquet.sha256; delete it and run snakemake again"),
         (_without_footer, "not written by this workflow"),
         (_other_schema, "holds 'metrics' version 1, expected 'rollouts' 1"),
         (_other_version, "holds 'rollouts' version 0, expected 'rollouts' 1"),
@@ -164,6 +164,12 @@ def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: s
         read_table(path, "rollouts")
     assert named in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_a_table_without_sidecar_is_read(tmp_path: Path) -> None:
+    write_table(FRAME, "rollouts", tmp_path / "x.parquet", FOOTER)
+    sidecar(tmp_path / "x.parquet").unlink()
+    assert read_table(tmp_path / "x.parquet", "rollouts").height == 4
 
 
 def test_shards_are_one_table(tmp_path: Path) -> None:

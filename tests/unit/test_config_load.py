@@ -130,7 +130,9 @@ def test_a_wrong_value_names_what_is_allowed(
         ("train_dataset", "trian", "train_dataset", "cross, in_domain, maths, train"),
         ("evaluate.datasets", ["in_domain", "corss"], "evaluate.datasets[1]", "cross, in_domain, maths, train"),
         ("evaluate.styles.maths", [], "evaluate.styles.maths", "sql, math"),
-        ("evaluate.k", [1, 32], "evaluate.k", "sampling.evaluate.n = 16"),
+        ("evaluate.k", [1, 32], "evaluate.k", "each at most 16, what sampling.evaluate draws of in_domain"),
+        ("sampling.evaluate.n_by_dataset", {"corss": 8}, "sampling.evaluate.n_by_dataset.corss", "in_domain, cross"),
+        ("sampling.evaluate.n_by_dataset", {"train": 8}, "sampling.evaluate.n_by_dataset.train", "in_domain, cross"),
         ("train.segment_steps", 15, "train.segment_steps", "train.eval_every = 40, for instance 5, 8, 10, 20"),
         ("train.eval_every", 30, "train.eval_every", "train.steps = 40"),
         ("train.eval_every", 80, "train.eval_every", "train.steps = 40"),
@@ -159,6 +161,12 @@ def test_what_must_hold_between_blocks(
     data: dict[str, Any], path: str, value: object, where: str, allowed: str
 ) -> None:
     assert allowed in problems(put(data, path, value))[where].allowed
+
+
+def test_each_k_needs_a_set_with_as_many_samples_and_each_set_a_k(data: dict[str, Any]) -> None:
+    more = put(data, "sampling.evaluate.n_by_dataset", {"cross": 64})
+    assert load_config(put(more, "evaluate.k", [1, 16, 64])).sampling.evaluate.samples("cross") == 64
+    assert "with a k of at most 16, what" in problems(put(more, "evaluate.k", [32, 64]))["evaluate.k"].allowed
 
 
 def test_rehearsal_need_not_be_divisible_without_a_method_that_rehearses(data: dict[str, Any]) -> None:

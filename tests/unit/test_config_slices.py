@@ -80,6 +80,21 @@ def test_the_number_of_jobs_is_not_in_a_plans_slice() -> None:
     assert parts.sample(other, "base", "cross", "evaluate") != parts.sample(config, "base", "cross", "evaluate")
 
 
+def test_the_number_of_samples_of_a_set_is_in_its_own_slice_only() -> None:
+    config, changed = load_config(DATA), copy.deepcopy(DATA)
+    changed["sampling"]["evaluate"]["n_by_dataset"] = {"cross": 32}
+    other = load_config(changed)
+    plans = [(name, plan) for name in config.datasets for plan in ("presample", "refine", "evaluate")]
+    before, after = ({pair: parts.sample(one, "base", *pair) for pair in plans} for one in (config, other))
+    assert {pair for pair in plans if before[pair] != after[pair]} == {("cross", "evaluate")}
+    plan = PlanConfig(**json.loads(after["cross", "evaluate"])["plan"])
+    assert plan.n == 32
+    changed["sampling"]["evaluate"] |= {"n_by_dataset": {}, "n": 32}
+    assert after["cross", "evaluate"] == parts.sample(load_config(changed), "base", "cross", "evaluate")
+    for part in (parts.tables, parts.candidates, parts.report):
+        assert part(other) == part(config)
+
+
 def test_recorded_answers_depend_on_no_engine_and_no_seed() -> None:
     recorded = DATA | {"replay": {"base": {"train": "answers.jsonl"}}}
     config, other = load_config(recorded), load_config(recorded | {"seed": 9, "engine": {**DATA["engine"]}})

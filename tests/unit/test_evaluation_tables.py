@@ -185,8 +185,17 @@ def test_few_base_samples_give_no_second_draw():
     assert keep_explore(frame, CONFIG, 1)["method"].to_list() == ["grpo"]
 
 
+def test_each_dataset_has_the_k_that_its_samples_allow():
+    frame = pl.concat([evaluation(samples(1)), evaluation(samples(2, n=4), dataset="few")])
+    found = passk(frame, [1, 4, 16], CONFIG, 1)
+    assert found.select("dataset", "k").rows() == [("d", 1), ("d", 4), ("d", 16), ("few", 1), ("few", 4)]
+    assert consistency(frame, [1, 4, 16], CONFIG, 1).filter(dataset="few")["k"].max() == 4
+    quoted = headline(frame, [1, 4, 16], CONFIG, 1).filter(dataset="few")["metric"].to_list()
+    assert [name for name in quoted if "@" in name] == ["mean@4", "pass@1", "pass@4"]
+
+
 def test_errors_name_the_policy(evaluations):
-    with pytest.raises(ValueError, match=r"base step 0 on 'd'.*k=17"):
+    with pytest.raises(ValueError, match=r"base step 0 on 'd': 16 samples.*k = \[17\]"):
         passk(evaluations, [17], CONFIG, 1)
     with pytest.raises(ValueError, match="'d' has no evaluation of the base"):
         keep_explore(evaluations.filter(pl.col("method") != "base"), CONFIG, 1)

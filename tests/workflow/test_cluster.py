@@ -11,6 +11,7 @@ import yaml
 from engine_suite import MAX_MODEL_LEN, Policy
 from runs import Workflow
 
+from dphrl.artifacts import sidecar
 from dphrl.config.sampling import PlanConfig
 from dphrl.rollout import plan_requests, rollout_frame, shard
 from dphrl.training.launch import Nodes, run_ranks
@@ -76,6 +77,9 @@ def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_
         files = [path for path in (second.results / part).rglob("*") if path.is_file()]
         assert all(path.is_symlink() for path in files), files
         assert len({path.resolve() for path in files}) == len(files) > 0
+    timings = list((second.results / "timings").rglob("*.parquet"))
+    assert timings
+    assert all(sidecar(path).exists() for path in timings), "the audit asks for them"
     assert "Nothing to be done" in second.run("--cache", "--", "reference")
     assert "Nothing to be done" in second.run("reference")
 

@@ -1,5 +1,6 @@
 """The audit of a run: what is right passes, and what is wrong is named with its file, its rows and what to do."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,8 +11,9 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from dphrl.artifacts import SCHEMAS, read_footer, seal, sha256_file, sidecar, write_table, write_text
+from dphrl.artifacts import SCHEMAS, read_footer, seal, sha256_file, sidecar, streams, write_table, write_text
 from dphrl.audit import AuditError, NoRunError, audit_run, render_page, require_passed, summary
+from dphrl.audit import tensors as audit_tensors
 from dphrl.audit.__main__ import main
 from dphrl.audit.across import check_rollouts
 from dphrl.audit.walk import Run
@@ -291,6 +293,50 @@ def test_a_broken_footer_is_named(small_run: Any) -> None:
     lacks, rows = failures(small_run)[FINAL]
     assert "its footer lacks code" in lacks
     assert "has 6 rows, its footer says 7" in rows
+
+
+def test_a_reference_without_rows_lacks_the_prompts_of_the_partition(small_run: Any) -> None:
+    path, file = "reference/index.parquet", small_run.root / "reference/responses.safetensors"
+    small_run.rewrite(path, small_run.read(path)[:0])
+    save_file({name: array[:0] for name, array in load_file(file).items()}, file)
+    seal(file)
+    found = failures(small_run)
+    assert "D_pef prompts that it lacks: 4 (prompt_id train0, sample_index 0;" in found.pop(path)[0]
+    assert all("was made from other 'reference'" in text for texts in found.values() for text in texts)
+
+
+def test_rows_out_of_order_are_named_and_nothing_follows_from_them(small_run: Any) -> None:
+    path = small_run.root / FINAL
+    small_run.read(FINAL)[::-1].write_parquet(path, metadata={"dphrl": json.dumps(read_footer(path))})
+    seal(path)
+    assert failures(small_run) == {
+        FINAL: [f"{FINAL}: not sorted by prompt_id. Delete {FINAL} and run snakemake again."]
+    }
+
+
+def test_what_is_found_does_not_depend_on_the_parts(small_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults in tables, shards and tensors, found in one piece, and a row at a time."""
+    path, file = f"{PRESAMPLE}/0.parquet", small_run.root / "reference/responses.safetensors"
+    rows = small_run.read(path).to_dicts()
+    rows[2]["token_ids"][0] = 9
+    rows[5]["sampler_logprobs"][1] = float("-inf")
+    small_run.rewrite(path, pl.DataFrame(rows[1:], schema=SCHEMAS["rollouts"].columns))
+    small_run.rewrite(
+        "verdicts/base/train.refine/0.parquet", small_run.read("verdicts/base/train.refine/0.parquet")[1:]
+    )
+    small_run.rewrite("gold/train.parquet", small_run.read("gold/train.parquet")[:-2])
+    small_run.rewrite(FINAL, small_run.read(FINAL)[1:])
+    tensors = load_file(file)
+    tensors["token_ids"][[0, -1]] = 6
+    tensors["logprobs"][[2, 5, 6, 7]] = 0.5
+    tensors["topk_logprobs"][[1, 8], 1] = np.nan
+    save_file(tensors, file)
+    seal(file)
+    whole = audit_run(small_run.root)
+    assert whole["failed"].list.len().sum() > 15
+    monkeypatch.setattr(streams, "PART", 1)
+    monkeypatch.setattr(audit_tensors, "_CHUNK", 3)
+    assert audit_run(small_run.root).equals(whole)
 
 
 def test_require_passed_and_the_page_tell_every_failed_check(small_run: Any) -> None:

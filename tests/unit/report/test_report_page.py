@@ -1,13 +1,10 @@
 """The page: its text, and what a real browser without a network makes of it."""
 
-import importlib.util
 import re
-import shutil
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -32,18 +29,6 @@ DATA = count_rows(
     pl.DataFrame({"dataset": ["test", "questions"], "kind": ["exact", "normalised"]}),
 )
 NOTE = "This toy shows the mechanism; it is no independent evidence."
-FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-]
-
 
 COMPARED = pl.DataFrame(
     [("cross", "pass@16", "dph_f", "grpo", "seeds", 0.03, 0.01, 0.05, 0.01, 0.02, 3)],
@@ -73,10 +58,7 @@ def contents(run_tables, costs, **changes):
         sizes=SIZES,
         notes=[NOTE],
         tables=[("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))],
-        figures={
-            name: (figures.draw(name, run_tables[figures.table(name)]).to_dict(), figures.caption(name))
-            for name in NAMES
-        },
+        figures={name: figures.draw(name, run_tables[figures.table(name)]).to_dict() for name in NAMES},
         claims=claims(COMPARED, ClaimRules()),
         samples=SAMPLES,
     )
@@ -234,41 +216,9 @@ def test_what_a_run_does_not_have_is_left_out(tables, costs):
     assert "script-src 'none'" in bare
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("chromium or chromedriver is not installed (Debian: chromium, chromium-driver)")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    session.execute_cdp_cmd("Network.enable", {})
-    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
-    session.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
-    yield session
-    session.quit()
-
-
-def open_page(browser, path, width, height):
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(path.as_uri())
-    end = time.monotonic() + 60
-    done = "return document.querySelectorAll('.chart[data-drawn]').length"
-    while browser.execute_script(done) < len(NAMES):
-        assert time.monotonic() < end, browser.get_log("browser")
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_a_browser_draws_every_figure_offline(browser, page, tmp_path, width, height):
-    path = tmp_path / "index.html"
-    path.write_text(page, encoding="utf-8")
-    open_page(browser, path, width, height)
+def test_a_browser_draws_every_figure_offline(browser, open_page, page, width, height):
+    open_page(page, width, height, len(NAMES))
     assert browser.get_log("browser") == []
     assert browser.execute_script("return performance.getEntriesByType('resource').map(r => r.name)") == []
     counts = browser.execute_script(
@@ -286,10 +236,8 @@ def test_a_browser_draws_every_figure_offline(browser, page, tmp_path, width, he
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_the_page_is_for_keyboards_and_screen_readers(browser, page, tmp_path):
-    path = tmp_path / "index.html"
-    path.write_text(page, encoding="utf-8")
-    open_page(browser, path, 1280, 900)
+def test_the_page_is_for_keyboards_and_screen_readers(browser, open_page, page):
+    open_page(page, 1280, 900, len(NAMES))
     first = "document.querySelector('a, button, summary, [tabindex=\"0\"]')"
     assert browser.execute_script(f"const e = {first}; e.focus(); return e.className") == "skip"
     assert browser.execute_script("return document.activeElement.getBoundingClientRect().left") >= 0
@@ -306,29 +254,10 @@ def test_the_page_is_for_keyboards_and_screen_readers(browser, page, tmp_path):
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_axe_finds_nothing_serious(browser, page, tmp_path, width, height):
-    # The package is not imported, so it is of no matter that its own driver of browsers is not installed.
-    found = importlib.util.find_spec("axe_playwright_python")
-    if found is None or found.origin is None:
-        pytest.skip("axe-playwright-python, which holds axe.min.js, is not installed (envs/dev.txt)")
-    path = tmp_path / "index.html"
-    path.write_text(page, encoding="utf-8")
-    open_page(browser, path, width, height)
+def test_axe_finds_nothing_serious(browser, open_page, serious, page, width, height):
+    open_page(page, width, height, len(NAMES))
     browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
-    browser.execute_script(Path(found.origin).with_name("axe.min.js").read_text(encoding="utf-8"))
-    # The marks of a figure, thousands of them, are told by the description of the figure.
-    scope, contrast = {"exclude": [["svg.marks > g"]]}, {"runOnly": ["color-contrast"]}
-    for scheme, options in (("light", {}), ("dark", contrast)):
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        result = browser.execute_async_script("axe.run(arguments[0], arguments[1]).then(arguments[2])", scope, options)
-        serious = [
-            (one["id"], one["impact"], [node["html"][:200] for node in one["nodes"][:3]])
-            for one in result["violations"]
-            if one["impact"] in ("serious", "critical")
-        ]
-        assert serious == [], scheme
-        assert len(result["passes"]) > (0 if options else 20)
+    assert serious() == []
 
 
 def shown(browser):
@@ -337,11 +266,9 @@ def shown(browser):
     return browser.execute_script(script, ".sample"), browser.execute_script(script, ".response")
 
 
-def test_the_samples_are_filtered_by_keyboard(browser, page, tmp_path):
+def test_the_samples_are_filtered_by_keyboard(browser, open_page, page):
     keys = pytest.importorskip("selenium.webdriver").Keys
-    path = tmp_path / "index.html"
-    path.write_text(page, encoding="utf-8")
-    open_page(browser, path, 1280, 900)
+    open_page(page, 1280, 900, len(NAMES))
     assert shown(browser) == (3, 18)
 
     def press(*pressed):
@@ -367,11 +294,9 @@ def test_the_samples_are_filtered_by_keyboard(browser, page, tmp_path):
     assert browser.execute_script(outlined) == "solid"
 
 
-def test_hostile_samples_run_nothing_in_a_browser(browser, tables, costs, tmp_path):
-    path = tmp_path / "index.html"
+def test_hostile_samples_run_nothing_in_a_browser(browser, open_page, tables, costs):
     evil = Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]})
-    path.write_text(render(tables, costs, samples=[evil]), encoding="utf-8")
-    open_page(browser, path, 1280, 900)
+    open_page(render(tables, costs, samples=[evil]), 1280, 900, len(NAMES))
     assert browser.get_log("browser") == []
     assert browser.execute_script("return document.images.length") == 0
     assert browser.find_element("css selector", ".response pre").text == EVIL
@@ -379,10 +304,8 @@ def test_hostile_samples_run_nothing_in_a_browser(browser, tables, costs, tmp_pa
     assert shown(browser) == (1, 1)
 
 
-def test_a_legend_entry_brings_out_one_policy_and_a_resize_draws_anew(browser, page, tmp_path):
-    path = tmp_path / "index.html"
-    path.write_text(page, encoding="utf-8")
-    open_page(browser, path, 1280, 900)
+def test_a_legend_entry_brings_out_one_policy_and_a_resize_draws_anew(browser, open_page, page):
+    open_page(page, 1280, 900, len(NAMES))
     faded = "return document.querySelectorAll('[data-figure=passk] .mark-line path[opacity=\"0.12\"]').length"
     assert browser.execute_script(faded) == 0
     entry = browser.find_element("css selector", "[data-figure=passk] .mark-symbol.role-legend-symbol path")
@@ -399,3 +322,18 @@ def test_a_legend_entry_brings_out_one_policy_and_a_resize_draws_anew(browser, p
         assert time.monotonic() < end, "the figure was not drawn again for the narrow screen"
         time.sleep(0.05)
     assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_published_points_on_one_dataset_are_drawn_without_a_warning(browser, open_page, tables, costs, width, height):
+    given = [(method, "cross", "pass@16", value) for method, value in (("base", 0.9), ("dph_f", 0.7), ("dph_js", 0.8))]
+    points = pl.DataFrame(given, schema=["method", "dataset", "metric", "value"], orient="row")
+    drawn = {
+        name: figures.draw(name, tables[figures.table(name)], published=points).to_dict()
+        for name in ("eta", "gap", "passk")
+    }
+    open_page(render(tables, costs, figures=drawn), width, height, len(drawn))
+    assert browser.get_log("browser") == []
+    legends = "return [...document.querySelectorAll('.chart')].map(c => c.textContent.includes(arguments[0]))"
+    assert browser.execute_script(legends, "published (arXiv 2509.07430)") == [True] * 3
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width

@@ -12,7 +12,8 @@ import yaml
 import dphrl.report.paper as module
 from dphrl.artifacts import SCHEMAS
 from dphrl.config.evaluate import PublishedSetting
-from dphrl.report.paper import LAYOUTS, caption, lay_out, names, read_published, shown, texts, title
+from dphrl.report.paper import LAYOUTS, caption, lay_out, names, shown, texts, title
+from dphrl.report.published import read_published
 
 FILE = Path(module.__file__).with_name("published.yaml")
 PUBLISHED = yaml.safe_load(FILE.read_text(encoding="utf-8"))

@@ -161,3 +161,62 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
     assert main([str(tmp_path / "bare"), "--out", str(tmp_path / "out")]) == 2
     assert "no run has a training" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def page(folders, tmp_path_factory):
+    out = tmp_path_factory.mktemp("together")
+    assert main([*map(str, folders), "--out", str(out)]) == 0
+    return (out / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_axe_finds_nothing_serious(browser, open_page, serious, page, width, height):
+    open_page(page, width, height, 0)
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return performance.getEntriesByType('resource').map(r => r.name)") == []
+    # Nothing but the boxes that scroll by themselves is wider than the screen.
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert serious() == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_page_is_read_by_keyboard(browser, open_page, page, width, height):
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    open_page(page, width, height, 0)
+
+    def press(key):
+        browser.switch_to.active_element.send_keys(key)
+        return browser.switch_to.active_element
+
+    skip = press(keys.TAB)
+    assert skip.get_attribute("class") == "skip"
+    assert press(keys.ENTER).get_attribute("id") == "main"
+    # Every table and every fold is met, in the order of the page, each with its outline.
+    wanted = browser.find_elements("css selector", "main [tabindex='0'], main summary, main a")
+    boxes = []
+    for element in wanted:
+        assert press(keys.TAB) == element
+        assert browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", element) != "none"
+        if element.tag_name == "summary":
+            fold = "return arguments[0].parentElement.open"
+            assert browser.execute_script(fold, element)
+            press(keys.ENTER)
+            assert not browser.execute_script(fold, element)
+            press(keys.ENTER)
+            assert browser.execute_script(fold, element)
+        elif element.get_attribute("role") == "region":
+            assert element.accessible_name
+            boxes.append(element)
+    assert len(boxes) >= 5
+    wide = [
+        one
+        for one in boxes
+        if browser.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", one)
+    ]
+    assert wide or width > 390
+    for box in wide:
+        browser.execute_script("arguments[0].focus()", box)
+        press(keys.ARROW_RIGHT)
+        moved = "return new Promise(done => setTimeout(() => done(arguments[0].scrollLeft), 300))"
+        assert browser.execute_script(moved, box) > 0

@@ -13,13 +13,13 @@ from typing import Final
 
 import polars as pl
 
-from dphrl.artifacts.files import replacing, seal, sha256_file, sidecar
+from dphrl.artifacts.files import replacing, seal
 from dphrl.artifacts.schemas import SCHEMAS, SchemaError
 from dphrl.artifacts.stage import Stage
-from dphrl.artifacts.tables import read_footer
+from dphrl.artifacts.tables import ROW_GROUP, check_file
 
-# Rows in memory at once. Also the row group size: a reader of a few rows decodes no more than one.
-PART: Final = 8192
+# Rows in memory at once.
+PART: Final = ROW_GROUP
 _PROMPT: Final = "prompt_id"
 
 
@@ -49,7 +49,7 @@ def write_parts(job: Stage, parts: Iterable[pl.DataFrame], schema: str, path: st
         try:
             files: list[Path] = []
             rows = 0
-            for part in _in_key_order(parts, schema, path):
+            for part in _in_key_order((declared.conform(part, path) for part in parts), schema, path):
                 rows += part.height
                 files.append(folder / f"{len(files)}.parquet")
                 part.write_parquet(files[-1], compression="uncompressed")
@@ -57,7 +57,7 @@ def write_parts(job: Stage, parts: Iterable[pl.DataFrame], schema: str, path: st
             footer = {"schema": schema, "version": declared.version, "rows": rows, **job.footer()}
             whole.sink_parquet(
                 temporary,
-                row_group_size=PART,
+                row_group_size=ROW_GROUP,
                 metadata={"dphrl": json.dumps(footer, sort_keys=True)},
                 engine="streaming",
             )
@@ -73,7 +73,7 @@ def stream_digest(paths: Sequence[Path], schema: str) -> str:
         SchemaError: as `scan`.
     """
     digest = hashlib.sha256()
-    for rows in _in_key_order(_slices(paths, schema), schema, ", ".join(map(str, paths))):
+    for rows in _in_key_order(_checked(paths, schema), schema, ", ".join(map(str, paths))):
         buffer = io.BytesIO()
         rows.write_ndjson(buffer)
         digest.update(buffer.getbuffer())
@@ -95,29 +95,37 @@ def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.D
         yield tuple(frame.filter(inside).collect(engine="streaming") for frame in (lead, *others))
 
 
-def _slices(paths: Sequence[Path], schema: str) -> Iterator[pl.DataFrame]:
+def slices(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """All rows in their order, `PART` at a time; at least one frame, which may be empty."""
+    rows = frame.select(pl.len()).collect().item()
+    for start in range(0, max(rows, 1), PART):
+        yield frame.slice(start, PART).collect()
+
+
+def _checked(paths: Sequence[Path], schema: str) -> Iterator[pl.DataFrame]:
+    """The rows of these files in parts, each checked.
+
+    Raises:
+        SchemaError: as `check_file`; or rows break the schema, or are not sorted by key.
+    """
+    declared = SCHEMAS[schema]
     for path in paths:
-        if sidecar(path).read_text(encoding="utf-8").split()[:1] != [sha256_file(path)]:
-            raise SchemaError(f"{path}: differs from {sidecar(path).name}; delete it and run snakemake again")
-        footer = read_footer(path)
-        found, declared = (footer["schema"], footer["version"]), SCHEMAS[schema].version
-        if found != (schema, declared):
-            raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {declared}")
-        frame = pl.scan_parquet(path, glob=False)
-        rows = frame.select(pl.len()).collect().item()
-        for start in range(0, max(rows, 1), PART):
-            yield frame.slice(start, PART).collect()
+        check_file(path, schema)
+        for part in slices(pl.scan_parquet(path, glob=False)):
+            rows = declared.conform(part, str(path))
+            if not rows.select(declared.key).equals(part.select(declared.key)):
+                raise SchemaError(f"{path}: not sorted by {', '.join(declared.key)}")
+            yield rows
 
 
 def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Iterator[pl.DataFrame]:
-    """The parts, each checked and sorted.
+    """The parts, each of which is sorted by key.
 
     Raises:
-        SchemaError: a part breaks the schema, or begins at or before the end of the one before.
+        SchemaError: a part begins at or before the end of the one before.
     """
     declared, last = SCHEMAS[schema], None
-    for part in parts:
-        rows = declared.conform(part, where)
+    for rows in parts:
         if rows.height:
             first, end = rows.select(declared.key).row(0), rows.select(declared.key).row(-1)
             if last is not None and first <= last:

@@ -7,13 +7,15 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
-from dphrl.artifacts.files import replacing, seal
+from dphrl.artifacts.files import replacing, seal, sha256_file, sidecar
 from dphrl.artifacts.schemas import SCHEMAS, SchemaError
 
+# Rows of a row group: a reader of a few rows decodes no more than one.
+ROW_GROUP: Final = 8192
 _FOOTER = "dphrl"
 
 
@@ -35,7 +37,8 @@ def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[st
     rows = declared.conform(frame, str(path))
     full_footer = {"schema": schema, "version": declared.version, "rows": rows.height, **footer}
     with replacing(path) as temporary:
-        rows.write_parquet(temporary, metadata={_FOOTER: json.dumps(full_footer, sort_keys=True)})
+        metadata = {_FOOTER: json.dumps(full_footer, sort_keys=True)}
+        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata)
     seal(path)
 
 
@@ -57,19 +60,30 @@ def read_footer(path: Path) -> dict[str, Any]:
     return footer
 
 
+def check_file(path: Path, schema: str) -> None:
+    """Check that a file is the one that was written, and of the schema that this code knows.
+
+    A file without a sidecar passes: Snakemake makes again what lacks a declared one, and the shared cache does not keep
+    those of timings.
+
+    Raises:
+        SchemaError: the file differs from its sidecar, is of another schema or version, or is no table.
+    """
+    if sidecar(path).is_file() and sidecar(path).read_text(encoding="utf-8").split()[:1] != [sha256_file(path)]:
+        raise SchemaError(f"{path}: differs from {sidecar(path).name}; delete it and run snakemake again")
+    footer, version = read_footer(path), SCHEMAS[schema].version
+    found = (footer["schema"], footer["version"])
+    if found != (schema, version):
+        raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {version}")
+
+
 def read_table(paths: Path | Sequence[Path], schema: str) -> pl.DataFrame:
     """One table from one file or from its shards, checked and sorted by key.
 
     Raises:
-        SchemaError: a file is of another schema or version, is damaged, or shards share a key.
+        SchemaError: a file differs from its sidecar, is of another schema or version, or shards share a key.
     """
-    declared = SCHEMAS[schema]
     files = [paths] if isinstance(paths, Path) else list(paths)
-    frames = []
     for path in files:
-        footer = read_footer(path)
-        found = (footer["schema"], footer["version"])
-        if found != (schema, declared.version):
-            raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {declared.version}")
-        frames.append(pl.read_parquet(path))
-    return declared.conform(pl.concat(frames), ", ".join(map(str, files)))
+        check_file(path, schema)
+    return SCHEMAS[schema].conform(pl.concat(map(pl.read_parquet, files)), ", ".join(map(str, files)))

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from dphrl.audit.walk import Artifact, Group, Run, again, overlapping
+from dphrl.artifacts.streams import by_prompts
+from dphrl.audit.walk import Artifact, Group, RowCheck, Run, again, check_rows
 
 _GREEDY = -1
-_KEY = ["prompt_id", "sample_index"]
+KEY = ["prompt_id", "sample_index"]
 _FINAL, _CANDIDATES = "partition/final.parquet", "partition/candidates.parquet"
 
 Decode = Callable[[Sequence[Sequence[int]]], list[str]]
@@ -22,10 +23,8 @@ def check_datasets(run: Run) -> None:
         if folder != "prompts" or name.endswith(".rejected.parquet"):
             continue
         gold = f"gold/{name}"
-        prompts, golds = run.frame(path), run.frame(gold)
         artifact.check(run.get(gold) is not None, f"{path} has no {gold}. Run snakemake again.")
-        if prompts is not None and golds is not None:
-            _same_prompts(artifact, prompts, path, golds, gold, again(gold))
+        _check_same_prompts(run, artifact, path, gold)
 
 
 def check_rollouts(run: Run, decode: Decode | None) -> None:
@@ -37,47 +36,71 @@ def check_rollouts(run: Run, decode: Decode | None) -> None:
     for group in run.groups("rollouts"):
         _check_shards(run, group)
         for artifact in group.shards.values():
-            frame = run.frame(artifact.path)
-            if frame is not None:
-                _check_samples(artifact, frame, decode)
-                _check_verdicts(run, artifact, frame)
+            path = artifact.path.replace("rollouts/", "verdicts/", 1)
+            drawn, judged, verdicts = run.scan(artifact.path), run.scan(path), run.get(path)
+            if drawn is not None:
+                artifact.check(verdicts is not None, f"{artifact.path} has no {path}. Run snakemake again.")
+                checks = _sample_checks(artifact, decode)
+                if verdicts is None or judged is None:
+                    check_rows(by_prompts(drawn), checks)
+                else:
+                    check_rows(by_prompts(drawn, judged), [*checks, *_verdict_checks(artifact, verdicts)])
 
 
 def check_partition(run: Run) -> None:
     """The partition holds each training prompt once, and D_pef only prompts that refinement confirmed."""
     datasets = run.train_datasets()
     for path in (_CANDIDATES, _FINAL):
-        artifact, partition = run.get(path), run.frame(path)
-        if artifact is None or partition is None:
+        artifact = run.get(path)
+        if artifact is None or not artifact.sound:
             continue
-        if not artifact.check(
+        if artifact.check(
             len(datasets) == 1,
             f"{path}: there are pre-samples of {len(datasets)} datasets ({', '.join(datasets)}), expected those of the"
             " training set alone. Delete what an earlier config left behind, or run snakemake again.",
         ):
-            continue
-        prompts = f"prompts/{datasets[0]}.parquet"
-        expected = run.frame(prompts)
-        if expected is not None:
-            _same_prompts(artifact, expected, prompts, partition, path, again(path))
-    final, partition, candidates = run.get(_FINAL), run.frame(_FINAL), run.frame(_CANDIDATES)
+            _check_same_prompts(run, artifact, f"prompts/{datasets[0]}.parquet", path)
+    final, partition, candidates = run.get(_FINAL), run.scan(_FINAL), run.scan(_CANDIDATES)
     if final is None or partition is None:
         return
     pef = pl.col("subset") == "pef"
-    odd = partition.filter(pef != pl.col("reference_sample").is_not_null())
-    what = f"{_FINAL}: D_pef prompts without a reference sample, or others with one"
-    final.check_none(odd.select("prompt_id", "subset", "reference_sample"), what, again(_FINAL))
-    if candidates is not None:
-        chosen = partition.filter(pef).join(candidates.filter(pef), on="prompt_id", how="anti")
-        final.check_none(chosen.select("prompt_id"), f"{_FINAL}: D_pef prompts that were no candidate", again(_FINAL))
+    odd = RowCheck(
+        final,
+        f"{_FINAL}: D_pef prompts without a reference sample, or others with one",
+        again(_FINAL),
+        lambda divided, *_: divided.filter(pef != pl.col("reference_sample").is_not_null()).select(
+            "prompt_id", "subset", "reference_sample"
+        ),
+    )
+    chosen = RowCheck(
+        final,
+        f"{_FINAL}: D_pef prompts that were no candidate",
+        again(_FINAL),
+        lambda divided, before: lost(divided.filter(pef), before.filter(pef), ["prompt_id"]),
+    )
+    if candidates is None:
+        check_rows(by_prompts(partition), [odd])
+    else:
+        check_rows(by_prompts(partition, candidates), [odd, chosen])
 
 
-def _same_prompts(
-    artifact: Artifact, left: pl.DataFrame, left_path: str, right: pl.DataFrame, right_path: str, remedy: str
-) -> None:
-    for a, a_path, b, b_path in ((left, left_path, right, right_path), (right, right_path, left, left_path)):
-        lost = a.select("prompt_id").join(b, on="prompt_id", how="anti").sort("prompt_id")
-        artifact.check_none(lost, f"prompts of {a_path} that {b_path} does not have", remedy)
+def lost(rows: pl.DataFrame, others: pl.DataFrame, key: Sequence[str] = KEY) -> pl.DataFrame:
+    """The keys of rows that the others lack."""
+    return rows.select(key).join(others, on=key, how="anti").sort(key)
+
+
+def _check_same_prompts(run: Run, artifact: Artifact, one: str, other: str) -> None:
+    left, right = run.scan(one), run.scan(other)
+    if left is None or right is None:
+        return
+    what, remedy, key = "prompts of {} that {} does not have", again(other), ["prompt_id"]
+    check_rows(
+        by_prompts(left.select(key), right.select(key)),
+        [
+            RowCheck(artifact, what.format(one, other), remedy, lambda a, b: lost(a, b, key)),
+            RowCheck(artifact, what.format(other, one), remedy, lambda a, b: lost(b, a, key)),
+        ],
+    )
 
 
 def _check_shards(run: Run, group: Group) -> None:
@@ -85,66 +108,92 @@ def _check_shards(run: Run, group: Group) -> None:
     numbers, first = sorted(group.shards), group.shards[min(group.shards)]
     folder = first.path.rpartition("/")[0]
     remedy = f"Delete {folder} (it may hold a shard that an earlier config left behind) and run snakemake again."
-    lost = sorted(set(range(max(numbers))) - set(numbers))
-    if not first.check(not lost, f"{folder}: no shard {', '.join(map(str, lost))}. Run snakemake again."):
+    gaps = sorted(set(range(max(numbers))) - set(numbers))
+    if not first.check(not gaps, f"{folder}: no shard {', '.join(map(str, gaps))}. Run snakemake again."):
         return
-    frame = run.frame(group.shards[number].path for number in numbers)
-    if frame is None:
+    drawn = run.scan(group.shards[number].path for number in numbers)
+    if drawn is None:
         return
-    first.check_none(overlapping(frame), f"{folder}: samples in more than one shard", remedy)
+    keys = drawn.select(KEY)
+    shared = RowCheck(first, f"{folder}: samples in more than one shard", remedy, lambda rows, *_: _repeated(rows))
     plans = [artifact.footer.get("config", {}).get("plan") for artifact in group.shards.values()]
     plan = plans[0]
-    if not first.check(
+    planned = first.check(
         isinstance(plan, dict) and "n" in plan and all(other == plan for other in plans),
         f"{folder}: its shards' footers name no plan, or not the same one. {remedy}",
-    ):
+    )
+    if group.plan == "refine":
+        candidates = run.scan(_CANDIDATES)
+        prompts = None if candidates is None else candidates.filter(pl.col("subset") == "pef")
+    else:
+        prompts = run.scan(f"prompts/{group.dataset}.parquet")
+    if prompts is None or not planned:
+        check_rows(by_prompts(keys), [shared])
         return
-    prompts = run.frame(f"prompts/{group.dataset}.parquet")
-    if prompts is not None and group.plan == "refine":
-        candidates = run.frame(_CANDIDATES)
-        chosen = None if candidates is None else candidates.filter(pl.col("subset") == "pef")
-        prompts = None if chosen is None else prompts.join(chosen, on="prompt_id", how="semi")
-    if prompts is None:
-        return
+    prompts = prompts.select("prompt_id")
     indices = [*([_GREEDY] if plan.get("greedy") else []), *range(plan["n"])]
     each = pl.DataFrame({"sample_index": pl.Series(indices, dtype=pl.Int32)})
-    expected = prompts.select("prompt_id").join(each, how="cross")
-    missing = expected.join(frame, on=_KEY, how="anti").sort(_KEY)
-    orphans = frame.select(_KEY).join(expected, on=_KEY, how="anti").sort(_KEY)
-    counts = f"{len(indices)} per prompt, {expected.height} in all"
-    first.check_none(missing, f"{folder}: missing samples (expected {counts})", remedy)
-    first.check_none(orphans, f"{folder}: samples that the plan does not ask for (expected {counts})", remedy)
+    in_all = len(indices) * prompts.select(pl.len()).collect(engine="streaming").item()
+    expected = f"(expected {len(indices)} per prompt, {in_all} in all)"
+    missing, orphans = f"missing samples {expected}", f"samples that the plan does not ask for {expected}"
+    check_rows(
+        by_prompts(keys, prompts),
+        [
+            shared,
+            RowCheck(first, f"{folder}: {missing}", remedy, lambda rows, of: lost(of.join(each, how="cross"), rows)),
+            RowCheck(first, f"{folder}: {orphans}", remedy, lambda rows, of: lost(rows, of.join(each, how="cross"))),
+        ],
+    )
 
 
-def _check_samples(artifact: Artifact, frame: pl.DataFrame, decode: Decode | None) -> None:
+def _repeated(keys: pl.DataFrame) -> pl.DataFrame:
+    return keys.filter(keys.is_duplicated()).unique().sort(KEY)
+
+
+def _sample_checks(artifact: Artifact, decode: Decode | None) -> list[RowCheck]:
     if artifact.footer.get("config", {}).get("engine") == "replay":
-        return  # recorded texts: they were not drawn as tokens, and have no log-probs
+        return []  # recorded texts: they were not drawn as tokens, and have no log-probs
     path, remedy = artifact.path, again(artifact.path)
     tokens, logprobs = pl.col("token_ids").list.len(), pl.col("sampler_logprobs").list.len()
-    odd = frame.filter(tokens != logprobs).select(*_KEY, tokens=tokens, logprobs=logprobs)
-    artifact.check_none(odd, f"{path}: samples with other than one log-prob per token", remedy)
     # The schema keeps them <= 0 and numbers, but lets -inf through.
     finite = pl.col("sampler_logprobs").list.eval(pl.element().is_finite()).list.all()
-    artifact.check_none(frame.filter(~finite).select(_KEY), f"{path}: samples with infinite log-probs", remedy)
-    if decode is None or not frame.height:
-        return
-    texts = pl.Series("decoded", decode(frame["token_ids"].to_list()), dtype=pl.String)
+    checks = [
+        RowCheck(
+            artifact,
+            f"{path}: samples with other than one log-prob per token",
+            remedy,
+            lambda drawn, *_: drawn.filter(tokens != logprobs).select(*KEY, tokens=tokens, logprobs=logprobs),
+        ),
+        RowCheck(
+            artifact,
+            f"{path}: samples with infinite log-probs",
+            remedy,
+            lambda drawn, *_: drawn.filter(~finite).select(KEY),
+        ),
+    ]
+    what = f"{path}: samples whose tokens are not the text that was scored"
+    if decode is not None:
+        checks.append(RowCheck(artifact, what, remedy, lambda drawn, *_: _undecoded(drawn, decode)))
+    return checks
+
+
+def _undecoded(drawn: pl.DataFrame, decode: Decode) -> pl.DataFrame:
+    """The samples whose text is not that of their tokens, with the beginning of both."""
+    texts = pl.Series("decoded", decode(drawn["token_ids"].to_list()), dtype=pl.String)
     # An engine leaves out the bytes of a character that the last token cuts; a tokenizer shows them as U+FFFD.
     bare = pl.col("text", "decoded").str.strip_chars_end("\ufffd")
-    differs = frame.with_columns(texts).with_columns(bare).filter(pl.col("text") != pl.col("decoded"))
-    shown = differs.select(*_KEY, *(pl.format("'{}'", pl.col(name).str.slice(0, 60)) for name in ("text", "decoded")))
-    artifact.check_none(shown, f"{path}: samples whose tokens are not the text that was scored", remedy)
+    differs = drawn.with_columns(texts).with_columns(bare).filter(pl.col("text") != pl.col("decoded"))
+    return differs.select(*KEY, *(pl.format("'{}'", pl.col(name).str.slice(0, 60)) for name in ("text", "decoded")))
 
 
-def _check_verdicts(run: Run, rollouts: Artifact, frame: pl.DataFrame) -> None:
-    path = rollouts.path.replace("rollouts/", "verdicts/", 1)
-    artifact, verdicts = run.get(path), run.frame(path)
-    rollouts.check(artifact is not None, f"{rollouts.path} has no {path}. Run snakemake again.")
-    if artifact is None or verdicts is None:
-        return
-    unscored = frame.select(_KEY).join(verdicts, on=_KEY, how="anti")
-    artifact.check_none(unscored, f"{path}: samples of {rollouts.path} without a verdict", again(path))
-    orphans = verdicts.select(_KEY).join(frame, on=_KEY, how="anti")
-    artifact.check_none(orphans, f"{path}: verdicts on samples that {rollouts.path} does not have", again(path))
-    odd = verdicts.filter(pl.col("correct") != (pl.col("verdict") == "correct")).select(*_KEY, "verdict", "correct")
-    artifact.check_none(odd, f"{path}: rows whose verdict and correct disagree", again(path))
+def _verdict_checks(rollouts: Artifact, verdicts: Artifact) -> list[RowCheck]:
+    path, remedy = verdicts.path, again(verdicts.path)
+    disagree = pl.col("correct") != (pl.col("verdict") == "correct")
+    found: dict[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
+        f"samples of {rollouts.path} without a verdict": lost,
+        f"verdicts on samples that {rollouts.path} does not have": lambda drawn, judged: lost(judged, drawn),
+        "rows whose verdict and correct disagree": lambda _, judged: judged.filter(disagree).select(
+            *KEY, "verdict", "correct"
+        ),
+    }
+    return [RowCheck(verdicts, f"{path}: {what}", remedy, offending) for what, offending in found.items()]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import polars as pl
+
 from dphrl.audit.walk import SHARD, Artifact, Run, again
 
 # One input is any of several alternatives, each a table, the shards of one, a manifest or a file.
@@ -96,9 +98,9 @@ def sources(run: Run, path: str, names: list[str]) -> Sources:
 def _before(run: Run, training: str, step: int) -> Sources:
     """A segment starts where the one before it ended, the first one from the base policy."""
 
-    metrics = run.frame(f"train/{training}/step{step}/metrics.parquet")
+    metrics = run.scan(f"train/{training}/step{step}/metrics.parquet")
     # The metrics tell the segment's first step; where they cannot, any earlier end is possible.
-    start = None if metrics is None or not metrics.height else int(metrics["step"].min()) - 1  # type: ignore[arg-type]
+    start = None if metrics is None else metrics.select(pl.col("step").min() - 1).collect().item()
 
     def earlier(folder: str, file: str) -> list[tuple[str, ...]]:
         found = [re.fullmatch(rf"{folder}/{re.escape(training)}/step(\d+)/{file}", path) for path in run.artifacts]

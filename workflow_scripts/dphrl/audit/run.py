@@ -60,8 +60,8 @@ def audit_run(run: Path, config: Config | None = None, stages: Stages | None = N
 
 def _check_recorded(run: Run) -> None:
     """What the last audit saw is still there, and what it was: figures and texts have no footer to tell."""
-    recorded = run.frame(RECORDED)
-    for path, sha256 in () if recorded is None else recorded.select("artifact", "sha256").iter_rows():
+    recorded = run.scan(RECORDED)
+    for path, sha256 in () if recorded is None else recorded.select("artifact", "sha256").collect().iter_rows():
         artifact = run.artifacts.setdefault(path, Artifact(path, run.root / path))
         if artifact.sha256 == "missing" and not artifact.failed:
             artifact.check(

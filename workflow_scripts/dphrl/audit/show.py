@@ -39,12 +39,13 @@ def show(file: Path) -> str:
 
 
 def _show_table(file: Path) -> str:
-    footer, frame = read_footer(file), pl.read_parquet(file)
+    footer, table = read_footer(file), pl.scan_parquet(file, glob=False)
+    frame, rows = table.head(_HEAD).collect(), table.select(pl.len()).collect().item()
     with pl.Config(tbl_rows=_HEAD, tbl_cols=-1, tbl_width_chars=160, fmt_str_lengths=40, tbl_hide_dataframe_shape=True):
-        head = str(frame.head(_HEAD))
+        head = str(frame)
     parts = [
         _section("footer", _indented(footer)),
-        _section(f"columns, {frame.height} rows", [f"{name}: {dtype}" for name, dtype in frame.schema.items()]),
+        _section(f"columns, {rows} rows", [f"{name}: {dtype}" for name, dtype in frame.schema.items()]),
         _section("first rows", head.splitlines()),
     ]
     if frame.height:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from dphrl.artifacts import content_digest, sidecar
+from dphrl.artifacts import SCHEMAS, SchemaError, sidecar
+from dphrl.artifacts.streams import stream_digest
 
 RECORDED = "audit/audit.parquet"
 SHARD = re.compile(
@@ -55,13 +56,39 @@ class Artifact:
             self.failed.append(otherwise)
         return ok
 
-    def check_none(self, offending: pl.DataFrame, what: str, remedy: str) -> bool:
-        """Count a check that finds no row; the text names how many there are and the first few."""
-        rows = "; ".join(
-            ", ".join(f"{name} {value}" for name, value in row.items())
-            for row in offending.head(_SHOWN_ROWS).iter_rows(named=True)
-        )
-        return self.check(not offending.height, f"{what}: {offending.height} ({rows}). {remedy}")
+
+@dataclass(frozen=True)
+class RowCheck:
+    """A check that finds no row in any part of some tables.
+
+    Attributes:
+        artifact: whose check it is.
+        what: what is wrong with the rows that it finds.
+        remedy: what to do then.
+        offending: the frames of a part to the rows that are wrong.
+    """
+
+    artifact: Artifact
+    what: str
+    remedy: str
+    offending: Callable[..., pl.DataFrame]
+
+
+def check_rows(parts: Iterable[Sequence[pl.DataFrame]], checks: Sequence[RowCheck]) -> bool:
+    """Count these checks, in one pass; a text names how many rows there are and the first few. Whether all passed."""
+    found = [0] * len(checks)
+    first: list[list[str]] = [[] for _ in checks]
+    for part in parts:
+        for number, check in enumerate(checks):
+            rows = check.offending(*part)
+            found[number] += rows.height
+            more = rows.head(_SHOWN_ROWS - len(first[number])).iter_rows(named=True)
+            first[number] += [", ".join(f"{name} {value}" for name, value in row.items()) for row in more]
+    texts = [
+        f"{check.what}: {count} ({'; '.join(rows)}). {check.remedy}"
+        for check, count, rows in zip(checks, found, first, strict=True)
+    ]
+    return all([check.artifact.check(not n, text) for check, n, text in zip(checks, found, texts, strict=True)])
 
 
 def again(*paths: str) -> str:
@@ -99,13 +126,11 @@ class Run:
         """The artifact at `path`, sound or not."""
         return self.artifacts.get(path)
 
-    def frame(self, paths: str | Iterable[str]) -> pl.DataFrame | None:
+    def scan(self, paths: str | Iterable[str]) -> pl.LazyFrame | None:
         """The rows of a table or of its shards; None if one is missing or not sound."""
         found = [self.artifacts.get(path) for path in ([paths] if isinstance(paths, str) else paths)]
-        sound = [artifact for artifact in found if artifact is not None and artifact.sound]
-        if not sound or len(sound) < len(found):
-            return None
-        return pl.concat([pl.read_parquet(artifact.file) for artifact in sound])
+        sound = [artifact.file for artifact in found if artifact is not None and artifact.sound]
+        return pl.scan_parquet(sound, glob=False) if sound and len(sound) == len(found) else None
 
     def digest(self, paths: tuple[str, ...]) -> str | None:
         """What a stage that reads these notes of its input; None if one is missing or not sound."""
@@ -115,9 +140,7 @@ class Run:
         if len(artifacts) == 1:
             return artifacts[0].digest or artifacts[0].sha256
         if paths not in self._digests:
-            frame, schema = self.frame(paths), artifacts[0].schema
-            same = frame is not None and schema is not None and not overlapping(frame).height
-            self._digests[paths] = content_digest(frame, schema) if same else None  # type: ignore[arg-type]
+            self._digests[paths] = _digest(artifacts)
         return self._digests[paths]
 
     def groups(self, kind: str) -> list[Group]:
@@ -141,10 +164,15 @@ class Run:
         return tuple(path for path in self.artifacts if path.startswith(prefix))
 
 
-def overlapping(frame: pl.DataFrame) -> pl.DataFrame:
-    """Keys (prompt_id, sample_index) that stand in more than one row."""
-    keys = frame.select("prompt_id", "sample_index")
-    return keys.filter(keys.is_duplicated()).unique(maintain_order=True)
+def _digest(shards: Sequence[Artifact]) -> str | None:
+    """The digest of the table in these shards, whose names need not be in key order; None if they share a key."""
+    schema = str(shards[0].schema)
+    rows = {shard.file: pl.scan_parquet(shard.file, glob=False).select(SCHEMAS[schema].key) for shard in shards}
+    first = {file: keys.head(1).collect().rows() for file, keys in rows.items()}
+    try:
+        return stream_digest(sorted((file for file in first if first[file]), key=first.__getitem__), schema)
+    except SchemaError:
+        return None
 
 
 def _paths(root: Path) -> list[str]:

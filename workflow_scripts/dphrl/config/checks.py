@@ -114,10 +114,24 @@ def _counts(config: Config) -> Iterator[Problem]:
     if config.partition.pef_min_correct > sampling.presample.n:
         allowed = f"at most sampling.presample.n = {sampling.presample.n}"
         yield Problem("partition.pef_min_correct", show(config.partition.pef_min_correct), allowed)
-    if max(config.evaluate.k) > sampling.evaluate.n:
-        yield Problem(
-            "evaluate.k", show(config.evaluate.k), f"each at most sampling.evaluate.n = {sampling.evaluate.n}"
-        )
+    yield from _samples(config)
+
+
+def _samples(config: Config) -> Iterator[Problem]:
+    """Every k has an evaluation set with that many samples, every such set has a k."""
+    plan, k, names = config.sampling.evaluate, config.evaluate.k, config.evaluate.datasets
+    for name in plan.n_by_dataset:
+        if name not in names:
+            allowed = f"a name in evaluate.datasets: {', '.join(names)}"
+            yield Problem(f"sampling.evaluate.n_by_dataset.{name}", show(name), allowed, nearest(name, names))
+    drawn = {name: plan.samples(name) for name in names}
+    most, fewest = (choose(drawn, key=drawn.__getitem__) for choose in (max, min))
+    if max(k) > drawn[most]:
+        allowed = f"each at most {drawn[most]}, what sampling.evaluate draws of {most}; no set has more"
+        yield Problem("evaluate.k", show(k), allowed)
+    if min(k) > drawn[fewest]:
+        allowed = f"with a k of at most {drawn[fewest]}, what sampling.evaluate draws of {fewest}"
+        yield Problem("evaluate.k", show(k), allowed)
 
 
 def _lengths(config: Config) -> Iterator[Problem]:

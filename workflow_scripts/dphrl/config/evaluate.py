@@ -50,7 +50,8 @@ class EvaluateConfig(Block):
     k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (1, 2, 4, 8, 16),
         min_length=1,
-        description="Values of k for pass@k, ascending, at most sampling.evaluate.n; the headline has the two largest.",
+        description="Values of k for pass@k, ascending; a dataset has those up to its number of samples"
+        " (sampling.evaluate), its headline the two largest.",
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
         {},
@@ -65,7 +66,7 @@ class EvaluateConfig(Block):
     published: PublishedSetting | None = Field(
         None,
         description="The paper's setting that this run repeats, by the name of its file in config/experiments: the "
-        "published figures then stand under ours in the paper's tables, labelled as such; null: ours alone.",
+        "published numbers then stand beside ours in tables and figures, labelled as such; null: ours alone.",
     )
 
     @field_validator("datasets")

@@ -1,6 +1,6 @@
 """The sampling plans: what is drawn from a policy, and for what."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -39,7 +39,14 @@ class EvaluatePlan(PlanConfig):
     """Configuration of `sampling.evaluate`: greedy and n samples per prompt, in one start of the engine."""
 
     n: int = Field(16, ge=1, description="Samples per prompt; pass@k is estimated for every k up to n.")
+    n_by_dataset: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        {}, description="Samples per prompt of an evaluation set that needs another n: {aime24: 64}."
+    )
     greedy: bool = Field(True, description="Also draw one greedy response per prompt (sample_index -1).")
+
+    def samples(self, dataset: str) -> int:
+        """Samples per prompt of a dataset."""
+        return self.n_by_dataset.get(dataset, self.n)
 
 
 class SamplingConfig(Block):

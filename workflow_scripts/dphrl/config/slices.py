@@ -54,7 +54,9 @@ def sample(config: Config, policy: str, dataset: str, plan: str) -> str:
 
     Recorded answers have no engine and no seed; `first` is where a plan begins to take them.
     """
-    chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards"})
+    chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
+    if plan == "evaluate":
+        chosen["n"] = config.sampling.evaluate.samples(dataset)
     if dataset in config.replay.get(policy, {}):
         first = config.sampling.presample.n if plan == "refine" else 0
         return canonical({"engine": "replay", "plan": chosen, "first": first})
@@ -108,6 +110,11 @@ def paper(config: Config) -> str:
     """What the paper's tables depend on: their columns, and which published figures stand beside them."""
     tasks = [(name, config.datasets[name].task) for name in config.evaluate.datasets]
     return canonical({"datasets": tasks, "published": config.evaluate.published, "methods": config.methods})
+
+
+def published(config: Config) -> str:
+    """Which published figures stand beside those of a run."""
+    return canonical({"published": config.evaluate.published}) if config.evaluate.published else NOTHING
 
 
 def report(config: Config) -> str:

@@ -6,6 +6,7 @@ from dphrl.evaluation.classes import class_counts, classes, entropy, skeleton
 from dphrl.evaluation.comparisons import comparisons, holm, t_interval
 from dphrl.evaluation.estimator import maj_at_k, pass_at_k, pass_hat_k
 from dphrl.evaluation.forgetting import SECOND_DRAW, check_keep_explore, forgetting, keep_explore
+from dphrl.evaluation.parts import evaluate_parts
 from dphrl.evaluation.samples import evaluate
 from dphrl.evaluation.tables import consistency, diversity, headline, passk, per_level, style_counts, styles
 from dphrl.evaluation.tabulate import tabulate
@@ -25,6 +26,7 @@ __all__ = [
     "diversity",
     "entropy",
     "evaluate",
+    "evaluate_parts",
     "forgetting",
     "headline",
     "holm",

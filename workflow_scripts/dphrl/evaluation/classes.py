@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.evaluation.samples import judged_samples
+from dphrl.evaluation.samples import Alike, alike, judged_samples
 
 NO_CLASS = -1
 # What a mathematical solution does, in the spelling of one character each.
@@ -22,11 +22,11 @@ _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+"
 _COLUMNS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
 
 
-def classes(rollouts: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+def classes(rollouts: pl.DataFrame, verdicts: pl.DataFrame, dataset: Alike | None = None) -> pl.DataFrame:
     """One row per prompt: for each sample the first sample of the prompt that is like it.
 
     Args:
-        rollouts, verdicts: as for `evaluate`.
+        rollouts, verdicts, dataset: as for `evaluate`.
 
     Returns:
         prompt_id str; answers, programs, skeletons list[i32], in sample order. An element is the number of the first
@@ -37,18 +37,18 @@ def classes(rollouts: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
     Raises:
         ValueError: as `evaluate`.
     """
-    rows = judged_samples(rollouts, verdicts).filter(pl.col("sample_index") >= 0)
-    if not rows["program_class"].count():
-        rows = rows.with_columns(skeleton=skeleton(pl.col("text")))
+    dataset = dataset or alike([verdicts])
+    rows = judged_samples(rollouts, verdicts, dataset).filter(pl.col("sample_index") >= 0)
+    told = dataset.classes
+    if "program_class" not in told:
+        rows, told = rows.with_columns(skeleton=skeleton(pl.col("text"))), told | {"skeleton"}
     rows = rows.drop("text").with_columns(row=pl.col("prompt_id").rle_id())
     # One after the other: the windows over ten million rows are the peak of memory.
-    alike = {
-        name: rows.select(_first_alike(column)).to_series()
-        for name, column in _COLUMNS.items()
-        if column in rows.columns and rows[column].count()
+    firsts = {
+        name: rows.select(_first_alike(column)).to_series() for name, column in _COLUMNS.items() if column in told
     }
-    lists = rows.select("prompt_id").with_columns(**alike).group_by("prompt_id", maintain_order=True).agg(*alike)
-    empty = [pl.lit([], pl.List(pl.Int32)).alias(name) for name in _COLUMNS if name not in alike]
+    lists = rows.select("prompt_id").with_columns(**firsts).group_by("prompt_id", maintain_order=True).agg(*firsts)
+    empty = [pl.lit([], pl.List(pl.Int32)).alias(name) for name in _COLUMNS if name not in firsts]
     return lists.with_columns(empty).select("prompt_id", *_COLUMNS)
 
 

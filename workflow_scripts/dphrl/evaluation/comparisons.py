@@ -68,7 +68,7 @@ def comparisons(
 
     Args:
         evaluations: as the other tables take them.
-        k: of pass@k; the two largest are compared.
+        k: of pass@k; of each dataset the two largest up to its n are compared.
         bootstrap, seed: of the resamples.
         against: methods that the others are compared with; among themselves, each with those before it.
 
@@ -77,13 +77,13 @@ def comparisons(
         (how many pairs of trainings). `p_holm` is Holm's correction over all comparisons of a dataset, metric and kind.
 
     Raises:
-        ValueError: methods were trained for different numbers of steps, a k is larger than the number of samples, or as
-            `keep_explore`.
+        ValueError: methods were trained for different numbers of steps, every k is larger than the number of samples,
+            or as `keep_explore`.
     """
     last = evaluations.filter(pl.col("step") == pl.col("step").max().over("method", "seed"))
     _check_steps(last)
     rows = []
-    for dataset, measured in _measure(last, sorted(k)[-2:], bootstrap, seed).items():
+    for dataset, measured in _measure(last, k, bootstrap, seed).items():
         pairs = list(_pairs(measured, against))
         if pairs:
             rows += [(dataset, *row) for row in _over_prompts(measured.draws, pairs)]

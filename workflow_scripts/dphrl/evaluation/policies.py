@@ -48,16 +48,21 @@ class Policy:
             return np.full((self.rows.height, self.n), NO_CLASS, dtype=np.int32)
         return self.rows[name].explode().fill_null(NO_CLASS).to_numpy().reshape(self.rows.height, -1)
 
+    def up_to_n(self, k: Sequence[int]) -> list[int]:
+        """Those of `k`, ascending, that n samples can estimate. Raises `ValueError` where there is none."""
+        found = sorted(one for one in k if one <= self.n)
+        if not found:
+            method, _, step, dataset = self.key
+            raise ValueError(
+                f"{method} step {step} on {dataset!r}: {self.n} samples per prompt and pass@k for k = {list(k)};"
+                " check evaluate.k and sampling.evaluate"
+            )
+        return found
+
     def pass_at(self, k: Sequence[int], estimator: Estimator = pass_at_k) -> Floats:
         """(prompts, len(k)), the estimator of each k. Raises `ValueError` for a k larger than n."""
         counts, place = np.unique(self.rows["c"].to_numpy(), return_inverse=True)
-        try:
-            return np.asarray(estimator(self.n, counts[:, None], np.array([list(k)])))[place]
-        except ValueError as error:
-            method, _, step, dataset = self.key
-            raise ValueError(
-                f"{method} step {step} on {dataset!r}: {error}; check evaluate.k and sampling.evaluate.n"
-            ) from error
+        return np.asarray(estimator(self.n, counts[:, None], np.array([list(k)])))[place]
 
 
 def policies(

@@ -1,17 +1,58 @@
 """One policy on one dataset: what became of the samples of each prompt."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from dphrl.config.evaluate import OTHER_STYLE, StyleRule
 
 _KEY = ["prompt_id", "sample_index"]
-_JUDGED = ["verdict", "correct", "answer_class", "program_class"]
+_CLASSES = ["answer_class", "program_class"]
+_JUDGED = ["verdict", "correct", *_CLASSES]
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 
 
-def evaluate(rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFrame:
+@dataclass(frozen=True)
+class Alike:
+    """What all prompts of a dataset have in common, which a part of them does not tell.
+
+    Attributes:
+        n: samples per prompt.
+        greedy: whether there is a greedy response, too.
+        classes: the columns of verdicts that tell a class of any sample.
+    """
+
+    n: int
+    greedy: bool
+    classes: frozenset[str]
+
+
+def alike(parts: Iterable[pl.DataFrame]) -> Alike:
+    """What the prompts of these verdicts have in common.
+
+    Args:
+        parts: all verdicts of the dataset, those of a prompt in one part.
+
+    Raises:
+        ValueError: there are no samples.
+    """
+    n, greedy, rows, classes = 0, False, 0, set[str]()
+    for verdicts in parts:
+        drawn = verdicts.filter(pl.col("sample_index") >= 0)
+        greedy, rows = greedy or drawn.height < verdicts.height, rows + verdicts.height
+        n = max([n, *drawn.group_by("prompt_id").len()["len"]])
+        classes |= {name for name in _CLASSES if drawn[name].count()}
+    if not rows:
+        raise ValueError("evaluate: no verdicts; the dataset has no prompt to evaluate")
+    if not n:
+        raise ValueError("evaluate: the prompts have greedy responses only; sample at least one response per prompt")
+    return Alike(n, greedy, frozenset(classes))
+
+
+def evaluate(
+    rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[StyleRule], dataset: Alike | None = None
+) -> pl.DataFrame:
     """One row per prompt: how many samples are right and how varied they are.
 
     Args:
@@ -20,6 +61,7 @@ def evaluate(rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[St
         styles: rules tried in order on the text after leading white space; a text that none matches is "other", which
             counts as a style of its own (arXiv 2509.07430, appendix B). Without rules no style is told: `styles` is
             an empty list and both counts of styles are 0.
+        dataset: of which these are some prompts; None: they are all.
 
     Returns:
         prompt_id str, n i32, c i32, correct list[bool] and styles list[str] in sample order, greedy_correct bool|null,
@@ -30,7 +72,8 @@ def evaluate(rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[St
     Raises:
         ValueError: as `judged_samples`.
     """
-    rows = judged_samples(rollouts, verdicts).with_columns(style=_style(styles)).drop("text")
+    rows = judged_samples(rollouts, verdicts, dataset or alike([verdicts]))
+    rows = rows.with_columns(style=_style(styles)).drop("text")
     greedy = rows.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = rows.filter(pl.col("sample_index") >= 0)
     evaluated = drawn.group_by("prompt_id", maintain_order=True).agg(
@@ -53,11 +96,11 @@ def evaluate(rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[St
     return evaluated.select(*columns, pl.selectors.starts_with("distinct_"))
 
 
-def judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+def judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, dataset: Alike) -> pl.DataFrame:
     """The columns of `rollouts` and `verdicts` side by side, checked and sorted by prompt_id and sample_index.
 
     Raises:
-        ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 (the same n for all),
+        ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 of the dataset,
             a rollout without a verdict or a verdict without a rollout, a verdict that is no judgement of the response.
     """
     rollouts = _in_order(rollouts.select(*_KEY, "text"), "rollouts")
@@ -73,7 +116,7 @@ def judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFra
         f"has one of the verdicts {', '.join(_NOT_A_RESULT)}, which say nothing about the response;"
         " repair the machine or the gold answer and score again",
     )
-    _check_counts(rollouts)
+    _check_counts(rollouts, dataset)
     return rollouts.hstack(verdicts.drop(*_KEY, "verdict"))
 
 
@@ -99,29 +142,24 @@ def _distinct(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
     return rows.drop_nulls(column).group_by("prompt_id").agg(pl.col(column).n_unique().alias(name))
 
 
-def _check_counts(rows: pl.DataFrame) -> None:
-    if rows.is_empty():
-        raise ValueError("evaluate: no rollouts; the dataset has no prompt to evaluate")
+def _check_counts(rows: pl.DataFrame, dataset: Alike) -> None:
     sample = pl.col("sample_index")
     found = rows.group_by("prompt_id", maintain_order=True).agg(
-        greedy=(sample == -1).sum(), n=(sample >= 0).sum(), last=sample.max()
+        greedy=(sample == -1).any(), n=(sample >= 0).sum(), last=sample.max()
     )
-    expected, drawn = found.select(pl.col("n", "greedy").max()).row(0)
     # Sample numbers do not repeat, so n of them that end at n - 1 are 0..n-1.
-    broken = found.filter((pl.col("greedy") != drawn) | (pl.col("n") != expected) | (pl.col("last") != expected - 1))
-    for prompt, greedy, *_ in broken.iter_rows():
-        if greedy != drawn:
+    counted = (pl.col("n") == dataset.n) & (pl.col("last") == dataset.n - 1)
+    for prompt, greedy, *_ in found.filter(~counted | (pl.col("greedy") != dataset.greedy)).iter_rows():
+        if greedy != dataset.greedy:
             raise ValueError(
                 f"evaluate: prompt {prompt!r} has no greedy response (sample_index -1) as the other prompts have;"
                 " sample this dataset again, greedy for all prompts or for none"
             )
         samples = rows.filter((pl.col("prompt_id") == prompt) & (sample >= 0))["sample_index"].to_list()
         raise ValueError(
-            f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{max(expected, 1) - 1} as for the"
+            f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{dataset.n - 1} as for the"
             " other prompts; sample this dataset again with one n for all prompts"
         )
-    if not expected:
-        raise ValueError("evaluate: the prompts have greedy responses only; sample at least one response per prompt")
 
 
 def _refuse(rows: pl.DataFrame, problem: str) -> None:

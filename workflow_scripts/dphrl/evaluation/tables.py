@@ -26,22 +26,23 @@ _METRIC_SCHEMA = {**POLICY_SCHEMA, "metric": pl.String}
 
 
 def passk(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
-    """method, seed, step, dataset, k i32, value, low, high: mean of pass@k over prompts, a row for each k in order.
+    """method, seed, step, dataset, k i32, value, low, high: mean of pass@k over prompts, a row for each k up to n.
 
     Raises:
-        ValueError: a k is larger than the number of samples, or policies were evaluated on different prompts.
+        ValueError: every k is larger than the number of samples, or policies were evaluated on different prompts.
     """
     rows = []
     for policy in policies(evaluations, ["c"], bootstrap, seed):
-        values = policy.bootstrap.ratio(policy.pass_at(k))
-        rows += [(*policy.key, *row) for row in zip(k, *values, strict=True)]
+        known = policy.up_to_n(k)
+        values = policy.bootstrap.ratio(policy.pass_at(known))
+        rows += [(*policy.key, *row) for row in zip(known, *values, strict=True)]
     return table(rows, {**POLICY_SCHEMA, "k": pl.Int32, **INTERVAL_SCHEMA})
 
 
 def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
     """method, seed, step, dataset, metric, value, low, high: the figures that are quoted.
 
-    Metrics in order: greedy, mean@n and pass@k for the two largest k, proportions; then distinct_styles (of all
+    Metrics in order: greedy, mean@n and pass@k for the two largest k up to n, proportions; then distinct_styles (of all
     samples) and distinct_programs (among the correct), means per prompt. A policy without greedy responses has no
     greedy, a dataset without style rules no distinct_styles, one without programs (maths) no distinct_programs.
 
@@ -51,14 +52,15 @@ def headline(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: BootstrapCo
     rows: list[tuple[object, ...]] = []
     named = {name: datasets_with(evaluations, name) for name in COUNTS}
     for policy in policies(evaluations, ["c", "greedy_correct", *COUNTS], bootstrap, seed):
-        rows += _rows(policy, proportions(policy, sorted(k)[-2:]))
+        rows += _rows(policy, proportions(policy, k))
         counts = {name: policy.column(name) for name, datasets in named.items() if policy.key[3] in datasets}
         rows += _rows(policy, counts, proportion=False)
     return table(rows, {**_METRIC_SCHEMA, **INTERVAL_SCHEMA})
 
 
 def proportions(policy: Policy, k: Sequence[int]) -> dict[str, Floats]:
-    """greedy (where there is one), mean@n and pass@k of each prompt, (prompts, 1) each."""
+    """greedy (where there is one), mean@n and pass@k for the two largest k up to n, (prompts, 1) each."""
+    k = policy.up_to_n(k)[-2:]
     greedy = {} if policy.rows["greedy_correct"].null_count() else {"greedy": policy.column("greedy_correct")}
     passed = policy.pass_at(k)
     solved = {f"pass@{one}": passed[:, [place]] for place, one in enumerate(k)}
@@ -78,13 +80,14 @@ def consistency(evaluations: pl.DataFrame, k: Sequence[int], bootstrap: Bootstra
     columns = ["c", "correct", *(["answers"] if answered else [])]
     rows = []
     for policy in policies(evaluations, columns, bootstrap, seed):
-        found = {"pass^k": policy.pass_at(k, pass_hat_k)}
+        known = policy.up_to_n(k)
+        found = {"pass^k": policy.pass_at(known, pass_hat_k)}
         if policy.key[3] in answered:
-            votes = [maj_at_k(policy.codes("answers"), policy.samples, one, seed) for one in k]
+            votes = [maj_at_k(policy.codes("answers"), policy.samples, one, seed) for one in known]
             found["maj@k"] = np.stack(votes, axis=1)
         for metric, values in found.items():
             intervals = policy.bootstrap.ratio(values)
-            rows += [(*policy.key, metric, *row) for row in zip(k, *intervals, strict=True)]
+            rows += [(*policy.key, metric, *row) for row in zip(known, *intervals, strict=True)]
     return table(rows, {**_METRIC_SCHEMA, "k": pl.Int32, **INTERVAL_SCHEMA})
 
 

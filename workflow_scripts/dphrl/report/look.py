@@ -27,6 +27,7 @@ _FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#
 # Paul Tol's bright scheme; the style "other" is grey and always last.
 _STYLES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
+_PUBLISHED = "published (arXiv 2509.07430)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
@@ -73,6 +74,52 @@ def style_colour(names: Iterable[str]) -> alt.Scale:
     told = sorted(set(names) - {_OTHER})
     colours = [_STYLES[index % len(_STYLES)] for index in range(len(told))]
     return alt.Scale(domain=[*told, _OTHER], range=[*colours, _OTHER_COLOUR])
+
+
+def with_published(
+    rows: pl.DataFrame, published: pl.DataFrame | None, keys: Sequence[str], value: str = "value"
+) -> pl.DataFrame:
+    """`rows`, and below them those published figures that `rows` has counterparts of.
+
+    Args:
+        rows: with `keys`, `value`, low and high.
+        published: `keys` and `value`; None: there are none.
+
+    Returns:
+        The columns of `rows`; where something was found also `source` str, null in `rows`. What a published row does
+        not tell (interval, seed) is null, the rest is that of its counterpart.
+    """
+    if published is None:
+        return rows
+    untold = [name for name in ("seed", "low", "high") if name in rows.columns]
+    counterparts = rows.unique(keys, keep="first", maintain_order=True).drop(value, *untold)
+    found = counterparts.join(published.select(*keys, pl.col(value).round(6)), on=keys, maintain_order="left")
+    if found.is_empty():
+        return rows
+    return pl.concat([rows, found.with_columns(source=pl.lit(_PUBLISHED))], how="diagonal_relaxed")
+
+
+def panel(ours: Sequence[alt.Chart], published: alt.Chart, rows: pl.DataFrame) -> alt.LayerChart | alt.FacetChart:
+    """The marks `ours` over each other; where `with_published` found something, hollow points `published` over them.
+
+    Args:
+        published: a chart of `rows` that says where a point of them stands, and how it is coloured.
+    """
+    if "source" not in rows.columns:
+        return alt.layer(*ours)
+    legend = alt.Legend(title=None, orient="bottom", symbolFillColor="transparent", symbolStrokeColor="#20242c")
+    # The dash is a whole line: it is there for its legend, which tells what is hollow. Ours have no size there, but are
+    # not left out: a panel without published figures would have nothing to lay its axis by.
+    hollow = published.mark_point(filled=False, strokeWidth=1.6, opacity=1).encode(
+        size=alt.when("datum.source").then(alt.value(120)).otherwise(alt.value(0)),
+        strokeDash=alt.StrokeDash("source:N", scale=alt.Scale(domain=[_PUBLISHED], range=[[1, 0]]), legend=legend),
+    )
+    return alt.layer(*(mark.transform_filter("!datum.source") for mark in ours), hollow)
+
+
+def told(caption: str, rows: pl.DataFrame) -> str:
+    """The caption of a figure of `rows`, with a word on the published points where it has some."""
+    return f"{caption} Hollow points: {_PUBLISHED}." if "source" in rows.columns else caption
 
 
 def wrapped(

@@ -54,8 +54,8 @@ class Contents:
         notes: what a reader must know to judge the results, shown before them.
         tables: (title, caption, frame) of each further table; a frame's first column heads its rows, and fractions
             are shown to one digit.
-        figures: Vega-Lite specification and caption by name, shown by `CATEGORIES`; a specification's title is the
-            heading of its figure.
+        figures: Vega-Lite specifications by name, shown by `CATEGORIES`; a specification's title is the heading of its
+            figure, its description the caption.
         claims: the table "claims".
         samples: prompts with the responses to them.
     """
@@ -68,7 +68,7 @@ class Contents:
     sizes: Mapping[str, int]
     notes: Sequence[str]
     tables: Sequence[tuple[str, str, pl.DataFrame]]
-    figures: Mapping[str, tuple[Mapping[str, Any], str]]
+    figures: Mapping[str, Mapping[str, Any]]
     claims: pl.DataFrame
     samples: Sequence[Sample]
 
@@ -152,16 +152,16 @@ def _figures(contents: Contents) -> dict[str, str]:
     for category, names in wanted.items():
         drawn = [name for name in names if name in contents.figures]
         if drawn:
-            parts[category] = "".join(_figure(numbers[name], name, *contents.figures[name]) for name in drawn)
+            parts[category] = "".join(_figure(numbers[name], name, contents.figures[name]) for name in drawn)
     return parts
 
 
-def _figure(number: int, name: str, spec: Mapping[str, Any], caption: str) -> str:
+def _figure(number: int, name: str, spec: Mapping[str, Any]) -> str:
     title = spec.get("title", name)
     heading = str(title.get("text", name)) if isinstance(title, Mapping) else str(title)
     data = json.dumps(spec, sort_keys=True, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return f"""<h3 id="figure-{number}">{escape(heading)}</h3>
-<figure aria-labelledby="figure-{number}"><figcaption>{escape(caption)}</figcaption>
+<figure aria-labelledby="figure-{number}"><figcaption>{escape(spec["description"])}</figcaption>
 <div class="chart" data-figure="{escape(name)}" data-spec="spec-{number}"></div></figure>
 <script type="application/json" id="spec-{number}">{data}</script>
 """

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
-import yaml
 
 from dphrl.artifacts import SCHEMAS
 from dphrl.report.names import in_order, label, last_steps
@@ -113,18 +111,6 @@ def caption(name: str) -> str:
     return f"{layout.words} {_SHOWN.format(layout.source)} From tables/paper/{name}.parquet."
 
 
-def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
-    """The published tables of a setting by the name of their layout.
-
-    Raises:
-        ValueError: the file has no such setting.
-    """
-    known = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if setting not in known:
-        raise ValueError(f"{path.name}: no setting {setting!r}; evaluate.published is one of {', '.join(known)}")
-    return {table["layout"]: table for table in known[setting]}
-
-
 def lay_out(
     name: str,
     tables: Mapping[str, pl.DataFrame],
@@ -137,7 +123,7 @@ def lay_out(
         name: one of `LAYOUTS`.
         tables: headline, passk and keep_explore.
         datasets: the evaluation sets in the order of the columns, with their tasks.
-        published: what `read_published` gives, where the setting of the run is the paper's.
+        published: what `published.read_published` gives, where the setting of the run is the paper's.
 
     Returns:
         row, column i32, source str ("this run" or where it was published), policy str, seeds i32|null, dataset, metric

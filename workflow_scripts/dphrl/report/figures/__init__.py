@@ -1,7 +1,8 @@
 """The figures, one module each, found by name: the digest of one figure's code does not involve the others.
 
 A figure's module has `TABLE` (the table that it draws), `CAPTION` (what to see, and from which file) and
-`draw(table, datasets) -> altair chart`. A new module here is a new figure; nothing else has to know it.
+`draw(table, datasets) -> altair chart`. One with `PUBLISHED = True` takes published figures as third argument. A new
+module here is a new figure; nothing else has to know it.
 """
 
 import importlib
@@ -13,14 +14,14 @@ from typing import Any, Protocol, cast
 import polars as pl
 import vl_convert
 
-__all__ = ["caption", "draw", "figures", "module", "table", "to_json", "to_svg"]
+__all__ = ["caption", "draw", "draws_published", "figures", "module", "table", "to_json", "to_svg"]
 
 
 class _Figure(Protocol):
     TABLE: str
     CAPTION: str
 
-    def draw(self, table: pl.DataFrame, datasets: Sequence[str]) -> Any: ...
+    def draw(self, table: pl.DataFrame, datasets: Sequence[str], *published: pl.DataFrame | None) -> Any: ...
 
 
 def figures() -> list[str]:
@@ -49,16 +50,23 @@ def caption(name: str) -> str:
     return _load(name).CAPTION
 
 
-def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draws_published(name: str) -> bool:
+    """Whether figure `name` has a place for published figures."""
+    return getattr(_load(name), "PUBLISHED", False)
+
+
+def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
     """Figure `name` of the rows of its table, as an altair chart.
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
+        published: of `published_points`, for a figure that draws them; those of a method, dataset and metric of the
+            table stand beside them. None: the table alone.
 
     Raises:
         ValueError: the table has no row that the figure can show.
     """
-    return _load(name).draw(table, datasets)
+    return _load(name).draw(table, datasets, *([published] if draws_published(name) else []))
 
 
 def to_json(chart: Any) -> str:

@@ -6,10 +6,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import family_colour, family_shape, finished, wrapped
+from dphrl.report.look import family_colour, family_shape, finished, panel, told, with_published, wrapped
 from dphrl.report.names import datasets_in_order, last_steps
 
 TABLE = "ablation"
+PUBLISHED = True
 CAPTION = (
     "Greedy accuracy and pass@k against the weight eta of the divergence, for methods that differ in nothing else. A"
     " line that rises in pass@k and falls in greedy accuracy trades one for the other. Bars are bootstrap intervals"
@@ -17,25 +18,30 @@ CAPTION = (
 )
 
 
-def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
     """Points with intervals and lines through their means, a panel per dataset and metric.
 
     Args:
         table: family, eta, method, seed, step, dataset, metric, value, low, high.
         datasets: the order of the datasets.
+        published: method, dataset, metric, value.
     """
     if table.is_empty():
         raise ValueError(
             "figure eta: the table has no rows; two methods that differ in eta alone are needed to draw it"
         )
-    shown = _metrics(table)
-    rows = last_steps(table).filter(pl.col("metric").is_in(shown)).sort("family", "eta", "seed", "dataset", "metric")
-    rows = rows.with_columns(
+    panels = [
+        f"{dataset} · {metric}"
+        for dataset in datasets_in_order(table, datasets)
+        for metric in _metrics(table.filter(dataset=dataset))
+    ]
+    rows = last_steps(table).with_columns(
         pl.col("value", "low", "high").round(6), panel=pl.format("{} · {}", "dataset", "metric")
-    ).drop("method")
-    panels = [f"{dataset} · {metric}" for dataset in datasets_in_order(rows, datasets) for metric in shown]
+    )
+    rows = rows.filter(pl.col("panel").is_in(panels)).sort("family", "eta", "seed", "dataset", "metric")
+    rows = with_published(rows, published, ["method", "dataset", "metric"])
     axis = alt.Axis(format="%", tickCount=5)
-    base = alt.Chart(rows).encode(
+    base = alt.Chart(rows.drop("method")).encode(
         x=alt.X("eta:O", title="eta", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("family:N", scale=alt.Scale(paddingOuter=0.5)),
         color=alt.Color("family:N", scale=family_colour(rows["family"]), legend=alt.Legend(title=None)),
@@ -43,22 +49,26 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     scale = alt.Scale(zero=False)
     rule = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title="share of questions", axis=axis), y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=alt.Y("mean(value):Q", scale=scale))
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(
+    placed = base.encode(
         y=alt.Y("value:Q", scale=scale),
         shape=alt.Shape("family:N", scale=family_shape(rows["family"]), legend=alt.Legend(title=None)),
-        tooltip=[
-            alt.Tooltip("family:N", title="divergence"),
-            alt.Tooltip("eta:Q", title="eta"),
-            alt.Tooltip("seed:Q", title="seed"),
-            alt.Tooltip("panel:N", title="metric"),
-            alt.Tooltip("value:Q", title="share", format=".1%"),
-            alt.Tooltip("low:Q", title="from", format=".1%"),
-            alt.Tooltip("high:Q", title="to", format=".1%"),
-        ],
     )
-    panel = alt.layer(rule, line, point).properties(width=260, height=180)
-    chart = wrapped(panel, "panel", "Weight of the divergence", 2, [one for one in panels if one in set(rows["panel"])])
-    return finished(chart.resolve_scale(y="independent"), CAPTION)
+    tip = [
+        alt.Tooltip("family:N", title="divergence"),
+        alt.Tooltip("eta:Q", title="eta"),
+        alt.Tooltip("panel:N", title="metric"),
+        alt.Tooltip("value:Q", title="share", format=".1%"),
+    ]
+    trained = [
+        alt.Tooltip("seed:Q", title="seed"),
+        alt.Tooltip("low:Q", title="from", format=".1%"),
+        alt.Tooltip("high:Q", title="to", format=".1%"),
+    ]
+    point = placed.mark_point(filled=True, size=60, opacity=1).encode(tooltip=[*tip, *trained])
+    drawn = panel([rule, line, point], placed.encode(tooltip=[alt.Tooltip("source:N"), *tip]), rows)
+    drawn = drawn.properties(width=260, height=180)
+    chart = wrapped(drawn, "panel", "Weight of the divergence", 2, [one for one in panels if one in set(rows["panel"])])
+    return finished(chart.resolve_scale(y="independent"), told(CAPTION, rows))
 
 
 def _metrics(table: pl.DataFrame) -> list[str]:

@@ -6,34 +6,38 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, policy_colour, policy_shape, with_policy, wrapped
+from dphrl.report.look import finished, panel, policy_colour, policy_shape, told, with_policy, with_published, wrapped
 from dphrl.report.names import datasets_in_order
 
 TABLE = "comparisons"
+PUBLISHED = True
 CAPTION = (
     "Difference to the base model on each test set, in the order of the configuration: the sets near to the training"
     " set first. Above 0 a policy answers more questions than the base. A gain in the mean beside a loss in pass@k,"
-    " above all on distant sets, is collapse. Bars are paired bootstrap intervals over questions, after the last step,"
+    " above all on distant sets, is collapse. A set has the two largest k"
+    " that its samples allow. Bars are paired bootstrap intervals over questions, after the last step,"
     " averaged over training seeds. Drawn from tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
 
 
-def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """Points with intervals, a panel per metric.
+def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset.
 
     Args:
         table: dataset, metric, method, against, kind, difference, low, high, seeds.
         datasets: the order of the datasets.
+        published: method, dataset, metric, value.
     """
     rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base", kind="prompts")
     if rows.is_empty():
         raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
     rows = with_policy(rows).with_columns(pl.col("difference", "low", "high").round(6))
+    rows, panels = _panels(rows)
     order = datasets_in_order(rows, datasets)
-    metrics = sorted(set(rows["metric"]), key=lambda name: (name.split("@")[0], int(name.split("@")[1])))
     names = rows["policy"].unique(maintain_order=True).to_list()
-    base = alt.Chart(rows.drop("method", "kind", "against", "p", "p_holm", strict=False)).encode(
+    rows = with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
+    base = alt.Chart(rows.drop("method", "kind", "against", "p", "p_holm", "published", strict=False)).encode(
         x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
         color=alt.Color("policy:N", scale=policy_colour(rows), legend=alt.Legend(title=None)),
@@ -42,18 +46,52 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     axis, scale = alt.Axis(format="+%", tickCount=5, gridColor=line), alt.Scale(zero=True)
     low = alt.Y("low:Q", title="difference to base (points)", axis=axis, scale=scale)
     rule = base.mark_rule(strokeWidth=2).encode(y=low, y2="high:Q")
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(
+    placed = base.encode(
         y=alt.Y("difference:Q", title="difference to base (points)", axis=axis, scale=scale),
         shape=alt.Shape("policy:N", scale=policy_shape(rows), legend=alt.Legend(title=None)),
-        tooltip=[
-            alt.Tooltip("policy:N", title="policy"),
-            alt.Tooltip("dataset:N", title="dataset"),
-            alt.Tooltip("metric:N", title="metric"),
-            alt.Tooltip("difference:Q", title="difference", format="+.1%"),
-            alt.Tooltip("low:Q", title="from", format="+.1%"),
-            alt.Tooltip("high:Q", title="to", format="+.1%"),
-            alt.Tooltip("seeds:Q", title="seeds"),
-        ],
     )
-    panel = alt.layer(rule, point).properties(width=max(90 * len(order), 200), height=220)
-    return finished(wrapped(panel, "metric", "Gap to the base model", 3, metrics), CAPTION)
+    tip = [
+        alt.Tooltip("policy:N", title="policy"),
+        alt.Tooltip("dataset:N", title="dataset"),
+        alt.Tooltip("metric:N", title="metric"),
+        alt.Tooltip("difference:Q", title="difference", format="+.1%"),
+    ]
+    interval = [
+        alt.Tooltip("low:Q", title="from", format="+.1%"),
+        alt.Tooltip("high:Q", title="to", format="+.1%"),
+        alt.Tooltip("seeds:Q", title="seeds"),
+    ]
+    point = placed.mark_point(filled=True, size=60, opacity=1).encode(tooltip=[*tip, *interval])
+    drawn = panel([rule, point], placed.encode(tooltip=[alt.Tooltip("source:N"), *tip]), rows)
+    drawn = drawn.properties(width=max(90 * len(order), 200), height=220)
+    return finished(wrapped(drawn, "panel", "Gap to the base model", 3, panels), told(CAPTION, rows))
+
+
+def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """`rows` with the columns `panel` (the metrics of all datasets of one rank) and `published` (the metric as it is
+    published), and the panels in order.
+    """
+    family, k = pl.col("metric").str.split("@").list.first(), pl.col("metric").str.extract(r"@(\d+)$").cast(pl.Int32)
+    known = rows.select("dataset", "metric", family=family, k=k).unique()
+    ranked = known.with_columns(rank=pl.col("k").rank("dense", descending=True).over("dataset", "family"))
+    named = (
+        ranked.unique(["family", "rank", "metric"])
+        .sort("k")
+        .group_by("family", "rank")
+        .agg(panel=pl.col("metric").str.join(", "))
+        .sort("family", "rank", descending=[False, True])
+    )
+    told_as = pl.when(family == "mean").then(family).otherwise("metric")
+    places = ranked.join(named, on=["family", "rank"]).select("dataset", "metric", "panel")
+    panelled = rows.join(places, on=["dataset", "metric"], maintain_order="left").with_columns(published=told_as)
+    return panelled, named["panel"].to_list()
+
+
+def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
+    """What was published as difference to what was published of the base."""
+    if published is None:
+        return None
+    keys = ["dataset", "metric"]
+    base = published.filter(method="base").select(*keys, base="value")
+    found = published.filter(pl.col("method") != "base").join(base, on=keys, maintain_order="left")
+    return found.select("method", "dataset", published="metric", difference=pl.col("value") - pl.col("base"))
