@@ -14,7 +14,7 @@ from torch import nn
 from transformers import MistralConfig, MistralForCausalLM
 
 from dphrl.config.engine import EngineConfig
-from dphrl.rollout.decoding import sample_tokens
+from dphrl.rollout.decoding import Settings, sample_tokens
 from dphrl.rollout.engine import Engine, make_engine
 from dphrl.rollout.transformers_engine import TransformersEngine
 
@@ -51,9 +51,9 @@ def _small(policy: Policy, **settings: float) -> tuple[TransformersEngine, list[
     passes: list[Pass] = []
 
     def note(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
-        cache = kwargs["shared_cache"]
+        cache = kwargs["shared_attention"].__self__
         numbers = sum(states.numel() for layer in cache._layers.values() for states in vars(layer).values())
-        passes.append(Pass(kwargs["input_ids"].numel(), cache.prompts, len(cache._owner), numbers))
+        passes.append(Pass(kwargs["input_ids"].numel(), len(cache.prompts), len(cache._owner), numbers))
 
     engine._model.register_forward_pre_hook(note, with_kwargs=True)
     return engine, passes
@@ -131,8 +131,11 @@ def test_a_token_is_drawn_where_the_distribution_function_passes_the_number(
     row = torch.tensor(logits, dtype=torch.float64)
     (drawn,) = sample_tokens(
         row[None],
-        torch.tensor([temperature], dtype=torch.float64),
-        torch.tensor([top_p], dtype=torch.float64),
+        Settings(
+            temperature=torch.tensor([[temperature]], dtype=torch.float64),
+            top_p=torch.tensor([[top_p]], dtype=torch.float64),
+            greedy=torch.tensor([], dtype=torch.int64),
+        ),
         torch.tensor([uniform], dtype=torch.float64),
     ).tolist()
     probs = (row / temperature).softmax(-1).tolist()
@@ -150,8 +153,13 @@ def test_rows_are_drawn_each_by_its_own_settings() -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0]]).expand(4, 3)
     drawn = sample_tokens(
         logits,
-        temperature=torch.tensor([0.0, 1.0, 1.0, 100.0]),
-        top_p=torch.tensor([1.0, 1.0, 0.5, 1.0]),
+        Settings.of(
+            [
+                replace(requests()[0], temperature=temperature, top_p=top_p)
+                for temperature, top_p in ((0.0, 1.0), (1.0, 1.0), (1.0, 0.5), (100.0, 1.0))
+            ],
+            "cpu",
+        ),
         uniforms=torch.tensor([0.0, 0.0, 0.0, 0.5], dtype=torch.float64),
     )
     assert drawn.tolist() == [2, 0, 2, 1]

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from dphrl.rollout.shared_cache import SharedCache, install_shared_cache
+from dphrl.rollout.shared_cache import SharedCache, closed_up, install_shared_cache
 
 VOCABULARY = 50
 # More than _FIRST_ROOM, so that room is made more than once.
 LONGEST = 40
+# For some of the responses of a test: what is needed is made, and what is not needed any more is given back.
+ROOM = 6 * LONGEST
 
 
 def _model(config: type, model: type, key_heads: int) -> PreTrainedModel:
@@ -52,29 +54,31 @@ class Checked:
 
     def __init__(self, model: PreTrainedModel, prompts: Sequence[list[int]], owner: Sequence[int]) -> None:
         self.model = model
-        self.texts = [list(prompts[i]) for i in owner]
-        self.cache, logits = SharedCache.prefill(model, prompts, owner, LONGEST)
-        self._compare(logits[torch.tensor(owner)])
+        self.texts: list[list[int]] = []
+        self.cache = SharedCache(model, max_tokens=ROOM)
+        self.admit(prompts, owner)
+
+    def admit(self, prompts: Sequence[list[int]], owner: Sequence[int]) -> None:
+        """Take in a response to each of these prompts."""
+        logits = self.cache.admit([tuple(prompts[i]) for i in owner], LONGEST)
+        fresh = [list(prompts[i]) for i in owner]
+        self._compare(logits, fresh)
+        self.texts += fresh
 
     def step(self, seed: int) -> None:
         """A random token behind each text."""
         tokens = torch.randint(VOCABULARY, (len(self.texts),), generator=torch.Generator().manual_seed(seed))
         for text, token in zip(self.texts, tokens.tolist(), strict=True):
             text.append(token)
-        self._compare(self.cache.step(self.model, tokens))
+        self._compare(self.cache.step(tokens), self.texts)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep these texts, in this order."""
         self.texts = [self.texts[i] for i in rows]
         self.cache.keep(rows, LONGEST)
 
-    def join(self, other: "Checked") -> None:
-        """Take the texts of the other."""
-        self.texts += other.texts
-        self.cache.join(other.cache)
-
-    def _compare(self, logits: Tensor) -> None:
-        expected = [self.model(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1] for text in self.texts]
+    def _compare(self, logits: Tensor, texts: Sequence[list[int]]) -> None:
+        expected = [self.model(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1] for text in texts]
         torch.testing.assert_close(logits, torch.stack(expected), atol=2e-5, rtol=0)
 
 
@@ -94,12 +98,12 @@ def test_responses_that_come_and_go_have_the_logits_of_the_plain_forward_pass(
     model: PreTrainedModel, data: st.DataObject
 ) -> None:
     checked = Checked(model, *data.draw(_groups()))
-    for seed, action in enumerate(data.draw(st.lists(st.sampled_from(["step", "keep", "join"]), max_size=6))):
+    for seed, action in enumerate(data.draw(st.lists(st.sampled_from(["step", "keep", "admit"]), max_size=6))):
         if action == "keep":
             rows = data.draw(st.permutations(range(len(checked.texts))))
-            checked.keep(rows[: data.draw(st.integers(1, len(rows)))])
-        if action == "join":
-            checked.join(Checked(model, *data.draw(_groups())))
+            checked.keep(rows[: data.draw(st.integers(0, len(rows)))])
+        if action == "admit" or not checked.texts:
+            checked.admit(*data.draw(_groups()))
         checked.step(seed)
 
 
@@ -111,13 +115,43 @@ def test_responses_grow_to_their_longest_in_room_for_no_more(model: PreTrainedMo
     assert {layer.keys.shape[2] for layer in checked.cache._layers.values()} == {LONGEST}
 
 
+def test_those_that_stay_are_not_copied() -> None:
+    checked = Checked(MODELS[0], [[3, 4, 5], [6, 7]], [0, 1, 1, 0])
+    checked.step(0)
+    (layer, *_) = checked.cache._layers.values()
+    before = [states.data_ptr() for states in vars(layer).values()]
+    checked.keep(closed_up([1, 2]))
+    checked.admit([[8, 9], [6, 7]], [0, 1])
+    checked.step(1)
+    assert checked.cache.prompts == [(6, 7), (8, 9)]
+    assert [states.data_ptr() for states in vars(layer).values()] == before
+
+
+@given(st.sets(st.integers(0, 30)))
+def test_closed_up_rows_move_to_the_free_places(rows: set[int]) -> None:
+    order = closed_up(sorted(rows))
+    assert set(order) == rows
+    assert all(order[row] == row for row in rows if row < len(rows))
+
+
+def test_a_prompt_that_is_there_is_not_computed_again() -> None:
+    checked = Checked(MODELS[0], [[3, 4, 5]], [0])
+    checked.step(0)
+    passes: list[int] = []
+    hook = MODELS[0].register_forward_pre_hook(lambda *_: passes.append(1))
+    logits = checked.cache.admit([(3, 4, 5)], LONGEST)
+    hook.remove()
+    assert not passes
+    checked._compare(logits, [[3, 4, 5]])
+
+
 def test_a_response_that_is_over_disturbs_no_other() -> None:
     checked = Checked(MODELS[0], [[3, 4, 5]], [0, 0])
     for seed in range(LONGEST):
         checked.step(seed)
-    checked.join(Checked(MODELS[0], [[7, 8]], [0]))
+    checked.admit([[7, 8]], [0])
     # The first two have no more room.
-    checked.cache.step(MODELS[0], torch.tensor([1, 2, 9]))
+    checked.cache.step(torch.tensor([1, 2, 9]))
     checked.keep([2])
     checked.texts[0].append(9)
     checked.step(0)
@@ -129,8 +163,9 @@ def test_in_bfloat16_the_logits_are_near_those_of_the_plain_forward_pass() -> No
     exact = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0, -1]
     model = model.to(torch.bfloat16)
     plain = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0, -1].float()
-    cache, _ = SharedCache.prefill(model, [prompt], [0], LONGEST)
+    cache = SharedCache(model, max_tokens=ROOM)
+    cache.admit([tuple(prompt)], LONGEST)
     for token in response:
-        logits = cache.step(model, torch.tensor([token]))
+        logits = cache.step(torch.tensor([token]))
     assert logits.dtype == torch.float32
     assert float((logits[0] - exact).abs().max()) < 2 * float((plain - exact).abs().max())

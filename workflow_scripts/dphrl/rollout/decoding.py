@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from dphrl.rollout.requests import Request
-from dphrl.rollout.shared_cache import SharedCache
+from dphrl.rollout.shared_cache import SharedCache, closed_up
 
 _UNIFORMS_PER_BLOCK = 64
 
@@ -21,7 +21,6 @@ class Response:
     """A response in the making.
 
     Attributes:
-        prompt: one object for all requests with these tokens.
         limit: most tokens it may have.
         uniforms: gives the number in [0, 1) that decides each of its tokens, one per position.
         finish_reason: empty until it is finished.
@@ -41,62 +40,59 @@ class Batch:
 
     Args:
         model: one that `install_shared_cache` prepared.
-        responses: at least one, none of them begun: each gets its first token.
         ends: tokens that end a response.
+        max_cached_tokens: most tokens that the cache keeps room for.
 
     Attributes:
         responses: those that go on, and those that finished since the last `drop_finished`.
         finished: how many of them finished.
     """
 
-    def __init__(self, model: PreTrainedModel, responses: list[Response], ends: frozenset[int]) -> None:
-        self._model, self._ends = model, ends
-        self._take(responses)
-        prompts = {id(response.prompt): response.prompt for response in responses}
-        place = {prompt: i for i, prompt in enumerate(prompts)}
-        owner = [place[id(response.prompt)] for response in responses]
-        longest = max(response.limit for response in responses)
-        self._cache, logits = SharedCache.prefill(model, list(prompts.values()), owner, longest)
-        self._last = self._draw(logits[owner])
+    def __init__(self, model: PreTrainedModel, ends: frozenset[int], max_cached_tokens: int) -> None:
+        self._cache, self._device, self._ends = SharedCache(model, max_cached_tokens), model.device, ends
+        self._last = torch.zeros(0, dtype=torch.int64, device=self._device)
+        self._take([])
 
     @property
-    def prompts(self) -> int:
-        """How many prompts the cache holds."""
+    def prompts(self) -> Sequence[tuple[int, ...]]:
+        """The prompts that the cache holds."""
         return self._cache.prompts
+
+    def admit(self, responses: list[Response]) -> None:
+        """Take in responses, at least one, none of them begun: each gets its first token."""
+        self._take([*self.responses, *responses])
+        logits = self._cache.admit([response.prompt for response in responses], self._longest)
+        settings = Settings.of([response.request for response in responses], self._device)
+        self._last = torch.cat([self._last, self._draw(logits, responses, settings)])
 
     def extend(self) -> None:
         """Draw one more token of each response."""
-        self._last = self._draw(self._cache.step(self._model, self._last))
+        self._last = self._draw(self._cache.step(self._last), self.responses, self._settings)
 
     def drop_finished(self) -> None:
-        """Take out what finished; of a batch of which nothing is left, the cache is no longer of use."""
-        going = [i for i, response in enumerate(self.responses) if not response.finish_reason]
+        """Take out what finished."""
+        going = closed_up([i for i, response in enumerate(self.responses) if not response.finish_reason])
         self._take([self.responses[i] for i in going])
-        if going:
-            self._cache.keep(going, max(response.limit for response in self.responses))
-            self._last = self._last[going]
+        self._cache.keep(going, self._longest)
+        self._last = self._last[going]
 
-    def join(self, other: Batch) -> None:
-        """Take in the responses of another batch."""
-        self._take(self.responses + other.responses)
-        self._cache.join(other._cache)
-        self._last = torch.cat([self._last, other._last])
+    @property
+    def _longest(self) -> int:
+        return max((response.limit for response in self.responses), default=0)
 
     def _take(self, responses: list[Response]) -> None:
         self.responses = responses
         self.finished = sum(bool(response.finish_reason) for response in responses)
-        requests, device = [response.request for response in responses], self._model.device
-        self._temperature = torch.tensor([request.temperature for request in requests], device=device)
-        self._top_p = torch.tensor([request.top_p for request in requests], device=device)
+        self._settings = Settings.of([response.request for response in responses], self._device)
 
-    def _draw(self, logits: Tensor) -> Tensor:
-        """Draw a token of each response, and note it where the response is not finished."""
+    def _draw(self, logits: Tensor, responses: list[Response], settings: Settings) -> Tensor:
+        """Draw a token of each of these responses, and note it where the response is not finished."""
         # A stream per response: what else is in the batch has no part in it.
-        uniforms = torch.tensor([next(response.uniforms) for response in self.responses], dtype=torch.float64)
+        uniforms = torch.tensor([next(response.uniforms) for response in responses], dtype=torch.float64)
         logprobs = logits.log_softmax(-1)
-        drawn = sample_tokens(logprobs, self._temperature, self._top_p, uniforms.to(logits.device))
+        drawn = sample_tokens(logprobs, settings, uniforms.to(logits.device))
         of_drawn = logprobs.gather(-1, drawn[:, None])[:, 0]
-        for response, token, logprob in zip(self.responses, drawn.tolist(), of_drawn.tolist(), strict=True):
+        for response, token, logprob in zip(responses, drawn.tolist(), of_drawn.tolist(), strict=True):
             if response.finish_reason:
                 continue
             response.tokens.append(token)
@@ -116,25 +112,67 @@ def uniforms_of(seed: int) -> Iterator[float]:
         yield from stream.random(_UNIFORMS_PER_BLOCK).tolist()
 
 
-def sample_tokens(logits: Tensor, temperature: Tensor, top_p: Tensor, uniforms: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Settings:
+    """How the token of each row is drawn.
+
+    Attributes:
+        temperature: (rows, 1), float; 1 in greedy rows.
+        top_p: (rows, 1), float: the fewest tokens of that probability together are kept, at infinity all; None for all
+            tokens of all rows.
+        greedy: (greedy rows,), int64: those that take the most probable token.
+    """
+
+    temperature: Tensor
+    top_p: Tensor | None
+    greedy: Tensor
+
+    @classmethod
+    def of(cls, requests: Sequence[Request], device: torch.device | str) -> Settings:
+        """The settings of these requests."""
+        top_p = [request.top_p if request.top_p < 1 else float("inf") for request in requests]
+        greedy = [i for i, request in enumerate(requests) if request.temperature == 0]
+        return cls(
+            torch.tensor([request.temperature or 1.0 for request in requests], device=device)[:, None],
+            torch.tensor(top_p, device=device)[:, None] if min(top_p, default=1) < 1 else None,
+            torch.tensor(greedy, dtype=torch.int64, device=device),
+        )
+
+
+def sample_tokens(logits: Tensor, settings: Settings, uniforms: Tensor) -> Tensor:
     """Draw one token per row by the inverse of its distribution function, in the order of the vocabulary.
 
     Args:
         logits: (rows, vocabulary), float; log-probs are as good.
-        temperature: (rows), 0: the most probable token.
-        top_p: (rows), in (0, 1]: the fewest tokens of that probability together are kept.
+        settings: of the rows.
         uniforms: (rows), float64 in [0, 1).
 
     Returns:
         Token ids (rows), int64.
     """
-    greedy = temperature == 0
-    probs = (logits / temperature.masked_fill(greedy, 1.0)[:, None]).softmax(-1)
+    probs = (logits / settings.temperature).softmax(-1)
+    if settings.top_p is not None:
+        probs = probs * _nucleus(probs, settings.top_p)
     # Sums over a whole vocabulary are in double precision: in float32 they would lose the rare tokens.
-    if bool((top_p < 1).any()):
-        ordered, order = probs.sort(dim=-1, descending=True, stable=True)
-        outside = ordered.cumsum(-1, dtype=torch.float64) - ordered >= top_p[:, None]
-        probs = probs.masked_fill(outside.scatter(-1, order, outside), 0.0)
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     drawn = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)[:, 0]
-    return torch.where(greedy, logits.argmax(-1), drawn)
+    if len(settings.greedy):
+        drawn[settings.greedy] = logits[settings.greedy].argmax(-1)
+    return drawn
+
+
+def _nucleus(probs: Tensor, top_p: Tensor) -> Tensor:
+    """Which tokens are kept, bool (rows, vocabulary); of equally probable ones the first in the vocabulary."""
+    ordered = _descending(probs).double()
+    count = (ordered.cumsum(-1) - ordered < top_p).sum(-1, keepdim=True)
+    least = ordered.gather(-1, count - 1).to(probs.dtype)
+    kept, tied = probs > least, probs == least
+    return kept | tied & (tied.cumsum(-1) <= count - kept.sum(-1, keepdim=True))
+
+
+def _descending(probs: Tensor) -> Tensor:
+    """Each row from its greatest to its least."""
+    if probs.device.type == "cpu":
+        # Many times as fast as PyTorch's sort there.
+        return torch.from_numpy(np.sort(probs.numpy())).flip(-1)
+    return probs.sort(dim=-1, descending=True).values

@@ -9,13 +9,13 @@ All layers but attention run on one sequence: the prompts one after the other, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -27,11 +27,24 @@ _NAME = "shared_cache"
 _FIRST_ROOM = 32
 
 
+class _Room(NamedTuple):
+    """How many prompts and responses there is room for, and the most tokens of each."""
+
+    prompts: int = 0
+    longest_prompt: int = 0
+    responses: int = 0
+    longest: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.prompts * self.longest_prompt + self.responses * self.longest
+
+
 @dataclass
 class _Layer:
     """Keys and values of one layer: (prompts, key heads, longest prompt, width), (responses, key heads, room, width).
 
-    Where a prompt or response ends earlier, there are finite numbers, which the mask hides.
+    Rows and positions that are not in use hold finite numbers; the mask hides those of a row in use.
     """
 
     prompt_keys: Tensor
@@ -41,49 +54,52 @@ class _Layer:
 
 
 class SharedCache:
-    """Prompts and the responses to them, which come and go.
+    """Prompts and the responses to them, which come and go in the same memory.
 
     Args:
-        prompt_lengths: (prompts,), int64.
-        owner: (responses,), int64: the prompt of each response; each prompt has one.
-        longest: most tokens that a response will have in the cache.
+        model: one that `install_shared_cache` prepared.
+        max_tokens: most tokens that room is kept for; what is in the cache has its room in any case.
     """
 
-    def __init__(self, prompt_lengths: Tensor, owner: Tensor, longest: int) -> None:
+    def __init__(self, model: PreTrainedModel, max_tokens: int) -> None:
+        self._model, self._max_tokens = model, max_tokens
         self._layers: dict[int, _Layer] = {}
-        self._prompt_lengths = prompt_lengths
-        self._owner = owner
-        self._lengths = torch.zeros_like(owner)
+        self._room = _Room()
         self._cached = 0
-        self._longest = longest
-        self._arrange()
-
-    @classmethod
-    def prefill(
-        cls, model: PreTrainedModel, prompts: Sequence[Sequence[int]], owner: Sequence[int], longest: int
-    ) -> tuple[SharedCache, Tensor]:
-        """The cache of these prompts, and the logits (prompts, vocabulary), float32, of what follows each.
-
-        Args:
-            model: one that `install_shared_cache` prepared.
-            prompts: token ids, none of them empty.
-            owner: the prompt of each response.
-            longest: most tokens that a response will have in the cache.
-        """
-        device = model.device
-        lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
-        cache = cls(lengths, torch.tensor(owner, device=device), longest)
-        tokens = torch.tensor([token for prompt in prompts for token in prompt], device=device)
-        within = torch.arange(cache._filled.shape[1], device=device).expand_as(cache._filled)
-        positions = within[cache._filled]
-        return cache, cache._run(model, tokens, positions, cache._filled[:, None, None], lengths.cumsum(0) - 1)
+        self._prompts: list[tuple[int, ...]] = []
+        self._owner = self._lengths = torch.zeros(0, dtype=torch.int64, device=model.device)
+        # What follows each prompt: its next responses may come later.
+        self._first_logits: Tensor | None = None
 
     @property
-    def prompts(self) -> int:
-        """How many prompts it holds."""
-        return len(self._prompt_lengths)
+    def prompts(self) -> Sequence[tuple[int, ...]]:
+        """The prompts that it holds."""
+        return self._prompts
 
-    def step(self, model: PreTrainedModel, tokens: Tensor) -> Tensor:
+    def admit(self, prompts: Sequence[tuple[int, ...]], longest: int) -> Tensor:
+        """Take in a response to each of these prompts, behind the others.
+
+        Args:
+            prompts: token ids, none of them empty; a prompt that is there already is not computed again.
+            longest: most tokens that any response will have in the cache.
+
+        Returns:
+            Logits (prompts, vocabulary), float32, of what follows each prompt.
+        """
+        held = len(self._prompts)
+        place = {prompt: i for i, prompt in enumerate(dict.fromkeys([*self._prompts, *prompts]))}
+        self._prompts = list(place)
+        owner = self._owner.new_tensor([place[prompt] for prompt in prompts])
+        self._owner = torch.cat([self._owner, owner])
+        self._lengths = torch.cat([self._lengths, torch.zeros_like(owner)])
+        self._arrange(longest)
+        if len(self._prompts) > held:
+            logits = self._prefill(self._prompts[held:])
+            self._first_logits = logits if self._first_logits is None else torch.cat([self._first_logits, logits])
+        assert self._first_logits is not None
+        return self._first_logits[owner]
+
+    def step(self, tokens: Tensor) -> Tensor:
         """Take one more token of each response.
 
         Args:
@@ -93,149 +109,180 @@ class SharedCache:
             Logits (responses, vocabulary), float32, of what follows them.
         """
         self._make_room()
-        within = torch.arange(self._cached + 1, device=tokens.device)
-        own = (within <= self._lengths[:, None])[self._slots]
-        seen = torch.cat([self._filled[:, None].expand(-1, own.shape[1], -1), own], dim=-1)
+        own = torch.arange(self._cached + 1, device=tokens.device) <= self._lengths[:, None]
+        seen = torch.cat([self._filled[:, None].expand(-1, self._slots.shape[1], -1), own[self._slots]], dim=-1)
         mask = torch.zeros(seen.shape, device=tokens.device).masked_fill_(~seen, -torch.inf)
-        logits = self._run(model, tokens, self._prompt_lengths[self._owner] + self._lengths, mask[:, None])
+        positions = self._prompt_lengths[self._owner] + self._lengths
+        logits = self._run(tokens, positions, mask[:, None], self._attend_in_step)
         # Responses that are over but still here stay at the last place.
         self._lengths = (self._lengths + 1).clamp(max=self._longest - 1)
         self._cached = min(self._cached + 1, self._longest - 1)
         return logits
 
     def keep(self, responses: Sequence[int], longest: int) -> None:
-        """Keep these responses, at least one, in this order, and the prompts that they belong to.
+        """Keep these responses, in this order, and the prompts that they belong to.
 
         Args:
-            responses: their indices.
+            responses: their indices; only those whose place changes are copied (see `closed_up`).
             longest: most tokens that one of them will have in the cache.
         """
-        index = torch.tensor(responses, device=self._owner.device)
-        prompts, self._owner = self._owner[index].unique(return_inverse=True)
-        self._prompt_lengths, self._lengths = self._prompt_lengths[prompts], self._lengths[index]
-        self._cached = int(self._lengths.max())
-        self._longest = longest
-        longest_prompt = int(self._prompt_lengths.max())
+        index = self._owner.new_tensor(responses)
+        owner = self._owner[index].tolist()
+        prompts = closed_up(sorted(set(owner)))
+        place = {prompt: i for i, prompt in enumerate(prompts)}
         for layer in self._layers.values():
-            layer.keys, layer.values = layer.keys[index, :, :longest], layer.values[index, :, :longest]
-            layer.prompt_keys = layer.prompt_keys[prompts, :, :longest_prompt]
-            layer.prompt_values = layer.prompt_values[prompts, :, :longest_prompt]
-        self._arrange()
+            for states, rows in (
+                (layer.keys, responses),
+                (layer.values, responses),
+                (layer.prompt_keys, prompts),
+                (layer.prompt_values, prompts),
+            ):
+                _move(states, rows)
+        assert self._first_logits is not None
+        self._first_logits = self._first_logits[prompts]
+        self._prompts = [self._prompts[i] for i in prompts]
+        self._owner, self._lengths = index.new_tensor([place[prompt] for prompt in owner]), self._lengths[index]
+        self._cached = max(self._lengths.tolist(), default=0)
+        if responses:
+            self._arrange(longest)
 
-    def join(self, other: SharedCache) -> None:
-        """Take the prompts and responses of `other` behind its own."""
-        self._owner = torch.cat([self._owner, other._owner + self.prompts])
-        self._prompt_lengths = torch.cat([self._prompt_lengths, other._prompt_lengths])
-        self._lengths = torch.cat([self._lengths, other._lengths])
-        self._cached = max(self._cached, other._cached)
-        self._longest = max(self._longest, other._longest)
-        for index, theirs in other._layers.items():
-            ours = self._layers[index]
-            ours.keys, ours.values = _stacked(ours.keys, theirs.keys), _stacked(ours.values, theirs.values)
-            ours.prompt_keys = _stacked(ours.prompt_keys, theirs.prompt_keys)
-            ours.prompt_values = _stacked(ours.prompt_values, theirs.prompt_values)
-        self._arrange()
-
-    def attend(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any
-    ) -> Tensor:
-        """Attention of the sequence's tokens, whose keys and values it takes in.
-
-        Args:
-            module: the attention layer.
-            query: (1, heads, tokens, width).
-            key: (1, key heads, tokens, width).
-            value: (1, key heads, tokens, width of values).
-            mask: of a step, (prompts, 1, most responses to one, longest prompt + most cached tokens), to be added.
-            options: what transformers tells an attention function.
-
-        Returns:
-            (1, tokens, heads, width of values).
-        """
-        query, key, value = (states[0].transpose(0, 1) for states in (query, key, value))
-        layer = self._layers.get(int(module.layer_idx))  # type: ignore[arg-type]
-        if layer is None:
-            return self._attend_in_prompts(module, query, key, value, **options)[None]
-        return self._attend_in_step(layer, query, key, value, mask, options.get("scaling"))[None]
+    def _prefill(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
+        """Logits of what follows these prompts, the last ones of the cache."""
+        lengths = self._prompt_lengths[-len(prompts) :]
+        self._cut, filled = places(lengths, 0)
+        self._uncut = filled.flatten().nonzero()[:, 0]
+        tokens = lengths.new_tensor([token for prompt in prompts for token in prompt])
+        positions = torch.arange(filled.shape[1], device=lengths.device).repeat(len(prompts))[self._uncut]
+        # A mask of four dimensions keeps transformers from making one; the attention needs none.
+        return self._run(tokens, positions, filled[:, None, None], self._attend_in_prompts, lengths.cumsum(0) - 1)
 
     def _attend_in_prompts(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, **options: Any
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any
     ) -> Tensor:
         """Causal attention within each prompt; states are (tokens, heads, width)."""
-        cut, _ = places(self._prompt_lengths, 0)
-        query, key, value = (states[cut].transpose(1, 2).contiguous() for states in (query, key, value))
-        room = (len(self._owner), key.shape[1], 0)
-        self._layers[int(module.layer_idx)] = _Layer(  # type: ignore[arg-type]
-            key, value, key.new_zeros(*room, key.shape[-1]), value.new_zeros(*room, value.shape[-1])
-        )
+        query, key, value = (states[self._cut].transpose(1, 2) for states in (query, key, value))
+        layer = self._layer(module, key, value)
+        rows = slice(len(self._prompts) - len(key), len(self._prompts))
+        layer.prompt_keys[rows, :, : key.shape[2]] = key
+        layer.prompt_values[rows, :, : value.shape[2]] = value
         # Prompts are padded behind their end, so causal attention sees no padding.
-        attended, _ = sdpa_attention_forward(module, query, key, value, None, **options)
-        found: Tensor = attended[self._filled]
+        attended, _ = sdpa_attention_forward(module, query, key.contiguous(), value.contiguous(), None, **options)
+        found: Tensor = attended.flatten(0, 1)[self._uncut]
         return found
 
     def _attend_in_step(
-        self, layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float | None
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor,
+        scaling: float | None = None,
+        **_: Any,
     ) -> Tensor:
-        """Attention of one token of each response; states are (responses, heads, width)."""
-        rows = torch.arange(len(key), device=key.device)
-        layer.keys[rows, :, self._lengths] = key
-        layer.values[rows, :, self._lengths] = value
-        keys, values = (states[:, :, : self._cached + 1] for states in (layer.keys, layer.values))
+        """Attention of one token of each response; states are (responses, heads, width).
+
+        The mask is (prompts, 1, most responses to one, longest prompt + most cached tokens), to be added.
+        """
+        layer = self._layers[_index(module)]
+        layer.keys[self._rows, :, self._lengths] = key
+        layer.values[self._rows, :, self._lengths] = value
+        keys, values = (states[: len(key), :, : self._cached + 1] for states in (layer.keys, layer.values))
+        prompts, longest = self._filled.shape
+        prompt_keys, prompt_values = (
+            states[:prompts, :, :longest] for states in (layer.prompt_keys, layer.prompt_values)
+        )
         # The query heads that share a key head are rows of one product.
         query = query.unflatten(1, (key.shape[1], -1))
-        in_prompt = self._by_prompt(query) @ layer.prompt_keys.mT
+        in_prompt = self._by_prompt(query) @ prompt_keys.mT
         in_response = self._by_prompt(query @ keys.mT)
         scores = torch.cat([in_prompt, in_response], dim=-1).float().unflatten(2, (mask.shape[2], -1))
         scaling = key.shape[-1] ** -0.5 if scaling is None else scaling
         weights = torch.add(mask[:, :, :, None], scores, alpha=scaling).softmax(-1).to(value.dtype).flatten(2, 3)
-        of_prompt, of_response = weights.split([in_prompt.shape[-1], in_response.shape[-1]], dim=-1)
-        found = self._by_response(of_prompt @ layer.prompt_values) + self._by_response(of_response) @ values
+        of_prompt, of_response = weights.split([longest, self._cached + 1], dim=-1)
+        found = self._by_response(of_prompt @ prompt_values) + self._by_response(of_response) @ values
         return found.flatten(1, 2)
 
     def _by_prompt(self, states: Tensor) -> Tensor:
         """From (responses, key heads, group, n) to (prompts, key heads, most responses to one * group, n)."""
-        return states[self._slots].transpose(1, 2).flatten(2, 3)
+        slots = states.flatten(1).index_select(0, self._slots.flatten())
+        return slots.view(*self._slots.shape, *states.shape[1:]).transpose(1, 2).flatten(2, 3)
 
     def _by_response(self, states: Tensor) -> Tensor:
         """The way back from `_by_prompt`."""
-        slots = self._slots.shape[1]
-        return states.unflatten(2, (slots, -1)).transpose(1, 2).flatten(0, 1)[self._place]
+        slots = states.unflatten(2, (self._slots.shape[1], -1)).transpose(1, 2)
+        return slots.flatten(0, 1).index_select(0, self._place)
 
-    def _arrange(self) -> None:
+    def _arrange(self, longest: int) -> None:
         """Give each response a slot in (prompts, most responses to one); slots that are left over take the first."""
-        counts = self._owner.bincount(minlength=self.prompts)
+        lengths = [len(prompt) for prompt in self._prompts]
+        self._prompt_lengths = self._owner.new_tensor(lengths)
+        self._rows = torch.arange(len(self._owner), device=self._owner.device)
+        self._longest = longest
+        counts = self._owner.bincount(minlength=len(lengths))
         self._slots, filled = places(counts, 0)
         order = self._owner.argsort(stable=True)
         self._slots = order[self._slots]
         self._place = torch.empty_like(order)
         self._place[order] = filled.flatten().nonzero()[:, 0]
         _, self._filled = places(self._prompt_lengths, 0)
+        needed = _Room(len(lengths), max(lengths), len(order), longest)
+        wider = _Room(*map(max, self._room, needed))
+        # What was once needed stays, as making room copies, unless that is too much.
+        self._room = wider if wider.tokens <= self._max_tokens else needed
+        self._make_room()
 
     def _make_room(self) -> None:
+        """Have memory for what is there and one more token of each response."""
         for layer in self._layers.values():
-            room = layer.keys.shape[2]
-            if room == self._cached:
-                wider = min(max(2 * room, _FIRST_ROOM), self._longest)
-                layer.keys, layer.values = _widened(layer.keys, wider), _widened(layer.values, wider)
+            self._fit(layer)
+
+    def _fit(self, layer: _Layer) -> None:
+        room, positions = self._room, layer.keys.shape[2]
+        if positions <= self._cached:
+            positions = max(2 * positions, _FIRST_ROOM)
+        positions = min(positions, room.longest)
+        layer.keys, layer.values = (
+            _resized(states, room.responses, positions) for states in (layer.keys, layer.values)
+        )
+        layer.prompt_keys, layer.prompt_values = (
+            _resized(states, room.prompts, room.longest_prompt) for states in (layer.prompt_keys, layer.prompt_values)
+        )
+
+    def _layer(self, module: nn.Module, key: Tensor, value: Tensor) -> _Layer:
+        """The module's layer; its first keys and values, (rows, key heads, tokens, width), tell its sizes."""
+        index = _index(module)
+        if index not in self._layers:
+            key, value = key[:0, :, :0], value[:0, :, :0]
+            self._layers[index] = _Layer(key, value, key, value)
+            self._fit(self._layers[index])
+        return self._layers[index]
 
     def _run(
-        self, model: PreTrainedModel, tokens: Tensor, positions: Tensor, mask: Tensor, ends: Tensor | int = 0
+        self, tokens: Tensor, positions: Tensor, mask: Tensor, attend: Callable[..., Tensor], ends: Tensor | int = 0
     ) -> Tensor:
-        """Logits behind the tokens at `ends`, all by default. A mask of four dimensions reaches `attend` as it is."""
-        output = model(
+        """Logits behind the tokens at `ends`, all by default. A mask of four dimensions is passed on as it is."""
+        output = self._model(
             input_ids=tokens[None],
             position_ids=positions[None],
             attention_mask=mask,
             use_cache=False,
             logits_to_keep=ends,
-            shared_cache=self,
+            shared_attention=attend,
         )
         logits: Tensor = output.logits[0].float()
         return logits
 
 
+def closed_up(rows: Sequence[int]) -> list[int]:
+    """These rows, given in ascending order, in an order that moves few: the last take the places of those that left."""
+    behind = iter(rows[bisect_left(rows, len(rows)) :])
+    stay = set(rows)
+    return [row if row in stay else next(behind) for row in range(len(rows))]
+
+
 def install_shared_cache(model: PreTrainedModel) -> None:
-    """Let the model take a `shared_cache` in its forward pass; without one it runs SDPA.
+    """Let the model take a `shared_attention` in its forward pass; without one it runs SDPA.
 
     Raises:
         ValueError: the model has another attention than the plain causal one.
@@ -251,24 +298,36 @@ def _attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
-    shared_cache: SharedCache | None = None,
+    shared_attention: Callable[..., Tensor] | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention as transformers calls it: states are (rows, heads, tokens, width), one row with a cache."""
-    if shared_cache is None:
+    if shared_attention is None:
         result: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return result
     check_plain(module, options)
-    return shared_cache.attend(module, query, key, value, attention_mask, **options), None  # type: ignore[arg-type]
+    states = (part[0].transpose(0, 1) for part in (query, key, value))
+    return shared_attention(module, *states, attention_mask, **options)[None], None
 
 
-def _stacked(ours: Tensor, theirs: Tensor) -> Tensor:
-    positions = max(ours.shape[2], theirs.shape[2])
-    return torch.cat([_widened(states, positions) for states in (ours, theirs)])
+def _index(module: nn.Module) -> int:
+    return int(module.layer_idx)  # type: ignore[arg-type]
 
 
-def _widened(states: Tensor, positions: int) -> Tensor:
-    return pad(states, (0, 0, 0, positions - states.shape[2]))
+def _move(states: Tensor, rows: Sequence[int]) -> None:
+    """Let each row i become what rows[i] is."""
+    moved = [i for i, row in enumerate(rows) if row != i]
+    states[moved] = states[[rows[i] for i in moved]]
+
+
+def _resized(states: Tensor, rows: int, positions: int) -> Tensor:
+    """The states with so many rows and positions, zero where they are new."""
+    if states.shape[0] == rows and states.shape[2] == positions:
+        return states
+    resized = states.new_zeros(rows, states.shape[1], positions, states.shape[3])
+    kept = states[:rows, :, :positions]
+    resized[: kept.shape[0], :, : kept.shape[2]] = kept
+    return resized
 
 
 AttentionInterface.register(_NAME, _attention)

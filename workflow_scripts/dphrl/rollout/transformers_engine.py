@@ -18,7 +18,7 @@ from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.shared_cache import install_shared_cache
 
-# Finished responses are computed along until they are this share of the batch: to take them out copies the whole cache.
+# Finished responses are computed along until they are this share of the batch: the next ones take a prefill.
 _FINISHED_SHARE = 1 / 8
 _TOKENS_PER_PREFILL = 1 << 14
 # Prompt tokens that stand before a response when its text is made: some tokenizers drop a space at the start of a text.
@@ -61,15 +61,14 @@ class TransformersEngine:
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
         progress = ProgressLines(total=len(responses), desc=label, unit=" responses", disable=label is None)
         with torch.inference_mode():
-            while waiting:
-                batch = Batch(self._model, self._admit(waiting, None), self._ends)
-                while batch.responses:
-                    while fresh := self._admit(waiting, batch):
-                        batch.join(Batch(self._model, fresh, self._ends))
-                    while batch.finished < _FINISHED_SHARE * len(batch.responses):
-                        batch.extend()
-                    progress.update(batch.finished)
-                    batch.drop_finished()
+            batch = Batch(self._model, self._ends, self._max_cached_tokens)
+            while waiting or batch.responses:
+                while fresh := self._admit(waiting, batch):
+                    batch.admit(fresh)
+                while batch.finished < _FINISHED_SHARE * len(batch.responses):
+                    batch.extend()
+                progress.update(batch.finished)
+                batch.drop_finished()
         progress.close()
         return [self._completion(response) for response in responses]
 
@@ -129,21 +128,22 @@ class TransformersEngine:
         limit = min(request.max_tokens, self.max_model_len - len(prompt))
         return Response(request, prompt, limit, uniforms_of(request.seed))
 
-    def _admit(self, waiting: deque[Response], batch: Batch | None) -> list[Response]:
+    def _admit(self, waiting: deque[Response], batch: Batch) -> list[Response]:
         """Take from `waiting` what there is room for beside the batch, at most as much as one prefill may hold."""
-        present, cached_prompts = (batch.responses, batch.prompts) if batch else ([], 0)
-        longest_prompt = max((len(response.prompt) for response in present), default=0)
-        longest_response = max((response.limit for response in present), default=0)
+        prompts = set(batch.prompts)
+        longest_prompt = max(map(len, prompts), default=0)
+        longest_response = max((response.limit for response in batch.responses), default=0)
         fresh: list[Response] = []
-        prompts: dict[int, int] = {}
-        while waiting and len(present) + len(fresh) < self._max_num_seqs:
+        fresh_tokens = 0
+        while waiting and (rows := len(batch.responses) + len(fresh) + 1) <= self._max_num_seqs:
             response = waiting[0]
-            prompts[id(response.prompt)] = len(response.prompt)
+            if response.prompt not in prompts:
+                fresh_tokens += len(response.prompt)
+            prompts.add(response.prompt)
             longest_prompt = max(longest_prompt, len(response.prompt))
             longest_response = max(longest_response, response.limit)
-            rows = len(present) + len(fresh) + 1
-            cached = (cached_prompts + len(prompts)) * longest_prompt + rows * longest_response
-            full = cached > self._max_cached_tokens or (fresh and sum(prompts.values()) > _TOKENS_PER_PREFILL)
+            cached = len(prompts) * longest_prompt + rows * longest_response
+            full = cached > self._max_cached_tokens or (fresh and fresh_tokens > _TOKENS_PER_PREFILL)
             # One response is always let in.
             if full and rows > 1:
                 break
