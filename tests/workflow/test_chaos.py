@@ -52,10 +52,12 @@ FIRST_MIB, MORE_MIB = 4, 6
 
 @pytest.fixture(scope="module")
 def undisturbed(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """A finished run with two ranks and two scoring workers."""
+    """A finished run with two ranks and two scoring workers, by the engine that starts sooner."""
     tiny = Workflow(house, tmp_path_factory.mktemp("undisturbed"), Path(__file__).with_name("tiny.yaml"))
     workflow = tiny.configured(
-        train={"ranks": 2}, scoring={"sql": {"comparison": "bird", "answer": "bare", "workers": 2}}
+        engine={"name": "transformers"},
+        train={"ranks": 2},
+        scoring={"sql": {"comparison": "bird", "answer": "bare", "workers": 2}},
     )
     workflow.run()
     return workflow
