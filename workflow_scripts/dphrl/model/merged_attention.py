@@ -51,8 +51,10 @@ class _Merged(torch.autograd.Function):
         of_other, sums_of_other = _flash(*arguments[3:6], is_causal=True, scale=scaling)
         one, other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
         sums = torch.logaddexp(one, other)
-        found = _flat(of_one)[in_one] * (one - sums).exp()[..., None].to(of_one.dtype)
-        found += _flat(of_other)[in_other] * (other - sums).exp()[..., None].to(of_other.dtype)
+        # The sums are float32 whatever the model's type, and so the weighing.
+        found = _flat(of_one)[in_one] * (one - sums).exp()[..., None]
+        found += _flat(of_other)[in_other] * (other - sums).exp()[..., None]
+        found = found.to(of_one.dtype)
         ctx.save_for_backward(*arguments[:9], found, sums)
         ctx.scaling = scaling
         return found
