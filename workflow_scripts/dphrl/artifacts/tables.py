@@ -63,8 +63,7 @@ def read_footer(path: Path) -> dict[str, Any]:
 def check_file(path: Path, schema: str) -> None:
     """Check that a file is the one that was written, and of the schema that this code knows.
 
-    A file without a sidecar passes: Snakemake makes again what lacks a declared one, and the shared cache does not keep
-    those of timings.
+    A file without a sidecar passes: Snakemake makes again what lacks a declared one.
 
     Raises:
         SchemaError: the file differs from its sidecar, is of another schema or version, or is no table.

@@ -114,7 +114,7 @@ def paper(config: Config) -> str:
 
 def published(config: Config) -> str:
     """Which published figures stand beside those of a run."""
-    return canonical({"published": config.evaluate.published}) if config.evaluate.published else NOTHING
+    return canonical({"published": config.evaluate.published})
 
 
 def report(config: Config) -> str:

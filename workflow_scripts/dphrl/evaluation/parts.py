@@ -7,9 +7,7 @@ import polars as pl
 from dphrl.artifacts.streams import by_prompts
 from dphrl.config.evaluate import StyleRule
 from dphrl.evaluation.classes import classes
-from dphrl.evaluation.samples import alike, evaluate
-
-_KEY = ("prompt_id", "sample_index")
+from dphrl.evaluation.samples import KEY, alike, evaluate
 
 
 def evaluate_parts(
@@ -31,8 +29,8 @@ def evaluate_parts(
     """
     # Questions on one database are not independent of each other.
     database = pl.col("ground_truth").str.json_path_match("$.db_id")
-    kept, texts = gold.filter("kept"), rollouts.select(*_KEY, "text")
-    told = by_prompts(verdicts.select(*_KEY, "answer_class", "program_class"), kept.select("prompt_id"))
+    kept, texts = gold.filter("kept"), rollouts.select(*KEY, "text")
+    told = by_prompts(verdicts.select(*KEY, "answer_class", "program_class"), kept.select("prompt_id"))
     dataset = alike(_of(marks, judged) for judged, marks in told)
     marked, levels = kept.select("prompt_id", cluster=database), prompts.select("prompt_id", "level")
     for *samples, marks, level in by_prompts(texts, verdicts, marked, levels):

@@ -7,7 +7,7 @@ import polars as pl
 
 from dphrl.config.evaluate import OTHER_STYLE, StyleRule
 
-_KEY = ["prompt_id", "sample_index"]
+KEY = ["prompt_id", "sample_index"]
 _CLASSES = ["answer_class", "program_class"]
 _JUDGED = ["verdict", "correct", *_CLASSES]
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
@@ -103,13 +103,13 @@ def judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, dataset: Alik
         ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 of the dataset,
             a rollout without a verdict or a verdict without a rollout, a verdict that is no judgement of the response.
     """
-    rollouts = _in_order(rollouts.select(*_KEY, "text"), "rollouts")
-    verdicts = _in_order(verdicts.select(*_KEY, *_JUDGED), "verdicts")
+    rollouts = _in_order(rollouts.select(*KEY, "text"), "rollouts")
+    verdicts = _in_order(verdicts.select(*KEY, *_JUDGED), "verdicts")
     same_rows = rollouts.height == verdicts.height
-    if not same_rows or not all((rollouts[name] == verdicts[name]).all() for name in _KEY):
-        unscored = rollouts.join(verdicts, on=_KEY, how="anti")
+    if not same_rows or not all((rollouts[name] == verdicts[name]).all() for name in KEY):
+        unscored = rollouts.join(verdicts, on=KEY, how="anti")
         _refuse(unscored, "has no verdict; run the score stage for these rollouts again")
-        unknown = verdicts.join(rollouts, on=_KEY, how="anti")
+        unknown = verdicts.join(rollouts, on=KEY, how="anti")
         _refuse(unknown, "has a verdict but no rollout; score the rollouts given here")
     _refuse(
         verdicts.filter(pl.col("verdict").is_in(_NOT_A_RESULT)),
@@ -117,17 +117,17 @@ def judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, dataset: Alik
         " repair the machine or the gold answer and score again",
     )
     _check_counts(rollouts, dataset)
-    return rollouts.hstack(verdicts.drop(*_KEY, "verdict"))
+    return rollouts.hstack(verdicts.drop(*KEY, "verdict"))
 
 
 def _in_order(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     """The frame sorted by its key; what a stage wrote is sorted already, and comparing is cheaper than sorting."""
-    prompt, sample = (pl.col(column) for column in _KEY)
+    prompt, sample = (pl.col(column) for column in KEY)
     before, last = prompt.shift(), sample.shift()
     if frame.select((prompt > before) | ((prompt == before) & (sample > last))).to_series().all():
         return frame
-    _refuse(frame.filter(pl.struct(_KEY).is_duplicated()), f"occurs more than once in {name}; expected one row")
-    return frame.sort(_KEY)
+    _refuse(frame.filter(pl.struct(KEY).is_duplicated()), f"occurs more than once in {name}; expected one row")
+    return frame.sort(KEY)
 
 
 def _style(rules: Sequence[StyleRule]) -> pl.Expr:
@@ -164,5 +164,5 @@ def _check_counts(rows: pl.DataFrame, dataset: Alike) -> None:
 
 def _refuse(rows: pl.DataFrame, problem: str) -> None:
     if rows.height:
-        prompt, sample = rows.sort(_KEY).select(_KEY).row(0)
+        prompt, sample = rows.sort(KEY).select(KEY).row(0)
         raise ValueError(f"evaluate: prompt {prompt!r}, sample {sample} {problem} ({rows.height} such rows)")

@@ -39,15 +39,16 @@ def merged_attention(
     Returns:
         (tokens, heads, width).
     """
-    found: Tensor = _Merged.apply(*one, *other, in_one, in_other, seen, scaling)
+    added = None if seen is None else one[0].new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
+    found: Tensor = _Merged.apply(*one, *other, in_one, in_other, added, scaling)
     return found
 
 
 class _Merged(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        in_one, in_other, seen, scaling = arguments[6:]
-        of_one, sums_of_one = _flash(*arguments[:3], attn_mask=_added(seen, arguments[0]), scale=scaling)
+        in_one, in_other, mask, scaling = arguments[6:]
+        of_one, sums_of_one = _flash(*arguments[:3], attn_mask=mask, scale=scaling)
         of_other, sums_of_other = _flash(*arguments[3:6], is_causal=True, scale=scaling)
         one, other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
         sums = torch.logaddexp(one, other)
@@ -61,7 +62,7 @@ class _Merged(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *states, in_one, in_other, seen, found, sums = ctx.saved_tensors
+        *states, in_one, in_other, mask, found, sums = ctx.saved_tensors
         gradients: list[Tensor] = []
         for part, places, causal in ((states[:3], in_one, False), (states[3:], in_other, True)):
             gradients += _flash_backward(
@@ -71,7 +72,7 @@ class _Merged(torch.autograd.Function):
                 _cut(sums, part[0], places, torch.inf),  # Padding then weighs nothing.
                 0.0,
                 causal,
-                attn_mask=None if causal else _added(seen, part[0]),
+                attn_mask=None if causal else mask,
                 scale=ctx.scaling,
             )
         return (*gradients, None, None, None, None)
@@ -88,8 +89,3 @@ def _cut(of_tokens: Tensor, queries: Tensor, places: Tensor, padding: float) -> 
     cut = of_tokens.new_full((rows * length, *of_tokens.shape[1:]), padding)
     cut[places] = of_tokens
     return cut.unflatten(0, (rows, length)).transpose(1, 2)
-
-
-def _added(seen: Tensor | None, queries: Tensor) -> Tensor | None:
-    """The mask as it is added to scores."""
-    return None if seen is None else queries.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)

@@ -69,12 +69,13 @@ def prompt_layout(
     prompt_lengths: Sequence[int], response_lengths: Sequence[int], owner: Sequence[int], device: torch.device | str
 ) -> PromptLayout:
     """The layout of prompts and responses of these lengths; response i belongs to prompt `owner[i]`."""
-    prompts, prompt_filled = places(torch.tensor(prompt_lengths, device=device), 0)
-    of_responses = torch.tensor(response_lengths, device=device)
-    responses, filled = places(of_responses, sum(prompt_lengths))
+    of_prompts, of_responses = (torch.tensor(lengths, device=device) for lengths in (prompt_lengths, response_lengths))
+    start = sum(prompt_lengths)
+    prompts, prompt_filled = places(of_prompts, 0)
+    responses, filled = places(of_responses, start)
     owners = torch.tensor(owner, device=device)
     within_prompt, within_response = (torch.arange(cut.shape[1], device=device) for cut in (prompts, responses))
-    positions = torch.tensor(prompt_lengths, device=device)[owners, None] + within_response
+    positions = of_prompts[owners, None] + within_response
     owner_of_token = owners.repeat_interleave(of_responses)
     tokens_by_prompt, by_prompt_filled = places(owner_of_token.bincount(minlength=len(prompts)), 0)
     # Equal owners stay in the order of the sequence.
@@ -86,7 +87,7 @@ def prompt_layout(
         prompts=prompts,
         responses=responses,
         owner=owners,
-        by_prompt=(order + sum(prompt_lengths))[tokens_by_prompt] * by_prompt_filled,
+        by_prompt=(order + start)[tokens_by_prompt] * by_prompt_filled,
         filled=prompt_filled[:, None, None],
         in_prompts=prompt_filled.flatten().nonzero()[:, 0],
         in_responses=filled.flatten().nonzero()[:, 0],
