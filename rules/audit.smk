@@ -44,6 +44,8 @@ def audited():
             f"{RESULTS}/train/{name}/state.json",
             f"{RESULTS}/train/{name}/metrics.parquet",
         ]
+    files += with_model([manifest("base")])
+    files += rules.build_world.output[:1] if CONFIG.toy else []
     return [*files, *rules.find_candidates.output[:1], *rules.refine.output[:1]]
 
 
@@ -51,11 +53,11 @@ rule audit:
     """A table and a page of what was checked; a failed check stops the run with a message."""
     input:
         audited(),
-        rules.tabulate.output.tables,
-        rules.lay_out.output.tables,
-        rules.count_rows.output.table,
-        rules.collect_training.output.training if CONFIG.methods else [],
-        rules.find_overlap.output.overlap,
+        rules.tabulate.output,
+        rules.lay_out.output,
+        rules.count_rows.output,
+        rules.collect_training.output if CONFIG.methods else [],
+        rules.find_overlap.output,
         with_model(rules.tensorise.output),
         rules.report.input.figures,
         rules.report.input.svgs,
