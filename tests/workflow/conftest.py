@@ -75,7 +75,7 @@ def made() -> list[Engine]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules that make such engines come last: a process that holds one is too large to fork."""
+    """Modules that make such engines come last, as their memory is held to the end."""
     holding = {item.path for item in items if "made" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path in holding)
 

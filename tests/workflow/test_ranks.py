@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -255,6 +256,24 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     assert not _files(tmp_path / "out")
     train_segment(job)
     assert _files(tmp_path / "out") == _files(Path(undisturbed.policy_out).parent)
+
+
+# Linux lets no process fork that has a mapping larger than the memory, as PyTorch's adjacent reservations may be.
+LARGE = """
+import mmap
+import psutil
+from dphrl.training.launch import run_ranks
+half = psutil.virtual_memory().total * 6 // 10
+held = [mmap.mmap(-1, half, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(2)]
+run_ranks(2, ["-c", "import os; print('rank', os.environ['RANK'])"])
+"""
+
+
+def test_ranks_start_from_a_process_too_large_to_fork() -> None:
+    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    # Progress is where ranks print to.
+    assert {"rank 0", "rank 1"} <= {*done.stderr.splitlines()}
 
 
 DOOR = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shlex
@@ -33,9 +32,14 @@ _HERE = "127.0.0.1"
 # Gives each task of srun what torchrun would: its number among all, and on its node.
 _AS_TORCHRUN = 'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID"; exec "$0" "$@"'
 _SECONDS_BETWEEN_LOOKS = 0.1
-_PR_SET_PDEATHSIG = 1
-# Loaded here: between fork and exec nothing may wait for a lock that another thread held.
-_LIBC = ctypes.CDLL(None)
+# Becomes the program in its arguments, which Linux then ends with the parent, however that ends (1: PR_SET_PDEATHSIG).
+# A program of its own, as a function between fork and exec needs a true fork, which Linux refuses to large processes.
+_END_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 
 class RankError(RuntimeError):
@@ -135,15 +139,10 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     else:
         started = [(nodes.launcher, [*_tasks(nodes, per_node), "sh", "-c", _AS_TORCHRUN, *program], {})]
     with _ended() as processes:
+        tied = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT, str(os.getpid())]
         for _, command, own in started:
-            processes.append(
-                subprocess.Popen(
-                    command,
-                    env={**os.environ, **shared, **own},
-                    stdout=stream().fileno(),
-                    preexec_fn=_end_with_parent,
-                )
-            )
+            environment = {**os.environ, **shared, **own}
+            processes.append(subprocess.Popen([*tied, *command], env=environment, stdout=stream().fileno()))
         statuses: list[int | None] = [None]
         while None in statuses and not any(statuses):
             time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -178,11 +177,6 @@ def _end(status: int) -> str:
     return f"was killed by {signal.Signals(-status).name}" + (
         " (is memory short?)" if status == -signal.SIGKILL else ""
     )
-
-
-def _end_with_parent() -> None:
-    """Ask Linux to end this process with its parent, however that ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def rank_main() -> None:

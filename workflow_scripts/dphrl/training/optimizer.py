@@ -11,6 +11,8 @@ from torch import nn
 from dphrl.config.train import TrainConfig
 
 _EPSILON = 1e-8
+# Of gradients that ranks sum at once, at most: DeepSpeed's default.
+_BUCKET_ELEMENTS = 500_000_000
 
 
 class ClippedAdamW(torch.optim.AdamW):
@@ -45,7 +47,7 @@ def initialize(model: nn.Module, config: TrainConfig) -> Any:
     import deepspeed
 
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    settings = _settings(config)
+    settings = _settings(config, sum(parameter.numel() for parameter in trained))
     optimizer = None
     if config.zero_stage == 0 and config.dtype == "float32":
         adam = settings.pop("optimizer")["params"]
@@ -62,10 +64,11 @@ def initialize(model: nn.Module, config: TrainConfig) -> Any:
     return engine
 
 
-def _settings(config: TrainConfig) -> dict[str, Any]:
+def _settings(config: TrainConfig, elements: int) -> dict[str, Any]:
     # The learning rate comes with each update.
     adam = {"lr": 0.0, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
-    zero: dict[str, Any] = {"stage": config.zero_stage}
+    # DeepSpeed takes this much memory whatever the model needs: 2 GB at its own size, in float32.
+    zero: dict[str, Any] = {"stage": config.zero_stage, "reduce_bucket_size": min(elements, _BUCKET_ELEMENTS)}
     if config.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     # Over many micro-batches sums in bfloat16 would be wrong by percents.
