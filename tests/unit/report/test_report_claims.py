@@ -3,7 +3,7 @@
 import polars as pl
 
 from dphrl.evaluation import CLAIMS, Claim, ClaimRules, claims
-from dphrl.report.claims import claims_markdown, difference
+from dphrl.report.claims import claims_markdown, difference, measured
 from dphrl.report.page_claims import claims_html
 
 CLAIM = Claim("passk", "dph_f", "higher", "pass@", "grpo", "abstract", "DPH-F has a higher pass@k than GRPO.")
@@ -78,6 +78,11 @@ def test_differences_have_a_sign_and_a_unit():
     assert difference("pass@8", 0.125) == "+12.5"
     assert difference("distinct_styles", -0.125) == "-0.12"
     assert difference("pass@8", None) == "-"
+
+
+def test_equal_differences_have_no_interval():
+    equal = {**comparison(0.01, 0.01), "low": None, "high": None}
+    assert measured(equal) == "+1.0 [no interval] over seeds"
 
 
 def test_every_claim_of_the_paper_is_on_the_page():

@@ -42,7 +42,9 @@ def measured(row: dict[str, Any]) -> str:
     if row["kind"] is None:
         return "-"
     value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))
-    return f"{value} [{low}, {high}] over {row['kind']}"
+    # Equal differences, or a single one, say nothing of their spread.
+    interval = "no interval" if row["low"] is None else f"{low}, {high}"
+    return f"{value} [{interval}] over {row['kind']}"
 
 
 def difference(metric: str, value: float | None) -> str:
