@@ -2,6 +2,7 @@
 
 1. Whole GRPO steps (generate, score, train, push) with each engine, beside Hugging Face TRL's GRPOTrainer where
    --peer-python names the interpreter of its environment (benchmarks/trl_peer.py tells how to make that).
+   With --ranks 2 this table alone, either side as two processes that share the threads.
 2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
 3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
 
@@ -16,6 +17,7 @@ import os
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +30,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from dphrl.artifacts.progress import send_to
 from dphrl.config.engine import EngineConfig
 from dphrl.config.methods import MethodConfig
 from dphrl.config.train import TrainConfig
@@ -35,6 +38,8 @@ from dphrl.model import LogProbs, PromptSharing, Row, collate, load_model, plan,
 from dphrl.rollout.engine import Engine, make_engine
 from dphrl.scoring.verdict import Verdict
 from dphrl.training import Example, OnlinePrompt, Segment, Trainer, start_process_group
+from dphrl.training.launch import run_ranks
+from dphrl.training.ranks import rank
 
 VOCABULARY, WIDTH, LAYERS, FEED_FORWARD = 512, 256, 4, 512
 END = VOCABULARY  # Beyond the model's vocabulary.
@@ -73,11 +78,18 @@ class Shape(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """How TRL is run: its interpreter, threads, and environment variables, free of this process's group of ranks."""
+    """How TRL is run: its interpreter, processes, threads of each, and environment variables."""
 
     python: str
+    ranks: int
     threads: int
     environment: dict[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        """The peer's program, under torchrun where there are several processes."""
+        several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks)]
+        program = [str(Path(__file__).with_name("trl_peer.py")), *arguments]
+        return [self.python, *(several if self.ranks > 1 else []), *program]
 
 
 STEPS = (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20))
@@ -189,17 +201,12 @@ def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int) 
         "tokens": shape.response,
         "steps": steps,
         # It takes divisors of the number of rows alone, and these are powers of two.
-        "batch": min(1 << within_budget.bit_length() - 1, shape.prompts * shape.responses),
+        "batch": min(1 << within_budget.bit_length() - 1, shape.prompts * shape.responses // peer.ranks),
         "lr": LR,
         "threads": peer.threads,
     }
-    done = subprocess.run(
-        [peer.python, str(Path(__file__).with_name("trl_peer.py"))],
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        env=peer.environment,
-    )
+    (file := policy / "trl.json").write_text(json.dumps(job))
+    done = subprocess.run(peer.command(str(file)), capture_output=True, text=True, env=peer.environment)
     if done.returncode:
         raise SystemExit(f"{peer.python} benchmarks/trl_peer.py failed:\n{done.stderr[-2000:]}")
     steps_taken = differences(json.loads(done.stdout.splitlines()[-1]))
@@ -362,19 +369,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", help="interpreter of an environment that holds TRL")
     parser.add_argument("--threads", type=int, default=2, help="of either side (default 2)")
+    parser.add_argument("--ranks", type=int, default=1, help="processes of either side (default 1)")
     parser.add_argument("--repeats", type=int, default=3, help="steps to take the median of (default 3)")
     arguments = parser.parse_args()
-    os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "HF_HUB_OFFLINE": "1"}
-    peer = Peer(arguments.peer_python, arguments.threads, dict(os.environ)) if arguments.peer_python else None
-    start_process_group()
+    ranks, threads = arguments.ranks, arguments.threads // arguments.ranks
+    if ranks > 1 and "RANK" not in os.environ:
+        torch.set_num_threads(arguments.threads)
+        send_to(sys.stdout)
+        run_ranks(ranks, [__file__, *sys.argv[1:]])
+        return
+    os.environ |= {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
+    peer = Peer(arguments.peer_python, ranks, threads, dict(os.environ)) if arguments.peer_python else None
     with tempfile.TemporaryDirectory() as folder:
         policy = Path(folder)
+        # Before the process group: in one transformers writes on the first rank alone.
         write_policy(policy)
-        torch.set_num_threads(arguments.threads)
+        start_process_group()
+        if rank():
+            # The first rank tells, and runs the peer while the others wait in the next step.
+            peer, sys.stdout = None, open(os.devnull, "w")  # noqa: SIM115
+        torch.set_num_threads(threads)
         step = whole_steps(policy, arguments.repeats + 1, peer)
-        sharing_table(policy, arguments.repeats)
-        methods_table(policy, arguments.repeats, step)
-        operators_table(policy)
+        if ranks == 1:
+            sharing_table(policy, arguments.repeats)
+            methods_table(policy, arguments.repeats, step)
+            operators_table(policy)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Steps of Hugging Face TRL's GRPOTrainer: benchmarks/training.py runs it, in an environment of its own.
 
-A job comes as JSON on the standard input. The clock at the end of each step, with the seconds of the parts until then,
-goes as JSON to the last line of the output. Made with `python -m venv trl` and `trl/bin/pip install -r` of this list:
+The argument is a file with a job as JSON; under torchrun the processes share it. The clock at the end of each step,
+with the seconds of the parts until then, goes as JSON to the last line of the output. Made with `python -m venv trl`
+and `trl/bin/pip install -r` of this list:
 
 trl==1.16.0
 torch==2.13.0
@@ -11,11 +12,13 @@ datasets==5.2.0
 """
 
 import json
+import os
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -65,6 +68,7 @@ class Marks(TrainerCallback):
 def run(job: dict[str, Any]) -> list[dict[str, float]]:
     """The marks of the steps of a job."""
     rows = len(job["prompts"]) // job["steps"] * job["responses"]
+    processes = int(os.environ.get("WORLD_SIZE", 1))
     trainer = Timed(
         model=AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32),
         processing_class=AutoTokenizer.from_pretrained(job["model"]),
@@ -74,7 +78,7 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
             output_dir=job["folder"],
             max_steps=job["steps"],
             per_device_train_batch_size=job["batch"],
-            gradient_accumulation_steps=rows // job["batch"],
+            gradient_accumulation_steps=rows // (job["batch"] * processes),
             num_generations=job["responses"],
             max_completion_length=job["tokens"],
             learning_rate=job["lr"],
@@ -85,6 +89,7 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
             bf16=False,
             gradient_checkpointing=False,
             use_cpu=True,
+            ddp_backend="gloo",
             shuffle_dataset=False,
             disable_tqdm=True,
             report_to=[],
@@ -99,6 +104,8 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
 
 
 if __name__ == "__main__":
-    job = json.load(sys.stdin)
+    job = json.loads(Path(sys.argv[1]).read_text())
     torch.set_num_threads(job["threads"])
-    print(json.dumps(run(job)))
+    marks = run(job)
+    if os.environ.get("RANK", "0") == "0":
+        print(json.dumps(marks))
