@@ -4,8 +4,11 @@ from pathlib import Path
 
 from door import snakemake, stage
 from dphrl.artifacts import link_folder
+from dphrl.model import check_model
 
 with stage() as job:
     manifest = Path(snakemake.output.manifest)
-    link_folder(Path(snakemake.input.files[0]).parent, manifest.parent)
+    source = Path(snakemake.input.files[0]).parent
+    check_model(source)
+    link_folder(source, manifest.parent)
     job.write_manifest(str(manifest))

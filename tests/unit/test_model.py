@@ -1,7 +1,9 @@
 """The forward pass: log-probs of response tokens, whatever the batch they are computed in."""
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +20,16 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from dphrl.model import LogProbs, Row, collate, micro_batches, policy, response_logprobs, response_topk
+from dphrl.model import (
+    LogProbs,
+    Row,
+    check_model,
+    collate,
+    micro_batches,
+    policy,
+    response_logprobs,
+    response_topk,
+)
 
 VOCABULARY = 50
 ROWS = [
@@ -183,15 +194,33 @@ def test_more_likeliest_tokens_than_the_vocabulary_are_refused(module: LogProbs,
     [
         (CohereConfig(logit_scale=0.0625), "logit_scale = 0.0625"),
         (GraniteConfig(logits_scaling=8.0), "logits_scaling = 8.0"),
-        (Gemma2Config(final_logit_softcapping=30.0, head_dim=8), "final_logit_softcapping = 30.0"),
+        (Gemma2Config(final_logit_softcapping=30.0, head_dim=8, num_hidden_layers=1), "final_logit_softcapping = 30.0"),
     ],
 )
-def test_a_model_that_changes_its_logits_after_the_head_is_refused(config: PreTrainedConfig, attribute: str) -> None:
+def test_a_model_that_changes_its_logits_after_the_head_is_refused(
+    config: PreTrainedConfig, attribute: str, tmp_path: Path
+) -> None:
     small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
     for name, value in {**small, "intermediate_size": 16, "vocab_size": 20, "pad_token_id": 0}.items():
         setattr(config, name, value)
-    with pytest.raises(ValueError, match=f"config attribute {attribute} changes the logits after the output head"):
+    words = f"config attribute {attribute} changes the logits after the output head"
+    with pytest.raises(ValueError, match=words):
         LogProbs(AutoModelForCausalLM.from_config(config))
+    config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=words):
+        check_model(tmp_path)
+
+
+CODE = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.OwnModel"}
+
+
+def test_a_model_that_brings_code_is_refused_unless_transformers_knows_it(tmp_path: Path) -> None:
+    (tmp_path / "configuration_own.py").write_text("raise SystemExit('executed')")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": CODE}))
+    with pytest.raises(ValueError, match=r"config\.json: none of the models of transformers .* is never executed"):
+        check_model(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "auto_map": CODE}))
+    check_model(tmp_path)
 
 
 @pytest.mark.parametrize("row", [Row([], [1]), Row([1], [])])

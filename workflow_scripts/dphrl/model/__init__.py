@@ -2,7 +2,7 @@
 
 from dphrl.model.batch import Batch, Row, collate
 from dphrl.model.packing import MicroBatch, PromptSharing, micro_batches, plan
-from dphrl.model.policy import LogProbs, load_model, logprobs_by_row, response_logprobs, response_topk
+from dphrl.model.policy import LogProbs, check_model, load_model, logprobs_by_row, response_logprobs, response_topk
 
 __all__ = [
     "Batch",
@@ -10,6 +10,7 @@ __all__ = [
     "MicroBatch",
     "PromptSharing",
     "Row",
+    "check_model",
     "collate",
     "load_model",
     "logprobs_by_row",

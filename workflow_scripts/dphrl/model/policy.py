@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, __version__
 
 from dphrl.model.batch import Batch, Row, collate
 from dphrl.model.packing import MicroBatch, PromptSharing, plan
@@ -18,6 +18,34 @@ from dphrl.model.sharing import install_sharing, sharing_obstacle
 _LOGITS_PER_CHUNK = 1 << 24
 # What models do to their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
 _AFTER_HEAD = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
+
+
+def check_model(folder: Path) -> None:
+    """Check by its configuration that a model can be trained, before anything is drawn from it.
+
+    Args:
+        folder: of Hugging Face, with a config.json.
+
+    Raises:
+        ValueError: transformers has no code of its own for this model, or it changes its logits after the head.
+    """
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except ValueError:
+        raise ValueError(
+            f"{folder / 'config.json'}: none of the models of transformers {__version__}, and code that comes with a"
+            " model is never executed: take another base model, or a transformers that has this one"
+        ) from None
+    _check_head(config.get_text_config())
+
+
+def _check_head(config: PreTrainedConfig) -> None:
+    for name in _AFTER_HEAD:
+        if getattr(config, name, None) not in (None, 1):
+            raise ValueError(
+                f"model {config.model_type!r}: config attribute {name} = {getattr(config, name)} changes the"
+                " logits after the output head, which log-probs here leave out: use a model without it"
+            )
 
 
 def load_model(folder: Path, dtype: str) -> PreTrainedModel:
@@ -50,12 +78,7 @@ class LogProbs(nn.Module):
         super().__init__()
         self.model = model
         self._config = model.config.get_text_config()
-        for name in _AFTER_HEAD:
-            if getattr(self._config, name, None) not in (None, 1):
-                raise ValueError(
-                    f"{type(model).__name__}: config attribute {name} = {getattr(self._config, name)} changes the"
-                    " logits after the output head, which log-probs here leave out: use a model without it"
-                )
+        _check_head(self._config)
         self._obstacle = sharing_obstacle(model)
         if self._obstacle is None:
             install_sharing(model)
