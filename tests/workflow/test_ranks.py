@@ -258,13 +258,13 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     assert _files(tmp_path / "out") == _files(Path(undisturbed.policy_out).parent)
 
 
-# Linux lets no process fork that has a mapping larger than the memory, as PyTorch's adjacent reservations may be.
+# Linux lets no process fork that has a mapping larger than the memory, as adjacent reservations may be.
 LARGE = """
 import mmap
 import psutil
 from dphrl.training.launch import run_ranks
-half = psutil.virtual_memory().total * 6 // 10
-held = [mmap.mmap(-1, half, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(2)]
+much = psutil.virtual_memory().total * 6 // 10
+held = [mmap.mmap(-1, much, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(2)]
 run_ranks(2, ["-c", "import os; print('rank', os.environ['RANK'])"])
 """
 

@@ -31,11 +31,11 @@ def check_model(folder: Path) -> None:
     """
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except ValueError:
+    except ValueError as error:
         raise ValueError(
             f"{folder / 'config.json'}: none of the models of transformers {__version__}, and code that comes with a"
             " model is never executed: take another base model, or a transformers that has this one"
-        ) from None
+        ) from error
     _check_head(config.get_text_config())
 
 
