@@ -258,19 +258,21 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     assert _files(tmp_path / "out") == _files(Path(undisturbed.policy_out).parent)
 
 
+# In one write, as Python may be told to write a line in pieces, and the ranks share what they write to.
+SAY_RANK = "import os; os.write(1, f\"rank {os.environ['RANK']}\\n\".encode())"
 # Linux lets no process fork that has a mapping larger than the memory, as adjacent reservations may be.
 LARGE = """
-import mmap
+import mmap, sys
 import psutil
 from dphrl.training.launch import run_ranks
 much = psutil.virtual_memory().total * 6 // 10
 held = [mmap.mmap(-1, much, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(2)]
-run_ranks(2, ["-c", "import os; print('rank', os.environ['RANK'])"])
+run_ranks(2, ["-c", sys.argv[1]])
 """
 
 
 def test_ranks_start_from_a_process_too_large_to_fork() -> None:
-    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", LARGE, SAY_RANK], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # Progress is where ranks print to.
     assert {"rank 0", "rank 1"} <= {*done.stderr.splitlines()}
