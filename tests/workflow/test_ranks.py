@@ -250,7 +250,8 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     job = _into(start, tmp_path / "out")
     with pytest.raises(RankError, match=rf"test: .*{end}.* run snakemake again"):
         train_segment(_into(start, tmp_path / "out", scorer={"options": {"harm": harm, "seen": str(seen)}}))
-    assert time.time() - (seen / "1").stat().st_mtime < 5
+    # At once, but for what a busy machine takes.
+    assert time.time() - (seen / "1").stat().st_mtime < 30
     assert words in capfd.readouterr().err
     assert not psutil.Process().children(recursive=True)
     assert not _files(tmp_path / "out")
@@ -299,7 +300,7 @@ def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_p
     finally:
         door.kill()
     door.wait()
-    _, alive = psutil.wait_procs(processes, timeout=2)
+    _, alive = psutil.wait_procs(processes, timeout=30)
     assert not alive
 
 
