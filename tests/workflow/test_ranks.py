@@ -250,8 +250,7 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     job = _into(start, tmp_path / "out")
     with pytest.raises(RankError, match=rf"test: .*{end}.* run snakemake again"):
         train_segment(_into(start, tmp_path / "out", scorer={"options": {"harm": harm, "seen": str(seen)}}))
-    # At once, but for what a busy machine takes.
-    assert time.time() - (seen / "1").stat().st_mtime < 30
+    assert time.time() - (seen / "1").stat().st_mtime < 5
     assert words in capfd.readouterr().err
     assert not psutil.Process().children(recursive=True)
     assert not _files(tmp_path / "out")
@@ -263,7 +262,8 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
 SAY_RANK = "import os; os.write(1, f\"rank {os.environ['RANK']}\\n\".encode())"
 # Linux lets no process fork that has a mapping larger than the memory, as adjacent reservations may be.
 LARGE = """
-import mmap, sys
+import mmap
+import sys
 import psutil
 from dphrl.training.launch import run_ranks
 much = psutil.virtual_memory().total * 6 // 10
@@ -300,7 +300,7 @@ def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_p
     finally:
         door.kill()
     door.wait()
-    _, alive = psutil.wait_procs(processes, timeout=30)
+    _, alive = psutil.wait_procs(processes, timeout=2)
     assert not alive
 
 
