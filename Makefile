@@ -73,7 +73,7 @@ format: install ## Rewrite Python and Snakemake files in the project's style.
 	@$(BIN)/snakefmt Snakefile rules
 
 schema: install ## Rewrite config/schema.json and config/defaults.yaml.
-	@$(BIN)/python -m dphrl.config.schema
+	@$(BIN)/python -m dphrl.config.documentation
 
 accept: install ## Accept results that are there as up to date (after a change known to be neutral).
 	@$(BIN)/snakemake --touch --cores $(CORES)

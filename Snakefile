@@ -6,7 +6,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from dphrl.config.load import check_files, load_config
-from dphrl.config.problems import ConfigError
+from dphrl.config.errors import ConfigError
 from dphrl.config.remarks import remarks
 
 min_version("9.0")

@@ -16,8 +16,12 @@ from contextlib import contextmanager
 import numpy as np
 import polars as pl
 
-from dphrl.config.evaluate import BootstrapConfig, StyleRule
-from dphrl.evaluation import classes, comparisons, consistency, diversity, evaluate, headline, keep_explore, passk
+from dphrl.config.blocks.evaluate import BootstrapConfig, StyleRule
+from dphrl.evaluation.classes import classes
+from dphrl.evaluation.comparisons import comparisons
+from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.tables import consistency, diversity, headline, passk
 
 SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000)}
 K = (1, 2, 4, 8, 16, 32, 64)

@@ -24,16 +24,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from dphrl.artifacts import SCHEMAS, Stage, code_digest, write_manifest
-from dphrl.artifacts.streams import PART, by_prompts, scan, write_parts
-from dphrl.config.evaluate import StyleRule
-from dphrl.config.partition import PartitionConfig
-from dphrl.evaluation import evaluate_parts
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.code import code_digest
+from dphrl.artifacts.manifest import write_manifest
+from dphrl.artifacts.stage import Stage
+from dphrl.artifacts.tables import PART, by_prompts
+from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.evaluation.parts import evaluate_parts
 from dphrl.partition import candidates, refine
-from dphrl.scoring import MathScorer, score_rollouts
+from dphrl.scoring import MathScorer
+from dphrl.scoring.tables import score_rollouts
 
 if TYPE_CHECKING:
-    from dphrl.model import LogProbs
+    from dphrl.model.logprobs import LogProbs
 
 SAMPLES, PROMPT, RESPONSE, VOCABULARY = 8, 4, 12, 500
 SHARDS = 4
@@ -109,17 +113,17 @@ def make(stage: str, rows: int, folder: Path) -> None:
     """The stage's input files, named after their schemas."""
     prompts = rows // max(INPUTS[stage].values())
     for schema, samples in INPUTS[stage].items():
-        write_parts(job(stage), made(schema, prompts, samples), schema, str(folder / f"{schema}.parquet"))
+        job(stage).write_parts(made(schema, prompts, samples), schema, str(folder / f"{schema}.parquet"))
 
 
 def make_stored(rows: int, folder: Path) -> None:
     """As many stored responses."""
-    write_parts(job("tensorise"), saved(rows, folder), "reference_index", str(folder / "index.parquet"))
+    job("tensorise").write_parts(saved(rows, folder), "reference_index", str(folder / "index.parquet"))
 
 
 def saved(rows: int, folder: Path) -> Iterator[pl.DataFrame]:
     """The index of that many stored responses, whose tensors are written meanwhile."""
-    from dphrl.reference import save_parts
+    from dphrl.reference.build import save_parts
 
     parts = made("reference_index", rows, 1)
     return save_parts(((tensors(part["row"].to_numpy()), part) for part in parts), folder / "responses.safetensors")
@@ -146,8 +150,8 @@ def make_run(rows: int, run: Path) -> None:
     def add(path: str, parts: Iterable[pl.DataFrame], schema: str, config: dict[str, Any], **inputs: list[str]) -> None:
         own = job("made", config)
         for name, paths in inputs.items():
-            scan(own, name, [str(run / source) for source in paths])
-        write_parts(own, parts, schema, str(run / path))
+            own.scan(name, [str(run / source) for source in paths])
+        own.write_parts(parts, schema, str(run / path))
 
     make_policy(run / "policies" / "base")
     add(asked, made("prompts", prompts, 1), "prompts", {})
@@ -198,29 +202,29 @@ def job(name: str, config: dict[str, Any] | None = None) -> Stage:
 def work(stage: str, folder: Path) -> None:
     """What the stage's script does."""
     own, out = job(stage), str(folder / "out.parquet")
-    given = {schema: scan(own, schema, str(folder / f"{schema}.parquet")) for schema in INPUTS[stage]}
+    given = {schema: own.scan(schema, str(folder / f"{schema}.parquet")) for schema in INPUTS[stage]}
     tables = by_prompts(*given.values())
     if stage == "score":
         with MathScorer(answer="final") as scorer:
-            write_parts(own, (score_rollouts(drawn, gold, scorer) for drawn, gold in tables), "verdicts", out)
+            own.write_parts((score_rollouts(drawn, gold, scorer) for drawn, gold in tables), "verdicts", out)
     elif stage == "find_candidates":
-        write_parts(own, (candidates(gold, judged, SAMPLES, RULES) for judged, gold in tables), "partition", out)
+        own.write_parts((candidates(gold, judged, SAMPLES, RULES) for judged, gold in tables), "partition", out)
     elif stage == "refine":
-        write_parts(own, (refine(divided, judged, RULES) for divided, judged in tables), "partition", out)
+        own.write_parts((refine(divided, judged, RULES) for divided, judged in tables), "partition", out)
     elif stage == EVALUATE:
-        write_parts(own, evaluate_parts(**given, styles=STYLES), "evaluation", out)
+        own.write_parts(evaluate_parts(**given, styles=STYLES), "evaluation", out)
     else:
-        from dphrl.reference import reference_rows, save_parts, tensorise_parts
+        from dphrl.reference.build import reference_rows, save_parts, tensorise_parts
 
         parts = tensorise_parts((reference_rows(*three) for three in tables), policy(), TOKEN_BUDGET)
-        write_parts(own, save_parts(parts, folder / "out.safetensors"), "reference_index", out)
+        own.write_parts(save_parts(parts, folder / "out.safetensors"), "reference_index", out)
 
 
 def policy() -> LogProbs:
     """A model of one layer."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from dphrl.model import LogProbs
+    from dphrl.model.logprobs import LogProbs
 
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1, "num_hidden_layers": 1}
     return LogProbs(LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **sizes)))
@@ -228,7 +232,7 @@ def policy() -> LogProbs:
 
 def audit(run: Path) -> None:
     """Check every artifact."""
-    from dphrl.audit import audit_run, require_passed
+    from dphrl.audit.run import audit_run, require_passed
 
     require_passed(audit_run(run))
 

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from dphrl.model import LogProbs, PromptSharing, Row, collate, plan
+from dphrl.model.batch import Row, collate
+from dphrl.model.logprobs import LogProbs
+from dphrl.model.packing import PromptSharing, plan
 
 VOCABULARY = 512
 SETTINGS: tuple[PromptSharing, PromptSharing] = ("off", "on")

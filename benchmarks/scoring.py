@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from dphrl.scoring import SqlScorer
-from dphrl.scoring.compare import Row, answer_class, equal, gold_orders
-from dphrl.scoring.process import WorkerProcess
+from dphrl.scoring.sql.compare import Row, answer_class, equal, gold_orders
+from dphrl.scoring.workers.process import WorkerProcess
 
 PREDICTIONS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 SLOW = "WITH RECURSIVE t(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM t LIMIT 3500000) SELECT max(x) FROM t"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.artifacts import read_footer, read_table
+from dphrl.artifacts.tables import read_footer, read_table
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("run", type=Path, help="folder of the run, e.g. results/demo")

@@ -13,8 +13,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dphrl.model import LogProbs, Row, collate, load_model
-from dphrl.objective import Divergence, divergence, topk_value
+from dphrl.model.batch import Row, collate
+from dphrl.model.logprobs import LogProbs, load_model
+from dphrl.objective import divergence
+from dphrl.objective.divergences import Divergence
+from dphrl.objective.topk import topk_value
 from dphrl.reference import load
 
 SIZES = (1, 2, 4, 8, 16)

@@ -31,15 +31,20 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from dphrl.artifacts.progress import send_to
-from dphrl.config.engine import EngineConfig
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import LogProbs, PromptSharing, Row, collate, load_model, plan, response_topk
+from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.batch import Row, collate
+from dphrl.model.logprobs import LogProbs, load_model, response_topk
+from dphrl.model.packing import PromptSharing, plan
 from dphrl.rollout.engine import Engine, make_engine
 from dphrl.scoring.verdict import Verdict
-from dphrl.training import Example, OnlinePrompt, Segment, Trainer, start_process_group
+from dphrl.training.collectives import rank, start_process_group
 from dphrl.training.launch import run_ranks
-from dphrl.training.ranks import rank
+from dphrl.training.loss import Example
+from dphrl.training.rollouts import OnlinePrompt
+from dphrl.training.segment import Segment
+from dphrl.training.trainer import Trainer
 
 VOCABULARY, WIDTH, LAYERS, FEED_FORWARD = 512, 256, 4, 512
 END = VOCABULARY  # Beyond the model's vocabulary.

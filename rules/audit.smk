@@ -1,17 +1,17 @@
 # Checks within and across the artifacts of a run.
-from dphrl.config.canonical import canonical
+from dphrl.config.slices import canonical
 
 
 def noted():
-    """What the audit of a run notes for later ones: the modules and schemas behind the code digest in the footers of
+    """What the audit of a run notes for later ones: the scripts and schemas behind the code digest in the footers of
     each stage, and the table that each figure draws.
     """
     params = {made.name: made.params for made in workflow.rules}
     # The code of a figure depends on its name, and figures have no footer.
     stages = {
-        name: {"modules": given.modules, "schemas": given.schemas}
+        name: {"sources": given.sources, "schemas": given.schemas}
         for name, given in params.items()
-        if "modules" in given.keys() and not callable(given.modules)
+        if "sources" in given.keys() and not callable(given.sources)
     }
     return {
         "stages": stages,
@@ -74,7 +74,7 @@ rule audit:
     log:
         f"{RESULTS}/logs/audit.log",
     params:
-        **stage_params(["dphrl.audit"], ["audit"], canonical(noted())),
+        **stage_params("audit.py", ["audit"], canonical(noted())),
     message:
         "auditing the artifacts"
     script:

@@ -2,9 +2,9 @@
 import re
 from itertools import product
 
-from dphrl.artifacts import code_digest
+from dphrl.artifacts.code import code_digest
 from dphrl.config import slices
-from dphrl.config.datasets import TOY
+from dphrl.config.blocks.datasets import TOY
 
 RESULTS = f"results/{CONFIG.run}"
 # Whether this run shares costly files with others (`--cache`). Marked without it, every such rule gives a warning.
@@ -23,15 +23,15 @@ wildcard_constraints:
     step=r"\d+",
 
 
-def stage_params(modules, schemas, config, seed=None):
+def stage_params(script, schemas, config, seed=None):
     """What Snakemake compares to decide on a rerun, and what the footers say.
 
-    Snakemake does not see imported modules, so their digest is a param; `config` is the stage's slice of the config
-    as canonical text, or a function of the wildcards that gives it.
+    Snakemake does not see what a script imports, so the digest of that is a param; `config` is the stage's slice of
+    the config as canonical text, or a function of the wildcards that gives it.
     """
-    code = code_digest(modules, schemas)
+    code = code_digest([script], schemas)
     return {
-        "modules": modules,
+        "sources": [script],
         "schemas": schemas,
         "code": code,
         "config": config,

@@ -26,7 +26,7 @@ rule evaluate_policy:
         f"{RESULTS}/logs/evaluation/{{policy}}/{{dataset}}.log",
     params:
         **stage_params(
-            ["dphrl.evaluation.samples", "dphrl.evaluation.classes"],
+            "evaluate_policy.py",
             ["evaluation"],
             slice_of(slices.evaluate, "dataset"),
         ),

@@ -27,10 +27,9 @@ def published_of(wildcards):
     return PUBLISHED if wanted else []
 
 
-def modules_of(wildcards):
-    """The code of one figure, which no other figure shares, and of the reader of what it draws beside its table."""
-    reader = ["dphrl.report.published"] if published_of(wildcards) else []
-    return [drawings.module(wildcards.figure), *reader]
+def figure_sources(wildcards):
+    """The script and the module of the figure, which it imports by name: no other figure shares that."""
+    return ["draw.py", drawings.module(wildcards.figure)]
 
 
 def setting_of(wildcards):
@@ -40,7 +39,7 @@ def setting_of(wildcards):
 
 def figure_code(wildcards):
     """Its digest."""
-    return code_digest(modules_of(wildcards))
+    return code_digest(figure_sources(wildcards))
 
 
 def caption_of(wildcards):
@@ -69,7 +68,7 @@ rule draw:
     wildcard_constraints:
         figure="|".join(FIGURES),
     params:
-        modules=modules_of,
+        sources=figure_sources,
         schemas=[],
         code=figure_code,
         config=setting_of,

@@ -13,7 +13,7 @@ rule find_candidates:
     log:
         f"{RESULTS}/logs/partition/candidates.log",
     params:
-        **stage_params(["dphrl.partition"], ["partition"], slices.candidates(CONFIG)),
+        **stage_params("find_candidates.py", ["partition"], slices.candidates(CONFIG)),
     message:
         "dividing the training prompts"
     script:
@@ -32,7 +32,7 @@ rule refine:
     log:
         f"{RESULTS}/logs/partition/final.log",
     params:
-        **stage_params(["dphrl.partition"], ["partition"], slices.partition(CONFIG)),
+        **stage_params("refine.py", ["partition"], slices.partition(CONFIG)),
     message:
         "settling the partition"
     script:

@@ -24,7 +24,7 @@ rule prepare_prompts:
     cache: SHARED
     params:
         **stage_params(
-            ["dphrl.tasks"],
+            "prepare_prompts.py",
             ["prompts", "rejected"],
             slice_of(slices.prompts, "dataset"),
         ),
@@ -54,7 +54,7 @@ rule audit_gold:
     threads: workers_of
     params:
         **stage_params(
-            ["dphrl.tasks", "dphrl.scoring"],
+            "audit_gold.py",
             ["gold"],
             slice_of(slices.gold, "dataset"),
         ),
@@ -79,7 +79,7 @@ rule find_overlap:
     log:
         f"{RESULTS}/logs/gold/overlap.log",
     params:
-        **stage_params(["dphrl.tasks"], ["overlap"], slices.NOTHING),
+        **stage_params("find_overlap.py", ["overlap"], slices.NOTHING),
         datasets=list(CONFIG.evaluate.datasets),
     message:
         "looking for evaluation prompts in the training set"
@@ -103,7 +103,7 @@ rule count_rows:
     log:
         f"{RESULTS}/logs/tables/datasets.log",
     params:
-        **stage_params(["dphrl.report.data"], ["datasets"], slices.NOTHING),
+        **stage_params("count_rows.py", ["datasets"], slices.NOTHING),
         datasets=list(CONFIG.datasets),
     message:
         "counting the rows of the datasets"

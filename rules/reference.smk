@@ -19,9 +19,7 @@ rule tensorise:
         f"{RESULTS}/logs/reference.log",
     cache: SHARED
     params:
-        **stage_params(
-            ["dphrl.reference"], ["reference_index"], slices.reference(CONFIG)
-        ),
+        **stage_params("tensorise.py", ["reference_index"], slices.reference(CONFIG)),
     message:
         "computing reference log-probs"
     script:

@@ -80,7 +80,7 @@ rule report:
         f"{RESULTS}/logs/report.log",
     params:
         **stage_params(
-            ["dphrl.report.page", "dphrl.report.paper", "dphrl.report.cost"],
+            "write_report.py",
             [],
             slices.report(CONFIG),
         ),

@@ -44,7 +44,7 @@ rule sample:
     cache: SHARED
     params:
         **stage_params(
-            ["dphrl.rollout"],
+            "sample.py",
             ["rollouts"],
             slice_of(slices.sample, "policy", "dataset", "plan"),
             CONFIG.seed,

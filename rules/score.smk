@@ -16,9 +16,7 @@ rule score:
         f"{RESULTS}/logs/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
     threads: workers_of
     params:
-        **stage_params(
-            ["dphrl.scoring"], ["verdicts"], slice_of(slices.scoring, "dataset")
-        ),
+        **stage_params("score.py", ["verdicts"], slice_of(slices.scoring, "dataset")),
         databases=database_folder,
     message:
         "scoring {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"

@@ -31,7 +31,7 @@ rule tabulate:
         f"{RESULTS}/logs/tables.log",
     params:
         **stage_params(
-            ["dphrl.evaluation", "dphrl.report.claims", "dphrl.report.tables"],
+            "make_tables.py",
             TABLES,
             slices.tables(CONFIG),
             CONFIG.seed,
@@ -80,7 +80,7 @@ rule lay_out:
         f"{RESULTS}/logs/tables/paper.log",
     params:
         **stage_params(
-            ["dphrl.report.paper", "dphrl.report.published", "dphrl.report.ablation"],
+            "lay_out.py",
             ["paper", "ablation"],
             slices.paper(CONFIG),
         ),
@@ -112,7 +112,7 @@ rule collect_training:
         f"{RESULTS}/logs/training.log",
     params:
         **stage_params(
-            ["dphrl.report.cost"], ["training", "training_cost"], slices.NOTHING
+            "collect_training.py", ["training", "training_cost"], slices.NOTHING
         ),
         labels=[[method, seed] for method, seed, _ in segments()],
     message:

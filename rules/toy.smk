@@ -16,9 +16,7 @@ if CONFIG.toy:
         log:
             f"{RESULTS}/logs/toy/world.log",
         params:
-            **stage_params(
-                ["dphrl.toy.world"], [], slices.world(CONFIG), CONFIG.toy.seed
-            ),
+            **stage_params("build_world.py", [], slices.world(CONFIG), CONFIG.toy.seed),
         message:
             "building the world of the embedded default"
         script:
@@ -47,9 +45,7 @@ if CONFIG.toy and CONFIG.policy.base is None:
         cache: SHARED
         threads: CONFIG.toy.threads
         params:
-            **stage_params(
-                ["dphrl.toy.base"], [], slices.world(CONFIG), CONFIG.toy.seed
-            ),
+            **stage_params("train_base.py", [], slices.world(CONFIG), CONFIG.toy.seed),
         message:
             "training the base model from scratch"
         script:
@@ -75,7 +71,7 @@ elif CONFIG.has_model:
         log:
             f"{RESULTS}/logs/policies/base.log",
         params:
-            **stage_params([], [], slices.NOTHING),
+            **stage_params("import_base.py", [], slices.NOTHING),
         message:
             f"taking the base model from {CONFIG.policy.base}"
         script:

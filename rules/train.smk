@@ -61,7 +61,7 @@ rule train_segment:
     threads: CONFIG.train.ranks
     params:
         **stage_params(
-            ["dphrl.training", "dphrl.scoring"],
+            "train.py",
             ["metrics"],
             slice_of(slices.train, "method"),
             seed_of,

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from door import snakemake, stage
-from dphrl.artifacts import write_text
-from dphrl.audit import audit_run, render_page, require_passed
+from dphrl.artifacts.files import write_text
+from dphrl.audit.page import render_page
+from dphrl.audit.run import audit_run, require_passed
 from dphrl.config.load import load_config
+from script import snakemake, stage
 
 with stage("torch", "transformers") as job:
     stages = json.loads(snakemake.params.config)["stages"]

@@ -2,9 +2,10 @@
 
 import json
 
-from door import snakemake, stage, task_scorer
-from dphrl.scoring import audit_gold
-from dphrl.tasks import gold_of, read_source
+from dphrl.scoring.tables import audit_gold
+from dphrl.tasks.gold import gold_of
+from dphrl.tasks.source import read_source
+from script import snakemake, stage, task_scorer
 
 with stage("sqlglot", "math-verify") as job:
     config = json.loads(snakemake.params.config)

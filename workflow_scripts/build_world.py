@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from door import snakemake, stage
-from dphrl.config.toy import ToyConfig
+from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.world import build_world
+from script import snakemake, stage
 
 with stage("tokenizers", "transformers") as job:
     manifest = Path(snakemake.output.manifest)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import polars as pl
 
-from door import snakemake, stage
-from dphrl.artifacts import read_table
+from dphrl.artifacts.tables import read_table
 from dphrl.report.cost import training_cost
+from script import snakemake, stage
 
 with stage() as job:
     labels, given = snakemake.params.labels, snakemake.input

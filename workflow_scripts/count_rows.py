@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from door import snakemake, stage
-from dphrl.artifacts import write_text
+from dphrl.artifacts.files import write_text
 from dphrl.report.data import Prepared, count_rows
-from dphrl.report.tables import markdown_table
+from dphrl.report.text import markdown_table
+from script import snakemake, stage
 
 with stage() as job:
     given, kinds = snakemake.input, ("prompts", "rejected", "gold")

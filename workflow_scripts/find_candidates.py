@@ -2,14 +2,14 @@
 
 import json
 
-from door import snakemake, stage
-from dphrl.artifacts.streams import by_prompts, scan, write_parts
-from dphrl.config.partition import PartitionConfig
+from dphrl.artifacts.tables import by_prompts
+from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.partition import candidates
+from script import snakemake, stage
 
 with stage() as job:
     config = json.loads(snakemake.params.config)
     rules, n = PartitionConfig(**config["partition"]), config["n"]
-    gold, verdicts = scan(job, "gold", snakemake.input.gold), scan(job, "verdicts", snakemake.input.verdicts)
+    gold, verdicts = job.scan("gold", snakemake.input.gold), job.scan("verdicts", snakemake.input.verdicts)
     divided = (candidates(truths, judged, n, rules) for judged, truths in by_prompts(verdicts, gold))
-    write_parts(job, divided, "partition", snakemake.output.partition)
+    job.write_parts(divided, "partition", snakemake.output.partition)

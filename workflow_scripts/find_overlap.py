@@ -1,7 +1,7 @@
 """Which evaluation prompts are training prompts too."""
 
-from door import snakemake, stage
-from dphrl.tasks import overlap
+from dphrl.tasks.overlap import overlap
+from script import snakemake, stage
 
 with stage() as job:
     train = job.read("prompts", snakemake.input.train)

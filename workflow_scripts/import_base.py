@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from door import snakemake, stage
-from dphrl.artifacts import link_folder
-from dphrl.model import check_model
+from dphrl.artifacts.files import link_folder
+from dphrl.model.logprobs import check_model
+from script import snakemake, stage
 
 with stage() as job:
     manifest = Path(snakemake.output.manifest)

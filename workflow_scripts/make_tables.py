@@ -5,13 +5,13 @@ from pathlib import Path
 
 import polars as pl
 
-from door import snakemake, stage
-from dphrl import evaluation
-from dphrl.artifacts import write_text
-from dphrl.config.evaluate import BootstrapConfig
-from dphrl.evaluation import ClaimRules
+from dphrl.artifacts.files import write_text
+from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.evaluation.claims import ClaimRules
+from dphrl.evaluation.tabulate import tabulate
 from dphrl.report.claims import claims_markdown
-from dphrl.report.tables import headline_csv, headline_markdown
+from dphrl.report.text import headline_csv, headline_markdown
+from script import snakemake, stage
 
 with stage("numpy", "scipy") as job:
     config = json.loads(snakemake.params.config)
@@ -26,7 +26,7 @@ with stage("numpy", "scipy") as job:
     ]
     everything = pl.concat(frames)
     rules = ClaimRules(**config["claims"])
-    tables = evaluation.tabulate(everything, config["k"], bootstrap, seed, config["against"], rules)
+    tables = tabulate(everything, config["k"], bootstrap, seed, config["against"], rules)
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
     for path, render in zip(snakemake.output.texts, (headline_csv, headline_markdown), strict=True):

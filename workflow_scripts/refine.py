@@ -2,14 +2,14 @@
 
 import json
 
-from door import snakemake, stage
-from dphrl.artifacts.streams import by_prompts, scan, write_parts
-from dphrl.config.partition import PartitionConfig
+from dphrl.artifacts.tables import by_prompts
+from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.partition import refine
+from script import snakemake, stage
 
 with stage() as job:
     config = PartitionConfig(**json.loads(snakemake.params.config))
-    candidates = scan(job, "partition", snakemake.input.candidates)
-    verdicts = scan(job, "verdicts", snakemake.input.verdicts)
+    candidates = job.scan("partition", snakemake.input.candidates)
+    verdicts = job.scan("verdicts", snakemake.input.verdicts)
     settled = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
-    write_parts(job, settled, "partition", snakemake.output.partition)
+    job.write_parts(settled, "partition", snakemake.output.partition)

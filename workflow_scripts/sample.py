@@ -2,10 +2,11 @@
 
 import json
 
-from door import label, snakemake, stage
-from dphrl.config.engine import EngineConfig
-from dphrl.config.sampling import PlanConfig
-from dphrl.rollout import ReplayEngine, plan_requests, response_encoder, rollout_frame, shard
+from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.rollout.replay import ReplayEngine, response_encoder
+from dphrl.rollout.requests import plan_requests, rollout_frame, shard
+from script import label, snakemake, stage
 
 given = snakemake.input.get
 with stage(*() if given("recorded") else ("vllm", "torch", "transformers")) as job:

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import polars as pl
 
-from door import snakemake, stage
-from dphrl.artifacts.streams import by_prompts, scan, write_parts
-from dphrl.model import LogProbs, load_model
-from dphrl.reference import reference_rows, save_parts, tensorise_parts
+from dphrl.artifacts.tables import by_prompts
+from dphrl.model.logprobs import LogProbs, load_model
+from dphrl.reference.build import reference_rows, save_parts, tensorise_parts
+from script import snakemake, stage
 
 with stage("torch", "transformers") as job:
     config, given, output = json.loads(snakemake.params.config), snakemake.input, snakemake.output
-    partition, prompts, rollouts = (scan(job, name, given[name]) for name in ("partition", "prompts", "rollouts"))
+    partition, prompts, rollouts = (job.scan(name, given[name]) for name in ("partition", "prompts", "rollouts"))
     rows = (reference_rows(*tables) for tables in by_prompts(partition, prompts, rollouts))
     policy = LogProbs(load_model(job.folder("policy", given.policy), config["dtype"]))
     with job.part("logprobs") as facts:
         parts = tensorise_parts(rows, policy, config["token_budget"], config["top_k"])
-        write_parts(job, save_parts(parts, Path(output.tensors)), "reference_index", output.index)
+        job.write_parts(save_parts(parts, Path(output.tensors)), "reference_index", output.index)
         lengths = pl.scan_parquet(output.index, glob=False).select(pl.col("prompt_length", "response_length"))
         facts["tokens"] = lengths.cast(pl.Int64).sum().collect().sum_horizontal().item()

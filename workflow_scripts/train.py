@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from door import label, snakemake, stage
-from dphrl.training import SegmentJob, train_segment
-from dphrl.training.launch import Nodes
+from dphrl.training.job import SegmentJob
+from dphrl.training.launch import Nodes, train_segment
+from script import label, snakemake, stage
 
 with stage("torch", "transformers", "deepspeed", "vllm") as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params

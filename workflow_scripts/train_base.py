@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from door import label, snakemake, stage
-from dphrl.artifacts import ProgressLines, replacing_folder
-from dphrl.config.toy import ToyConfig
+from dphrl.artifacts.files import replacing_folder
+from dphrl.artifacts.progress import ProgressLines
+from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.base import train_base
+from script import label, snakemake, stage
 
 with stage("torch", "transformers") as job:
     world = job.folder("toy", snakemake.input.world)

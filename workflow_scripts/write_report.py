@@ -5,13 +5,14 @@ from pathlib import Path
 
 import polars as pl
 
-from door import snakemake, stage
-from dphrl.artifacts import read_table, write_text
-from dphrl.config.report import ReportConfig
+from dphrl.artifacts.files import write_text
+from dphrl.artifacts.tables import read_table
+from dphrl.config.blocks.report import ReportConfig
 from dphrl.report import cost, paper
 from dphrl.report.page import Contents, render_page
 from dphrl.report.samples import answers, pick_samples
 from dphrl.report.sizes import partition_sizes
+from script import snakemake, stage
 
 with stage("altair", "vl-convert-python") as job:
     params, given = snakemake.params, snakemake.input

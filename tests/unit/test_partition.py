@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.artifacts import SCHEMAS
-from dphrl.config.partition import PartitionConfig
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.partition import candidates, refine
 
 

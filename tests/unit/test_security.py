@@ -17,15 +17,19 @@ import yaml
 from tokenizers import Tokenizer, models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from dphrl.artifacts import ManifestError, link_folder, read_manifest, read_table, write_manifest, write_table
+from dphrl.artifacts.files import link_folder
+from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
+from dphrl.artifacts.tables import read_table, write_table
+from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
-from dphrl.config.problems import ConfigError
-from dphrl.model import LogProbs, Row, load_model, response_logprobs
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference import load as load_reference
-from dphrl.reference import save_parts, tensorise
+from dphrl.reference.build import save_parts, tensorise
 from dphrl.rollout.replay import response_encoder
-from dphrl.tasks import encoder, read_source
 from dphrl.tasks.databases import database_path
+from dphrl.tasks.source import read_source
+from dphrl.tasks.tokens import encoder
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "workflow_scripts"

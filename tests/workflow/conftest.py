@@ -14,9 +14,9 @@ import pytest
 from runs import Workflow
 from tiny_training import process_group, recorded_rows, write_moved_policy, write_policy, write_reference
 
-from dphrl.reference import ReferenceResponses
+from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
-from dphrl.training import Example
+from dphrl.training.loss import Example
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("Snakefile", "rules", "workflow_scripts", "config", "profiles")

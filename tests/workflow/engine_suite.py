@@ -11,9 +11,9 @@ from torch import Tensor
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from dphrl.artifacts import progress
-from dphrl.config.engine import EngineConfig
-from dphrl.rollout import Completion, Request
+from dphrl.config.blocks.engine import EngineConfig
 from dphrl.rollout.engine import AsleepError, Digest, Engine, make_engine
+from dphrl.rollout.requests import Completion, Request
 from dphrl.toy.tokenizer import write_tokenizer
 
 TEXTS = [f"shop: Q: how many of {i}?\nA: " for i in range(8)]

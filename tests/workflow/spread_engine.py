@@ -15,11 +15,11 @@ from pathlib import Path
 from tiny_training import ENGINE
 from torch import Tensor
 
-from dphrl.model import load_model
-from dphrl.rollout import Request
+from dphrl.model.logprobs import load_model
 from dphrl.rollout.engine import make_engine
-from dphrl.training import SharedEngine, start_process_group
-from dphrl.training.ranks import rank, world_size
+from dphrl.rollout.requests import Request
+from dphrl.training.collectives import rank, start_process_group, world_size
+from dphrl.training.shared_engine import SharedEngine
 
 ROUNDS = 3
 TEXT = [3 + i * i % 50 for i in range(60)]

@@ -11,9 +11,9 @@ import yaml
 from engine_suite import MAX_MODEL_LEN, Policy
 from runs import Workflow
 
-from dphrl.artifacts import sidecar
-from dphrl.config.sampling import PlanConfig
-from dphrl.rollout import plan_requests, rollout_frame, shard
+from dphrl.artifacts.files import sidecar
+from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.rollout.requests import plan_requests, rollout_frame, shard
 from dphrl.training.launch import Nodes, run_ranks
 
 PROMPTS = pl.DataFrame(

@@ -14,10 +14,11 @@ import polars as pl
 import pytest
 from runs import Workflow
 
-from dphrl.artifacts import read_footer, seal, sidecar, write_table, write_text
-from dphrl.audit import audit_run
+from dphrl.artifacts.files import seal, sidecar, write_text
+from dphrl.artifacts.tables import read_footer, write_table
+from dphrl.audit.run import audit_run
+from dphrl.config.config import Config
 from dphrl.config.load import read_config
-from dphrl.config.root import Config
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 

@@ -8,12 +8,15 @@ import torch
 from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
 from tiny_training import Deaf
 
-from dphrl.config.engine import EngineConfig
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import Row, load_model
+from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import load_model
 from dphrl.rollout.engine import Engine, make_engine
-from dphrl.training import Example, StaleWeightsError, Trainer, WeightSync
+from dphrl.training.loss import Example
+from dphrl.training.trainer import Trainer
+from dphrl.training.weight_sync import StaleWeightsError, WeightSync
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 

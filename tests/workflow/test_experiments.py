@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from runs import Workflow
 
-from dphrl.config.datasets import TOY
+from dphrl.config.blocks.datasets import TOY
 from dphrl.config.load import read_config
 
 pytestmark = pytest.mark.workflow

@@ -23,12 +23,15 @@ from tiny_training import (
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
-from dphrl.artifacts import SCHEMAS
-from dphrl.config.methods import LoraConfig, MethodConfig
-from dphrl.model import LogProbs, Row, load_model, response_logprobs
-from dphrl.reference import ReferenceResponses
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.methods import LoraConfig, MethodConfig
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.transformers_engine import TransformersEngine
-from dphrl.training import Example, Segment, Trainer
+from dphrl.training.loss import Example
+from dphrl.training.segment import Segment
+from dphrl.training.trainer import Trainer
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 

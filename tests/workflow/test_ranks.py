@@ -20,10 +20,10 @@ from safetensors.torch import load_file
 from tiny_training import ENGINE, ONLINE, train_config, write_policy, write_reference
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from dphrl.artifacts import write_table
-from dphrl.config.methods import MethodConfig
-from dphrl.training import RankError, SegmentJob, train_segment
-from dphrl.training.launch import run_ranks
+from dphrl.artifacts.tables import write_table
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.training.job import SegmentJob
+from dphrl.training.launch import RankError, run_ranks, train_segment
 
 pytestmark = pytest.mark.workflow
 

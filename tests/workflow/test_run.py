@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from runs import Workflow
 
-from dphrl.artifacts import read_footer
+from dphrl.artifacts.tables import read_footer
 
 pytestmark = pytest.mark.workflow
 
@@ -102,14 +102,14 @@ def test_a_figures_code_redraws_that_figure_only(finished: Workflow, code: Path)
 
 
 def test_comments_and_docstrings_rerun_nothing(finished: Workflow, code: Path) -> None:
-    for name in ("scoring/sql.py", "objective/policy.py", "rollout/requests.py", "evaluation/estimator.py"):
+    for name in ("scoring/sql/scorer.py", "objective/ppo.py", "rollout/requests.py", "evaluation/estimator.py"):
         module = code / name
         module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
     assert finished.plan() == []
 
 
 def test_code_reruns_the_stages_that_import_it(finished: Workflow, code: Path) -> None:
-    module = code / "scoring" / "compare.py"
+    module = code / "scoring" / "sql" / "compare.py"
     module.write_text(module.read_text() + "\n_NEW = 1\n")
     plan = finished.plan()
     assert "scoring base on train (presample)" in plan

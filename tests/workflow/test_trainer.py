@@ -24,14 +24,18 @@ from tiny_training import (
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from dphrl.config.methods import MethodConfig
-from dphrl.model import Row, load_model
-from dphrl.reference import ReferenceResponses
-from dphrl.rollout import Request
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import load_model
+from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
+from dphrl.rollout.requests import Request
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.rollout.vllm_engine import VllmEngine
-from dphrl.training import Example, Segment, StaleWeightsError, Trainer, Update, WeightSync
+from dphrl.training.loss import Example
+from dphrl.training.segment import Segment
+from dphrl.training.trainer import Trainer, Update
+from dphrl.training.weight_sync import StaleWeightsError, WeightSync
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 

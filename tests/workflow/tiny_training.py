@@ -15,15 +15,21 @@ from deepspeed.utils import safe_get_full_optimizer_state
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from dphrl.artifacts import write_table
-from dphrl.config.engine import EngineConfig
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import LogProbs, Row, load_model, response_logprobs, response_topk
-from dphrl.reference import ReferenceResponses, load, save_tensors, tensorise
+from dphrl.artifacts.tables import write_table
+from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, load_model, response_logprobs, response_topk
+from dphrl.reference import load
+from dphrl.reference.build import save_tensors, tensorise
+from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
 from dphrl.toy.tokenizer import write_tokenizer
-from dphrl.training import Example, Judged, OnlinePrompt, Trainer, Update, start_process_group
+from dphrl.training.collectives import start_process_group
+from dphrl.training.loss import Example
+from dphrl.training.rollouts import Judged, OnlinePrompt
+from dphrl.training.trainer import Trainer, Update
 
 ONLINE = [f"shop: Q: how many of {i}?\nA: " for i in range(6)]
 REHEARSED = [f"zoo: Q: which {i} are old?\nA: " for i in range(5)]

@@ -18,11 +18,12 @@ from tiny_training import BARE, gradients, train_config
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-import dphrl.model.policy
-from dphrl.config.methods import MethodConfig
-from dphrl.model import Row
-from dphrl.training import Example, Trainer, start_process_group
-from dphrl.training.ranks import rank, world_size
+import dphrl.model.logprobs
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.model.batch import Row
+from dphrl.training.collectives import rank, start_process_group, world_size
+from dphrl.training.loss import Example
+from dphrl.training.trainer import Trainer
 
 # ZeRO-3 spreads what has 100,000 numbers and more: with these, embedding and output head.
 VOCABULARY, WIDTH = 2048, 64
@@ -94,7 +95,7 @@ def main(folder: str, seconds: str, *stages: str) -> None:
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     start_process_group()
     # So few logits at once that ranks differ in the number of chunks too.
-    dphrl.model.policy._LOGITS_PER_CHUNK = VOCABULARY * 16
+    dphrl.model.logprobs._LOGITS_PER_CHUNK = VOCABULARY * 16
     for stage in map(int, stages):
         for kind in ("even", "uneven")[: world_size()]:
             update(stage, kind, Path(folder))

@@ -1,3 +1,1 @@
 """DPH-RL workflow: diversity-preserving hybrid RL (arXiv 2509.07430) as a chain of auditable files."""
-
-__version__ = "0.1.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from dphrl.config.partition import PartitionConfig
+from dphrl.config.blocks.partition import PartitionConfig
 
 
 def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: PartitionConfig) -> pl.DataFrame:

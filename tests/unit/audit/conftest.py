@@ -13,22 +13,16 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from dphrl.artifacts import (
-    content_digest,
-    manifest_digest,
-    read_footer,
-    read_manifest,
-    read_table,
-    sha256_file,
-    write_manifest,
-    write_table,
-    write_text,
-)
-from dphrl.config.partition import PartitionConfig
-from dphrl.evaluation import classes, evaluate
-from dphrl.model import LogProbs, Row, load_model, response_logprobs
+from dphrl.artifacts.files import sha256_file, write_text
+from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
+from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.evaluation.classes import classes
+from dphrl.evaluation.per_prompt import evaluate
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.partition import candidates, refine
-from dphrl.reference import reference_rows, save_parts, tensorise
+from dphrl.reference.build import reference_rows, save_parts, tensorise
 
 BASE, TRAINED = "base", "grpo-s1/step2"
 VOCABULARY = ["<pad>", "<eos>", *"abcdefgh"]

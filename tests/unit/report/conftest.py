@@ -11,8 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dphrl.config.evaluate import BootstrapConfig, StyleRule
-from dphrl.evaluation import comparisons, evaluate, headline, keep_explore, passk, style_counts, styles
+from dphrl.config.blocks.evaluate import BootstrapConfig, StyleRule
+from dphrl.evaluation.comparisons import comparisons
+from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.tables import headline, passk, style_counts, styles
 from dphrl.report.ablation import ablation
 
 RULES = (

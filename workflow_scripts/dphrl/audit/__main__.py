@@ -7,16 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dphrl.audit.crate import write_crate
-from dphrl.audit.current import accept
+from dphrl.audit.artifacts import Run
 from dphrl.audit.provenance import lineage
 from dphrl.audit.run import audit_run, failed_checks, summary
 from dphrl.audit.show import show
-from dphrl.audit.walk import Run
+from dphrl.audit.staleness import accept
 from dphrl.audit.within import check_within
+from dphrl.config.config import Config
+from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
-from dphrl.config.problems import ConfigError
-from dphrl.config.root import Config
 
 _CONFIG = Path("config/config.yaml")
 _EXAMPLES = """\
@@ -25,7 +24,6 @@ examples:
   python -m dphrl.audit results/bird --config bird.yaml                  and its footers against that configuration
   python -m dphrl.audit show results/demo/partition/final.parquet        print one artifact
   python -m dphrl.audit lineage results/demo/tables/headline.parquet     where it comes from, back to the data
-  python -m dphrl.audit crate results/demo                               describe the run as an RO-Crate
   python -m dphrl.audit accept results/demo                              take its code for today's (a neutral change)
 
 exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
@@ -37,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = _COMMANDS.get(given[0]) if given else None
     parser = argparse.ArgumentParser(
         prog="python -m dphrl.audit",
-        usage="python -m dphrl.audit [-h] RUN [--config FILE] | show FILE | lineage FILE | crate RUN | accept RUN",
+        usage="python -m dphrl.audit [-h] RUN [--config FILE] | show FILE | lineage FILE | accept RUN",
         description="Check the artifacts of a run within and across, or tell about one of them.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -76,11 +74,7 @@ def _accept(root: Path) -> str:
     return f"{accept(run)} digests of other code are taken for today's"
 
 
-def _crate(root: Path) -> str:
-    return f"written: {write_crate(root)}"
-
-
-_COMMANDS: dict[str, Callable[[Path], str]] = {"show": show, "lineage": lineage, "crate": _crate, "accept": _accept}
+_COMMANDS: dict[str, Callable[[Path], str]] = {"show": show, "lineage": lineage, "accept": _accept}
 
 if __name__ == "__main__":
     try:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from dphrl.artifacts.streams import by_prompts
-from dphrl.audit.walk import Artifact, Group, RowCheck, Run, again, check_rows
+from dphrl.artifacts.tables import by_prompts
+from dphrl.audit.artifacts import Artifact, Group, RowCheck, Run, again, check_rows
 
 _GREEDY = -1
 KEY = ["prompt_id", "sample_index"]

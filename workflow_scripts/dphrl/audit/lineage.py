@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from dphrl.audit.walk import SHARD, Artifact, Run, again
+from dphrl.audit.artifacts import SHARD, Artifact, Run, again
 
 # One input is any of several alternatives, each a table, the shards of one, a manifest or a file.
 Sources = dict[str, list[tuple[str, ...]]]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dphrl.audit.current import accepted, current_code, noted
+from dphrl.audit.artifacts import RECORDED, Artifact, NoRunError, Run
 from dphrl.audit.lineage import sources
-from dphrl.audit.walk import RECORDED, Artifact, NoRunError, Run
+from dphrl.audit.staleness import accepted, current_code, noted
 from dphrl.audit.within import check_within, expected_schema
 
 _MANIFESTS = ("manifest.json", "state.json")

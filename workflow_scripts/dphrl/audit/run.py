@@ -6,13 +6,13 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.artifacts import SCHEMAS
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
-from dphrl.audit.current import Stages, check_current, noted
+from dphrl.audit.artifacts import RECORDED, Artifact, Run, again
 from dphrl.audit.lineage import check_lineage
-from dphrl.audit.walk import RECORDED, Artifact, Run, again
+from dphrl.audit.staleness import Stages, check_current, noted
 from dphrl.audit.within import check_within
-from dphrl.config.root import Config
+from dphrl.config.config import Config
 
 
 class AuditError(RuntimeError):
@@ -39,7 +39,7 @@ def audit_run(run: Path, config: Config | None = None, stages: Stages | None = N
         NoRunError: the folder holds no run.
     """
     # torch takes seconds to import; showing one file does not need it.
-    from dphrl.audit.tensors import check_reference, decoder
+    from dphrl.audit.reference import check_reference, decoder
 
     found = Run(run)
     for artifact in found.artifacts.values():

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 from safetensors import SafetensorError, safe_open
 
-from dphrl.artifacts import read_footer
+from dphrl.artifacts.tables import read_footer
 
 _LONGEST_VALUE = 400
 _HEAD = 5

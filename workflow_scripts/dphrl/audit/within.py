@@ -8,17 +8,12 @@ import re
 import polars as pl
 from safetensors import SafetensorError, safe_open
 
-from dphrl.artifacts import (
-    SCHEMAS,
-    ManifestError,
-    SchemaError,
-    manifest_digest,
-    read_footer,
-    sha256_file,
-    sidecar,
-)
-from dphrl.artifacts.streams import stream_digest
-from dphrl.audit.walk import Artifact, again
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.files import sha256_file, sidecar
+from dphrl.artifacts.manifest import ManifestError, manifest_digest
+from dphrl.artifacts.schema import SchemaError
+from dphrl.artifacts.tables import read_footer, stream_digest
+from dphrl.audit.artifacts import Artifact, again
 
 # What stands where: the first pattern that matches names the schema.
 _PLACES = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dphrl.config.datasets import MATH, SQL, TOY
-from dphrl.config.problems import Problem, nearest, show
-from dphrl.config.toy import ToyQuestions
+from dphrl.config.blocks.datasets import MATH, SQL, TOY
+from dphrl.config.blocks.toy import ToyQuestions
+from dphrl.config.errors import Problem, nearest, show
 
 if TYPE_CHECKING:
-    from dphrl.config.root import Config
+    from dphrl.config.config import Config
 
 BASE = "base"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)

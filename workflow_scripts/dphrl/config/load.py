@@ -7,10 +7,10 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from dphrl.config.datasets import TOY
-from dphrl.config.problems import ConfigError, Problem, ProblemsError, nearest, show
-from dphrl.config.root import Config
-from dphrl.config.tree import block_at, known_paths
+from dphrl.config.blocks.datasets import TOY
+from dphrl.config.config import Config
+from dphrl.config.errors import ConfigError, Problem, ProblemsError, nearest, show
+from dphrl.config.keys import block_at, known_paths
 
 PREFIXES = ("Input should be ", "Input should ", "String should ", "Value error, ")
 # A default that depends on another key is not worked out when some key of the block is wrong.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dphrl.config.root import Config
+from dphrl.config.config import Config
 
 
 def remarks(config: Config) -> Iterator[str]:

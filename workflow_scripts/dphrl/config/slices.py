@@ -4,26 +4,29 @@ What is not in a slice can change without a rerun: the number of shards and of w
 No slice names a file or folder: slices stand in footers, and a file is true wherever its inputs lie.
 """
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
-from dphrl.config.canonical import canonical
-from dphrl.config.root import Config
+from pydantic import BaseModel
 
-__all__ = [
-    "NOTHING",
-    "candidates",
-    "evaluate",
-    "gold",
-    "partition",
-    "prompts",
-    "reference",
-    "report",
-    "sample",
-    "scoring",
-    "tables",
-    "train",
-    "world",
-]
+from dphrl.config.config import Config
+
+
+def canonical(value: BaseModel | Mapping[str, Any]) -> str:
+    """Sorted compact JSON, with the defaults of models written out: equal values give equal text.
+
+    Raises:
+        ValueError: for a number that is not finite. TypeError: for a value that JSON does not have.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no place in a configuration slice")
+
 
 NOTHING = canonical({})
 

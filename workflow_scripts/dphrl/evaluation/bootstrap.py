@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from dphrl.config.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluate import BootstrapConfig
 
 Floats = NDArray[np.float64]
 FEWEST_CLUSTERS = 20

@@ -6,8 +6,8 @@ from typing import Literal
 
 import polars as pl
 
-from dphrl.evaluation.forgetting import SECOND_DRAW
-from dphrl.evaluation.policies import table
+from dphrl.evaluation.keep_explore import SECOND_DRAW
+from dphrl.evaluation.study import table
 
 VERDICTS = SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = ("supported", "not supported", "not enough data")
 Direction = Literal["higher", "lower"]

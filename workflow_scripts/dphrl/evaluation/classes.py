@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.evaluation.samples import Alike, alike, judged_samples
+from dphrl.evaluation.per_prompt import Alike, alike, judged_samples
 
 NO_CLASS = -1
 # What a mathematical solution does, in the spelling of one character each.

@@ -8,12 +8,12 @@ import polars as pl
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
-from dphrl.config.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluate import BootstrapConfig
 from dphrl.evaluation.bootstrap import Floats, PromptBootstrap
 from dphrl.evaluation.classes import class_counts
 from dphrl.evaluation.estimator import maj_at_k
-from dphrl.evaluation.forgetting import SECOND_DRAW, against_base
-from dphrl.evaluation.policies import BASE, datasets_with, policies, table
+from dphrl.evaluation.keep_explore import SECOND_DRAW, against_base
+from dphrl.evaluation.study import BASE, datasets_with, policies, table
 from dphrl.evaluation.tables import COUNTS, proportions
 
 AGAINST = (BASE, "grpo", "exp_only")

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from dphrl.artifacts.streams import by_prompts
-from dphrl.config.evaluate import StyleRule
+from dphrl.artifacts.tables import by_prompts
+from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.evaluation.classes import classes
-from dphrl.evaluation.samples import KEY, alike, evaluate
+from dphrl.evaluation.per_prompt import KEY, alike, evaluate
 
 
 def evaluate_parts(

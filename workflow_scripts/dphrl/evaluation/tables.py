@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.config.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluate import BootstrapConfig
 from dphrl.evaluation.bootstrap import Floats
 from dphrl.evaluation.classes import class_counts, entropy
 from dphrl.evaluation.estimator import maj_at_k, pass_hat_k
-from dphrl.evaluation.policies import INTERVAL_SCHEMA, POLICY_SCHEMA, Policy, datasets_with, policies, table
+from dphrl.evaluation.study import INTERVAL_SCHEMA, POLICY_SCHEMA, Policy, datasets_with, policies, table
 
 COUNTS = ("distinct_styles", "distinct_programs")
 MOST_LEVELS = 24

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dphrl.config.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluate import BootstrapConfig
 from dphrl.evaluation.claims import ClaimRules, claims
 from dphrl.evaluation.comparisons import AGAINST, comparisons
-from dphrl.evaluation.forgetting import forgetting, keep_explore
+from dphrl.evaluation.keep_explore import forgetting, keep_explore
 from dphrl.evaluation.tables import consistency, diversity, headline, passk, per_level, style_counts, styles
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dphrl.model.sharing import PromptLayout, prompt_layout
+from dphrl.model.prompt_sharing import PromptLayout, prompt_layout
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from dphrl.artifacts import replacing, seal
-from dphrl.model import LogProbs, Row, response_logprobs, response_topk
+from dphrl.artifacts.files import replacing, seal
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
 
 # The dtypes of the tensors, as safetensors calls them, and their width.
 _DTYPES: Final = {"float32": "F32", "int32": "I32"}

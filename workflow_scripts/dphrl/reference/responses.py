@@ -10,8 +10,8 @@ import polars as pl
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dphrl.artifacts import read_footer
-from dphrl.model import Row
+from dphrl.artifacts.tables import read_footer
+from dphrl.model.batch import Row
 
 _PLACE = ("start", "prompt_length", "response_length", "response_start")
 

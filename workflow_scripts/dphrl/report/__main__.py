@@ -7,10 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.artifacts import content_digest, write_table, write_text
+from dphrl.artifacts.files import write_text
+from dphrl.artifacts.tables import content_digest, write_table
 from dphrl.report.claims import claims_markdown
 from dphrl.report.page_together import render_together
-from dphrl.report.together import FinishedRun, RunsError, pooled, pooled_claims, read_runs, seed_differences
+from dphrl.report.pooled import FinishedRun, RunsError, pooled, pooled_claims, read_runs, seed_differences
 
 _EXAMPLE = """\
 example:

@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.artifacts import SCHEMAS
-from dphrl.config.canonical import canonical
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.slices import canonical
 from dphrl.report.names import in_order, label
 
 _DIVERGENCES = {

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from dphrl.artifacts import SCHEMAS
+from dphrl.artifacts.catalogue import SCHEMAS
 
 CAPTION = (
     "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare where"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dphrl.artifacts import SCHEMAS
+from dphrl.artifacts.catalogue import SCHEMAS
 
 _GOLD = SCHEMAS["gold"].enums["reason"]
 # Columns of the table "datasets": why rows were rejected, and what was found in gold answers.

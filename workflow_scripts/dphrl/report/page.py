@@ -19,7 +19,7 @@ from dphrl.report.page_parts import card, document, paragraph
 from dphrl.report.page_samples import samples_html
 from dphrl.report.page_script import FIGURES, SAMPLES
 from dphrl.report.samples import Sample
-from dphrl.report.tables import Headline, html
+from dphrl.report.text import Headline, html
 
 _DATA = (
     "Rows of each file that became prompts, or were rejected as duplicate, too long or malformed; prompts whose gold"

@@ -6,7 +6,7 @@ import polars as pl
 
 from dphrl.report.claims import by_claim, claims_counted, measured
 from dphrl.report.page_parts import card, paragraph
-from dphrl.report.tables import metric_name
+from dphrl.report.text import metric_name
 
 _HEADS = {"Claim": "", "Dataset": "text", "Metric": "text", "Difference [interval]": "", "Seeds": "", "Verdict": "text"}
 _WORDS = (

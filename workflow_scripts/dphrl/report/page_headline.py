@@ -5,7 +5,7 @@ from html import escape
 
 from dphrl.report.names import in_order, label
 from dphrl.report.page_parts import card
-from dphrl.report.tables import Headline, metric_name
+from dphrl.report.text import Headline, metric_name
 
 READING = (
     "Greedy, mean and pass@k are in per cent; brackets hold the bootstrap interval over questions. Styles are counted"

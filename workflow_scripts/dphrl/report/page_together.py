@@ -10,8 +10,8 @@ from dphrl.report.names import label
 from dphrl.report.page_claims import claims_html
 from dphrl.report.page_headline import READING, headline_html
 from dphrl.report.page_parts import card, document, paragraph
-from dphrl.report.tables import Headline, html, metric_name
-from dphrl.report.together import FinishedRun
+from dphrl.report.pooled import FinishedRun
+from dphrl.report.text import Headline, html, metric_name
 
 _POOLED = (
     "Differences of each training on its prompts, then their mean over all trainings of all runs with its t interval."

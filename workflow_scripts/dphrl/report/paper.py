@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.artifacts import SCHEMAS
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.report.names import in_order, label, last_steps
-from dphrl.report.tables import csv_table, latex_table, markdown_table, metric_name
+from dphrl.report.text import csv_table, latex_table, markdown_table, metric_name
 
 AVERAGE = "average"
 # The k of mathematics that is published, for sets where it is not 8.

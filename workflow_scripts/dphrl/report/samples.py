@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dphrl.config.report import SamplesConfig
+from dphrl.config.blocks.report import SamplesConfig
 from dphrl.report.names import label
 
 ALWAYS, SOMETIMES, NEVER = ("always", "sometimes", "never")

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from dphrl.config.engine import EngineConfig
+from dphrl.config.blocks.engine import EngineConfig
 from dphrl.rollout.requests import Completion, Request
 
 

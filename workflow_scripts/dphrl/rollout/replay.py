@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.rollout.requests import GREEDY, Completion, Request
-from dphrl.tasks import read_source
+from dphrl.tasks.source import read_source
 
 _FIELDS = {"prompt_id", "source_index", "response", "responses", "sample_index", "finish_reason"}
 

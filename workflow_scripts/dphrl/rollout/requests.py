@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dphrl.config.sampling import PlanConfig
+from dphrl.config.blocks.sampling import PlanConfig
 
 GREEDY = -1
 

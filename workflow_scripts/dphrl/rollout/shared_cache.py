@@ -20,7 +20,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from dphrl.model.sharing import check_plain, places, sharing_obstacle
+from dphrl.model.prompt_sharing import check_plain, places, sharing_obstacle
 
 _NAME = "shared_cache"
 # Positions of a response that room is first made for; then twice as many each time.

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel
 
-from dphrl.artifacts import ProgressLines
-from dphrl.config.engine import EngineConfig
-from dphrl.model import load_model
+from dphrl.artifacts.progress import ProgressLines
+from dphrl.config.blocks.engine import EngineConfig
+from dphrl.model.logprobs import load_model
 from dphrl.rollout.decoding import Batch, Response, uniforms_of
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request

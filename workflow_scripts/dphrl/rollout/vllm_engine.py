@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from dphrl.artifacts import ProgressLines
-from dphrl.config.engine import EngineConfig
+from dphrl.artifacts.progress import ProgressLines
+from dphrl.config.blocks.engine import EngineConfig
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 

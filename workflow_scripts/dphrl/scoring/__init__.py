@@ -4,25 +4,8 @@ Nothing heavy is imported here, because every worker process imports this packag
 """
 
 from dphrl.scoring.custom import CustomScorer, register
-from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.maths import MathScorer
-from dphrl.scoring.protocol import Scorer
-from dphrl.scoring.sql import SqlScorer
-from dphrl.scoring.tables import audit_gold, score_rollouts, verdict_frame
-from dphrl.scoring.verdict import EMPTY_ANSWER, VERDICTS, InfrastructureError, Verdict
+from dphrl.scoring.math.scorer import MathScorer
+from dphrl.scoring.sql.scorer import SqlScorer
+from dphrl.scoring.verdict import Verdict
 
-__all__ = [
-    "EMPTY_ANSWER",
-    "VERDICTS",
-    "CustomScorer",
-    "InfrastructureError",
-    "MathScorer",
-    "Scorer",
-    "SqlScorer",
-    "Verdict",
-    "audit_gold",
-    "make_scorer",
-    "register",
-    "score_rollouts",
-    "verdict_frame",
-]
+__all__ = ["CustomScorer", "MathScorer", "SqlScorer", "Verdict", "register"]

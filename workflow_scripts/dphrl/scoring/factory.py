@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from dphrl.scoring.custom import load_scorer
-from dphrl.scoring.maths import MathScorer
+from dphrl.scoring.math.scorer import MathScorer
 from dphrl.scoring.protocol import Scorer
-from dphrl.scoring.sql import SqlScorer
+from dphrl.scoring.sql.scorer import SqlScorer
 
 
 def make_scorer(

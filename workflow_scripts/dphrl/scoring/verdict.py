@@ -5,20 +5,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERDICTS: Final = (
-    "correct",
-    "wrong",
-    "no_answer",
-    "refused",
-    "parse_error",
-    "runtime_error",
-    "timeout",
-    "too_large",
-    "out_of_memory",
-    "gold_error",
-    "infrastructure_error",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.tasks.rows import Fields, canonical
-from dphrl.tasks.truths import comparable, truth_of
+from dphrl.tasks.fields import Fields, canonical
+from dphrl.tasks.ground_truth import comparable, truth_of
 
 
 def gold_of(

@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
+from dphrl.tasks.fields import Fields, MalformedError, Row, canonical
+from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
-from dphrl.tasks.rows import Fields, MalformedError, Row, canonical
 from dphrl.tasks.source import SourceError
-from dphrl.tasks.truths import truth_of
 
 _PROMPTS = {
     "prompt_id": pl.String(),

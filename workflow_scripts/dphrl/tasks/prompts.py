@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dphrl.tasks.databases import database_path
-from dphrl.tasks.rows import Fields, MalformedError, Row, show, text
+from dphrl.tasks.fields import Fields, MalformedError, Row, show, text
 from dphrl.tasks.schema import schema_of
 
 Messages = list[dict[str, str]]

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from dphrl.config.toy import ToyConfig, ToyOptimizer
+from dphrl.config.blocks.toy import ToyConfig, ToyOptimizer
 
 LONGEST_SEQUENCE = 256
 # Rows of a batch are sorted by length and cut into micro-batches of this size, so that little is padding; whole

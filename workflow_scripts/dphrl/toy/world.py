@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from dphrl.config.toy import ToyConfig
-from dphrl.toy import maths
+from dphrl.config.blocks.toy import ToyConfig
+from dphrl.toy import word_problems as maths
 from dphrl.toy.annotators import SHARES, STYLES, answer
 from dphrl.toy.databases import CROSS_DATABASES, TRAINING_DATABASES, Oracle, write
 from dphrl.toy.questions import Question, answerable, draw_question, draw_split

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from dphrl.config.methods import LoraConfig
+from dphrl.config.blocks.methods import LoraConfig
 
 _FILE = "adapters.safetensors"
 _NAME = "default"

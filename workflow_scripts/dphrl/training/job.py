@@ -13,15 +13,15 @@ from typing import Any, Literal, Self
 
 import polars as pl
 
-from dphrl.artifacts import read_table
-from dphrl.config.engine import EngineConfig
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import load_model
-from dphrl.reference import load
+from dphrl.artifacts.tables import read_table
+from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.logprobs import load_model
+from dphrl.reference.responses import load
 from dphrl.rollout.engine import Engine, make_engine
-from dphrl.scoring import make_scorer
-from dphrl.training.ranks import rank, start_process_group
+from dphrl.scoring.factory import make_scorer
+from dphrl.training.collectives import rank, start_process_group
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
 from dphrl.training.shared_engine import SharedEngine

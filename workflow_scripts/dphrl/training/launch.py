@@ -22,10 +22,10 @@ import polars as pl
 import torch
 from torch.distributed import TCPStore
 
-from dphrl.artifacts import replacing_folder
+from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.progress import send_to, stream
+from dphrl.training.collectives import rank
 from dphrl.training.job import SegmentJob, Timing, run_job
-from dphrl.training.ranks import rank
 
 _START = f"from {__name__} import rank_main; rank_main()"
 _HERE = "127.0.0.1"

@@ -9,19 +9,15 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import Row
-from dphrl.objective import (
-    ComponentWeights,
-    Divergence,
-    component_weights,
-    divergence,
-    js_beta,
-    policy_loss,
-    tis_weights,
-    topk_value,
-)
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.batch import Row
+from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
+from dphrl.objective.divergences import Divergence
+from dphrl.objective.forms import divergence
+from dphrl.objective.importance import tis_weights
+from dphrl.objective.ppo import policy_loss
+from dphrl.objective.topk import topk_value
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from dphrl.config.train import TrainConfig
+from dphrl.config.blocks.train import TrainConfig
 
 _EPSILON = 1e-8
 # Of gradients that ranks sum at once, at most: DeepSpeed's default.

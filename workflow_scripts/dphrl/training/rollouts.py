@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import torch
 
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.objective import informative
-from dphrl.rollout import Completion, Request, sample_seed
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.objective.advantages import informative
 from dphrl.rollout.engine import Engine
-from dphrl.training.ranks import rank, world_size
+from dphrl.rollout.requests import Completion, Request, sample_seed
+from dphrl.training.collectives import rank, world_size
 from dphrl.training.schedule import draw
 
 

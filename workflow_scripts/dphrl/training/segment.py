@@ -13,20 +13,21 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from dphrl.artifacts import ProgressLines
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import Row
-from dphrl.objective import group_advantages, mismatch, overlong_penalty, reward_k1
-from dphrl.reference import ReferenceResponses
+from dphrl.artifacts.progress import ProgressLines
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.batch import Row
+from dphrl.objective.advantages import group_advantages, overlong_penalty, reward_k1
+from dphrl.objective.importance import mismatch
+from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
-from dphrl.training.canary import WeightSync
+from dphrl.training.collectives import largest, rank, summed, world_size
 from dphrl.training.loss import Example
 from dphrl.training.metrics import averages, of_rollouts
-from dphrl.training.ranks import largest, rank, summed, world_size
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt, Score
 from dphrl.training.schedule import draw, learning_rate
 from dphrl.training.trainer import Trainer
+from dphrl.training.weight_sync import WeightSync
 
 
 @dataclass

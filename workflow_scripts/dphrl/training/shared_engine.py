@@ -8,9 +8,9 @@ from dataclasses import astuple
 import torch.distributed as dist
 from torch import Tensor
 
-from dphrl.rollout import Completion, Request
 from dphrl.rollout.engine import Digest, Engine
-from dphrl.training.ranks import gathered
+from dphrl.rollout.requests import Completion, Request
+from dphrl.training.collectives import gathered
 
 
 class SharedEngine:

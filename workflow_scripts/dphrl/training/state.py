@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from dphrl.training.ranks import rank, world_size
+from dphrl.training.collectives import rank, world_size
 
 
 def save_state(engine: Any, folder: Path) -> None:

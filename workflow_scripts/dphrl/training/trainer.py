@@ -12,14 +12,16 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from dphrl.config.methods import MethodConfig
-from dphrl.config.train import TrainConfig
-from dphrl.model import LogProbs, MicroBatch, Row, collate, logprobs_by_row, plan
-from dphrl.objective import ComponentWeights
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.batch import Row, collate
+from dphrl.model.logprobs import LogProbs, logprobs_by_row
+from dphrl.model.packing import MicroBatch, plan
+from dphrl.objective.aggregation import ComponentWeights
 from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
+from dphrl.training.collectives import largest, rank, summed, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize
-from dphrl.training.ranks import largest, rank, summed, world_size
 from dphrl.training.state import load_state, save_state
 
 

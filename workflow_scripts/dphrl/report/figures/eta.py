@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import family_colour, family_shape, finished, panel, told, with_published, wrapped
 from dphrl.report.names import datasets_in_order, last_steps
+from dphrl.report.theme import family_colour, family_shape, finished, panel, told, with_published, wrapped
 
 TABLE = "ablation"
 PUBLISHED = True

@@ -6,8 +6,17 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, panel, policy_colour, policy_shape, told, with_policy, with_published, wrapped
 from dphrl.report.names import datasets_in_order, last_steps
+from dphrl.report.theme import (
+    finished,
+    panel,
+    policy_colour,
+    policy_shape,
+    told,
+    with_policy,
+    with_published,
+    wrapped,
+)
 
 TABLE = "passk"
 PUBLISHED = True

@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, policy_colour, policy_shape, with_policy, wrapped
 from dphrl.report.names import datasets_in_order
+from dphrl.report.theme import finished, policy_colour, policy_shape, with_policy, wrapped
 
 TABLE = "passk"
 CAPTION = (

@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, with_policy, wrapped
 from dphrl.report.names import datasets_in_order, in_order, label, last_steps
+from dphrl.report.theme import finished, with_policy, wrapped
 
 TABLE = "style_counts"
 CAPTION = (

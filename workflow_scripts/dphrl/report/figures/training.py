@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.look import finished, policy_colour, with_policy, wrapped
+from dphrl.report.theme import finished, policy_colour, with_policy, wrapped
 
 TABLE = "training"
 CAPTION = (

@@ -1,0 +1,233 @@
+"""Files that appear whole or not at all, sidecars, folders, manifests, progress."""
+
+import hashlib
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from dphrl.artifacts.files import link_folder, replacing, replacing_folder, seal, sha256_file, sidecar, write_text
+from dphrl.artifacts.manifest import ManifestError, manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.progress import ProgressLines
+from dphrl.artifacts.tables import write_table
+
+
+class Interrupted(BaseException):
+    """As little an Exception as KeyboardInterrupt."""
+
+
+def _content(folder: Path) -> dict[str, str]:
+    return {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_sidecar_is_what_sha256sum_reads(tmp_path: Path) -> None:
+    write_text(tmp_path / "a text.md", "héllo\n")
+    write_table(pl.DataFrame({"step": [1], "metric": ["x"], "value": [1.0]}), "metrics", tmp_path / "m.parquet", {})
+    (tmp_path / "big.bin").write_bytes(b"\0" * (3 << 20) + b"1")
+    seal(tmp_path / "big.bin")
+    for name in ("a text.md", "m.parquet", "big.bin"):
+        done = subprocess.run(["sha256sum", "--check", f"{name}.sha256"], cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, f"{name}: OK\n")
+    assert sha256_file(tmp_path / "big.bin") == hashlib.sha256((tmp_path / "big.bin").read_bytes()).hexdigest()
+    (tmp_path / "big.bin").write_bytes(b"2")
+    assert subprocess.run(["sha256sum", "--check", "--status", "big.bin.sha256"], cwd=tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("error", [ValueError, Interrupted])
+def test_a_failure_leaves_the_old_file_and_no_temporary(error: type[BaseException], tmp_path: Path) -> None:
+    path = tmp_path / "new" / "x.txt"
+    write_text(path, "old")
+    before = _content(tmp_path)
+
+    def fail() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert _content(tmp_path) == before == {"new/x.txt": "old", "new/x.txt.sha256": sidecar(path).read_text()}
+
+
+def test_the_new_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        assert not path.exists()
+        assert temporary.parent == tmp_path
+        with replacing(path) as other:
+            other.write_text("of another writer")
+        assert path.read_text() == "of another writer"
+    assert _content(tmp_path) == {"x.txt": "new"}
+
+
+def test_a_folder_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "step2"
+    with replacing_folder(folder) as new:
+        (new / "model-1.safetensors").write_text("1")
+        (new / "model-2.safetensors").write_text("2")
+        (new / "config.json").write_text("{}")
+    write_text(folder / "manifest.json", "{}")
+    with replacing_folder(folder) as new:
+        assert list(new.iterdir()) == []
+        (new / "model.safetensors").write_text("12")
+        (new / "config.json").write_text("[]")
+    kept = {"manifest.json": "{}", "manifest.json.sha256": sidecar(folder / "manifest.json").read_text()}
+    assert _content(tmp_path) == {
+        f"step2/{k}": v for k, v in {"model.safetensors": "12", "config.json": "[]", **kept}.items()
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["step2"]
+
+
+@pytest.mark.parametrize("error", [ValueError, Interrupted])
+def test_a_failure_leaves_the_old_folder(error: type[BaseException], tmp_path: Path) -> None:
+    folder = tmp_path / "step2"
+    with replacing_folder(folder) as new:
+        (new / "a").write_text("1")
+
+    def fail() -> None:
+        with replacing_folder(folder) as new:
+            (new / "a").write_text("2")
+            (new / "b").write_text("3")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert _content(tmp_path) == {"step2/a": "1"}
+    assert [path.name for path in tmp_path.iterdir()] == ["step2"]
+
+
+def test_a_model_is_linked_not_copied(tmp_path: Path) -> None:
+    source, folder = tmp_path / "given", tmp_path / "base"
+    (source / "below").mkdir(parents=True)
+    names = ("model.safetensors", "config.json", "tokenizer.json", "model.safetensors.sha256", ".hidden")
+    for name in names:
+        (source / name).write_text(name)
+    link_folder(source, folder)
+    assert _content(folder) == {name: name for name in names[:3]}
+    assert all(file.is_symlink() for file in folder.iterdir())
+    write_manifest(folder / "manifest.json", {})
+    assert sorted(read_manifest(folder / "manifest.json")["files"]) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+    assert not (source / "manifest.json").exists()
+
+
+def test_links_to_another_model_take_the_place_of_the_old(tmp_path: Path) -> None:
+    for name, file in (("large", "model-1.safetensors"), ("small", "model.safetensors")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_text(name)
+        link_folder(tmp_path / name, tmp_path / "base")
+    assert _content(tmp_path / "base") == {"model.safetensors": "small"}
+    assert (tmp_path / "large" / "model-1.safetensors").read_text() == "large"
+
+
+def test_a_pickled_model_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "given"
+    source.mkdir()
+    (source / "config.json").write_text("{}")
+    (source / "pytorch_model.bin").write_text("pickle")
+    with pytest.raises(ValueError, match=f"{source}: no .*safetensors.*pickled weights are not loaded"):
+        link_folder(source, tmp_path / "base")
+    assert not (tmp_path / "base").exists()
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """The manifest of a folder with two files, one below it, and an artifact of its own."""
+    folder = tmp_path / "policy"
+    (folder / "below").mkdir(parents=True)
+    (folder / "model.safetensors").write_text("weights")
+    (folder / "below" / "vocab.txt").write_text("words")
+    (folder / ".model.safetensors.0.tmp").write_text("an orphan of another writer")
+    write_text(folder / "notes.md", "an artifact of its own")
+    write_manifest(folder / "manifest.json", {"stage": "train", "seed": 1})
+    return folder / "manifest.json"
+
+
+def test_a_manifest_lists_files_with_size_and_sha256(policy: Path) -> None:
+    found = read_manifest(policy)
+    assert found == {
+        "files": {
+            "model.safetensors": {"size": 7, "sha256": hashlib.sha256(b"weights").hexdigest()},
+            "below/vocab.txt": {"size": 5, "sha256": hashlib.sha256(b"words").hexdigest()},
+        },
+        "stage": "train",
+        "seed": 1,
+    }
+    assert sidecar(policy).read_text() == f"{sha256_file(policy)}  manifest.json\n"
+
+
+def test_a_manifest_written_again_is_the_same(policy: Path) -> None:
+    before = policy.read_bytes()
+    write_manifest(policy, {"seed": 1, "stage": "train"})
+    assert policy.read_bytes() == before
+
+
+def test_the_digest_of_a_manifest_is_over_content_only(policy: Path) -> None:
+    digest = manifest_digest(read_manifest(policy))
+    write_manifest(policy, {"stage": "another"})
+    assert manifest_digest(read_manifest(policy)) == digest
+    (policy.parent / "model.safetensors").rename(policy.parent / "model2.safetensors")
+    write_manifest(policy, {})
+    assert manifest_digest(read_manifest(policy)) != digest
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("model.safetensors", None, "listed in manifest.json but missing"),
+        ("below/vocab.txt", None, "listed in manifest.json but missing"),
+        ("model.safetensors", "Weights", "differs from manifest.json"),
+        ("model.safetensors", "weights of another size", "differs from manifest.json"),
+        ("model-2.safetensors", "left over", "not listed in manifest.json"),
+        ("below/more.txt", "left over", "not listed in manifest.json"),
+    ],
+)
+def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text: str | None, message: str) -> None:
+    path = policy.parent / file
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    with pytest.raises(ManifestError) as error:
+        read_manifest(policy)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert read_manifest(policy, verify=False) == json.loads(policy.read_text())
+
+
+def test_progress_is_whole_lines_even_beside_other_bars() -> None:
+    out = io.StringIO()
+    bars = []
+    for name in ("first", "second"):
+        bars.append(ProgressLines(total=2, desc=name, unit=" step", file=out))
+        bars[-1].set_postfix_str("reward 0.50", refresh=False)
+        bars[-1].update()
+        bars[-1].update()
+    inner = ProgressLines(total=1, desc="inner", unit=" step", file=out)
+    inner.update()
+    for bar in [inner, *bars, inner]:
+        bar.close()
+    lines = out.getvalue().split("\n")
+    assert lines.pop() == ""
+    assert [line.partition(":")[0] for line in lines] == ["first", "second", "inner", "inner", "first", "second"]
+    assert [" ".join(line.split(",")[0].split()) for line in lines[3:5]] == [
+        "inner: 100% #################### 1/1 step",
+        "first: 100% #################### 2/2 step",
+    ]
+    assert lines[4].endswith(", reward 0.50")
+    assert "\r" not in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+
+
+def test_a_bar_that_is_switched_off_says_nothing() -> None:
+    out = io.StringIO()
+    bar = ProgressLines(range(3), desc="x", disable=True, file=out)
+    assert list(bar) == [0, 1, 2]
+    bar.close()
+    assert out.getvalue() == ""

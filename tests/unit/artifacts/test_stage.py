@@ -1,0 +1,105 @@
+"""A stage: what it remembers of its inputs and writes into every footer, and its timings."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from dphrl.artifacts.code import CodeChangedError, code_digest
+from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.schema import SchemaError
+from dphrl.artifacts.stage import Stage
+from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
+
+MODULES, SCHEMAS = ["dphrl.partition"], ["metrics"]
+METRICS = pl.DataFrame({"step": [1, 2], "metric": ["reward", "reward"], "value": [0.25, 0.5]})
+
+
+def _stage() -> Stage:
+    code = code_digest(MODULES, SCHEMAS)
+    return Stage("train", MODULES, SCHEMAS, code, '{"steps": 2}', libraries=("numpy",), seed=7)
+
+
+def test_every_output_says_what_it_was_made_from(tmp_path: Path) -> None:
+    for i in range(2):
+        write_table(METRICS[i], "metrics", tmp_path / f"{i}.parquet", {})
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "model.safetensors").write_text("weights")
+    write_manifest(tmp_path / "policy" / "manifest.json", {})
+    (tmp_path / "tensors").write_text("tensors")
+
+    stage = _stage()
+    shards = [str(tmp_path / f"{i}.parquet") for i in range(2)]
+    assert stage.read("metrics", shards).equals(METRICS)
+    assert stage.read("before", shards[0], "metrics").equals(METRICS[:1])
+    assert stage.folder("policy", str(tmp_path / "policy" / "manifest.json")) == tmp_path / "policy"
+    assert stage.file("reference", str(tmp_path / "tensors")) == tmp_path / "tensors"
+    stage.write(METRICS, "metrics", str(tmp_path / "out.parquet"))
+
+    footer = read_footer(tmp_path / "out.parquet")
+    assert sorted(footer) == ["code", "config", "inputs", "libraries", "rows", "schema", "seed", "stage", "version"]
+    assert (footer["stage"], footer["config"], footer["seed"]) == ("train", {"steps": 2}, 7)
+    assert footer["code"] == code_digest(MODULES, SCHEMAS)
+    assert footer["inputs"] == {
+        "metrics": content_digest(METRICS, "metrics"),
+        "before": content_digest(METRICS[:1], "metrics"),
+        "policy": manifest_digest(read_manifest(tmp_path / "policy" / "manifest.json")),
+        "reference": sha256_file(tmp_path / "tensors"),
+    }
+    assert sorted(footer["libraries"]) == ["numpy", "polars"]
+    assert str(tmp_path) not in json.dumps(footer)
+
+
+def test_a_manifest_carries_the_footer_and_facts_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_text("weights")
+    stage = _stage()
+    stage.write_manifest(str(tmp_path / "manifest.json"), step=4)
+    assert read_manifest(tmp_path / "manifest.json") == {
+        "files": {"model.safetensors": {"size": 7, "sha256": sha256_file(tmp_path / "model.safetensors")}},
+        "step": 4,
+        **stage.footer(),
+    }
+
+
+def test_other_code_than_was_planned_does_not_start() -> None:
+    with pytest.raises(CodeChangedError, match="start snakemake again"):
+        Stage("train", MODULES, SCHEMAS, code_digest(MODULES), "{}")
+
+
+def test_an_input_of_another_kind_is_not_remembered(tmp_path: Path) -> None:
+    write_table(METRICS, "metrics", tmp_path / "m.parquet", {})
+    stage = _stage()
+    with pytest.raises(SchemaError, match="holds 'metrics' version 1, expected 'prompts'"):
+        stage.read("prompts", str(tmp_path / "m.parquet"))
+    assert stage.inputs == {}
+
+
+def test_timings_have_a_rate_where_tokens_are_known(tmp_path: Path) -> None:
+    stage = _stage()
+    with stage.part("generate") as facts:
+        facts["tokens"] = 100
+    with stage.part("load"):
+        pass
+    stage.add_timing("push", 2.0, 50)
+    stage.write_timings(str(tmp_path / "t.parquet"))
+    rows = {row["part"]: row for row in read_table(tmp_path / "t.parquet", "timings").to_dicts()}
+    assert rows["push"] | {"max_rss_mib": 0} == {
+        "stage": "train", "part": "push", "seconds": 2.0, "tokens": 50, "tokens_per_s": 25.0, "max_rss_mib": 0,
+    }  # fmt: skip
+    assert (rows["generate"]["tokens"], rows["load"]["tokens"], rows["load"]["tokens_per_s"]) == (100, None, None)
+    assert rows["generate"]["tokens_per_s"] == pytest.approx(100 / rows["generate"]["seconds"])
+    assert all(row["max_rss_mib"] > 1 for row in rows.values())
+
+
+def test_memory_is_that_of_the_largest_process_that_a_stage_started_or_is() -> None:
+    stage = _stage()
+    stage.add_timing("before", 1.0)
+    before = stage.timings[0]["max_rss_mib"]
+    more = int(before) + 100
+    subprocess.run([sys.executable, "-c", f"b'x' * ({more} << 20)"], check=True)
+    stage.add_timing("after", 1.0)
+    assert more < stage.timings[1]["max_rss_mib"] < more + 100

@@ -1,0 +1,138 @@
+"""Tables in parts: the same rows, digests and checks as whole ones."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.artifacts import tables
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.code import code_digest
+from dphrl.artifacts.files import sha256_file, sidecar
+from dphrl.artifacts.schema import SchemaError
+from dphrl.artifacts.stage import Stage
+from dphrl.artifacts.tables import by_prompts, content_digest, read_footer, read_table, stream_digest, write_table
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "PART", 4)
+
+
+@pytest.fixture
+def job() -> Stage:
+    return Stage("refine", [], ["verdicts"], code_digest([], ["verdicts"]), "{}")
+
+
+def _verdicts(samples: dict[str, int]) -> pl.DataFrame:
+    rows = [
+        {"prompt_id": prompt, "sample_index": i, "verdict": "correct", "correct": True, "reward": 1.0, "detail": "é"}
+        for prompt, n in samples.items()
+        for i in range(n)
+    ]
+    return pl.DataFrame(rows, schema=SCHEMAS["verdicts"].columns).sort("prompt_id", "sample_index")
+
+
+FRAME = _verdicts({"a": 3, "b": 7, "c": 1, "d": 2, "é": 1})
+
+
+def _shards(folder: Path, *frames: pl.DataFrame) -> list[str]:
+    paths = [folder / f"{number}.parquet" for number in range(len(frames))]
+    for path, frame in zip(paths, frames, strict=True):
+        write_table(frame, "verdicts", path, {})
+    return [str(path) for path in paths]
+
+
+@pytest.mark.parametrize("cuts", [(), (5,), (0, 5, 5, 13)])
+def test_the_digest_is_that_of_the_whole_table_however_it_is_cut(tmp_path: Path, job: Stage, cuts: tuple) -> None:
+    ends = [0, *cuts, FRAME.height]
+    paths = _shards(tmp_path, *(FRAME[start:end] for start, end in pairwise(ends)))
+    assert job.scan("verdicts", paths).collect().equals(FRAME)
+    assert job.inputs == {"verdicts": content_digest(FRAME, "verdicts")}
+
+
+def test_an_empty_table_has_the_digest_of_an_empty_table(tmp_path: Path) -> None:
+    paths = _shards(tmp_path, FRAME[:0])
+    assert stream_digest([Path(path) for path in paths], "verdicts") == content_digest(FRAME[:0], "verdicts")
+
+
+@pytest.mark.parametrize("frames", [(FRAME[:8], FRAME[6:]), (FRAME[8:], FRAME[:8])])
+def test_shards_that_do_not_follow_each_other_are_refused(
+    tmp_path: Path, job: Stage, frames: tuple[pl.DataFrame, ...]
+) -> None:
+    with pytest.raises(SchemaError, match=r"0\.parquet.*key .* repeats or is out of order: \('[ab]', \d\) comes after"):
+        job.scan("verdicts", _shards(tmp_path, *frames))
+
+
+def test_rows_out_of_order_within_a_part_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "0.parquet"
+    FRAME[::-1].write_parquet(path, metadata={"dphrl": json.dumps({"schema": "verdicts", "version": 1})})
+    with pytest.raises(SchemaError, match=r"0\.parquet: not sorted by prompt_id, sample_index"):
+        stream_digest([path], "verdicts")
+
+
+def test_a_table_of_another_schema_is_refused(tmp_path: Path, job: Stage) -> None:
+    with pytest.raises(SchemaError, match=r"0\.parquet: holds 'verdicts' version 1, expected 'rollouts' 1"):
+        job.scan("rollouts", _shards(tmp_path, FRAME))
+
+
+@pytest.mark.parametrize("at", [4, -8])
+def test_a_changed_byte_is_found_before_a_row_is_read(tmp_path: Path, job: Stage, at: int) -> None:
+    (name,) = _shards(tmp_path, FRAME)
+    content = bytearray(Path(name).read_bytes())
+    content[at] ^= 1
+    Path(name).write_bytes(content)
+    with pytest.raises(SchemaError, match=r"0\.parquet: differs from 0\.parquet\.sha256; delete it and run snakemake"):
+        job.scan("verdicts", name)
+
+
+@pytest.mark.parametrize("parts", [[FRAME], [FRAME[:1], FRAME[1:1], FRAME[1:10], FRAME[10:]], []])
+def test_a_table_written_in_parts_reads_as_one(tmp_path: Path, job: Stage, parts: list[pl.DataFrame]) -> None:
+    path = tmp_path / "new" / "verdicts.parquet"
+    job.inputs["gold"] = "abc"
+    job.write_parts(iter(parts), "verdicts", str(path))
+    assert read_table(path, "verdicts").equals(pl.concat([FRAME[:0], *parts]))
+    assert read_footer(path) == {
+        "schema": "verdicts",
+        "version": 1,
+        "rows": sum(part.height for part in parts),
+        **job.footer(),
+    }
+    assert sidecar(path).read_text() == f"{sha256_file(path)}  {path.name}\n"
+    assert sorted(path.parent.iterdir()) == [path, sidecar(path)]
+
+
+def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, job: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "ROW_GROUP", 6)
+    job.write(FRAME, "verdicts", str(tmp_path / "whole"))
+    for name, parts in {"a": [FRAME], "b": [FRAME[:5], FRAME[5:6], FRAME[6:]]}.items():
+        job.write_parts(parts, "verdicts", str(tmp_path / name))
+    assert len({(tmp_path / name).read_bytes() for name in ("whole", "a", "b")}) == 1
+
+
+@pytest.mark.parametrize("parts", [[FRAME[5:], FRAME[:5]], [FRAME[:5], FRAME[4:]], [FRAME.drop("reward")]])
+def test_parts_that_break_the_schema_or_the_order_leave_no_file(
+    tmp_path: Path, job: Stage, parts: list[pl.DataFrame]
+) -> None:
+    with pytest.raises(SchemaError, match="verdicts"):
+        job.write_parts(parts, "verdicts", str(tmp_path / "verdicts.parquet"))
+    assert not list(tmp_path.iterdir())
+
+
+@given(
+    samples=st.dictionaries(st.text("abcé", min_size=1, max_size=3), st.integers(1, 9)),
+    gold=st.lists(st.text("abcé", min_size=1, max_size=3), unique=True),
+)
+def test_every_row_comes_once_with_those_of_its_prompt(samples: dict[str, int], gold: list[str]) -> None:
+    frame = _verdicts(samples)
+    other = pl.DataFrame({"prompt_id": gold}, schema={"prompt_id": pl.String})
+    parts = list(by_prompts(frame.lazy(), other.lazy()))
+    assert pl.concat([lead for lead, _ in parts]).equals(frame)
+    assert sorted(pl.concat([rest for _, rest in parts])["prompt_id"]) == sorted(gold)
+    prompts = [set(lead["prompt_id"]) | set(rest["prompt_id"]) for lead, rest in parts]
+    assert sum(map(len, prompts)) == len(set(gold) | samples.keys())
+    assert all(lead.height < 4 + 9 for lead, _ in parts)

@@ -1,0 +1,66 @@
+"""Where an artifact comes from, as text."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dphrl.audit.__main__ import main
+from dphrl.audit.artifacts import NoRunError
+from dphrl.audit.provenance import lineage
+
+EVALUATION = "evaluation/grpo-s1/step2/eval.parquet"
+
+
+def test_an_evaluation_leads_back_to_the_base_policy_and_the_pre_samples(built: Path) -> None:
+    text = lineage(built / EVALUATION)
+    assert text.startswith(EVALUATION)
+    for path in (
+        "rollouts/grpo-s1/step2/eval.evaluate/0.parquet",
+        "policies/grpo-s1/step2/manifest.json",
+        "partition/final.parquet",
+        "partition/candidates.parquet",
+        "verdicts/base/train.presample/1.parquet",
+        "rollouts/base/train.presample/1.parquet",
+        "prompts/train.parquet",
+        "policies/base/manifest.json",
+    ):
+        assert text.count(f"\n{path}  (digest ") == 1, path
+    assert "  stage      evaluate_policy\n" in text
+    assert '  config     {"plan": {"greedy": true, "n": 2}' not in text
+    assert "from       rollouts: rollouts/grpo-s1/step2/eval.evaluate/0.parquet ... " in text
+
+
+def test_a_file_without_a_footer_is_told_by_what_it_belongs_to(built: Path) -> None:
+    for file, teller in (
+        ("policies/base/model.safetensors", "policies/base/manifest.json"),
+        ("figures/training.json", "tables/training.parquet"),
+        ("reference/responses.safetensors", "reference/index.parquet"),
+    ):
+        assert lineage(built / file).startswith(f"{file} belongs to {teller}\n\n{teller}  (digest ")
+
+
+def test_an_input_that_has_changed_is_said_to_have(small_run: Any) -> None:
+    small_run.rewrite("gold/eval.parquet", small_run.read("gold/eval.parquet").head(2))
+    assert "gold: CHANGED since, or not there any more" in lineage(small_run.root / EVALUATION)
+
+
+def test_damage_is_told_on_the_way(small_run: Any) -> None:
+    (small_run.root / "prompts/train.parquet").write_bytes(b"PAR1")
+    assert "DAMAGED    prompts/train.parquet is not the file" in lineage(small_run.root / "gold/train.parquet") or (
+        "prompts: CHANGED since" in lineage(small_run.root / "gold/train.parquet")
+    )
+
+
+def test_a_file_outside_of_a_run_and_one_without_a_maker_are_refused(tmp_path: Path, small_run: Any) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(NoRunError, match="in no folder of a run"):
+        lineage(tmp_path / "notes.txt")
+    with pytest.raises(ValueError, match="no footer tells how it was made"):
+        lineage(small_run.root / "tables/headline.md")
+
+
+def test_the_commands_tell_and_write(built: Path, small_run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lineage", str(built / EVALUATION)]) == 0
+    assert EVALUATION in capsys.readouterr().out
+    assert main(["lineage", str(built / "nowhere.parquet")]) == 2

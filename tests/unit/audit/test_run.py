@@ -1,0 +1,440 @@
+"""The audit of a run: what is right passes, and what is wrong is named with its file, its rows and what to do."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from dphrl.artifacts import tables
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.files import seal, sha256_file, sidecar, write_text
+from dphrl.artifacts.tables import read_footer, write_table
+from dphrl.audit import reference as audit_tensors
+from dphrl.audit.__main__ import main
+from dphrl.audit.across import check_rollouts
+from dphrl.audit.artifacts import NoRunError, Run
+from dphrl.audit.page import render_page
+from dphrl.audit.run import AuditError, audit_run, require_passed, summary
+from dphrl.audit.within import check_within
+from dphrl.config.load import load_config
+
+PRESAMPLE = "rollouts/base/train.presample"
+FINAL = "partition/final.parquet"
+
+
+def failures(run: Any) -> dict[str, list[str]]:
+    """Failed checks by artifact."""
+    table = audit_run(run.root)
+    return {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
+
+
+def flip_byte(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+
+
+def test_a_sound_run_passes_and_equal_runs_have_equal_audits(small_run: Any, built: Path) -> None:
+    table = audit_run(small_run.root)
+    assert failures(small_run) == {}
+    assert table.equals(audit_run(built))
+    assert SCHEMAS["audit"].conform(table, "audit").equals(table)
+    assert {path.split("/")[0] for path in table["artifact"]} == {
+        *("policies", "prompts", "gold", "rollouts", "verdicts", "partition", "reference", "train", "evaluation"),
+        *("tables", "figures"),
+    }
+    assert not [path for path in table["artifact"] if path.endswith(("rng.json", "tokenizer.json"))]
+    row = table.row(by_predicate=pl.col("artifact") == FINAL, named=True)
+    assert (row["schema"], row["rows"], row["sha256"]) == ("partition", 6, sha256_file(small_run.root / FINAL))
+    rows = dict(table.select("artifact", "digest").iter_rows())
+    assert rows["policies/base/manifest.json"] != rows["policies/grpo-s1/step2/manifest.json"]
+    assert "All" in summary(table)
+    require_passed(table)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        FINAL,
+        "policies/base/manifest.json",
+        "reference/responses.safetensors",
+        "tables/headline.md",
+        f"{PRESAMPLE}/0.parquet",
+    ],
+)
+def test_a_flipped_byte_is_named_and_nothing_follows_from_it(small_run: Any, path: str) -> None:
+    flip_byte(small_run.root / path)
+    assert list(failures(small_run)) == [path]
+    (text,) = failures(small_run)[path]
+    assert text.startswith(f"{path} is not the file that was written")
+    assert f"Delete {path} and run snakemake again" in text
+
+
+def test_a_flipped_byte_in_a_file_of_a_manifest_is_named(small_run: Any) -> None:
+    flip_byte(small_run.root / "policies/base/model.safetensors")
+    assert failures(small_run) == {
+        "policies/base/manifest.json": [
+            "policies/base/manifest.json lists files that have changed since: model.safetensors."
+            " Delete policies/base/manifest.json and run snakemake again."
+        ]
+    }
+
+
+def test_a_file_of_a_manifest_that_is_gone_is_named(small_run: Any) -> None:
+    (small_run.root / "train/grpo-s1/step2/rng.json").unlink()
+    found = failures(small_run)
+    assert list(found) == ["train/grpo-s1/step2/state.json"]
+    assert "lists files that are missing: rng.json" in found["train/grpo-s1/step2/state.json"][0]
+
+
+@pytest.mark.parametrize("resealed", [False, True])
+@pytest.mark.parametrize("path", [FINAL, f"{PRESAMPLE}/1.parquet"])
+def test_a_truncated_table_is_named(small_run: Any, path: str, resealed: bool) -> None:
+    file = small_run.root / path
+    os.truncate(file, file.stat().st_size - 40)
+    if resealed:
+        seal(file)
+    found = failures(small_run)
+    assert list(found) == [path]
+    assert ("cannot be read" if resealed else "is not the file that was written") in found[path][0]
+
+
+def test_a_missing_shard_is_named(small_run: Any) -> None:
+    for name in ("0.parquet", "0.parquet.sha256"):
+        (small_run.root / PRESAMPLE / name).unlink()
+    found = failures(small_run)
+    assert f"{PRESAMPLE}: no shard 0. Run snakemake again." in found[f"{PRESAMPLE}/1.parquet"]
+    assert "made from 'rollouts', but rollouts/base/train.presample/0.parquet is not there" in str(found)
+
+
+def test_a_missing_last_shard_is_named_by_its_samples(small_run: Any) -> None:
+    for folder in (PRESAMPLE, PRESAMPLE.replace("rollouts", "verdicts")):
+        for name in ("1.parquet", "1.parquet.sha256"):
+            (small_run.root / folder / name).unlink()
+    found = failures(small_run)
+    (text,) = found[f"{PRESAMPLE}/0.parquet"]
+    assert "missing samples (expected 2 per prompt, 12 in all): 6 (prompt_id train3, sample_index 0;" in text
+    assert "made from other 'verdicts'" in found["partition/candidates.parquet"][0]
+
+
+def test_a_table_of_which_only_the_sidecar_is_left_is_named(small_run: Any) -> None:
+    (small_run.root / "tables/training.parquet").unlink()
+    assert "tables/training.parquet is missing" in failures(small_run)["tables/training.parquet"][0]
+
+
+def test_a_table_without_sidecar_is_named(small_run: Any) -> None:
+    sidecar(small_run.root / FINAL).unlink()
+    assert "has no .sha256 beside it" in failures(small_run)[FINAL][0]
+
+
+def test_a_left_over_shard_is_named(small_run: Any) -> None:
+    for kind in ("rollouts", "verdicts"):
+        folder = small_run.root / f"{kind}/base/train.presample"
+        for ending in ("", ".sha256"):
+            text = (folder / f"1.parquet{ending}").read_bytes()
+            (folder / f"2.parquet{ending}").write_bytes(
+                text.replace(b"  1.parquet", b"  2.parquet") if ending else text
+            )
+    (text, *_) = failures(small_run)[f"{PRESAMPLE}/0.parquet"]
+    assert "samples in more than one shard: 6 (prompt_id train3, sample_index 0;" in text
+    assert "an earlier config left behind" in text
+
+
+def test_swapped_files_are_named(small_run: Any) -> None:
+    a, b, between = (small_run.root / f"{PRESAMPLE}/{name}" for name in ("0.parquet", "1.parquet", "between"))
+    a.rename(between)
+    b.rename(a)
+    between.rename(b)
+    seal(a)
+    seal(b)
+    found = failures(small_run)
+    for number in (0, 1):
+        texts = found[f"verdicts/base/train.presample/{number}.parquet"]
+        assert any("was made from other 'rollouts'" in text for text in texts)
+        assert any("without a verdict" in text for text in texts)
+
+
+def test_a_table_in_the_place_of_another_kind_is_named(small_run: Any) -> None:
+    for ending in ("", ".sha256"):
+        shutil.copyfile(small_run.root / f"prompts/eval.parquet{ending}", small_run.root / f"gold/eval.parquet{ending}")
+    assert "holds the schema 'prompts', but 'gold' belongs there" in failures(small_run)["gold/eval.parquet"][0]
+
+
+def test_the_rollouts_of_another_policy_are_named(small_run: Any) -> None:
+    source, target = (small_run.root / f"rollouts/{name}/eval.evaluate" for name in ("base", "grpo-s1/step2"))
+    shutil.rmtree(target)
+    shutil.copytree(source, target)
+    texts = failures(small_run)["rollouts/grpo-s1/step2/eval.evaluate/0.parquet"]
+    assert any("was made from other 'policy'" in text for text in texts)
+
+
+def test_an_altered_token_is_named(small_run: Any) -> None:
+    path = f"{PRESAMPLE}/0.parquet"
+    rows = small_run.read(path).to_dicts()
+    rows[2]["token_ids"][0] = 9
+    small_run.rewrite(path, pl.DataFrame(rows, schema=SCHEMAS["rollouts"].columns))
+    found = failures(small_run)
+    (text,) = found[path]
+    assert "samples whose tokens are not the text that was scored: 1 (prompt_id train1, sample_index 0" in text
+    assert list(found) == [path, f"verdicts{path.removeprefix('rollouts')}"]
+
+
+def test_a_character_that_the_last_token_cuts_is_no_difference(small_run: Any) -> None:
+    run = Run(small_run.root)
+    for artifact in run.artifacts.values():
+        check_within(artifact)
+    for ending, failed in (("\ufffd", 0), ("x", 1)):
+        check_rollouts(
+            run,
+            lambda rows, ending=ending: ["".join("__abcdefgh"[i] for i in ids if i > 1) + ending for ids in rows],
+        )
+        assert len(run.artifacts[f"{PRESAMPLE}/0.parquet"].failed) == failed
+
+
+def test_an_altered_token_of_a_stored_response_is_named(small_run: Any) -> None:
+    file = small_run.root / "reference/responses.safetensors"
+    tensors = load_file(file)
+    tensors["token_ids"][-1] = 6
+    save_file(tensors, file)
+    seal(file)
+    texts = failures(small_run)["reference/responses.safetensors"]
+    assert any(
+        "rows whose tokens are not those of the prompt and its refined sample: 1 (row 3" in text for text in texts
+    )
+    assert any("those whose log-probs policies/base/manifest.json does not give" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "expected"),
+    [
+        (0, 0.5, "1 log-probs are not finite and <= 0, first at [0]"),
+        (4, np.nan, "1 log-probs are not finite and <= 0, first at [4]"),
+        (
+            4,
+            -1.0,
+            "of 4 rows, those whose log-probs policies/base/manifest.json does not give (float32, 0.0001): 1 (row 1",
+        ),
+    ],
+)
+def test_an_altered_reference_logprob_is_named(small_run: Any, place: int, value: float, expected: str) -> None:
+    file = small_run.root / "reference/responses.safetensors"
+    tensors = load_file(file)
+    tensors["logprobs"][place] = value
+    save_file(tensors, file)
+    seal(file)
+    texts = failures(small_run)["reference/responses.safetensors"]
+    assert any(expected in text for text in texts), texts
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan, -1e-3, -50.0])
+def test_an_altered_likeliest_token_is_named(small_run: Any, value: float) -> None:
+    file = small_run.root / "reference/responses.safetensors"
+    tensors = load_file(file)
+    tensors["topk_logprobs"][2, 1] = value
+    save_file(tensors, file)
+    seal(file)
+    texts = failures(small_run)["reference/responses.safetensors"]
+    assert any("top-K log-probs of 12 places" in text and "wrong at 1 places, first [2]" in text for text in texts), (
+        texts
+    )
+
+
+def test_tensors_that_do_not_fit_the_index_are_named(small_run: Any) -> None:
+    file = small_run.root / "reference/responses.safetensors"
+    save_file({name: array[:-1] for name, array in load_file(file).items()}, file)
+    seal(file)
+    text = failures(small_run)["reference/responses.safetensors"][0]
+    assert "holds {'logprobs': 11, 'token_ids': 19} values" in text
+    assert "expects {'logprobs': 12, 'token_ids': 20}" in text
+
+
+def test_a_removed_partition_row_is_named(small_run: Any) -> None:
+    small_run.rewrite(FINAL, small_run.read(FINAL).filter(pl.col("prompt_id") != "train2"))
+    found = failures(small_run)
+    assert f"prompts of prompts/train.parquet that {FINAL} does not have: 1 (prompt_id train2)" in found[FINAL][0]
+    assert any("no reference sample of D_pef: 1 (prompt_id train2" in text for text in found["reference/index.parquet"])
+
+
+def test_a_reference_sample_without_a_correct_verdict_is_named(small_run: Any) -> None:
+    path = "verdicts/base/train.refine/0.parquet"
+    rows = small_run.read(path)
+    wrong = pl.col("prompt_id") == "train3"
+    rows = rows.with_columns(correct=~wrong, verdict=pl.when(wrong).then(pl.lit("wrong")).otherwise("verdict"))
+    small_run.rewrite(path, rows)
+    texts = failures(small_run)["reference/index.parquet"]
+    assert any("without a correct verdict of the refine plan: 1 (prompt_id train3" in text for text in texts)
+
+
+def test_a_prompt_without_gold_is_named(small_run: Any) -> None:
+    small_run.rewrite("gold/eval.parquet", small_run.read("gold/eval.parquet").head(2))
+    texts = failures(small_run)["prompts/eval.parquet"]
+    assert "that gold/eval.parquet does not have: 1 (prompt_id eval2)" in texts[0]
+
+
+def test_infinite_and_missing_logprobs_are_named(small_run: Any) -> None:
+    path = f"{PRESAMPLE}/0.parquet"
+    rows = small_run.read(path).to_dicts()
+    rows[0]["sampler_logprobs"][1] = float("-inf")
+    rows[1]["sampler_logprobs"].pop()
+    small_run.rewrite(path, pl.DataFrame(rows, schema=SCHEMAS["rollouts"].columns))
+    counted, infinite = failures(small_run)[path]
+    assert "other than one log-prob per token: 1 (prompt_id train0, sample_index 1, tokens 3, logprobs 2)" in counted
+    assert "infinite log-probs: 1 (prompt_id train0, sample_index 0)" in infinite
+
+
+def test_a_broken_footer_is_named(small_run: Any) -> None:
+    path = small_run.root / FINAL
+    footer = {name: value for name, value in read_footer(path).items() if name not in ("code", "schema", "rows")}
+    write_table(pl.read_parquet(path), "partition", path, {**footer, "rows": 7, "version": 9})
+    assert "declares schema 'partition' version 9, this code knows version 1" in failures(small_run)[FINAL][0]
+    write_table(pl.read_parquet(path), "partition", path, {**footer, "rows": 7, "version": 1})
+    lacks, rows = failures(small_run)[FINAL]
+    assert "its footer lacks code" in lacks
+    assert "has 6 rows, its footer says 7" in rows
+
+
+def test_a_reference_without_rows_lacks_the_prompts_of_the_partition(small_run: Any) -> None:
+    path, file = "reference/index.parquet", small_run.root / "reference/responses.safetensors"
+    small_run.rewrite(path, small_run.read(path)[:0])
+    save_file({name: array[:0] for name, array in load_file(file).items()}, file)
+    seal(file)
+    found = failures(small_run)
+    assert "D_pef prompts that it lacks: 4 (prompt_id train0, sample_index 0;" in found.pop(path)[0]
+    assert all("was made from other 'reference'" in text for texts in found.values() for text in texts)
+
+
+def test_rows_out_of_order_are_named_and_nothing_follows_from_them(small_run: Any) -> None:
+    path = small_run.root / FINAL
+    small_run.read(FINAL)[::-1].write_parquet(path, metadata={"dphrl": json.dumps(read_footer(path))})
+    seal(path)
+    assert failures(small_run) == {
+        FINAL: [f"{FINAL}: not sorted by prompt_id. Delete {FINAL} and run snakemake again."]
+    }
+
+
+def test_what_is_found_does_not_depend_on_the_parts(small_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults in tables, shards and tensors, found in one piece, and a row at a time."""
+    path, file = f"{PRESAMPLE}/0.parquet", small_run.root / "reference/responses.safetensors"
+    rows = small_run.read(path).to_dicts()
+    rows[2]["token_ids"][0] = 9
+    rows[5]["sampler_logprobs"][1] = float("-inf")
+    small_run.rewrite(path, pl.DataFrame(rows[1:], schema=SCHEMAS["rollouts"].columns))
+    small_run.rewrite(
+        "verdicts/base/train.refine/0.parquet", small_run.read("verdicts/base/train.refine/0.parquet")[1:]
+    )
+    small_run.rewrite("gold/train.parquet", small_run.read("gold/train.parquet")[:-2])
+    small_run.rewrite(FINAL, small_run.read(FINAL)[1:])
+    tensors = load_file(file)
+    tensors["token_ids"][[0, -1]] = 6
+    tensors["logprobs"][[2, 5, 6, 7]] = 0.5
+    tensors["topk_logprobs"][[1, 8], 1] = np.nan
+    save_file(tensors, file)
+    seal(file)
+    whole = audit_run(small_run.root)
+    assert whole["failed"].list.len().sum() > 15
+    monkeypatch.setattr(tables, "PART", 1)
+    monkeypatch.setattr(audit_tensors, "_CHUNK", 3)
+    assert audit_run(small_run.root).equals(whole)
+
+
+def test_require_passed_and_the_page_tell_every_failed_check(small_run: Any) -> None:
+    assert "all passed" in render_page(audit_run(small_run.root))
+    small_run.rewrite(FINAL, small_run.read(FINAL).filter(pl.col("prompt_id") != "train2"))
+    table = audit_run(small_run.root)
+    with pytest.raises(AuditError, match="prompt_id train2"):
+        require_passed(table)
+    page = render_page(table)
+    assert "prompt_id train2" in page
+    assert "<script" not in page
+    assert "http" not in page
+
+
+def test_the_command_tells_by_its_status_whether_all_is_well(
+    small_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(small_run.root)]) == 0
+    assert "checks passed." in capsys.readouterr().out
+    flip_byte(small_run.root / FINAL)
+    assert main([str(small_run.root)]) == 1
+    assert f"FAILED  {FINAL} is not the file that was written" in capsys.readouterr().out
+    (tmp_path / "empty").mkdir()
+    for folder, problem in (("empty", "no artifact of this workflow in it"), ("nowhere", "no such folder")):
+        assert main([str(tmp_path / folder)]) == 2
+        assert f"{folder}: {problem}; name the folder of a run" in capsys.readouterr().err
+        with pytest.raises(NoRunError, match=problem):
+            audit_run(tmp_path / folder)
+
+
+def test_what_the_last_audit_saw_is_there_and_the_same(small_run: Any) -> None:
+    record(small_run)
+    assert failures(small_run) == {}
+    write_text(small_run.root / "tables/headline.md", "| of another run |\n")
+    for file in (small_run.root / "figures/training.json", small_run.root / "figures/training.json.sha256"):
+        file.unlink()
+    found = failures(small_run)
+    assert "is not the file that the last audit of this run saw" in found.pop("tables/headline.md")[0]
+    assert "is missing, but the last audit of this run saw it" in found.pop("figures/training.json")[0]
+    assert found == {}
+
+
+def test_what_is_written_last_is_checked_in_a_finished_run(small_run: Any) -> None:
+    record(small_run)
+    flip_byte(small_run.root / "timings/partition/final.parquet")
+    assert list(failures(small_run)) == ["timings/partition/final.parquet"]
+    flip_byte(small_run.root / "audit/audit.parquet")
+    assert list(failures(small_run)) == ["audit/audit.parquet", "timings/partition/final.parquet"]
+
+
+def test_older_code_is_named_unless_it_was_accepted(small_run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    record(small_run, {"refine": {"sources": ["refine.py"], "schemas": ["partition"]}})
+    (text,) = failures(small_run)[FINAL]
+    assert "was made by other code of the stage refine (c0de) than there is today" in text
+    assert main(["accept", str(small_run.root)]) == 0
+    assert "1 digests of other code are taken for today's" in capsys.readouterr().out
+    assert failures(small_run) == {}
+    record(small_run, {"refine": {"sources": ["gone.py"], "schemas": []}})
+    assert "a script or" in failures(small_run)[FINAL][0]
+
+
+def test_another_config_is_named_key_by_key(small_run: Any) -> None:
+    toy = {"task": "math", "source": "toy"}
+    config = load_config(
+        {
+            "run": "run",
+            "toy": {},
+            "datasets": {"train": toy, "maths": toy},
+            "train_dataset": "train",
+            "engine": {"dtype": "float32"},
+            "train": {"dtype": "float32"},
+            "reference": {"token_budget": 30_000, "top_k": 3},
+            "methods": {},
+            "evaluate": {"datasets": ["maths"]},
+        }
+    )
+    table = audit_run(small_run.root, config)
+    failed = {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
+    (text,) = failed["reference/index.parquet"]
+    assert "was made with another config than today's: token_budget was 64, is 30000. Run snakemake again." in text
+    # What the config does not make, a method and a dataset that it does not have, is left alone.
+    assert not {path for path in failed if "grpo" in path or "eval" in path}
+
+
+def test_a_segment_that_does_not_start_where_the_one_before_ended_is_named(small_run: Any) -> None:
+    path = f"train/{'grpo-s1/step2'}/metrics.parquet"
+    small_run.rewrite(path, small_run.read(path).filter(step=2))
+    texts = failures(small_run)[path]
+    assert "was made from 'policy', but what it was made from is not there" in texts[0]
+
+
+def record(run: Any, stages: dict[str, Any] | None = None) -> None:
+    """Leave the audit of a run in it, as the rule does."""
+    path = run.root / "audit/audit.parquet"
+    path.unlink(missing_ok=True)
+    footer = {"stage": "audit", "config": {"stages": stages or {}}, "code": "c0de", "inputs": {}, "libraries": {}}
+    write_table(audit_run(run.root), "audit", path, footer)

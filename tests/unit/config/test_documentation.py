@@ -1,0 +1,88 @@
+"""The generated schema and the documented defaults say what the models say."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+
+from dphrl.config.config import Config
+from dphrl.config.documentation import defaults_text, schema_text
+from dphrl.config.keys import block_in
+from dphrl.config.load import load_config
+
+FOLDER = Path(__file__).resolve().parents[3] / "config"
+
+
+def blocks(block: type[BaseModel] = Config) -> Iterator[type[BaseModel]]:
+    yield block
+    for field in block.model_fields.values():
+        inner = block_in(field.annotation)
+        if inner is not None:
+            yield from blocks(inner)
+
+
+@pytest.mark.parametrize(("name", "text"), [("schema.json", schema_text), ("defaults.yaml", defaults_text)])
+def test_the_committed_files_are_what_the_models_give(name: str, text: Any) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == text(), f"config/{name} is out of date: run `make schema`"
+
+
+@pytest.mark.parametrize("block", list(dict.fromkeys(blocks())), ids=lambda block: block.__name__)
+def test_every_key_is_described_and_no_unknown_key_is_taken(block: type[BaseModel]) -> None:
+    for name, field in block.model_fields.items():
+        assert field.description, f"{block.__name__}.{name} has no description"
+    assert block.model_config.get("extra") == "forbid"
+    assert block.model_config.get("frozen") is True
+
+
+def test_the_documented_defaults_are_the_defaults() -> None:
+    documented = yaml.safe_load(defaults_text())
+    documented["policy"]["base"] = "model"
+    required = {"run", "datasets", "train_dataset"}
+    least = {key: documented[key] for key in required} | {"policy": {"base": "model"}}
+    assert load_config(documented) == load_config(least)
+
+
+def test_the_defaults_are_the_papers() -> None:
+    config = load_config(
+        {
+            "run": "paper",
+            "policy": {"base": "model"},
+            "datasets": {name: {"task": "sql", "source": f"{name}.jsonl"} for name in ("t", "bird", "spider")},
+            "train_dataset": "t",
+        }
+    )
+    train = config.train
+    assert (train.prompts_per_step, train.rollouts_per_prompt, train.rehearsal_per_step) == (128, 16, 256)
+    assert (train.lr, train.eps_low, train.dual_clip, train.steps, train.rehearsal_norm) == (
+        1e-6,
+        0.2,
+        3.0,
+        208,
+        "joint",
+    )
+    assert (config.sampling.presample.n, config.partition.pef_min_correct, config.partition.on_reject) == (
+        8,
+        8,
+        "explore",
+    )
+    assert {name: (m.online, m.eta, m.eps_high) for name, m in config.methods.items()} == {
+        "grpo": ("all", 0.0, 0.2),
+        "dapo": ("all", 0.0, 0.28),
+        "rkl": ("all", 0.01, 0.28),
+        "exp_only": ("exp", 0.0, 0.28),
+        "dph_f": ("exp", 0.01, 0.28),
+        "dph_js": ("exp", 0.2, 0.28),
+    }
+
+
+def test_the_embedded_default_fits_the_schema() -> None:
+    schema = json.loads(schema_text())
+    data = yaml.safe_load((FOLDER / "config.yaml").read_text(encoding="utf-8"))
+    validator = Draft202012Validator(schema)
+    assert not list(validator.iter_errors(data))
+    assert list(validator.iter_errors(data | {"unknown": 1}))

@@ -1,0 +1,185 @@
+"""The paper's experiments as configurations: the published values stand in them, and nothing else reaches them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from dphrl.config import slices
+from dphrl.config.config import Config
+from dphrl.config.load import load_config, read_config
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "config" / "experiments"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+RECORDED = {"own-scorer", "spider-replay"}
+
+
+class Published(NamedTuple):
+    """Tables 6 and 7 of arXiv 2509.07430, and the k of its tables by dataset."""
+
+    lr: float
+    steps: int
+    max_tokens: int
+    temperature: float
+    pef_min_correct: int
+    drop_all_wrong: bool
+    k: dict[str, int]
+
+
+LLAMA_SQL = Published(1e-6, 208, 4096, 1.0, 8, False, {"bird": 16, "spider": 16})
+MATHS = {"aime24": 64, "aime25": 64, "amc23": 16} | dict.fromkeys(
+    ["math500", "olympiadbench", "minerva_math", "college_math"], 8
+)
+OUT_OF_DOMAIN = {name: k for name, k in MATHS.items() if name != "aime25"}
+OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
+PUBLISHED = {
+    **dict.fromkeys(OF_LLAMA_SQL, LLAMA_SQL),
+    "llama-sql-maths": LLAMA_SQL._replace(temperature=0.6, k=OUT_OF_DOMAIN),
+    "omnisql-sql": LLAMA_SQL._replace(steps=160),
+    "llama-math": Published(2e-7, 280, 2048, 0.6, 6, True, MATHS),
+    "qwen-math": Published(2e-7, 432, 2048, 0.6, 7, True, MATHS),
+}
+
+# (online, divergence, eta, eps_high) by method.
+GRPO, DAPO, RKL = ("all", None, 0.0, 0.2), ("all", None, 0.0, 0.28), ("all", "reverse_kl", 0.01, 0.28)
+EXP_ONLY, DPH_F, DPH_JS = ("exp", None, 0.0, 0.28), ("exp", "forward_kl", 0.01, 0.28), ("exp", "js", 0.2, 0.28)
+TABLE_6 = {"grpo": GRPO, "dapo": DAPO, "rkl": RKL, "exp_only": EXP_ONLY, "dph_f": DPH_F, "dph_js": DPH_JS}
+JS = {"js_0_01": ("exp", "js", 0.01, 0.28), "js_0_05": ("exp", "js", 0.05, 0.28), "dph_js": DPH_JS}
+DEFINITION = {
+    f"js_definition_{eta}".replace(".", "_"): ("exp", "js_definition", eta, 0.28) for eta in (0.01, 0.05, 0.2)
+}
+METHODS = {
+    "llama-sql": TABLE_6,
+    "llama-sql-maths": TABLE_6,
+    "qwen-math": TABLE_6,
+    "omnisql-sql": {name: method for name, method in TABLE_6.items() if name != "rkl"},
+    "llama-math": {name: (*method[:3], 0.2) for name, method in TABLE_6.items() if name != "dapo"},
+    "generator-definition": JS | DEFINITION,
+    "alpha-ablation": {"grpo": GRPO, "dph_f": DPH_F}
+    | {f"alpha_0_{tenths}": ("exp", "alpha", 0.01, 0.28) for tenths in (2, 5, 8)},
+    "rkl-estimators": {"no_kl": DAPO, "dph_f": DPH_F} | dict.fromkeys(["rkl", "rkl_k2", "rkl_reward_k1"], RKL),
+    "eta-ablation": {"dapo": DAPO, "rkl": RKL, "dph_f": DPH_F}
+    | JS
+    | {f"rkl_0_0{eta}": ("all", "reverse_kl", eta / 100, 0.28) for eta in (2, 5)}
+    | {f"dph_f_0_0{eta}": ("exp", "forward_kl", eta / 100, 0.28) for eta in (2, 5)},
+}
+
+
+def experiment(name: str) -> Config:
+    return read_config(FOLDER / f"{name}.yaml")
+
+
+def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
+    toy = {name for name in NAMES if experiment(name).toy}
+    assert toy == {"multi-style", "demo-full", *(name for name in NAMES if name.endswith("-mini"))}
+    assert set(NAMES) - RECORDED - toy == PUBLISHED.keys() == METHODS.keys()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_settings_stand_in_an_experiment(name: str) -> None:
+    config, published = experiment(name), PUBLISHED[name]
+    train, sampling = config.train, config.sampling
+    assert (train.lr, train.steps, train.max_tokens) == (published.lr, published.steps, published.max_tokens)
+    assert (train.prompts_per_step, train.rollouts_per_prompt, train.rehearsal_per_step) == (128, 16, 256)
+    assert (train.temperature, train.top_p, train.mini_batches, train.epochs) == (1.0, 0.95, 2, 1)
+    assert (train.rehearsal_norm, train.eps_low, train.dual_clip) == ("joint", 0.2, 3.0)
+    assert (sampling.presample.n, sampling.presample.temperature, sampling.presample.top_p) == (8, 1.0, 0.95)
+    assert (sampling.evaluate.temperature, sampling.evaluate.top_p) == (published.temperature, 0.95)
+    assert sampling.evaluate.greedy
+    assert sampling.presample.max_tokens == sampling.refine.max_tokens == published.max_tokens
+    assert config.partition.pef_min_correct == published.pef_min_correct
+    assert config.partition.drop_all_wrong == published.drop_all_wrong
+    assert config.partition.on_reject == "explore"
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_each_set_is_evaluated_with_its_published_k(name: str) -> None:
+    config, k = experiment(name), PUBLISHED[name].k
+    assert set(config.evaluate.datasets) == k.keys()
+    assert set(k.values()) <= set(config.evaluate.k)
+    # 16 at least: the base's second draw takes 8 more than keep and explore do.
+    assert {name: config.sampling.evaluate.samples(name) for name in k} == {name: max(k[name], 16) for name in k}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_published_methods_stand_in_an_experiment(name: str) -> None:
+    methods = experiment(name).methods
+    found = {key: (m.online, m.divergence, m.eta, m.eps_high) for key, m in methods.items()}
+    assert found == METHODS[name]
+
+
+def test_the_ablations_vary_what_they_are_named_after() -> None:
+    alphas = experiment("alpha-ablation").methods
+    assert [alphas[f"alpha_0_{tenths}"].alpha for tenths in (2, 5, 8)] == [0.2, 0.5, 0.8]
+    estimators = experiment("rkl-estimators").methods
+    assert [estimators[key].estimator for key in ("rkl", "rkl_k2", "rkl_reward_k1")] == ["k3", "k2", "reward_k1"]
+    assert {m.js_scale for m in experiment("generator-definition").methods.values()} == {1.0}
+
+
+def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:
+    whole = experiment("llama-sql").model_dump(exclude={"run", "methods", "report"})
+    known: dict[str, Any] = {}
+    for name in OF_LLAMA_SQL:
+        config = experiment(name)
+        assert config.model_dump(exclude={"run", "methods", "report"}) == whole
+        for method, block in config.methods.items():
+            assert known.setdefault(method, block) == block, f"{method} differs in {name}"
+
+
+def test_the_maths_of_llama_on_sql_takes_the_policies_of_that_run() -> None:
+    sql, maths = experiment("llama-sql"), experiment("llama-sql-maths")
+    assert maths.run == sql.run
+    assert maths.datasets["bird_train"] == sql.datasets["bird_train"]
+    assert maths.partition == sql.partition
+    for plan in ("presample", "refine"):
+        assert slices.sample(maths, "base", "bird_train", plan) == slices.sample(sql, "base", "bird_train", plan)
+    for part in (slices.reference, slices.candidates, slices.partition):
+        assert part(maths) == part(sql)
+    assert maths.methods == sql.methods
+    for method in sql.methods:
+        assert slices.train(maths, method) == slices.train(sql, method)
+    assert (maths.train.steps, maths.train.segment_steps) == (sql.train.steps, sql.train.segment_steps)
+
+
+def leaves(block: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in block.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - RECORDED))
+def test_what_an_experiment_does_not_say_is_a_default_of_the_models_and_not_of_config_yaml(name: str) -> None:
+    said = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    config = experiment(name)
+    assert config.datasets.keys() == said["datasets"].keys()
+    assert config.methods.keys() == said["methods"].keys()
+    required = {
+        key: said[key] for key in ("run", "datasets", "train_dataset", "policy", "toy", "replay") if key in said
+    }
+    bare = load_config({**required, "evaluate": {"datasets": said["evaluate"]["datasets"]}, "methods": {}})
+    defaults = dict(leaves(bare.model_dump(mode="json", exclude={"methods", "datasets"})))
+    embedded = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
+    stated, loaded = dict(leaves(said)), dict(leaves(config.model_dump(mode="json")))
+    for path, _ in leaves(embedded):
+        if path not in stated and path in defaults:
+            assert loaded[path] == defaults[path], ".".join(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_names_its_run_and_its_command(name: str) -> None:
+    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    header = text.split("\nrun:")[0]
+    assert f"--configfile config/experiments/{name}.yaml" in header
+    assert experiment(name).run == ("llama-sql" if name == "llama-sql-maths" else name)
+
+
+def test_the_page_of_experiments_lists_every_file_and_its_run_time() -> None:
+    rows = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").splitlines()
+    for name in NAMES:
+        (row,) = [row for row in rows if row.startswith(f"| [{name}](../config/experiments/{name}.yaml)")]
+        assert all(cell.strip() for cell in row.strip("|").split("|"))

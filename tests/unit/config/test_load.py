@@ -1,0 +1,287 @@
+"""A wrong configuration is refused with the key's path, what was given, what is allowed, and the nearest known key."""
+
+import copy
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from dphrl.config.blocks.datasets import FieldName
+from dphrl.config.config import Config
+from dphrl.config.errors import ConfigError, Problem
+from dphrl.config.keys import known_paths
+from dphrl.config.load import check_files, load_config, read_config
+from dphrl.config.remarks import remarks
+from dphrl.tasks.fields import NAMES
+
+ROOT = Path(__file__).resolve().parents[3]
+DEFAULT = ROOT / "config" / "config.yaml"
+MISSING = object()
+
+
+@pytest.fixture
+def data() -> dict[str, Any]:
+    return yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
+
+
+def put(data: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    changed = copy.deepcopy(data)
+    *parents, last = path.split(".")
+    block = changed
+    for parent in parents:
+        block = block.setdefault(parent, {})
+    if value is MISSING:
+        del block[last]
+    else:
+        block[last] = value
+    return changed
+
+
+def problems(data: Any) -> dict[str, Problem]:
+    with pytest.raises(ConfigError) as caught:
+        load_config(data)
+    for problem in caught.value.problems:
+        assert str(problem) in str(caught.value)
+    return {problem.path: problem for problem in caught.value.problems}
+
+
+def test_the_embedded_default_is_valid() -> None:
+    config = read_config(DEFAULT)
+    assert config.run == "demo"
+    assert config.methods["dph_js"].js_scale == 1.0
+
+
+@pytest.mark.parametrize("path", ["config.yaml", *[f.name for f in (ROOT / "config" / "experiments").glob("*.yaml")]])
+def test_every_config_that_is_shipped_is_valid(path: str) -> None:
+    folder = ROOT / "config"
+    read_config(folder / path if (folder / path).exists() else folder / "experiments" / path)
+
+
+def test_an_unknown_key_names_path_given_allowed_and_nearest(data: dict[str, Any]) -> None:
+    found = problems(put(data, "train.lr_", 3))["train.lr_"]
+    assert found.given == "lr_: 3"
+    assert "known here: betas, " in found.allowed
+    assert found.nearest == "train.lr"
+
+
+@pytest.mark.parametrize(
+    ("path", "nearest"),
+    [
+        ("steps", "train.steps"),
+        ("prompts_per_step", "train.prompts_per_step"),
+        ("partition.on_rejct", "partition.on_reject"),
+        ("methods.dph_f.et", "methods.dph_f.eta"),
+        ("datasets.train.sorce", "datasets.train.source"),
+        ("train.presample", "sampling.presample"),
+        ("zzzzzzzz", None),
+    ],
+)
+def test_the_nearest_key_is_looked_for_in_the_block_and_then_everywhere(
+    data: dict[str, Any], path: str, nearest: str | None
+) -> None:
+    assert problems(put(data, path, 1))[path].nearest == nearest
+
+
+@pytest.mark.parametrize(
+    "path", sorted(known for known in known_paths(Config) if "<" not in known and "[" not in known)
+)
+def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
+    block, _, _ = path.rpartition(".")
+    unknown = f"{block}.not_a_key".removeprefix(".")
+    assert set(problems(put(data, unknown, 1))) == {unknown}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "allowed", "nearest"),
+    [
+        ("partition.on_reject", "explor", "'explore' or 'discard'", "explore"),
+        ("train.dtype", "float16", "'float32' or 'bfloat16'", "bfloat16"),
+        ("train.zero_stage", 4, "0, 1, 2 or 3", None),
+        ("train.lr", "fast", "a valid number", None),
+        ("train.lr", -1, "greater than 0", None),
+        ("train.lr", float("nan"), "a finite number", None),
+        ("train.steps", True, "a number, not true or false", None),
+        ("train.dual_clip", False, "a number, not true or false", None),
+        ("train.seeds", [1, 1], "each seed once", None),
+        ("train.seeds", [], "at least 1 item", None),
+        ("sampling.refine.n", 2, "1", None),
+        ("sampling.presample.greedy", True, "False", None),
+        ("methods.grpo.divergence", "jss", "'forward_kl', 'js', 'alpha'", "js"),
+        ("prompts", None, "a block of keys", None),
+        ("run", "../up", "match pattern", None),
+        ("run", MISSING, "this key is required", None),
+        ("datasets.train.task", MISSING, "this key is required", None),
+    ],
+)
+def test_a_wrong_value_names_what_is_allowed(
+    data: dict[str, Any], path: str, value: object, allowed: str, nearest: str | None
+) -> None:
+    found = problems(put(data, path, value))
+    problem = found.get(path) or found[path.rpartition(".")[0]]
+    assert allowed in problem.allowed
+    assert problem.nearest == nearest
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where", "allowed"),
+    [
+        ("train_dataset", "trian", "train_dataset", "cross, in_domain, maths, train"),
+        ("evaluate.datasets", ["in_domain", "corss"], "evaluate.datasets[1]", "cross, in_domain, maths, train"),
+        ("evaluate.styles.maths", [], "evaluate.styles.maths", "sql, math"),
+        ("evaluate.k", [1, 32], "evaluate.k", "each at most 16, what sampling.evaluate draws of in_domain"),
+        ("sampling.evaluate.n_by_dataset", {"corss": 8}, "sampling.evaluate.n_by_dataset.corss", "in_domain, cross"),
+        ("sampling.evaluate.n_by_dataset", {"train": 8}, "sampling.evaluate.n_by_dataset.train", "in_domain, cross"),
+        ("train.segment_steps", 15, "train.segment_steps", "train.eval_every = 40, for instance 5, 8, 10, 20"),
+        ("train.eval_every", 30, "train.eval_every", "train.steps = 40"),
+        ("train.eval_every", 80, "train.eval_every", "train.steps = 40"),
+        ("train.prompts_per_step", 15, "train.mini_batches", "train.prompts_per_step = 15"),
+        ("train.rehearsal_per_step", 31, "train.mini_batches", "train.rehearsal_per_step = 31"),
+        ("partition.pef_min_correct", 9, "partition.pef_min_correct", "sampling.presample.n = 8"),
+        ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
+        ("train.token_budget", 64, "train.token_budget", "at least 112"),
+        ("reference.token_budget", 64, "reference.token_budget", "at least 112"),
+        ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),
+        ("toy", None, "datasets.train.source", "a block toy"),
+        ("toy", None, "policy.base", "the folder of a base model"),
+        ("methods.base", {}, "methods.base", "any other name"),
+        ("methods.a-b", {}, "methods.a-b", "match pattern"),
+        ("datasets.my set", {"task": "sql", "source": "x.jsonl"}, "datasets.my set", "match pattern"),
+        ("datasets.other", {"task": "sql", "source": "toy"}, "datasets.other.source", "the toy has the datasets train"),
+        ("datasets.maths.task", "maths", "datasets.maths.task", "a task: sql, math"),
+        ("datasets.maths.comparison", "bird", "datasets.maths.comparison", "only for task sql"),
+        ("scoring.custom", {"sql": {"source": "x.py"}}, "scoring.custom.sql", "that task has a scorer"),
+        ("replay", {"grpo": {"cross": "x.jsonl"}}, "replay.grpo", "methods has a policy of this name"),
+        ("replay", {"base": {"corss": "x.jsonl"}}, "replay.base.corss", "cross, in_domain, maths, train"),
+        ("replay", {"other": {"cross": "x.jsonl"}}, "replay.other", "also in_domain"),
+    ],
+)
+def test_what_must_hold_between_blocks(
+    data: dict[str, Any], path: str, value: object, where: str, allowed: str
+) -> None:
+    assert allowed in problems(put(data, path, value))[where].allowed
+
+
+def test_each_k_needs_a_set_with_as_many_samples_and_each_set_a_k(data: dict[str, Any]) -> None:
+    more = put(data, "sampling.evaluate.n_by_dataset", {"cross": 64})
+    assert load_config(put(more, "evaluate.k", [1, 16, 64])).sampling.evaluate.samples("cross") == 64
+    assert "with a k of at most 16, what" in problems(put(more, "evaluate.k", [32, 64]))["evaluate.k"].allowed
+
+
+def test_rehearsal_need_not_be_divisible_without_a_method_that_rehearses(data: dict[str, Any]) -> None:
+    alone = put(put(data, "train.rehearsal_per_step", 31), "methods", {"grpo": {"online": "all"}})
+    assert load_config(alone).train.rehearsal_per_step == 31
+
+
+def test_a_key_of_a_method_that_would_have_no_effect_is_refused(data: dict[str, Any]) -> None:
+    assert (
+        "only with divergence forward_kl or js"
+        in problems(put(data, "methods.grpo.eta", 1))["methods.grpo.eta"].allowed
+    )
+    assert "methods.dph_f.js_scale" in problems(put(data, "methods.dph_f.js_scale", 0.5))
+    assert "methods.dph_js.estimator" in problems(put(data, "methods.dph_js.estimator", "k1"))
+
+
+def test_all_problems_are_listed_at_once(data: dict[str, Any]) -> None:
+    found = problems(put(put(put(data, "train.lr_", 1), "seed", -1), "methods.grpo.online", "some"))
+    assert set(found) == {"train.lr_", "seed", "methods.grpo.online"}
+
+
+def test_a_number_written_without_a_point_is_a_number(data: dict[str, Any]) -> None:
+    assert yaml.safe_load("1e-6") == "1e-6"
+    assert load_config(put(data, "train.lr", "1e-6")).train.lr == 1e-6
+
+
+def test_what_was_read_cannot_change(data: dict[str, Any]) -> None:
+    config = load_config(data)
+    with pytest.raises(ValidationError):
+        config.seed = 2  # type: ignore[misc]
+
+
+def test_the_divergence_sets_the_papers_weight(data: dict[str, Any]) -> None:
+    methods = load_config(
+        put(data, "methods", {"f": {"divergence": "forward_kl"}, "j": {"divergence": "js"}, "n": {}})
+    ).methods
+    assert (methods["f"].eta, methods["j"].eta, methods["n"].eta) == (0.01, 0.2, 0.0)
+
+
+@pytest.mark.parametrize("empty", [None, {}])
+def test_an_empty_configuration_says_what_is_required(empty: Any) -> None:
+    assert "run, datasets, train_dataset" in problems(empty)[""].allowed
+
+
+def test_a_configuration_that_is_a_list_is_refused() -> None:
+    assert "a block of keys" in problems([1, 2])[""].allowed
+
+
+@pytest.mark.parametrize(("text", "given"), [(None, "No such file"), ("a: [1", "while parsing"), ("", "empty")])
+def test_a_file_that_cannot_be_read(tmp_path: Path, text: str | None, given: str) -> None:
+    path = tmp_path / "config.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=given):
+        read_config(path)
+
+
+RECORDED = {
+    "run": "recorded",
+    "datasets": {"spider": {"task": "sql", "source": "spider/dev.json"}},
+    "train_dataset": "spider",
+    "methods": {},
+    "evaluate": {"datasets": ["spider"]},
+    "replay": {"base": {"spider": "answers.jsonl"}},
+}
+
+
+def test_a_run_of_recorded_answers_needs_no_model() -> None:
+    config = load_config(RECORDED)
+    assert not config.has_model
+    assert "methods: {}" in problems(RECORDED | {"methods": {"grpo": {}}})["policy.base"].allowed
+    assert "replay.base.spider" in problems(RECORDED | {"replay": {}})["policy.base"].allowed
+
+
+def test_the_weight_of_rehearsal_is_told_as_it_works(data: dict[str, Any]) -> None:
+    separate = list(remarks(load_config(data)))
+    assert [line.split(" weighs ")[1].split()[0] for line in separate] == ["0.1", "1"]
+    (line,) = remarks(
+        load_config(put(put(data, "methods", {"m": {"divergence": "js"}}), "train.rehearsal_norm", "joint"))
+    )
+    # 32 stored to 256 rolled out: eta / 8.
+    assert " weighs 0.025 " in line
+    told = list(remarks(load_config(put(put(data, "train.top_p", 0.95), "methods", {"grpo": {}}))))
+    assert ["supports differ" in line for line in told] == [True]
+    assert not list(remarks(load_config(RECORDED)))
+
+
+def test_every_field_of_a_row_can_be_renamed() -> None:
+    assert set(get_args(FieldName)) == set(NAMES)
+
+
+def test_databases_lie_beside_the_source_unless_said_otherwise() -> None:
+    config = load_config(RECORDED)
+    assert config.datasets["spider"].database_folder == "spider/database"
+    elsewhere = {"spider": RECORDED["datasets"]["spider"] | {"databases": "db"}}  # type: ignore[index]
+    assert load_config(RECORDED | {"datasets": elsewhere}).datasets["spider"].database_folder == "db"
+
+
+def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path) -> None:
+    check_files(load_config(data), tmp_path)
+    real = put(data, "policy.base", "model")
+    real["datasets"]["train"]["source"] = "rows.jsonl"
+    real["replay"] = {"base": {"train": "answers.jsonl"}}
+    real["scoring"]["custom"] = {"mine": {"source": "mine.py"}}
+    with pytest.raises(ConfigError) as caught:
+        check_files(load_config(real), tmp_path)
+    assert [p.path for p in caught.value.problems] == [
+        "datasets.train.source",
+        "replay.base.train",
+        "scoring.custom.mine.source",
+        "datasets.train.databases",
+        "policy.base",
+    ]
+    for name in ("model", "database"):
+        (tmp_path / name).mkdir()
+    for name in ("model/config.json", "rows.jsonl", "answers.jsonl", "mine.py"):
+        (tmp_path / name).touch()
+    check_files(load_config(real), tmp_path)

@@ -1,0 +1,172 @@
+"""A slice changes when, and only when, something changes that its stage depends on."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.config import slices as parts
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.config.blocks.scoring import ScoringConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.load import load_config
+from dphrl.config.slices import canonical
+
+DEFAULT = Path(__file__).resolve().parents[3] / "config" / "config.yaml"
+DATA: dict[str, Any] = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+def slices(change: Callable[[dict[str, Any]], object] | None = None) -> dict[str, str]:
+    data = copy.deepcopy(DATA)
+    if change is not None:
+        change(data)
+    config = load_config(data)
+    return {name: parts.train(config, name) for name in config.methods}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["train"].update(steps=80),
+        lambda data: data["train"].update(segment_steps=10),
+        lambda data: data["train"].update(eval_every=20),
+        lambda data: data["train"].update(seeds=[1, 2]),
+        lambda data: data["methods"].update(another={"divergence": "js"}),
+        lambda data: data["partition"].update(pef_min_correct=5),
+        lambda data: data["report"].update(title="Another"),
+        lambda data: data.update(run="another"),
+    ],
+)
+def test_what_training_does_not_depend_on_changes_no_slice(change: Callable[[dict[str, Any]], object]) -> None:
+    after = slices(change)
+    assert {name: after[name] for name in DATA["methods"]} == slices()
+
+
+def test_a_methods_block_is_in_its_own_slice_only() -> None:
+    before, after = slices(), slices(lambda data: data["methods"]["dph_f"].update(eta=0.5))
+    assert {name for name in before if before[name] != after[name]} == {"dph_f"}
+
+
+def test_a_common_setting_is_in_every_slice() -> None:
+    before, after = slices(), slices(lambda data: data["train"].update(lr=1e-3))
+    assert all(before[name] != after[name] for name in before)
+
+
+def test_a_default_that_is_written_out_changes_nothing() -> None:
+    assert slices(lambda data: data["train"].update(eps_low=0.2, dual_clip=3)) == slices()
+    block = json.loads(slices()["dph_js"])
+    assert block["train"]["eps_low"] == 0.2
+    assert block["method"]["l_cap"] == 3.0
+
+
+def test_the_number_of_jobs_is_not_in_a_plans_slice() -> None:
+    config, changed = load_config(DATA), copy.deepcopy(DATA)
+    changed["sampling"]["presample"]["shards"] = 4
+    changed["sampling"]["evaluate"]["n"] = 32
+    other = load_config(changed)
+    assert parts.sample(other, "base", "train", "presample") == parts.sample(config, "base", "train", "presample")
+    assert parts.sample(other, "base", "cross", "evaluate") != parts.sample(config, "base", "cross", "evaluate")
+
+
+def test_the_number_of_samples_of_a_set_is_in_its_own_slice_only() -> None:
+    config, changed = load_config(DATA), copy.deepcopy(DATA)
+    changed["sampling"]["evaluate"]["n_by_dataset"] = {"cross": 32}
+    other = load_config(changed)
+    plans = [(name, plan) for name in config.datasets for plan in ("presample", "refine", "evaluate")]
+    before, after = ({pair: parts.sample(one, "base", *pair) for pair in plans} for one in (config, other))
+    assert {pair for pair in plans if before[pair] != after[pair]} == {("cross", "evaluate")}
+    plan = PlanConfig(**json.loads(after["cross", "evaluate"])["plan"])
+    assert plan.n == 32
+    changed["sampling"]["evaluate"] |= {"n_by_dataset": {}, "n": 32}
+    assert after["cross", "evaluate"] == parts.sample(load_config(changed), "base", "cross", "evaluate")
+    for part in (parts.tables, parts.candidates, parts.report):
+        assert part(other) == part(config)
+
+
+def test_recorded_answers_depend_on_no_engine_and_no_seed() -> None:
+    recorded = DATA | {"replay": {"base": {"train": "answers.jsonl"}}}
+    config, other = load_config(recorded), load_config(recorded | {"seed": 9, "engine": {**DATA["engine"]}})
+    for plan, first in (("presample", 0), ("refine", 8)):
+        found = parts.sample(config, "base", "train", plan)
+        assert found == parts.sample(other, "base", "train", plan)
+        assert json.loads(found)["first"] == first
+    assert parts.sample(config, "base", "cross", "evaluate") != parts.sample(other, "base", "cross", "evaluate")
+
+
+def test_a_slice_names_what_its_stage_depends_on() -> None:
+    def changed(part: Callable[[Any], str], **blocks: dict[str, Any]) -> bool:
+        data = copy.deepcopy(DATA)
+        for name, block in blocks.items():
+            data[name] |= block
+        return part(load_config(data)) != part(load_config(DATA))
+
+    assert changed(parts.candidates, partition={"pef_min_correct": 5})
+    assert not changed(parts.candidates, partition={"on_reject": "discard"})
+    assert changed(parts.partition, partition={"on_reject": "discard"})
+    assert not changed(parts.partition, partition={"pef_min_correct": 5})
+    assert changed(lambda c: parts.scoring(c, "cross"), scoring={"sql": {**DATA["scoring"]["sql"], "max_rows": 5}})
+    assert not changed(lambda c: parts.scoring(c, "maths"), scoring={"sql": {**DATA["scoring"]["sql"], "max_rows": 5}})
+    assert not changed(lambda c: parts.scoring(c, "cross"), scoring={"sql": {**DATA["scoring"]["sql"], "workers": 7}})
+    assert changed(lambda c: parts.prompts(c, "cross"), prompts={"max_tokens": 60})
+    assert not changed(lambda c: parts.evaluate(c, "cross"), evaluate={"k": [1, 2]})
+    assert changed(parts.tables, evaluate={"k": [1, 2]})
+    kept = {**DATA["datasets"], "cross": {**DATA["datasets"]["cross"], "drop": []}}
+    assert changed(lambda c: parts.gold(c, "cross"), datasets=kept)
+    for part in (parts.gold, parts.prompts):
+        assert not changed(lambda c, part=part: part(c, "train"), datasets=kept)
+    for part in (parts.scoring, parts.prompts):
+        assert not changed(lambda c, part=part: part(c, "cross"), datasets=kept)
+    custom = {"custom": {"mine": {"source": "here.py", "options": {"case": True}}}}
+    own = {**DATA["datasets"], "cross": {"task": "mine", "source": "x.jsonl"}}
+    assert "here.py" not in parts.scoring(load_config(DATA | {"scoring": custom, "datasets": own}), "cross")
+
+
+def test_a_block_can_be_read_back_from_its_slice() -> None:
+    config = load_config(DATA)
+    assert load_config(json.loads(canonical(config))) == config
+    for name, method in config.methods.items():
+        block = json.loads(parts.train(config, name))
+        assert MethodConfig.model_validate(block["method"]) == method
+        scoring = {"sql": block["scorer"] | {"workers": 1}}
+        assert ScoringConfig.model_validate(scoring).sql == config.scoring.sql
+        schedule = {"steps": 40, "segment_steps": 20, "eval_every": 40, "seeds": [1]}
+        assert TrainConfig.model_validate(block["train"] | schedule) == config.train
+    plan = json.loads(parts.sample(config, "base", "train", "refine"))["plan"]
+    assert PlanConfig.model_validate(plan).model_dump() == config.sampling.refine.model_dump()
+
+
+def test_canonical_text_is_sorted_compact_json() -> None:
+    config = load_config(DATA)
+    assert canonical({"b": 1, "a": [1.0, None]}) == '{"a":[1.0,null],"b":1}'
+    assert canonical({"block": config.partition}) == canonical({"block": config.partition.model_dump()})
+    assert canonical(config.reference) == '{"token_budget":2048,"top_k":0}'
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
+def test_canonical_text_does_not_depend_on_the_order_of_keys_and_loses_nothing(data: dict[str, Any]) -> None:
+    turned = dict(reversed(data.items()))
+    assert canonical(data) == canonical(turned)
+    assert json.loads(canonical(data)) == data
+
+
+@pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": float("inf")}])
+def test_canonical_text_has_no_number_that_json_does_not_have(value: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        canonical(value)
+
+
+def test_canonical_text_refuses_what_is_no_configuration() -> None:
+    with pytest.raises(TypeError, match="PosixPath"):
+        canonical({"x": Path("a")})

@@ -1,0 +1,167 @@
+"""pass@k, pass^k and maj@k: published and exact values, properties, refusals."""
+
+import json
+import os
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.evaluation import pass_at_k
+from dphrl.evaluation.estimator import maj_at_k, pass_hat_k
+
+DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
+COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "value"),
+    [
+        (8, 1, 8, 1.0),
+        (16, 1, 8, 0.5),
+        (16, 4, 8, 0.96153846),
+        (16, 9, 8, 1.0),
+        (64, 3, 16, 0.58486943),
+        (8, 6, 1, 0.75),
+        (32, 0, 8, 0.0),
+        (10, 5, 5, 0.996032),
+    ],
+)
+def test_known_values(n, c, k, value):
+    assert pass_at_k(n, c, k) == pytest.approx(value, abs=5e-7)
+
+
+def shared(name):
+    path = DATA / "passk" / name
+    if not path.exists():
+        pytest.skip(f"no shared data at {DATA}; set DPHRL_TEST_DATA")
+    return path.read_text()
+
+
+def test_exact_values_of_the_shared_table():
+    rows = [json.loads(line) for line in shared("passk_exact.jsonl").splitlines()]
+    n, c, k, value = (np.array([row[name] for row in rows]) for name in ("n", "c", "k", "value"))
+    np.testing.assert_allclose(pass_at_k(n, c, k), value, rtol=1e-12, atol=1e-15)
+
+
+def test_published_values():
+    cases = [case for source in json.loads(shared("passk_published.json")) for case in source.get("cases", [])]
+    within = [case for case in cases if case["k"] <= case["n"]]
+    assert len(within) == 5
+    for case in within:
+        assert pass_at_k(case["n"], case["c"], case["k"]) == pytest.approx(case["value"], abs=5e-7)
+
+
+def test_pass_hat_k_of_the_shared_table():
+    rows = [json.loads(line) for line in shared("passk_exact.jsonl").splitlines()]
+    n, c, k, value = (np.array([row[name] for row in rows]) for name in ("n", "c", "k", "value"))
+    # All of k are right unless one of them is wrong.
+    np.testing.assert_allclose(1 - pass_hat_k(n, n - c, k), value, rtol=1e-9, atol=1e-12)
+
+
+@given(COUNTS)
+def test_equals_the_exact_fraction(counts):
+    n, c, k = counts
+    exact = 1 - Fraction(comb(n - c, k), comb(n, k))
+    assert pass_at_k(n, c, k) == pytest.approx(float(exact), rel=1e-12)
+
+
+@given(COUNTS)
+def test_never_falls_with_k_and_starts_at_the_mean(counts):
+    n, c, _ = counts
+    values = pass_at_k(n, c, np.arange(1, n + 1))
+    assert values[0] == c / n
+    assert (np.diff(values) >= 0).all()
+    assert values[-1] == (1.0 if c else 0.0)
+
+
+def test_shapes_broadcast_and_scalars_stay_scalar():
+    assert isinstance(pass_at_k(8, 2, 4), float)
+    values = pass_at_k(16, np.array([[0], [3], [16]]), np.array([1, 8]))
+    assert values.shape == (3, 2)
+    assert values.dtype == np.float64
+    assert pass_at_k(8, np.array([], dtype=np.int64), 4).shape == (0,)
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(8, 2, 9), (8, 9, 1), (8, -1, 1), (8, 1, 0), (0, 0, 1)])
+def test_impossible_counts_are_refused(n, c, k):
+    with pytest.raises(ValueError, match=rf"n={n}, c={c}, k={k}"):
+        pass_at_k(n, c, k)
+
+
+def test_fractions_are_refused():
+    with pytest.raises(ValueError, match="c must be integers"):
+        pass_at_k(8, 0.5, 1)
+
+
+@pytest.mark.parametrize("estimate", [pass_at_k, pass_hat_k])
+def test_errors_name_the_estimator(estimate):
+    with pytest.raises(ValueError, match=rf"{estimate.__name__} needs k <= n.*n=8, c=2, k=9"):
+        estimate(8, 2, 9)
+
+
+@given(COUNTS)
+def test_pass_hat_k_is_the_exact_fraction_and_at_most_the_power_of_the_mean(counts):
+    n, c, k = counts
+    value = pass_hat_k(n, c, k)
+    assert value == pytest.approx(float(Fraction(comb(c, k), comb(n, k))), rel=1e-12)
+    assert value <= (c / n) ** k * (1 + 1e-12) <= pass_at_k(n, c, k) + 1e-12
+
+
+@given(COUNTS)
+def test_pass_hat_k_never_rises_with_k_and_starts_at_the_mean(counts):
+    n, c, _ = counts
+    values = pass_hat_k(n, c, np.arange(1, n + 1))
+    assert values[0] == c / n
+    assert (np.diff(values) <= 0).all()
+    assert values[-1] == (1.0 if c == n else 0.0)
+
+
+def one_majority(answers, correct, chosen):
+    votes = [answers[sample] for sample in chosen if answers[sample] >= 0]
+    tied = [answer for answer in set(votes) if votes.count(answer) == max(map(votes.count, votes))]
+    return sum(correct[answer] for answer in tied) / max(len(tied), 1)
+
+
+def alike(labels):
+    """Numbers of the first sample with the same label, and whether it is "r"; no label is no answer."""
+    codes = np.array([labels.index(label) if label else -1 for label in labels])
+    return codes[None], np.array([label == "r" for label in labels])[None]
+
+
+LABELS = st.lists(st.sampled_from(["r", "a", "b", ""]), min_size=1, max_size=8)
+
+
+@given(LABELS)
+def test_the_majority_of_all_and_of_one_are_exact(labels):
+    codes, correct = alike(labels)
+    n = len(labels)
+    assert maj_at_k(codes, correct, n, 0)[0] == pytest.approx(one_majority(codes[0], correct[0], range(n)))
+    assert maj_at_k(codes, correct, 1, 0)[0] == pytest.approx(correct.mean())
+
+
+@pytest.mark.parametrize("labels", ["rrab", "raab", "rabbra", "r-a-a-rb", "aabb"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_majority_of_k_is_the_mean_over_all_subsets(labels, k):
+    codes, correct = alike(["" if label == "-" else label for label in labels])
+    subsets = list(combinations(range(len(labels)), k))
+    exact = sum(one_majority(codes[0], correct[0], chosen) for chosen in subsets) / len(subsets)
+    assert maj_at_k(codes, correct, k, 1, subsets=4000)[0] == pytest.approx(exact, abs=0.04)
+
+
+def test_ties_share_and_no_vote_solves_nothing():
+    codes = np.array([[0, 0, 2, 2], [0, 1, 2, 3], [-1, -1, -1, -1], [0, -1, -1, -1]])
+    correct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0]], dtype=bool)
+    assert maj_at_k(codes, correct, 4, 0).tolist() == [0.5, 0.25, 0.0, 1.0]
+
+
+def test_the_same_seed_draws_the_same_subsets():
+    codes, correct = alike(list("rraabbra"))
+    assert maj_at_k(codes, correct, 3, 5) == maj_at_k(codes, correct, 3, 5)
+    with pytest.raises(ValueError, match="n=8, k=9"):
+        maj_at_k(codes, correct, 9, 0)

@@ -1,0 +1,346 @@
+"""Tables over policies: values, intervals, identities, determinism."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.evaluation import pass_at_k
+from dphrl.evaluation.bootstrap import wilson
+from dphrl.evaluation.keep_explore import SECOND_DRAW, check_keep_explore, forgetting, keep_explore
+from dphrl.evaluation.tables import (
+    MOST_LEVELS,
+    consistency,
+    diversity,
+    headline,
+    passk,
+    per_level,
+    style_counts,
+    styles,
+)
+from dphrl.evaluation.tabulate import tabulate
+
+CONFIG = BootstrapConfig(replicates=300)
+
+
+def evaluation(correct, method="base", dataset="d", seed=0, step=0, style=("a",)):
+    """Evaluation frame of one policy from its matrix (prompts, n) of right samples."""
+    correct = np.asarray(correct, dtype=bool)
+    n = correct.shape[1]
+    given_styles = [
+        [style[(row + sample) % len(style)] for sample in range(n)] if style else [] for row in range(len(correct))
+    ]
+    found = [len(set(one)) for one in given_styles]
+    frame = pl.DataFrame(
+        {
+            "method": method,
+            "seed": seed,
+            "step": step,
+            "dataset": dataset,
+            "prompt_id": [f"p{row:03}" for row in range(len(correct))],
+            "n": n,
+            "c": correct.sum(axis=1),
+            "correct": correct.tolist(),
+            "greedy_correct": correct[:, 0],
+            "styles": pl.Series(given_styles, dtype=pl.List(pl.String)),
+            "distinct_styles": found,
+            "distinct_styles_correct": found,
+            "distinct_answers": correct.any(axis=1).astype(int),
+            "distinct_programs": correct.sum(axis=1),
+        }
+    )
+    return frame.with_columns(pl.col("seed", "step", "n", "c", "^distinct_.*$").cast(pl.Int32))
+
+
+def samples(seed, prompts=30, n=16):
+    generator = np.random.default_rng(seed)
+    return generator.random((prompts, n)) < generator.random((prompts, 1))
+
+
+@pytest.fixture(scope="module")
+def evaluations():
+    return pl.concat(
+        [
+            evaluation(samples(1), dataset="d", style=("a", "b", "other")),
+            evaluation(samples(2), "grpo", "d", 1, 20, style=("a",)),
+            evaluation(samples(3), "grpo", "d", 1, 40, style=("a", "b")),
+            evaluation(samples(4), dataset="e", style=()),
+            evaluation(samples(5), "grpo", "e", 1, 40, style=()),
+        ]
+    )
+
+
+def all_tables(evaluations, seed=1):
+    return {
+        "style_counts": style_counts(evaluations, CONFIG, seed),
+        "passk": passk(evaluations, [1, 2, 8, 16], CONFIG, seed),
+        "headline": headline(evaluations, [1, 2, 8, 16], CONFIG, seed),
+        "styles": styles(evaluations, CONFIG, seed),
+        "keep_explore": keep_explore(evaluations, CONFIG, seed),
+    }
+
+
+def test_tables_keep_their_contract(evaluations):
+    for name, frame in all_tables(evaluations).items():
+        assert dict(SCHEMAS[name].conform(frame, name).schema) == dict(frame.schema) == SCHEMAS[name].columns
+
+
+def test_all_tables_come_together(evaluations):
+    found = tabulate(evaluations, [1, 2, 8, 16], CONFIG, 1)
+    for name, frame in all_tables(evaluations).items():
+        assert found[name].equals(frame)
+    assert {"comparisons", "claims", "consistency", "diversity", "forgetting"} < set(found)
+    assert found["claims"]["verdict"].unique().to_list() == ["not enough data"]
+
+
+def test_same_seed_same_table_in_any_row_order(evaluations):
+    again = all_tables(evaluations.sample(fraction=1.0, shuffle=True, seed=3))
+    for name, frame in all_tables(evaluations).items():
+        assert frame.equals(again[name])
+    other = all_tables(evaluations, seed=2)["passk"]
+    assert not other.equals(all_tables(evaluations)["passk"])
+    assert other["value"].equals(all_tables(evaluations)["passk"]["value"])
+
+
+def test_another_dataset_or_method_changes_nothing(evaluations):
+    few = evaluations.filter((pl.col("dataset") == "d") & (pl.col("step") != 20))
+    for name, frame in all_tables(evaluations).items():
+        kept = frame.filter((pl.col("dataset") == "d") & (pl.col("step") != 20))
+        assert kept.equals(all_tables(few)[name])
+
+
+def test_passk_is_the_mean_over_prompts(evaluations):
+    table = passk(evaluations, [1, 8], CONFIG, 1).filter((pl.col("method") == "base") & (pl.col("dataset") == "d"))
+    c = samples(1).sum(axis=1)
+    assert table["value"].to_list() == pytest.approx([float(np.mean(c / 16)), float(np.mean(pass_at_k(16, c, 8)))])
+    assert (table["low"] < table["value"]).all()
+    assert (table["value"] < table["high"]).all()
+
+
+def test_headline_metrics(evaluations):
+    table = headline(evaluations, [1, 2, 8, 16], CONFIG, 1)
+    found = table.filter((pl.col("method") == "base") & (pl.col("dataset") == "d"))
+    right = samples(1)
+    assert dict(found.select("metric", "value").iter_rows()) == pytest.approx(
+        {
+            "greedy": right[:, 0].mean(),
+            "mean@16": right.mean(),
+            "pass@8": pass_at_k(16, right.sum(axis=1), 8).mean(),
+            "pass@16": right.any(axis=1).mean(),
+            "distinct_styles": 3.0,
+            "distinct_programs": right.sum(axis=1).mean(),
+        }
+    )
+    unstyled = table.filter(pl.col("dataset") == "e")["metric"].unique()
+    assert "distinct_styles" not in unstyled
+    single = headline(evaluations, [4], CONFIG, 1)["metric"].unique().to_list()
+    assert [name for name in single if name.startswith("pass@")] == ["pass@4"]
+
+
+def test_shares_add_up_and_name_every_style(evaluations):
+    table = styles(evaluations, CONFIG, 1)
+    assert table["dataset"].unique().to_list() == ["d"]
+    sums = table.group_by("method", "step").agg(pl.col("share").sum(), pl.col("style"))
+    assert sums["share"].to_list() == pytest.approx([1.0] * 3)
+    assert all(names == ["a", "b", "other"] for names in sums["style"].to_list())
+    collapsed = table.filter(pl.col("step") == 20)
+    assert collapsed["distinct_styles"].to_list() == [1.0] * 3
+    # A style that was never seen is not known to be absent: the bound is Wilson's.
+    assert collapsed.filter(pl.col("style") == "b").select("low", "high").row(0) == wilson(0.0, 30, 0.95)
+
+
+MATRICES = st.integers(1, 12).flatmap(
+    lambda prompts: st.tuples(
+        *[st.lists(st.lists(st.booleans(), min_size=16, max_size=16), min_size=prompts, max_size=prompts)] * 2
+    )
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(MATRICES)
+def test_keep_and_explore_add_up_to_pass_at_8(matrices):
+    base, trained = (np.array(matrix) for matrix in matrices)
+    frame = pl.concat([evaluation(base), evaluation(trained, "grpo", seed=1, step=40)])
+    table = keep_explore(frame, CONFIG, 1)
+    second, row = table.to_dicts()
+    assert (second["method"], row["method"]) == (SECOND_DRAW, "grpo")
+    for found, right in ((second, base[:, 8:]), (row, trained[:, :8])):
+        solved, unsolved = found["n_solved"], found["n_unsolved"]
+        assert solved == base[:, :8].any(axis=1).sum()
+        assert solved + unsolved == len(base)
+        assert (found["keep"] is None) == (solved == 0)
+        assert (found["explore"] is None) == (unsolved == 0)
+        total = (found["keep"] or 0.0) * solved + (found["explore"] or 0.0) * unsolved
+        assert total / len(base) == pytest.approx(right.any(axis=1).mean())
+
+
+def test_few_base_samples_give_no_second_draw():
+    frame = pl.concat([evaluation(samples(1, n=4)), evaluation(samples(2, n=4), "grpo", seed=1, step=40)])
+    assert keep_explore(frame, CONFIG, 1)["method"].to_list() == ["grpo"]
+
+
+def test_each_dataset_has_the_k_that_its_samples_allow():
+    frame = pl.concat([evaluation(samples(1)), evaluation(samples(2, n=4), dataset="few")])
+    found = passk(frame, [1, 4, 16], CONFIG, 1)
+    assert found.select("dataset", "k").rows() == [("d", 1), ("d", 4), ("d", 16), ("few", 1), ("few", 4)]
+    assert consistency(frame, [1, 4, 16], CONFIG, 1).filter(dataset="few")["k"].max() == 4
+    quoted = headline(frame, [1, 4, 16], CONFIG, 1).filter(dataset="few")["metric"].to_list()
+    assert [name for name in quoted if "@" in name] == ["mean@4", "pass@1", "pass@4"]
+
+
+def test_errors_name_the_policy(evaluations):
+    with pytest.raises(ValueError, match=r"base step 0 on 'd': 16 samples.*k = \[17\]"):
+        passk(evaluations, [17], CONFIG, 1)
+    with pytest.raises(ValueError, match="'d' has no evaluation of the base"):
+        keep_explore(evaluations.filter(pl.col("method") != "base"), CONFIG, 1)
+    two = pl.concat([evaluations, evaluation(samples(6), seed=1)])
+    with pytest.raises(ValueError, match="'d' has several evaluations of the base"):
+        keep_explore(two, CONFIG, 1)
+    fewer = evaluations.filter(~((pl.col("method") == "grpo") & (pl.col("prompt_id") == "p007")))
+    with pytest.raises(ValueError, match=r"grpo seed 1 step 20 on 'd' covers other prompts.*'p007'"):
+        passk(fewer, [1], CONFIG, 1)
+
+
+def with_classes(frame, answers, programs=None, skeletons=None):
+    """The columns of `classes` beside an evaluation, from matrices or nothing."""
+    lists = {"answers": answers, "programs": programs, "skeletons": skeletons}
+    empty = [[] for _ in range(frame.height)]
+    return frame.with_columns(
+        pl.Series(name, empty if found is None else found, dtype=pl.List(pl.Int32)) for name, found in lists.items()
+    )
+
+
+CORRECT = np.array([[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
+ANSWERS = [[0, 0, 2, 3], [0, 0, None, 3], [None, None, None, None]]
+
+
+def metrics(table, **policy):
+    return dict(table.filter(**policy).select("metric", "value").iter_rows())
+
+
+def test_consistency_is_that_of_the_estimators():
+    table = consistency(with_classes(evaluation(CORRECT), ANSWERS), [1, 2, 4], CONFIG, 1)
+    assert table["metric"].to_list() == ["pass^k"] * 3 + ["maj@k"] * 3
+    hat = table.filter(metric="pass^k")["value"].to_list()
+    assert hat == pytest.approx([3 / 12, (1 / 6) / 3, 0.0])
+    majority = table.filter(metric="maj@k", k=4)["value"].item()
+    assert majority == pytest.approx(1 / 3)
+    assert table.filter(metric="maj@k", k=1)["value"].item() == pytest.approx(CORRECT.mean())
+    assert (table["low"] <= table["value"]).all()
+    assert (table["value"] <= table["high"]).all()
+
+
+def test_without_answers_there_is_no_majority(evaluations):
+    assert consistency(evaluations, [1, 2], CONFIG, 1)["metric"].unique().to_list() == ["pass^k"]
+
+
+def test_diversity_of_one_policy():
+    frame = with_classes(evaluation(CORRECT, style=("a", "b")), ANSWERS, [[0, 0, 2, 3], [0, 0, 0, 3], [0, 1, 2, 3]])
+    assert metrics(diversity(frame, CONFIG, 1)) == pytest.approx(
+        {
+            "distinct_styles": 2.0,
+            "style_entropy": 1.0,
+            "distinct_answers": (3 + 2 + 0) / 3,
+            # The third prompt has no answer, so no entropy: (1.5 + log2(3) - 2/3) / 2.
+            "answer_entropy": (1.5 + np.log2(3) - 2 / 3) / 2,
+            "distinct_answers_wrong": (2 + 1 + 0) / 3,
+            "distinct_programs": (1 + 1 + 0) / 3,
+            "program_entropy": 0.0,
+        }
+    )
+
+
+def test_skeletons_stand_in_where_there_are_no_programs():
+    maths = with_classes(evaluation(CORRECT, dataset="m", style=()), ANSWERS, None, [[0, 1, 1, 0]] * 3)
+    found = metrics(diversity(maths, CONFIG, 1))
+    assert found["distinct_skeletons"] == pytest.approx((2 + 1 + 0) / 3)
+    assert found["skeleton_entropy"] == pytest.approx(0.5)
+    assert not any("program" in name or "style" in name for name in found)
+    silent = with_classes(evaluation(CORRECT, "grpo", "m", 1, 40, style=()), ANSWERS, [[0, 0, 0, 0]] * 3)
+    assert "distinct_skeletons" not in metrics(diversity(pl.concat([maths, silent]), CONFIG, 1), method="base")
+
+
+def test_evaluations_without_classes_have_the_diversity_of_their_styles(evaluations):
+    found = diversity(evaluations, CONFIG, 1)
+    assert found["metric"].unique().sort().to_list() == ["distinct_styles", "style_entropy"]
+    assert metrics(found, method="grpo", step=20) == {"distinct_styles": 1.0, "style_entropy": 0.0}
+
+
+def test_each_level_has_the_table_of_its_prompts(evaluations):
+    one = evaluations.filter(pl.col("dataset") == "d")
+    levels = pl.col("prompt_id").replace_strict({"p029": None}, default="easy", return_dtype=pl.String)
+    marked = one.with_columns(level=pl.when(pl.col("prompt_id") < "p010").then(pl.lit("hard")).otherwise(levels))
+    table = per_level(marked, lambda rows: passk(rows, [1], CONFIG, 1))
+    assert table.columns[:2] == ["level", "prompts"]
+    assert table.filter(method="base").select("level", "prompts").rows() == [("easy", 19), ("hard", 10)]
+    hard = passk(marked.filter(level="hard"), [1], CONFIG, 1)
+    assert table.filter(level="hard").drop("level", "prompts").equals(hard)
+
+
+def test_questions_are_counted_by_their_number_of_styles(evaluations):
+    table = style_counts(evaluations, CONFIG, 1)
+    assert set(table["dataset"]) == {"d"}
+    base, trained = (table.filter(method=method, step=step) for method, step in (("base", 0), ("grpo", 20)))
+    assert base.select("styles", "share").rows() == [(1, 0.0), (2, 0.0), (3, 1.0)]
+    assert trained.select("styles", "share").rows() == [(1, 1.0), (2, 0.0), (3, 0.0)]
+    assert style_counts(evaluations.filter(dataset="e"), CONFIG, 1).is_empty()
+
+
+def test_a_dataset_with_a_score_of_its_own_for_every_prompt_has_no_levels(evaluations):
+    scored = evaluations.with_columns(level=pl.col("prompt_id"))
+    assert scored["level"].n_unique() > MOST_LEVELS
+    assert per_level(scored, lambda rows: passk(rows, [1], CONFIG, 1)).is_empty()
+
+
+def test_without_levels_there_is_an_empty_table_of_the_same_columns(evaluations):
+    table = per_level(evaluations, lambda rows: keep_explore(rows, CONFIG, 1))
+    assert table.is_empty()
+    assert table.columns == ["level", "prompts", *keep_explore(evaluations, CONFIG, 1).columns]
+
+
+def test_many_clusters_widen_the_interval():
+    right = np.repeat(np.random.default_rng(0).random((25, 1)) < 0.5, 16, axis=1)
+    frame = evaluation(np.repeat(right, 4, axis=0))
+    clustered = frame.with_columns(cluster=pl.col("prompt_id").str.tail(3).cast(pl.Int32) // 4).cast(
+        {"cluster": pl.String}
+    )
+    wide, narrow = (passk(one, [1], CONFIG, 1) for one in (clustered, frame))
+    assert wide["value"].item() == narrow["value"].item()
+    assert (wide["high"] - wide["low"]).item() > 1.5 * (narrow["high"] - narrow["low"]).item()
+    unknown = clustered.with_columns(cluster=pl.lit(None, pl.String))
+    assert passk(unknown, [1], CONFIG, 1).equals(narrow)
+
+
+@settings(max_examples=30, deadline=None)
+@given(MATRICES)
+def test_the_forgetting_matrix_gives_keep_and_explore(matrices):
+    base, trained = (np.array(matrix) for matrix in matrices)
+    frame = pl.concat([evaluation(base), evaluation(trained, "grpo", seed=1, step=40)])
+    counts, rates = forgetting(frame, CONFIG, 1), keep_explore(frame, CONFIG, 1)
+    assert counts["method"].to_list() == rates["method"].to_list() == [SECOND_DRAW, "grpo"]
+    for found, rate in zip(counts.to_dicts(), rates.to_dicts(), strict=True):
+        assert found["kept"] + found["forgotten"] == rate["n_solved"]
+        assert found["gained"] + found["unsolved"] == rate["n_unsolved"]
+        if rate["n_solved"]:
+            assert found["kept"] / rate["n_solved"] == pytest.approx(rate["keep"])
+        if rate["n_unsolved"]:
+            assert found["gained"] / rate["n_unsolved"] == pytest.approx(rate["explore"])
+
+
+@pytest.mark.parametrize("column", ["keep", "explore", "n_solved"])
+def test_rates_that_do_not_add_up_are_refused(evaluations, column):
+    rates = keep_explore(evaluations, CONFIG, 1)
+    check_keep_explore(rates, evaluations)
+    row = (pl.col("method") == "grpo") & (pl.col("step") == 40) & (pl.col("dataset") == "d")
+    wrong = rates.with_columns(pl.when(row).then(pl.col(column) / 2).otherwise(pl.col(column)).alias(column))
+    with pytest.raises(ValueError, match=r"grpo seed 1 step 40 on 'd'.*pass@8 is 0\.\d+"):
+        check_keep_explore(wrong, evaluations)
+
+
+def test_rates_of_a_policy_that_was_not_evaluated_are_refused(evaluations):
+    rates = keep_explore(evaluations, CONFIG, 1)
+    with pytest.raises(ValueError, match="grpo seed 1 step 20 on 'd'"):
+        check_keep_explore(rates, evaluations.filter(pl.col("step") != 20))

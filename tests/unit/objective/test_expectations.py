@@ -1,0 +1,144 @@
+"""Exact expectations and gradients of every divergence on small softmax policies."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from dphrl.objective import divergence
+from dphrl.objective.advantages import reward_k1
+from dphrl.objective.divergences import Divergence
+
+F64 = torch.float64
+Exact = Callable[[Tensor, Tensor], Tensor]
+LOGITS = (1.0, -0.3, 0.2, 0.6)
+REFERENCE = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=F64)
+
+
+def _forward_kl(policy: Tensor, reference: Tensor) -> Tensor:
+    return (reference * (reference / policy).log()).sum()
+
+
+def _reverse_kl(policy: Tensor, reference: Tensor) -> Tensor:
+    return _forward_kl(reference, policy)
+
+
+def _reference_to_mixture(policy: Tensor, reference: Tensor) -> Tensor:
+    return _forward_kl((policy + reference) / 2, reference)
+
+
+def _policy_to_mixture(policy: Tensor, reference: Tensor) -> Tensor:
+    return _forward_kl((policy + reference) / 2, policy)
+
+
+def _js(policy: Tensor, reference: Tensor) -> Tensor:
+    return _policy_to_mixture(policy, reference) + _reference_to_mixture(policy, reference)
+
+
+def _alpha(alpha: float) -> Exact:
+    return lambda policy, reference: ((policy ** (1 - alpha) * reference**alpha).sum() - 1) / (alpha * (alpha - 1))
+
+
+# On samples of the reference both the expected value and the expected gradient are the divergence's.
+EXACT: list[tuple[Divergence, Exact, float, float]] = [
+    (divergence("forward_kl", estimator="k1"), _forward_kl, 1, 0.0920328502338),
+    (divergence("forward_kl"), _forward_kl, 1, 0.0920328502338),
+    (divergence("js"), _js, 1, 0.0438023579370),
+    (divergence("js", js_scale=0.5), _js, 0.5, 0.0219011789685),
+    (divergence("alpha", alpha=0.2), _alpha(0.2), 1, 0.0861993559802),
+    (divergence("alpha", alpha=0.5), _alpha(0.5), 1, 0.0880867646976),
+    (divergence("alpha", alpha=0.8), _alpha(0.8), 1, 0.0903270377108),
+    (divergence("reverse_kl", samples="reference"), _reverse_kl, 1, 0.0851228259572),
+    (divergence("js_definition", estimator="k1"), _reference_to_mixture, 1, 0.0210721031316),
+    (divergence("js_definition", estimator="k3"), _reference_to_mixture, 1, 0.0210721031316),
+]
+NAMES = [form.name for form, *_ in EXACT]
+
+
+def _gradients(form: Divergence, exact: Exact) -> tuple[Tensor, Tensor]:
+    """Of the expected loss, with the samples held fixed as in training, and of the divergence itself."""
+    logits = torch.tensor(LOGITS, dtype=F64, requires_grad=True)
+    logprobs = logits.log_softmax(0)
+    drawn = REFERENCE if form.samples == "reference" else logprobs.detach().exp()
+    (found,) = torch.autograd.grad((drawn * form.value(logprobs - REFERENCE.log())).sum(), logits)
+    (expected,) = torch.autograd.grad(exact(logits.softmax(0), REFERENCE), logits)
+    return found, expected
+
+
+@pytest.mark.parametrize(("form", "exact", "factor", "expected"), EXACT, ids=NAMES)
+def test_expectation_under_the_reference_is_the_divergence(
+    form: Divergence, exact: Exact, factor: float, expected: float
+) -> None:
+    reference = torch.tensor([0.5, 0.3, 0.2], dtype=F64)
+    policy = torch.tensor([0.7, 0.2, 0.1], dtype=F64)
+    assert (reference * form.value((policy / reference).log())).sum().item() == pytest.approx(expected, abs=1e-12)
+    assert factor * exact(policy, reference).item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("form", "exact", "factor", "_value"), EXACT, ids=NAMES)
+def test_expected_gradient_under_the_reference_is_the_divergences(
+    form: Divergence, exact: Exact, factor: float, _value: float
+) -> None:
+    found, expected = _gradients(form, exact)
+    torch.testing.assert_close(found, factor * expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("form", "exact"),
+    [
+        (divergence("reverse_kl", estimator="k2"), _reverse_kl),
+        # The published reverse-KL baseline: as a loss its gradient is the forward KL's.
+        (divergence("reverse_kl", estimator="k3"), _forward_kl),
+        (divergence("js_definition", samples="policy", estimator="exact"), _policy_to_mixture),
+    ],
+    ids=lambda value: value.name if isinstance(value, Divergence) else "",
+)
+def test_expected_gradient_under_the_policy(form: Divergence, exact: Exact) -> None:
+    found, expected = _gradients(form, exact)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+
+
+def test_the_published_reverse_kl_has_the_value_of_its_kl() -> None:
+    reference = torch.tensor([0.5, 0.3, 0.2], dtype=F64)
+    policy = torch.tensor([0.7, 0.2, 0.1], dtype=F64)
+    found = (policy * divergence("reverse_kl").value((policy / reference).log())).sum().item()
+    assert found == pytest.approx(0.0851228259572, abs=1e-12)
+
+
+def test_the_policy_half_of_js_by_definition_has_the_value_of_its_kl() -> None:
+    reference = torch.tensor([0.5, 0.3, 0.2], dtype=F64)
+    policy = torch.tensor([0.7, 0.2, 0.1], dtype=F64)
+    for estimator in ("k3", "exact"):
+        form = divergence("js_definition", samples="policy", estimator=estimator)
+        found = (policy * form.value((policy / reference).log())).sum().item()
+        assert found == pytest.approx(0.0227302548054, abs=1e-12)
+
+
+def test_k3_of_the_policy_half_is_right_to_first_order_only() -> None:
+    found, expected = _gradients(divergence("js_definition", samples="policy"), _policy_to_mixture)
+    assert torch.cosine_similarity(found, expected, dim=0).item() == pytest.approx(0.8779, abs=1e-4)
+
+
+def test_why_k1_is_refused_as_a_loss_on_policy_samples() -> None:
+    """Reverse KL: the expected gradient is 0. JS by definition: it points away from the true one."""
+    logits = torch.tensor(LOGITS, dtype=F64, requires_grad=True)
+    logprobs = logits.log_softmax(0)
+    drawn = logprobs.detach().exp()
+    (k1,) = torch.autograd.grad((drawn * (logprobs - REFERENCE.log())).sum(), logits, retain_graph=True)
+    torch.testing.assert_close(k1, torch.zeros_like(k1), atol=1e-15, rtol=0)
+
+    policy = logprobs.exp()
+    (half,) = torch.autograd.grad((drawn * (2 * policy / (policy + REFERENCE)).log()).sum(), logits)
+    _, expected = _gradients(divergence("js_definition", samples="policy"), _policy_to_mixture)
+    assert torch.cosine_similarity(half, expected, dim=0).item() == pytest.approx(-0.9309, abs=1e-4)
+
+
+def test_k1_in_the_reward_gives_the_gradient_of_reverse_kl() -> None:
+    logits = torch.tensor(LOGITS, dtype=F64, requires_grad=True)
+    logprobs = logits.log_softmax(0)
+    rewards = torch.tensor([1.0, 0.0, 0.0, 1.0], dtype=F64) - 0.3 * reward_k1(logprobs - REFERENCE.log(), [1] * 4)
+    (found,) = torch.autograd.grad(-(logprobs.detach().exp() * rewards * logprobs).sum(), logits)
+    policy = logits.softmax(0)
+    (expected,) = torch.autograd.grad(0.3 * _reverse_kl(policy, REFERENCE) - policy[0] - policy[3], logits)
+    torch.testing.assert_close(found, expected, atol=1e-14, rtol=0)

@@ -1,0 +1,152 @@
+"""The top-K estimator: right in expectation, and where its variance is and is not below the single sample's."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dphrl.objective import divergence
+from dphrl.objective.divergences import Divergence
+from dphrl.objective.topk import topk_value
+
+F64 = torch.float64
+FORMS = {
+    "forward_kl k1": divergence("forward_kl", estimator="k1"),
+    "forward_kl k3": divergence("forward_kl"),
+    "js": divergence("js"),
+    "alpha": divergence("alpha"),
+    "reverse_kl": divergence("reverse_kl", samples="reference"),
+    "js_definition": divergence("js_definition"),
+}
+VOCABULARY = 6
+logits = st.lists(st.floats(-3, 3, width=32), min_size=VOCABULARY, max_size=VOCABULARY)
+any_form = st.sampled_from(sorted(FORMS))
+
+
+def _each_token(form: Divergence, policy: Tensor, reference: Tensor, k: int, *, rao_blackwell: bool) -> Tensor:
+    """The estimate for every token that could have been sampled, (vocabulary,); the top K are the reference's."""
+    log_ratio = policy.log_softmax(0) - reference.log()
+    top = reference.topk(k).indices
+    count = len(reference)
+    return topk_value(
+        form,
+        log_ratio[top].expand(count, k),
+        reference.log()[top].expand(count, k),
+        log_ratio,
+        torch.isin(torch.arange(count), top),
+        rao_blackwell=rao_blackwell,
+    )
+
+
+def _pair(policy: list[float], reference: list[float]) -> tuple[Tensor, Tensor]:
+    return torch.tensor(policy, dtype=F64, requires_grad=True), torch.tensor(reference, dtype=F64).softmax(0)
+
+
+def _variance(values: Tensor, probabilities: Tensor) -> Tensor:
+    """Of each column of (vocabulary, ...)."""
+    weights = probabilities.reshape(-1, *[1] * (values.ndim - 1))
+    return (weights * (values - (weights * values).sum(0)).square()).sum(0)
+
+
+@settings(deadline=None)
+@given(policy=logits, reference=logits, k=st.integers(0, VOCABULARY), name=any_form, rao_blackwell=st.booleans())
+def test_value_and_gradient_are_exact_in_expectation(
+    policy: list[float], reference: list[float], k: int, name: str, rao_blackwell: bool
+) -> None:
+    leaf, probabilities = _pair(policy, reference)
+    single = (probabilities * FORMS[name].value(leaf.log_softmax(0) - probabilities.log())).sum()
+    found = (probabilities * _each_token(FORMS[name], leaf, probabilities, k, rao_blackwell=rao_blackwell)).sum()
+    torch.testing.assert_close(found, single, atol=1e-12, rtol=1e-12)
+    (expected_gradient,) = torch.autograd.grad(single, leaf)
+    (gradient,) = torch.autograd.grad(found, leaf)
+    torch.testing.assert_close(gradient, expected_gradient, atol=1e-12, rtol=1e-12)
+
+
+@settings(deadline=None)
+@given(policy=logits, reference=logits, k=st.integers(0, VOCABULARY), name=any_form)
+def test_rao_blackwell_never_varies_more_than_the_single_sample(
+    policy: list[float], reference: list[float], k: int, name: str
+) -> None:
+    leaf, probabilities = _pair(policy, reference)
+
+    def values(policy: Tensor, count: int) -> Tensor:
+        return _each_token(FORMS[name], policy, probabilities, count, rao_blackwell=True)
+
+    def gradients(count: int) -> Tensor:
+        return torch.autograd.functional.jacobian(lambda policy: values(policy, count), leaf.detach())
+
+    for found, single in ((values(leaf, k), values(leaf, 0)), (gradients(k), gradients(0))):
+        below = _variance(single, probabilities) - _variance(found, probabilities)
+        assert (below >= -1e-12 * (1 + single.square().max())).all()
+
+
+@settings(deadline=None)
+@given(policy=logits, reference=logits, k=st.integers(1, VOCABULARY), name=any_form)
+def test_only_the_tail_contributes_variance_to_the_sum(
+    policy: list[float], reference: list[float], k: int, name: str
+) -> None:
+    leaf, probabilities = _pair(policy, reference)
+    single = _each_token(FORMS[name], leaf, probabilities, 0, rao_blackwell=False).detach()
+    found = _each_token(FORMS[name], leaf, probabilities, k, rao_blackwell=False).detach()
+    top = probabilities.topk(k).indices
+    tail = single.clone()
+    tail[top] = 0.0
+    torch.testing.assert_close(_variance(found, probabilities), _variance(tail, probabilities), atol=1e-12, rtol=1e-9)
+    mass = probabilities[top].sum()
+    within, beyond = (probabilities * single)[top].sum() / mass, (probabilities * tail).sum() / (1 - mass)
+    if name != "forward_kl k1" and k < VOCABULARY and within >= 2 * beyond:
+        assert _variance(found, probabilities) <= _variance(single, probabilities) + 1e-12 * (1 + single.square().max())
+
+
+def test_the_sum_can_vary_more_than_the_single_sample_where_the_top_tokens_hold_little() -> None:
+    """Every f is much the same: the single sample hardly varies, while the sum gives the tail the top's part too."""
+    probabilities = torch.tensor([0.3, 0.25, 0.25, 0.2], dtype=F64)
+    policy = (probabilities * torch.tensor([1.5, 0.6, 0.6, 1.5], dtype=F64)).log()
+    variance: dict[bool | None, float] = {
+        form: _variance(
+            _each_token(FORMS["js"], policy, probabilities, 0 if form is None else 1, rao_blackwell=bool(form)),
+            probabilities,
+        ).item()
+        for form in (None, False, True)
+    }
+    assert variance[False] > 1.2 * variance[None]
+    assert variance[True] <= variance[None]
+
+
+@pytest.mark.parametrize("rao_blackwell", [False, True])
+@pytest.mark.parametrize("name", FORMS)
+def test_no_top_tokens_is_the_single_sample_and_all_have_no_variance(name: str, rao_blackwell: bool) -> None:
+    leaf, probabilities = _pair([1.0, -0.3, 0.2, 0.6, 0.0, -2.0], [0.0, 1.0, -1.0, 0.5, 2.0, 0.1])
+    single = FORMS[name].value(leaf.log_softmax(0) - probabilities.log())
+    none = _each_token(FORMS[name], leaf, probabilities, 0, rao_blackwell=rao_blackwell)
+    assert torch.equal(none, single)
+    assert torch.autograd.grad(none.sum(), leaf)[0].isfinite().all()
+    every = _each_token(FORMS[name], leaf, probabilities, VOCABULARY, rao_blackwell=rao_blackwell)
+    torch.testing.assert_close(every, (probabilities * single).sum().expand(VOCABULARY), atol=1e-14, rtol=0)
+
+
+def test_a_lumped_tail_would_not_see_a_shift_within_it() -> None:
+    """Five tokens, K = 2: the policy moves mass within the tail only."""
+    probabilities = torch.tensor([0.4, 0.3, 0.1, 0.1, 0.1], dtype=F64)
+    policy = torch.tensor([0.4, 0.3, 0.25, 0.04, 0.01], dtype=F64)
+    lump: Callable[[Tensor], Tensor] = lambda p: torch.cat([p[:2], p[2:].sum(0, keepdim=True)])  # noqa: E731
+    form = FORMS["forward_kl k3"]
+    exact = (probabilities * form.value((policy / probabilities).log())).sum().item()
+    lumped = (lump(probabilities) * form.value((lump(policy) / lump(probabilities)).log())).sum().item()
+    found = (probabilities * _each_token(form, policy.log(), probabilities, 2, rao_blackwell=False)).sum().item()
+    assert found == pytest.approx(exact, abs=1e-12)
+    assert exact == pytest.approx(0.2302585093, abs=1e-9)
+    assert lumped == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_form_on_policy_samples_is_refused() -> None:
+    with pytest.raises(ValueError, match="reverse_kl/policy/k3 is for policy samples"):
+        topk_value(divergence("reverse_kl"), torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(1), torch.ones(1) > 0)
+
+
+def test_shapes_that_disagree_are_an_error() -> None:
+    with pytest.raises(ValueError, match=r"got \[\(3, 2\), \(3, 2\), \(4,\), \(4,\)\]"):
+        topk_value(FORMS["js"], torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(4), torch.ones(4) > 0)

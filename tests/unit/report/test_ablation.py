@@ -1,0 +1,60 @@
+"""Methods that differ in eta alone, and what a training costs."""
+
+import polars as pl
+import pytest
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.report.ablation import ablation, families
+from dphrl.report.cost import training_cost
+
+
+def blocks(**methods):
+    return {name: MethodConfig(**block).model_dump() for name, block in methods.items()}
+
+
+def test_a_family_differs_in_eta_alone():
+    methods = blocks(
+        grpo={"online": "all", "eps_high": 0.2},
+        dapo={"online": "all"},
+        js_0_01={"divergence": "js", "eta": 0.01},
+        dph_js={"divergence": "js", "eta": 0.2},
+        js_half={"divergence": "js", "eta": 0.2, "js_scale": 0.5},
+        rkl={"divergence": "reverse_kl", "eta": 0.01},
+    )
+    assert families(methods) == {"JS (DPH-JS)": ["dph_js", "js_0_01"]}
+    assert families({}) == {}
+
+
+def test_two_families_of_one_divergence_are_told_apart():
+    methods = blocks(
+        a={"divergence": "alpha", "alpha": 0.2, "eta": 0.01},
+        b={"divergence": "alpha", "alpha": 0.2, "eta": 0.1},
+        c={"divergence": "alpha", "alpha": 0.8, "eta": 0.01},
+        d={"divergence": "alpha", "alpha": 0.8, "eta": 0.1},
+    )
+    assert families(methods) == {"Alpha": ["a", "b"], "Alpha, as c": ["c", "d"]}
+
+
+def test_the_table_has_the_proportions_of_the_family(tables):
+    table = SCHEMAS["ablation"].conform(tables["ablation"], "test")
+    assert table.select("eta", "method").unique().sort("eta").rows() == [(0.1, "dph_f"), (1.0, "dph_js")]
+    assert set(table["metric"]) == {"greedy", "mean@16", "pass@8", "pass@16"}
+    assert ablation(tables["headline"], {}).is_empty()
+
+
+def test_costs_are_means_over_the_trainings_of_a_method():
+    rows = [
+        ("dph_js", 1, "rollout", 10.0, 1000),
+        ("dph_js", 1, "rollout", 20.0, 2000),
+        ("dph_js", 2, "rollout", 30.0, 6000),
+        ("dph_js", 2, "start", 4.0, None),
+        ("grpo", 1, "rollout", 5.0, 100),
+    ]
+    timings = pl.DataFrame(rows, schema=["method", "seed", "part", "seconds", "tokens"], orient="row")
+    found = SCHEMAS["training_cost"].conform(training_cost(timings), "test")
+    assert found.rows() == [
+        ("dph_js", "rollout", 2, 30.0, 4500.0, 150.0),
+        ("dph_js", "start", 2, 2.0, None, None),
+        ("grpo", "rollout", 1, 5.0, 100.0, pytest.approx(20.0)),
+    ]

@@ -1,0 +1,133 @@
+"""Every figure from its table: drawn, the same bytes each time, and apart from the others."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import dphrl
+from dphrl.artifacts.code import code_digest
+from dphrl.report import figures
+
+NAMES = ["eta", "gap", "keep_explore", "passk", "steps", "style_counts", "styles", "training"]
+ORDER = ("in_domain", "cross", "maths")
+
+
+def test_the_figures():
+    assert figures.figures() == NAMES
+    for name in NAMES:
+        assert f"tables/{figures.table(name)}.parquet" in figures.caption(name)
+    with pytest.raises(KeyError, match="no figure 'nosuch'; there are eta, gap"):
+        figures.draw("nosuch", pl.DataFrame())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("which", ["tables", "many_seeds"])
+def test_same_table_same_bytes(name, which, request):
+    table = request.getfixturevalue(which)[figures.table(name)]
+    chart, again = figures.draw(name, table), figures.draw(name, table.sample(fraction=1.0, shuffle=True, seed=1))
+    assert figures.to_json(chart) == figures.to_json(again)
+    assert figures.to_svg(chart) == figures.to_svg(again)
+    spec = json.loads(figures.to_json(chart))
+    assert spec["description"] == figures.caption(name)
+    assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+
+
+def test_a_figure_holds_more_rows_than_altair_allows(tables):
+    training = tables["training"]
+    steps = pl.concat(training.with_columns(pl.col("step") + 1000 * i) for i in range(1 + 6000 // training.height))
+    values = json.loads(figures.to_json(figures.draw("training", steps)))["datasets"].values()
+    assert max(map(len, values)) > 5000
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "eta"])
+def test_every_policy_is_drawn(name, tables):
+    svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))
+    assert svg.startswith("<svg")
+    for label in ("GRPO", "D_exp only", "DPH-F", "DPH-JS"):
+        assert f">{label}</text>" in svg
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_tables_are_refused(name, tables):
+    with pytest.raises(ValueError, match=f"figure {name}"):
+        figures.draw(name, tables[figures.table(name)].clear())
+
+
+def test_a_method_has_one_colour_in_all_figures(tables):
+    for name in ("gap", "passk", "keep_explore", "steps", "training"):
+        svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))
+        assert "#d55e00" in svg
+        assert "#0072b2" in svg
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "training"])
+def test_datasets_stand_in_the_order_that_is_given(name, tables):
+    svg = figures.to_svg(figures.draw(name, tables[figures.table(name)], ORDER))
+    shown = [dataset for dataset in ORDER if f">{dataset}" in svg]
+    places = [svg.index(f">{dataset}") for dataset in shown]
+    assert len(shown) > 1
+    assert places == sorted(places)
+
+
+def test_the_gap_is_the_paired_difference_to_the_base(tables):
+    rows = [row for data in figures.draw("gap", tables["comparisons"]).to_dict()["datasets"].values() for row in data]
+    shown = {(row["dataset"], row["metric"], row["policy"]): row["difference"] for row in rows if "policy" in row}
+    expected = tables["comparisons"].filter(dataset="cross", metric="pass@16", method="dph_f", against="base")
+    assert shown["cross", "pass@16", "DPH-F"] == pytest.approx(expected["difference"][0], abs=1e-6)
+    assert {metric for _, metric, _ in shown} == {"mean@16", "pass@8", "pass@16"}
+
+
+def test_every_training_starts_at_the_base(tables):
+    rows = [row for data in figures.draw("steps", tables["passk"]).to_dict()["datasets"].values() for row in data]
+    base = tables["passk"].filter(method="base", dataset="cross", k=8)["value"][0]
+    starts = {row["policy"]: row["value"] for row in rows if row.get("step") == 0 and row["dataset"] == "cross"}
+    assert starts == dict.fromkeys(("GRPO", "D_exp only", "DPH-F", "DPH-JS"), pytest.approx(base, abs=1e-6))
+
+
+def test_unknown_methods_and_metrics(tables):
+    renamed = tables["passk"].with_columns(pl.col("method").replace({"dph_f": "my_method"}))
+    assert ">my_method</text>" in figures.to_svg(figures.draw("passk", renamed))
+    with pytest.raises(ValueError, match="none of the metrics reward"):
+        figures.draw("training", tables["training"].with_columns(metric=pl.lit("strange")))
+
+
+def test_mean_distinct_styles_are_labelled(tables):
+    svg = figures.to_svg(figures.draw("styles", tables["styles"]))
+    for mean in tables["styles"]["distinct_styles"].unique():
+        assert f">{round(mean, 1)} styles</text>" in svg
+
+
+def test_a_dataset_without_unsolved_questions_has_no_explore_panel(tables):
+    table = tables["keep_explore"]
+    nothing = [pl.lit(None, dtype=pl.Float64).alias(name) for name in ("explore", "explore_low", "explore_high")]
+    only = table.filter(pl.col("dataset") == "cross").with_columns(*nothing)
+    svg = figures.to_svg(figures.draw("keep_explore", only))
+    assert "cross · keep" in svg
+    assert "cross · explore" not in svg
+
+
+def test_a_figure_depends_on_no_other(tables, tmp_path):
+    """A broken module leaves the other figures' bytes and code digests as they are."""
+    package = Path(dphrl.__file__).parent
+    copy = tmp_path / "dphrl"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, copy, ignore=ignored)
+    (copy / "report" / "figures" / "styles.py").write_text("raise RuntimeError('must not be imported')\n")
+    tables["passk"].write_parquet(tmp_path / "passk.parquet")
+    code = (
+        "import sys, polars as pl; sys.path.insert(0, sys.argv[1])\n"
+        "from dphrl.artifacts.code import code_digest; from dphrl.report.figures import draw, module, to_json\n"
+        "sys.stdout.write(code_digest([module('passk')]) + to_json(draw('passk', pl.read_parquet(sys.argv[2]))))\n"
+    )
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}\n{code}"]
+    shown = subprocess.run(
+        [*command, str(tmp_path), str(tmp_path / "passk.parquet")], capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    expected = code_digest([figures.module("passk")]) + figures.to_json(figures.draw("passk", tables["passk"]))
+    assert shown.stdout == expected

@@ -1,0 +1,226 @@
+"""Several runs in one report: what is pooled, what is refused, and the page."""
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from dphrl.artifacts.files import sidecar
+from dphrl.artifacts.tables import read_table, write_table
+from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.evaluation.classes import classes
+from dphrl.evaluation.comparisons import comparisons, t_interval
+from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.tables import headline
+from dphrl.report.__main__ import main
+from dphrl.report.pooled import RunsError, pooled, pooled_claims, read_runs, seed_differences
+
+K = [1, 2, 4]
+CHANCE = {"base": 0.4, "grpo": 0.5, "dph_f": 0.7}
+SETTINGS = {
+    "k": K,
+    "bootstrap": {"replicates": 200, "confidence": 0.95},
+    "against": ["base", "grpo"],
+    "claims": {"min_seeds": 3},
+}
+
+
+def policy(method, number, world, dataset, prompts=30, n=4):
+    generator = np.random.default_rng([*method.encode(), number, world, len(dataset)])
+    rollouts, verdicts = [], []
+    for prompt in range(prompts):
+        for index in range(-1, n):
+            right = bool(generator.random() < CHANCE[method])
+            key = {"prompt_id": f"w{world}p{prompt:03}", "sample_index": index}
+            rollouts.append({**key, "text": f"SELECT {generator.integers(3)}"})
+            marks = {"verdict": "correct" if right else "wrong", "correct": right}
+            verdicts.append({**key, **marks, "answer_class": f"a{right}", "program_class": "q"})
+    frames = pl.DataFrame(rollouts), pl.DataFrame(verdicts)
+    counted = evaluate(*frames, ()).join(classes(*frames), on="prompt_id")
+    return counted.with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String))
+
+
+def write_run(folder, seeds, world, datasets=("in", "out"), step=10, settings=None):
+    """A finished run: evaluations and the headline table, as the workflow leaves them."""
+    footer = {"config": {**SETTINGS, **(settings or {})}, "seed": 1}
+    frames = []
+    trained = [(method, seed, step) for method in ("grpo", "dph_f") for seed in seeds]
+    for method, seed, at in [("base", 0, 0), *trained]:
+        name = f"{method}-s{seed}/step{at}" if at else method
+        for dataset in datasets:
+            frame = policy(method, seed, world, dataset)
+            write_table(frame, "evaluation", folder / "evaluation" / name / f"{dataset}.parquet", footer)
+            marks = {"method": pl.lit(method), "dataset": pl.lit(dataset)}
+            numbers = {"seed": pl.lit(seed, pl.Int32), "step": pl.lit(at, pl.Int32)}
+            frames.append(frame.with_columns(**marks, **numbers))
+    everything = pl.concat(frames)
+    table = headline(everything, footer["config"]["k"], BootstrapConfig(replicates=200), 1)
+    write_table(table, "headline", folder / "tables" / "headline.parquet", footer)
+    return everything
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    write_run(root / "first", (1, 2), world=1)
+    write_run(root / "second", (1, 2), world=2)
+    return [root / "first", root / "second"]
+
+
+@pytest.fixture(scope="module")
+def differences(folders):
+    return seed_differences(read_runs(folders))
+
+
+PAIR = {"dataset": "in", "metric": "pass@4", "method": "dph_f", "against": "base"}
+
+
+def test_a_difference_of_a_training_is_that_of_its_prompts(folders, differences):
+    found = differences.filter(**PAIR).sort("run", "seed")
+    assert found.select("run", "seed").rows() == [(run, seed) for run in ("first", "second") for seed in (1, 2)]
+
+    def solved(name):
+        return (pl.read_parquet(folders[1] / "evaluation" / name / "in.parquet")["c"] > 0).mean()
+
+    assert found["difference"][2] == pytest.approx(solved("dph_f-s1/step10") - solved("base"))
+
+
+def test_the_pooled_interval_is_the_t_interval_over_all_trainings(differences):
+    values = differences.filter(**PAIR)["difference"].to_list()
+    row = pooled(differences, 0.95).filter(**PAIR).row(0, named=True)
+    assert row["seeds"] == 4
+    found = tuple(row[name] for name in ("difference", "low", "high", "p"))
+    assert found == pytest.approx(t_interval(values, 0.95))
+    assert row["p_holm"] >= row["p"]
+
+
+def test_one_run_pooled_is_its_own_comparison_over_seeds(tmp_path):
+    everything = write_run(tmp_path / "one", (1, 2, 3), world=1)
+    own = comparisons(everything, K, BootstrapConfig(replicates=100), 1, SETTINGS["against"]).filter(kind="seeds")
+    found = pooled(seed_differences(read_runs([tmp_path / "one"])), 0.95).filter(pl.col("seeds") > 1)
+    columns = ["dataset", "metric", "method", "against", "difference", "low", "high", "p", "p_holm", "seeds"]
+    assert_frame_equal(found.select(columns), own.select(columns))
+
+
+def test_claims_are_decided_by_all_trainings_together(folders, differences):
+    compared = pooled(differences, 0.95)
+    (row,) = pooled_claims(compared, read_runs(folders)[0]).filter(claim="dph_f_passk", dataset="in").rows(named=True)
+    assert (row["metric"], row["seeds"], row["kind"]) == ("pass@4", 4, "seeds")
+    assert row["verdict"] == ("supported" if row["low"] > 0 else "not supported")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"datasets": ("in",)}, r"odd: datasets is \['in'\], in first it is \['in', 'out'\]"),
+        ({"settings": {"k": [1, 2]}}, r"odd: k is \[1, 2\], in first it is \[1, 2, 4\]"),
+        ({"step": 20}, r"odd: steps is \[20\], in first it is \[10\]"),
+        ({"world": 1}, "odd: .* is the same file as in first"),
+    ],
+)
+def test_runs_that_do_not_fit_are_refused(folders, tmp_path, changes, message):
+    write_run(tmp_path / "odd", (1,), **{"world": 3, **changes})
+    with pytest.raises(RunsError, match=message):
+        read_runs([folders[0], tmp_path / "odd"])
+
+
+def test_an_unfinished_run_and_a_second_of_one_name_are_refused(folders, tmp_path):
+    with pytest.raises(RunsError, match=r"no tables/headline\.parquet, so it is no finished run"):
+        read_runs([tmp_path])
+    with pytest.raises(RunsError, match="a second run of the name 'first'"):
+        read_runs([folders[0], folders[0]])
+    write_run(tmp_path / "torn", (1,), world=4)
+    (tmp_path / "torn/evaluation/base/in.parquet").unlink()
+    with pytest.raises(RunsError, match=r"torn: no evaluation/base/in\.parquet"):
+        read_runs([tmp_path / "torn"])
+
+
+def test_the_command_writes_a_page_and_tables(folders, tmp_path, capsys):
+    out = tmp_path / "together"
+    assert main([*map(str, folders), "--out", str(out)]) == 0
+    assert str(out / "index.html") in capsys.readouterr().out
+    page = (out / "index.html").read_text(encoding="utf-8")
+    for words in (
+        "2 runs with 8 trainings",
+        "first, seed 1, step 10",
+        "second, seed 2, step 10",
+        "in second",
+        "Claims",
+    ):
+        assert words in page
+    assert "<script" not in page
+    assert read_table(out / "comparisons.parquet", "comparisons")["seeds"].max() == 4
+    assert read_table(out / "claims.parquet", "claims").height
+    assert pl.read_csv(out / "differences.csv")["run"].unique().sort().to_list() == ["first", "second"]
+    assert all(sidecar(path).exists() for path in out.iterdir() if path.suffix != ".sha256")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert main([*map(str, folders), "--out", str(out)]) == 0
+    assert before == {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def test_the_command_says_what_is_wrong(tmp_path, capsys):
+    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "no finished run" in capsys.readouterr().err
+    write_run(tmp_path / "bare", (), world=5)
+    assert main([str(tmp_path / "bare"), "--out", str(tmp_path / "out")]) == 2
+    assert "no run has a training" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def page(folders, tmp_path_factory):
+    out = tmp_path_factory.mktemp("together")
+    assert main([*map(str, folders), "--out", str(out)]) == 0
+    return (out / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_axe_finds_nothing_serious(browser, open_page, serious, page, width, height):
+    open_page(page, width, height, 0)
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return performance.getEntriesByType('resource').map(r => r.name)") == []
+    # Nothing but the boxes that scroll by themselves is wider than the screen.
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert serious() == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_page_is_read_by_keyboard(browser, open_page, page, width, height):
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    open_page(page, width, height, 0)
+
+    def press(key):
+        browser.switch_to.active_element.send_keys(key)
+        return browser.switch_to.active_element
+
+    skip = press(keys.TAB)
+    assert skip.get_attribute("class") == "skip"
+    assert press(keys.ENTER).get_attribute("id") == "main"
+    # Every table and every fold is met, in the order of the page, each with its outline.
+    wanted = browser.find_elements("css selector", "main [tabindex='0'], main summary, main a")
+    boxes = []
+    for element in wanted:
+        assert press(keys.TAB) == element
+        assert browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", element) != "none"
+        if element.tag_name == "summary":
+            fold = "return arguments[0].parentElement.open"
+            assert browser.execute_script(fold, element)
+            press(keys.ENTER)
+            assert not browser.execute_script(fold, element)
+            press(keys.ENTER)
+            assert browser.execute_script(fold, element)
+        elif element.get_attribute("role") == "region":
+            assert element.accessible_name
+            boxes.append(element)
+    assert len(boxes) >= 5
+    wide = [
+        one
+        for one in boxes
+        if browser.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", one)
+    ]
+    assert wide or width > 390
+    for box in wide:
+        browser.execute_script("arguments[0].focus()", box)
+        press(keys.ARROW_RIGHT)
+        moved = "return new Promise(done => setTimeout(() => done(arguments[0].scrollLeft), 300))"
+        assert browser.execute_script(moved, box) > 0

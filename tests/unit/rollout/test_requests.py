@@ -1,0 +1,83 @@
+"""What is asked of an engine: order, seeds, shards."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.sampling import EvaluatePlan, PlanConfig, PresamplePlan
+from dphrl.rollout.requests import GREEDY, Completion, plan_requests, rollout_frame, sample_seed, shard
+
+PROMPTS = pl.DataFrame({"prompt_id": ["b", "a", "c"], "prompt_token_ids": [[1, 2], [3], [4, 5, 6]]})
+
+
+def test_one_request_per_sample_greedy_first_prompts_in_the_given_order() -> None:
+    plan = EvaluatePlan(n=2, temperature=0.7, top_p=0.9, max_tokens=11)
+    requests = plan_requests(PROMPTS, "evaluate", plan, seed=1)
+    assert [(r.prompt_id, r.sample_index) for r in requests] == [
+        (name, index) for name in "bac" for index in (GREEDY, 0, 1)
+    ]
+    assert [list(r.prompt_token_ids) for r in requests[::3]] == [[1, 2], [3], [4, 5, 6]]
+    assert [(r.temperature, r.top_p, r.max_tokens) for r in requests[:2]] == [(0.0, 1.0, 11), (0.7, 0.9, 11)]
+
+
+def test_without_greedy_there_are_only_samples() -> None:
+    requests = plan_requests(PROMPTS, "presample", PresamplePlan(n=3), seed=1)
+    assert [r.sample_index for r in requests] == [0, 1, 2] * 3
+
+
+def test_no_two_samples_share_a_seed() -> None:
+    prompts = pl.DataFrame({"prompt_id": [f"p{i}" for i in range(50)], "prompt_token_ids": [[1]] * 50})
+    seeds = [
+        request.seed
+        for run_seed in (0, 1)
+        for name in ("presample", "refine", "evaluate")
+        for request in plan_requests(prompts, name, PlanConfig(n=8, greedy=True), run_seed)
+    ]
+    assert len(set(seeds)) == len(seeds) == 2 * 3 * 50 * 9
+
+
+@given(seed=st.integers(0, 2**31), label=st.text(max_size=5), index=st.integers(-1, 100))
+def test_a_seed_fits_a_signed_64_bit_integer(seed: int, label: str, index: int) -> None:
+    assert 0 <= sample_seed(seed, label, index) < 2**63
+    assert sample_seed(seed, label, index) == sample_seed(seed, label, index)
+
+
+def test_seeds_are_these() -> None:
+    """Fixed for good: other seeds would change every run."""
+    assert sample_seed(1, "presample", "a", 0) == 3281275269983139719
+    assert sample_seed(1, "presample", "a", 1) == 5547084476496607957
+
+
+@given(names=st.lists(st.text("abcdef", min_size=1, max_size=5), unique=True, max_size=30), shards=st.integers(1, 40))
+def test_shards_are_a_partition_in_key_order(names: list[str], shards: int) -> None:
+    prompts = pl.DataFrame({"prompt_id": names}, schema={"prompt_id": pl.String})
+    parts = [shard(prompts, i, shards)["prompt_id"].to_list() for i in range(shards)]
+    assert [name for part in parts for name in part] == sorted(names)
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(shards=st.integers(1, 5))
+def test_no_sample_depends_on_the_number_of_shards(shards: int) -> None:
+    plan = EvaluatePlan(n=2)
+    whole = plan_requests(PROMPTS.sort("prompt_id"), "evaluate", plan, 1)
+    assert [r for i in range(shards) for r in plan_requests(shard(PROMPTS, i, shards), "evaluate", plan, 1)] == whole
+
+
+def test_rollouts_are_rows_of_their_table() -> None:
+    requests = plan_requests(PROMPTS, "refine", PlanConfig(n=1), seed=1)
+    completions = [Completion([i, 7], [-0.5, 1e-7], f"text {i}", "stop") for i in range(3)]
+    frame = rollout_frame(requests, completions)
+    assert frame.schema == SCHEMAS["rollouts"].columns
+    assert SCHEMAS["rollouts"].conform(frame, "test")["prompt_id"].to_list() == ["a", "b", "c"]
+    assert frame["seed"].to_list() == [r.seed for r in requests]
+    assert frame["sampler_logprobs"].to_list() == [[-0.5, 0.0]] * 3
+    assert frame["text"].to_list() == ["text 0", "text 1", "text 2"]
+    assert SCHEMAS["rollouts"].conform(rollout_frame([], []), "test").height == 0
+
+
+def test_every_request_needs_its_completion() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        rollout_frame(plan_requests(PROMPTS, "refine", PlanConfig(n=1), seed=1), [])

@@ -1,0 +1,307 @@
+r"""Mathematics: which answer a response ends in, equality as text and as number, and math-verify behind them."""
+
+import random
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.scoring import MathScorer
+from dphrl.scoring.extract import extract_boxed
+from dphrl.scoring.math.answers import clean, final_answer, members, normal_form, number
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[MathScorer]:
+    with MathScorer(workers=1, timeout_s=2) as scorer:
+        yield scorer
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (r"so \boxed{1} or \boxed{2}.", "2"),
+        (r"\boxed{\frac{1}{\sqrt{2}}}", r"\frac{1}{\sqrt{2}}"),
+        (r"\boxed {7}", "7"),
+        (r"\boxed{\boxed{3}}", "3"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"a stray { and \boxed{4} and }", "4"),
+        (r"\boxed{5} then \boxed{6", "5"),
+        (r"\boxed{}", None),
+        (r"\boxed 8", None),
+        ("the answer is 9", None),
+    ],
+)
+def test_the_last_box_is_the_answer(response: str, expected: str | None) -> None:
+    assert extract_boxed(response) == expected
+
+
+def test_a_bomb_of_boxes_is_read_in_linear_time() -> None:
+    start = time.monotonic()
+    assert extract_boxed(r"\boxed{" * 100_000) is None
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (r"so \boxed{1} or later \boxed{2}.", ("1,2", False)),
+        (r"\boxed{1}, then some quite long text that says nothing much, \boxed{2}", ("1,2", False)),
+        (r"\boxed{1} and then a text that goes on for more than seventy characters in all \boxed{2}", ("2", False)),
+        (r"\boxed{2} is it. \boxed{2}", ("2", False)),
+        (r"\boxed{1} The final answer is $2$.", (r"\boxed{1} The final answer is $2$.", True)),
+        (r"The final answer is $\boxed{2}$.", ("2", False)),
+        ("It is 7.\n#### 1,200", ("1,200", False)),
+        ("A: 3\nNo.\nA: $4 ", ("$4", False)),
+        ("the answer is 9", ("the answer is 9", True)),
+        ("x" * 5000, ("x" * 4000, True)),
+        (r"\boxed{}", (r"\boxed{}", True)),
+        (" ", None),
+    ],
+)
+def test_the_final_answer(response: str, expected: tuple[str, bool] | None) -> None:
+    assert final_answer(response, "final") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$ 1,234,567 $", "1234567"),
+        (r"32{,}348", "32348"),
+        (r"11,\! 111", "11111"),
+        (r"\$18.90", "18.90"),
+        ("(1,234)", "(1,234)"),
+        (r"\frac{1}{29,322,216}", r"\frac{1}{29322216}"),
+        (r"\dfrac{1}{2}", r"\frac{1}{2}"),
+        (r"\left( x , y \right)", "(x,y)"),
+        (r"336^\circ", "336"),
+        (r"\approx 8.24.", "8.24"),
+        ("1  2/3", "1 2/3"),
+        ("1\x00\u200b.", "1"),
+        ("\u22125", "-5"),
+        ("\uff14\u0662", "42"),
+        (r"\text{No solution.}", "nosolution"),
+        (r"\text{4:30 p.m.}", "4:30pm"),
+        (r"4:30 \text{ PM}", "4:30pm"),
+        (r"\begin{pmatrix}4\\-3\end{pmatrix}", r"\begin{pmatrix}4\-3\end{pmatrix}"),
+        (r"\begin{pmatrix}4\-3\end{pmatrix}", r"\begin{pmatrix}4\-3\end{pmatrix}"),
+    ],
+)
+def test_the_normal_form(text: str, expected: str) -> None:
+    assert normal_form(clean(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("27", Fraction(27)),
+        ("-.5", Fraction(-1, 2)),
+        ("3e2", Fraction(300)),
+        (r"4.5\times10^{3}", Fraction(4500)),
+        (r"1\frac{1}{10}", Fraction(11, 10)),
+        ("-1 2/3", Fraction(-5, 3)),
+        (r"\frac12", Fraction(1, 2)),
+        ("-1./3", Fraction(-1, 3)),
+        (r"-\frac{40}{153}", Fraction(-40, 153)),
+        (r"20\%", Fraction(20)),
+        (r"5\text{cm}^2", Fraction(5)),
+        ("12dollars", Fraction(12)),
+        ("1e401", None),
+        (r"\frac{1}{0}", None),
+        ("5x", None),
+        (r"2\text{or3}", None),
+        ("", None),
+    ],
+)
+def test_numbers(form: str, value: Fraction | None) -> None:
+    assert number(form) == value
+
+
+@given(st.fractions(max_denominator=10**6))
+def test_every_fraction_is_read_exactly(value: Fraction) -> None:
+    assert number(f"{value.numerator}/{value.denominator}") == value
+    assert number(f"\\frac{{{value.numerator}}}{{{value.denominator}}}") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("1, 2 and 3", ["1", "2", "3"]),
+        (r"\{1, 2\}", ["1", "2"]),
+        ("(1,2),(3,4)", ["(1,2)", "(3,4)"]),
+        (r"a=2 \text{ or } a=-6", ["2", "-6"]),
+        ("[0,1)", ["[0,1)"]),
+        ("1,,2,", ["1", "2"]),
+        (r"\{1\}\cup\{2\}", [r"\{1\}\cup\{2\}"]),
+        ("(x, y) = (1, 2)", ["(1,2)"]),
+    ],
+)
+def test_the_members_of_an_answer(text: str, forms: list[str]) -> None:
+    assert [member.form for member in members(text)] == forms
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        ("42", 42, "correct"),
+        ("42", 42.0, "correct"),
+        ("42.0", "42", "correct"),
+        ("033", "33", "correct"),
+        ("1,000", "1000", "correct"),
+        (r"\frac{2}{4}", "0.5", "correct"),
+        ("-1/2", r"-\frac{1}{2}", "correct"),
+        ("3e2", "300", "correct"),
+        ("43", "42", "wrong"),
+        ("1/3", r"\frac{2}{3}", "wrong"),
+        ("1/0", "1", "wrong"),
+        ("1e999999999", "1", "wrong"),
+        ("1e0000000099999999999", "1", "wrong"),
+        ("2 + 1e999999999", "1", "wrong"),
+        ("1 2/3", "4", "wrong"),
+        ("x+1", "1+x", "correct"),
+        (r"2\sqrt{2}", r"\sqrt{8}", "correct"),
+        ("(1, 2)", "(1,2)", "correct"),
+        ("[1,2)", "(1,2)", "wrong"),
+        (r"\text{Evelyn}", r"\text{Evelyn}", "correct"),
+        ("", "1", "no_answer"),
+        (r"\$", "1", "no_answer"),
+        ("1" * 4001, "1", "too_large"),
+        ("9" * 3999, "1", "wrong"),
+        ("1", "", "gold_error"),
+        ("1", "x" * 4001, "gold_error"),
+        ("x = 5", "5", "correct"),
+        ("5", "x=5", "correct"),
+        ("y = 5", "x=5", "wrong"),
+        ("f(x)=2x", "2x", "correct"),
+        (r"2 \sin b \cos a", r"2\cos a\sin b", "correct"),
+        ("336", r"336^\circ", "correct"),
+        (r"20\%", "20", "correct"),
+        (r"20\%", "0.2", "correct"),
+        (r"20\%", "0.3", "wrong"),
+        (r"3\mathrm{i}", "3", "wrong"),
+        (r"12\text{ cm}", r"12 \mathrm{cm}", "correct"),
+        ("0.333333", r"\frac{1}{3}", "correct"),
+        ("0.33", r"\frac{1}{3}", "wrong"),
+        ("0", "1e-9", "wrong"),
+        (r"4.5 \times 10^{33}", "4.5e33", "correct"),
+        (r"\sqrt{20.25}\times 10^{3}", "4.5e3", "correct"),
+        ("Yes", r"\text{yes}", "correct"),
+        ("no", r"\text{yes}", "wrong"),
+        ("4:30 PM", r"\text{4:30 p.m.}", "correct"),
+        ("5:30 PM", r"\text{4:30 p.m.}", "wrong"),
+        ("1,2", "2,1", "correct"),
+        ("2", "1,2", "wrong"),
+        ("(2,1)", "(1,2)", "wrong"),
+        (r"3+2\sqrt{2},\ 3-2\sqrt{2}", r"3 \pm 2\sqrt{2}", "correct"),
+        (r"\begin{pmatrix} -\frac{20}{13} \\ 4 \end{pmatrix}", r"\begin{pmatrix}-20/13\4\end{pmatrix}", "correct"),
+    ],
+)
+def test_verdicts(scorer: MathScorer, answer: str, gold: str | float, verdict: str) -> None:
+    (found,) = scorer.score([f"so \\boxed{{{answer}}}"], [{"answer": gold}])
+    assert (found.verdict, found.correct) == (verdict, verdict == "correct"), found
+    assert found.reward == float(found.correct)
+
+
+def test_equal_answers_share_a_class(scorer: MathScorer) -> None:
+    boxed = [r"\boxed{0.5}", r"\boxed{\frac{2}{4}}", r"\boxed{\frac{\sqrt{4}}{4}}", r"\boxed{0.25}", r"\boxed{1/4}"]
+    verdicts = scorer.score(boxed, [{"answer": "1/2"}] * len(boxed))
+    assert [v.correct for v in verdicts] == [True, True, True, False, False]
+    assert len({v.answer_class for v in verdicts[:3]}) == 1
+    assert verdicts[3].answer_class == verdicts[4].answer_class != verdicts[0].answer_class
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "correct"),
+    [
+        ("0, 2, -2", {"answer": ["$-2,0,2$"]}, True),
+        ("84, 69", {"answer": ["$69$", "$84$"]}, True),
+        ("69", {"answer": ["$69$", "$84$"]}, False),
+        ("69, 84, 1", {"answer": ["$69$", "$84$"]}, False),
+        (r"\frac{1}{2}, \sqrt{8}", {"answer": [r"2\sqrt{2}", "0.5"]}, True),
+        ("(4,5,7), (1,8,19)", {"answer": ["$(1,8,19), (4,5,7)$"]}, True),
+        ("(8,1,19), (4,5,7)", {"answer": ["$(1,8,19), (4,5,7)$"]}, False),
+        ("f(x)=x+1, f(x)=-1", {"answer": ["$f(x)=-1$,$f(x)=x+1$"]}, True),
+        ("4.25", {"answer": ["4.2"], "tolerance": "1e-1", "unit": "%"}, True),
+        (r"4.31\%", {"answer": "4.2", "tolerance": 0.1}, False),
+        (r"\sqrt{17.7}", {"answer": "4.2", "tolerance": 0.1}, True),
+        (r"\sqrt{19}", {"answer": "4.2", "tolerance": 0.1}, False),
+        ("x+1", {"answer": "4.2", "tolerance": 0.1}, False),
+        ("600/7 km/h", {"answer": [r"$\frac{600}{7}$"], "unit": "km/h"}, True),
+        ("166 cm^2", {"answer": ["$166$"], "unit": "$cm^2$"}, True),
+        (r"90^{\circ}, 60^\circ", {"answer": [r"$90^{\circ}$,$60^{\circ}$"]}, True),
+    ],
+)
+def test_lists_tolerances_and_units(scorer: MathScorer, answer: str, truth: dict[str, Any], correct: bool) -> None:
+    (found,) = scorer.score([f"\\boxed{{{answer}}}"], [truth])
+    assert found.verdict == ("correct" if correct else "wrong")
+
+
+def test_prose_is_left_to_math_verify() -> None:
+    responses = ["so the answer is 7, I think", r"then $x = \frac{14}{2}$", "seven", "it is 8", "x^2 + 1"]
+    with MathScorer(answer="final") as scorer:
+        verdicts = scorer.score(responses, [{"answer": "7"}] * 5)
+    assert [v.verdict for v in verdicts] == ["correct", "correct", "no_answer", "wrong", "wrong"]
+    assert verdicts[3].extracted == "8"
+
+
+def test_a_gold_that_is_only_text_is_compared_as_text_and_says_so(scorer: MathScorer) -> None:
+    gold = {"answer": "$t(0,4]$"}
+    boxed = [r"\boxed{t(0, 4]}", r"\boxed{(0,4]}"]
+    same, other = scorer.score(boxed, [gold, gold])
+    assert same.correct
+    assert other.verdict == "wrong"
+    assert other.detail is not None
+    assert "compared as text" in other.detail
+
+
+def test_verdicts_do_not_depend_on_the_batch(scorer: MathScorer) -> None:
+    answers = ["1", "x+1", r"\sqrt{4}", "0.5", "1,2", "(1,2)", "x=2", r"\frac{4}{2}", "2\text{ or 3}", "y"]
+    pairs = [(f"\\boxed{{{answer}}}", {"answer": gold}) for answer in answers for gold in ("2", "1+x", "2,1")]
+    together = scorer.score(*map(list, zip(*pairs, strict=True)))
+    shuffled = random.Random(0).sample(range(len(pairs)), len(pairs))
+    with MathScorer(workers=2) as other:
+        for start in range(0, len(pairs), 7):
+            block = shuffled[start : start + 7]
+            verdicts = other.score([pairs[i][0] for i in block], [pairs[i][1] for i in block])
+            assert verdicts == [together[i] for i in block]
+
+
+def test_numbers_need_no_worker() -> None:
+    with MathScorer() as scorer:
+        assert scorer.score([r"\boxed{12}"] * 3, [{"answer": a} for a in ("12", "13", 12.0)])[2].correct
+        assert scorer.pool.pids == []
+
+
+def test_bombs_end_at_the_deadline_and_harm_nobody_else() -> None:
+    bombs = ["9^{9^{9^{9}}}", "(x+1)^{1000000}", "7^{10^{9}}+y"]
+    boxed = [f"\\boxed{{{bomb}}}" for bomb in bombs] + [r"\boxed{\sqrt{4}}"]
+    with MathScorer(timeout_s=0.7, memory_mib=1024) as scorer:
+        start = time.monotonic()
+        verdicts = scorer.score(boxed, [{"answer": "2"}] * len(boxed))
+        assert time.monotonic() - start < 25
+    assert not any(v.correct for v in verdicts[:3])
+    assert {v.verdict for v in verdicts[:3]} <= {"timeout", "out_of_memory", "wrong"}
+    assert verdicts[3].correct
+
+
+def test_wrong_use_is_an_error(scorer: MathScorer) -> None:
+    with pytest.raises(ValueError, match="1 answers but 0"):
+        scorer.score(["x"], [])
+    with pytest.raises(ValueError, match=r"ground truth 1.*answer"):
+        scorer.score(["x", "y"], [{"answer": "1"}, {"result": 2}])
+    with pytest.raises(ValueError, match=r"ground truth 0.*answer"):
+        scorer.score(["x"], [{"answer": []}])
+    with pytest.raises(ValueError, match=r"ground truth 0.*tolerance.*'small'"):
+        scorer.score(["x"], [{"answer": "1", "tolerance": "small"}])
+    with pytest.raises(ValueError, match="'boxed' or 'final'"):
+        MathScorer(answer="last")
+
+
+def test_the_audit_scores_each_gold_against_itself(scorer: MathScorer) -> None:
+    golds: list[Any] = ["0", 27.0, r"\sqrt{2}", ["1,2", "3"], r"\text{(C)}", "", "x" * 4001, r"\frac{\}{p}2"]
+    audited = scorer.audit([{"answer": gold} for gold in golds])
+    assert audited == [("correct", None)] * 5 + [("gold_error", "unrunnable")] * 3

@@ -1,0 +1,260 @@
+"""SQL programs: which spellings are one program, which golds order their rows, and what hostile queries cost."""
+
+import itertools
+import random
+import time
+
+import pytest
+import sqlglot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.scoring.sql.compare import gold_orders
+from dphrl.scoring.sql.program import MAX_PROGRAM_CHARACTERS, nondeterministic, program_class
+from dphrl.toy.annotators import STYLES, write_in_style
+from dphrl.toy.questions import Question
+
+ONE_PROGRAM = {
+    "layout, comments, case of names": [
+        "SELECT T.Name FROM product AS T WHERE T.price > 3 -- dear",
+        'select t."name"\nfrom PRODUCT t /* all */ where t.price>3;',
+    ],
+    "names of table aliases": [
+        "SELECT T1.a FROM t AS T1 JOIN u AS T2 ON T1.id = T2.id WHERE T2.b = 'x'",
+        "SELECT x.a FROM t x JOIN u y ON x.id = y.id WHERE y.b = 'x'",
+        "SELECT t.a FROM t JOIN u ON t.id = u.id WHERE u.b = 'x'",
+    ],
+    "order of inner joins and where their conditions stand": [
+        "SELECT T1.a FROM t AS T1 JOIN u AS T2 ON T1.id = T2.id JOIN v AS T3 ON T2.k = T3.k WHERE T3.b > 1",
+        "SELECT T3.a FROM v AS T1 INNER JOIN u AS T2 ON T1.k = T2.k JOIN t AS T3 ON T2.id = T3.id WHERE T1.b > 1",
+        "SELECT t.a FROM u, v, t WHERE v.b > 1 AND u.id = t.id AND u.k = v.k",
+    ],
+    "qualifiers of the only table": ["SELECT a FROM t WHERE b = 1", "SELECT T1.a FROM t AS T1 WHERE T1.b = 1"],
+    "names of output columns": [
+        "SELECT a, count(*) FROM t GROUP BY a ORDER BY count(*) DESC",
+        "SELECT a, COUNT(*) AS n FROM t GROUP BY a ORDER BY n DESC",
+    ],
+    "names of output columns of a compound": [
+        "SELECT a AS x FROM t UNION SELECT b FROM u ORDER BY x",
+        "SELECT a AS y FROM t UNION SELECT b AS z FROM u ORDER BY y",
+    ],
+    "names of common table expressions": [
+        "WITH s AS (SELECT a FROM t) SELECT a FROM s",
+        "WITH t9 AS (SELECT a FROM t) SELECT x.a FROM t9 AS x",
+    ],
+    "aliases in subqueries": [
+        "SELECT a FROM t AS x WHERE b = (SELECT max(y.b) AS m FROM t AS y WHERE y.k = x.k)",
+        "SELECT a FROM t AS t1 WHERE b = (SELECT max(t2.b) FROM t AS t2 WHERE t2.k = t1.k)",
+    ],
+    "operators and literals": [
+        "SELECT a FROM t WHERE b != 1 AND c == 2.50 AND d = 07",
+        "SELECT a FROM t WHERE b <> 1 AND c = 2.5 AND d = 7",
+        "SELECT a FROM t WHERE b ! = 1 AND c = 25e-1 AND d = 7",
+    ],
+    "order of AND and OR, parentheses": [
+        "SELECT a FROM t WHERE b = 1 AND (c = 2 OR d = 3) AND e IS NULL",
+        "SELECT a FROM t WHERE ((e IS NULL)) AND (((d = 3) OR 2 = c) AND b = 1)",
+    ],
+}
+
+DIFFERENT_PROGRAMS = [
+    "SELECT a FROM t",
+    "SELECT b FROM t",
+    "SELECT a FROM u",
+    "SELECT DISTINCT a FROM t",
+    "SELECT a, b FROM t",
+    "SELECT b, a FROM t",
+    "SELECT * FROM t",
+    "SELECT a FROM t WHERE b = 'x'",
+    "SELECT a FROM t WHERE b = 'X'",
+    "SELECT a FROM t WHERE b = x",
+    'SELECT a FROM t WHERE b = "x"',
+    'SELECT a FROM t WHERE b = "X"',
+    "SELECT a FROM t WHERE b = 1",
+    "SELECT a FROM t WHERE b = 1.0",
+    "SELECT a FROM t WHERE b = '1'",
+    "SELECT a FROM t WHERE b IS 1",
+    "SELECT a FROM t WHERE b > 1",
+    "SELECT a FROM t WHERE b < 1",
+    "SELECT a FROM t WHERE b LIKE 'x'",
+    "SELECT a FROM t WHERE b GLOB 'x'",
+    "SELECT a FROM t WHERE b LIKE 'x' ESCAPE 'y'",
+    "SELECT a FROM t WHERE b BETWEEN 1 AND 2",
+    "SELECT a FROM t WHERE b BETWEEN 2 AND 1",
+    "SELECT a FROM t WHERE b = 1 AND c = 2 OR d = 3",
+    "SELECT a FROM t WHERE b = 1 AND (c = 2 OR d = 3)",
+    "SELECT a FROM t WHERE NOT (b = 1 AND c = 2)",
+    "SELECT a FROM t WHERE NOT b = 1 AND c = 2",
+    "SELECT a - (b - c) FROM t",
+    "SELECT a - b - c FROM t",
+    "SELECT a || b FROM t",
+    "SELECT b || a FROM t",
+    "SELECT a OR b FROM t",
+    "SELECT 1 / 2 FROM t",
+    "SELECT 1.0 / 2 FROM t",
+    "SELECT CAST(a AS INTEGER) FROM t",
+    "SELECT CAST(a AS TEXT) FROM t",
+    "SELECT count(a) FROM t",
+    "SELECT count(*) FROM t",
+    "SELECT count(DISTINCT a) FROM t",
+    "SELECT sum(a) FROM t",
+    "SELECT total(a) FROM t",
+    "SELECT strftime('%Y', a) FROM t",
+    "SELECT strftime('%m', a) FROM t",
+    "SELECT strftime('%M', a) FROM t",
+    "SELECT group_concat(a, ',') FROM t",
+    "SELECT group_concat(a, ';') FROM t",
+    "SELECT x'41' FROM t",
+    "SELECT '41' FROM t",
+    "SELECT a FROM t ORDER BY a",
+    "SELECT a FROM t ORDER BY a DESC",
+    "SELECT a FROM t ORDER BY a NULLS LAST",
+    "SELECT a FROM t ORDER BY a COLLATE NOCASE",
+    "SELECT a FROM t ORDER BY a LIMIT 1",
+    "SELECT a FROM t ORDER BY a LIMIT 1 OFFSET 1",
+    "SELECT a FROM t UNION SELECT a FROM u",
+    "SELECT a FROM t UNION ALL SELECT a FROM u",
+    "SELECT a FROM t EXCEPT SELECT a FROM u",
+    "SELECT a FROM u EXCEPT SELECT a FROM t",
+    "SELECT a, b FROM t UNION SELECT a AS x, b FROM u ORDER BY x",
+    "SELECT a, b FROM t UNION SELECT a, b AS x FROM u ORDER BY x",
+    "SELECT t.a FROM t JOIN u ON t.id = u.id",
+    "SELECT t.a FROM t JOIN u ON t.id = u.k",
+    "SELECT u.a FROM t JOIN u ON t.id = u.id",
+    "SELECT * FROM t JOIN u ON t.id = u.id",
+    "SELECT * FROM u JOIN t ON t.id = u.id",
+    "SELECT t.a FROM t LEFT JOIN u ON t.id = u.id",
+    "SELECT t.a FROM u LEFT JOIN t ON t.id = u.id",
+    "SELECT t.a FROM t LEFT JOIN u ON t.id = u.id AND u.b = 1",
+    "SELECT t.a FROM t LEFT JOIN u ON t.id = u.id WHERE u.b = 1",
+    "SELECT t.a FROM t NATURAL JOIN u",
+    "SELECT t.a FROM t JOIN u USING (id)",
+    "SELECT x.a FROM t x JOIN t y ON x.id = y.boss",
+    "SELECT y.a FROM t x JOIN t y ON x.id = y.boss",
+    "WITH s AS (SELECT a FROM t) SELECT a FROM s",
+    "SELECT a FROM (SELECT a FROM t)",
+    "SELECT a FROM t WHERE b IN (SELECT b FROM u WHERE u.c = t.c)",
+    "SELECT a FROM t WHERE b IN (SELECT b FROM u WHERE u.c = u.d)",
+    "SELECT max(a) AS b FROM t GROUP BY b",
+    "SELECT max(a) FROM t GROUP BY b",
+    "SELECT max(a) AS b FROM t ORDER BY t.b",
+    "SELECT max(a) AS b FROM t ORDER BY b",
+    "SELECT n FROM (SELECT max(a) AS n FROM t AS x ORDER BY x.n)",
+    "SELECT n FROM (SELECT max(a) AS n FROM t AS x ORDER BY n)",
+]
+
+
+@pytest.mark.parametrize("spellings", ONE_PROGRAM.values(), ids=ONE_PROGRAM)
+def test_spellings_of_one_program_share_a_class(spellings: list[str]) -> None:
+    assert None not in map(program_class, spellings)
+    assert len(set(map(program_class, spellings))) == 1
+
+
+def test_different_programs_have_different_classes() -> None:
+    classes = {sql: program_class(sql) for sql in DIFFERENT_PROGRAMS}
+    assert None not in classes.values()
+    assert not [pair for pair in itertools.combinations(classes, 2) if classes[pair[0]] == classes[pair[1]]]
+
+
+def test_a_written_out_tree_is_the_same_program() -> None:
+    for sql in [*DIFFERENT_PROGRAMS, *itertools.chain(*ONE_PROGRAM.values())]:
+        if "! =" not in sql:
+            assert program_class(sqlglot.transpile(sql, read="sqlite", write="sqlite")[0]) == program_class(sql), sql
+
+
+@given(st.permutations(["t", "u", "v"]), st.permutations(["t.a = u.a", "v.b = u.b", "t.c > 1", "v.d = 'x'"]))
+def test_no_order_of_tables_and_conditions_matters(tables: list[str], conditions: list[str]) -> None:
+    sql = f"SELECT t.e FROM {', '.join(tables)} WHERE {' AND '.join(conditions)}"
+    joined = "SELECT t.e FROM t JOIN u ON t.a = u.a JOIN v ON u.b = v.b WHERE t.c > 1 AND v.d = 'x'"
+    assert program_class(sql) == program_class(joined)
+
+
+def test_the_styles_of_the_toy_are_three_programs() -> None:
+    """Two styles differ from the plain one by a comment or by case only."""
+    question = Question("shop", "group", "parent", "", "number")
+    classes = {style: program_class(write_in_style(question, style)) for style in STYLES}
+    assert classes["plain"] == classes["plan"] == classes["lower"]
+    assert len(set(classes.values()) - {None}) == 3
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT FROM WHERE", "SELECT 1; SELECT 2", "DELETE FROM t", "", "SELECT " + "(" * 4000, "SELECT '" + "x" * 10_000],
+)
+def test_what_cannot_be_read_has_no_class(sql: str) -> None:
+    assert program_class(sql) is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT " + "(" * 4900 + "1" + ")" * 4900,
+        "SELECT 1 WHERE " + " AND ".join(["a = 1"] * 900),
+        "SELECT 1 WHERE " + "(a AND (b OR " * 300 + "1" + "))" * 300,
+        "SELECT " + "1 + " * 2400 + "1",
+        " UNION ".join(["SELECT 1"] * 600),
+        "SELECT * FROM (" * 200 + "SELECT 1" + ")" * 200,
+        "SELECT a AS b FROM t WHERE b IN (" * 150 + "SELECT 1" + ")" * 150,
+        "SELECT 1 FROM " + " JOIN ".join(["t"] * 1300),
+        "SELECT 1 FROM " + "(" * 300 + "t" + " JOIN u)" * 300,
+        "WITH " + ", ".join(f"c{i} AS (SELECT 1)" for i in range(400)) + " SELECT 1",
+        "SELECT " + ", ".join(f"{i} AS a{i}" for i in range(700)) + " FROM t ORDER BY a1 + a2",
+        "SELECT " + "9" * 9000,
+        "SELECT '" + "\\" * 9000 + "'",
+        "SELECT '\ud800\x00'",
+    ],
+    ids=range(14),
+)
+def test_hostile_queries_are_classed_or_given_up_in_a_second(sql: str) -> None:
+    assert len(sql) <= MAX_PROGRAM_CHARACTERS
+    started = time.process_time()
+    program_class(sql)
+    gold_orders(sql, "strict")
+    assert time.process_time() - started < 1
+
+
+def test_random_text_never_raises() -> None:
+    draw = random.Random(0)
+    words = ["SELECT", "FROM", "WHERE", "AND", "OR", "JOIN", "ON", "AS", "GROUP BY", "ORDER BY", "UNION", "WITH"]
+    words += [*"(),*ab=1t", "'x'", '"y"', "1.5"]
+    for _ in range(500):
+        program_class("SELECT " + " ".join(draw.choices(words, k=draw.randint(1, 15))))
+
+
+@pytest.mark.parametrize(
+    ("gold", "ordered"),
+    [
+        ("SELECT a FROM t ORDER BY a LIMIT 3", True),
+        ("SELECT a FROM t UNION SELECT b FROM t ORDER BY 1", True),
+        ("SELECT a FROM t EXCEPT SELECT b FROM t INTERSECT SELECT c FROM t ORDER BY 1", True),
+        ("WITH s AS (SELECT a FROM t) SELECT a FROM s ORDER BY a", True),
+        ("WITH s AS (SELECT a FROM t ORDER BY a LIMIT 3) SELECT a FROM s", False),
+        ("SELECT * FROM (SELECT a FROM t ORDER BY a LIMIT 3)", False),
+        ("SELECT a FROM t WHERE b = (SELECT b FROM t ORDER BY b LIMIT 1)", False),
+        ("SELECT a FROM t WHERE b > = (SELECT b FROM t ORDER BY b LIMIT 1)", False),
+        ("SELECT row_number() OVER (ORDER BY a) FROM t", False),
+        ("SELECT a FROM t WHERE b = 'order by'", False),
+        ("SELECT a FROM t LIMIT 3", False),
+        ("SELECT '" + "x" * MAX_PROGRAM_CHARACTERS + "' ORDER BY 1", True),
+        ("SELECT ((( ORDER BY", True),
+    ],
+)
+def test_strict_order_is_that_of_the_outermost_query(gold: str, ordered: bool) -> None:
+    assert gold_orders(gold, "strict") is ordered
+    assert gold_orders(gold, "spider") is ("order by" in gold.lower())
+    assert not gold_orders(gold, "bird")
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("SELECT random()", True),
+        ("SELECT a FROM t ORDER BY RANDOM() LIMIT 1", True),
+        ("SELECT strftime('%Y', 'now') - born FROM t", True),
+        ("SELECT CURRENT_TIMESTAMP", True),
+        ("SELECT date()", True),
+        ("SELECT date(born, '+1 day') FROM t WHERE word = 'now'", False),
+    ],
+)
+def test_nondeterministic_golds_are_found(sql: str, found: bool) -> None:
+    assert (nondeterministic(sql) is not None) is found

@@ -1,0 +1,343 @@
+"""SQL: extraction, comparison, partial credit, verdicts, tables."""
+
+import json
+import math
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.catalogue import VERDICTS as DECLARED
+from dphrl.artifacts.verdicts import VERDICTS
+from dphrl.config.blocks.scoring import ScoringConfig, SqlScoringConfig
+from dphrl.scoring import SqlScorer
+from dphrl.scoring.extract import extract_boxed, extract_sql, normalise_sql
+from dphrl.scoring.factory import make_scorer
+from dphrl.scoring.sql.compare import answer_class, equal, partial_credit
+from dphrl.scoring.tables import audit_gold, verdict_frame
+from dphrl.scoring.verdict import EMPTY_ANSWER
+
+cells = st.one_of(st.none(), st.integers(0, 2), st.sampled_from(["a", "1", ""]), st.just(1.0))
+tables = st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1, max_size=5))
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("databases")
+    (folder / "shop").mkdir()
+    with sqlite3.connect(folder / "shop" / "shop.sqlite") as connection:
+        connection.executescript(
+            "create table product(id integer, name text, price integer);"
+            "insert into product values (1,'pen',3),(2,'cup',8),(3,'hat',8),(4,null,5);"
+            "insert into product values (5, cast(x'41ff42' as text), 1);"
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scorer(databases: Path) -> Iterator[SqlScorer]:
+    with SqlScorer(databases, comparison="spider", partial="columns") as scorer:
+        yield scorer
+
+
+def fence(sql: str) -> str:
+    return f"Let me think.\n```sql\n{sql}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (fence("SELECT 1"), "SELECT 1"),
+        (fence("SELECT 1") + fence("SELECT 2"), "SELECT 2"),
+        ("```SQL  \r\nSELECT 3\r\n```", "SELECT 3"),
+        (fence("SELECT 1") + "```sql\n-- Your SQL query\n```", "SELECT 1"),
+        ("```sql\n-- Your SQL query\n```", None),
+        (fence("  "), None),
+        (fence("-- only a comment"), None),
+        ("```sql SELECT 1```", None),
+        ("```\nSELECT 1\n```", None),
+        ("SELECT 1", None),
+        ("```sql\nSELECT 1", None),
+        (fence("SELECT 1") + "```sql\nSELECT 2", "SELECT 1"),
+        ("```sql\n\n  -- your SQL QUERY \n```\n" + fence("SELECT 1"), "SELECT 1"),
+        (fence("-- Your SQL query\nSELECT 1"), "-- Your SQL query\nSELECT 1"),
+        (fence("SELECT `a` FROM t"), "SELECT `a` FROM t"),
+        ("````sql\nSELECT 1\n````", "SELECT 1"),
+        ("```sql\nSELECT '```' FROM t\n```", "SELECT '"),
+        ("```sqlite\nSELECT 1\n```", None),
+        (fence("SELECT 1") + fence(""), None),
+        ("\r\n```Sql\r\nSELECT 1\r\nFROM t\r\n```\r\n", "SELECT 1\r\nFROM t"),
+    ],
+)
+def test_the_last_fenced_block_is_the_answer(response: str, expected: str | None) -> None:
+    assert extract_sql(response, "fenced") == expected
+
+
+@pytest.mark.parametrize(
+    "piece", ["```sql\n", "```sql", " ", "\n", "```sql\n--", "/*", "-- ", "\\boxed{", "YEAR( ", "```sql\n\t -- Your "]
+)
+def test_a_response_of_ten_megabytes_is_read_in_linear_time(piece: str) -> None:
+    response = "```sql\n" + piece * (10_000_000 // len(piece))
+    started = time.process_time()
+    normalise_sql(extract_sql(response, "fenced") or response)
+    extract_sql(response, "bare")
+    extract_boxed(response)
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (" SELECT 1 \n", "SELECT 1"),
+        ("-- plan count\nSELECT 1", "-- plan count\nSELECT 1"),
+        ("-- plan count", None),
+        (" \n", None),
+    ],
+)
+def test_a_bare_response_is_the_answer(response: str, expected: str | None) -> None:
+    assert extract_sql(response, "bare") == expected
+
+
+def test_normalisation_is_that_of_the_spider_evaluation() -> None:
+    assert normalise_sql("a > = 1 and b < = 2 and c ! = 3") == "a >= 1 and b <= 2 and c != 3"
+    assert normalise_sql("year( CurDate() ) - 1") == "2020- 1"
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "comparison", "ordered", "expected"),
+    [
+        ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "spider", False, True),
+        ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "bird", False, False),
+        ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "strict", False, False),
+        ([(1, "a"), (2, "b")], [("b", 2), ("a", 1)], "spider", True, False),
+        ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "spider", True, True),
+        ([(1, "a"), (2, "b")], [(1, "b"), (2, "a")], "spider", False, False),
+        ([(1,), (1,)], [(1,)], "spider", False, False),
+        ([(1,), (1,)], [(1,)], "bird", False, True),
+        ([(1,), (1,)], [(1,)], "strict", False, False),
+        ([(1,), (2,)], [(2,), (1,)], "strict", False, True),
+        ([(1,), (2,)], [(2,), (1,)], "strict", True, False),
+        ([], [], "spider", False, True),
+        ([], [], "bird", False, True),
+        ([], [(None,)], "spider", False, False),
+        ([(1,)], [(1.0,)], "spider", False, True),
+        ([(1,)], [("1",)], "spider", False, False),
+        ([(1,)], [("1",)], "bird", False, False),
+        ([(2**53,)], [(float(2**53),)], "bird", False, True),
+        ([(2**53 + 1,)], [(float(2**53),)], "bird", False, False),
+        ([(0.1 + 0.2,)], [(0.3,)], "spider", False, False),
+        ([(0.1 + 0.2,)], [(0.3,)], "bird", False, False),
+        ([(0.1 + 0.2,)], [(0.3,)], "strict", False, False),
+        ([(-0.0,)], [(0,)], "strict", False, True),
+        ([(math.inf,)], [(math.inf,)], "strict", False, True),
+        ([(None,)], [(None,)], "strict", False, True),
+        ([(None,)], [("",)], "spider", False, False),
+        ([(None,)], [(0,)], "bird", False, False),
+        ([("a",)], [("A",)], "bird", False, False),
+        ([("a",)], [("a ",)], "spider", False, False),
+        ([(b"a",)], [("a",)], "spider", False, False),
+        ([(b"a",)], [(b"a",)], "bird", False, True),
+        ([(1, 1)], [(1,)], "spider", False, False),
+        ([(1, 1)], [(1,)], "bird", False, False),
+        ([(1, 2), (1, 2)], [(2, 1), (1, 2)], "spider", False, False),
+        # The columns are equal as bags, one by one and in pairs, but no one order of them makes the rows equal.
+        (
+            [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)],
+            [(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1)],
+            "spider",
+            False,
+            False,
+        ),
+    ],
+)
+def test_equality(gold: list, answer: list, comparison: str, ordered: bool, expected: bool) -> None:  # type: ignore[type-arg]
+    assert equal(gold, answer, comparison, ordered) is expected
+
+
+@given(tables, st.randoms(use_true_random=False), st.booleans())
+def test_spider_equality_is_that_of_some_column_order(rows: list, random: object, ordered: bool) -> None:  # type: ignore[type-arg]
+    from itertools import permutations
+    from random import Random
+
+    assert isinstance(random, Random)
+    other = [list(row) for row in rows]
+    if random.random() < 0.5:
+        other[random.randrange(len(other))][random.randrange(len(other[0]))] = random.choice([None, 0, 1, "a"])
+    order = random.sample(range(len(rows[0])), len(rows[0]))
+    answer = [tuple(row[i] for i in order) for row in other]
+    if not ordered:
+        random.shuffle(answer)
+    key = (lambda table: table) if ordered else (lambda table: sorted(table, key=repr))
+    gold = [tuple(int(v) if isinstance(v, float) else v for v in row) for row in rows]
+    plain = [tuple(int(v) if isinstance(v, float) else v for v in row) for row in answer]
+    truth = any(key([tuple(row[i] for i in p) for row in plain]) == key(gold) for p in permutations(range(len(order))))
+    assert equal(rows, answer, "spider", ordered) is truth
+    for comparison in ("spider", "bird", "strict"):
+        if equal(rows, answer, comparison, ordered):
+            assert answer_class(rows, comparison, ordered) == answer_class(answer, comparison, ordered)
+    if not truth:
+        assert answer_class(rows, "strict", True) != answer_class(answer, "strict", True)
+
+
+def test_ambiguous_columns_are_matched_fast() -> None:
+    gold = [tuple((row >> bit) & 1 for bit in range(11)) for row in range(2048)]
+    answer = [row[::-1] for row in reversed(gold)]
+    assert equal(gold, answer, "spider", False)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "expected"),
+    [
+        ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], 0.8),
+        ([(1, 10), (2, 20)], [(1, 10, 5), (2, 20, 5)], 0.8 * 4 / 6),
+        ([(1, 10), (2, 20)], [(1, 7), (2, 7)], 0.2),
+        ([(1, 10), (2, 20)], [(1,), (2,)], 0.4),
+        ([(1, 2, 3)], [(1, 8, 9)], 0.8 / 9),
+        ([(1, "a"), (2, "b")], [(1, "b"), (2, "a")], 0.8),
+        ([(1, 1), (2, 2)], [(1,), (2,)], 0.8),
+        ([(1,)], [], 0.0),
+        ([], [(1,)], 0.0),
+        ([(1,)], [(2,)], 0.0),
+    ],
+)
+def test_partial_credit(gold: list, answer: list, expected: float) -> None:  # type: ignore[type-arg]
+    assert partial_credit(gold, answer, one_to_one=False) == pytest.approx(expected, abs=1e-12)
+
+
+def test_partial_credit_one_to_one_uses_an_answer_column_once() -> None:
+    assert partial_credit([(1, 1), (2, 2)], [(1,), (2,)], one_to_one=True) == pytest.approx(0.4)
+
+
+GOLD = "SELECT name, price FROM product WHERE price > 4"
+
+
+@pytest.mark.parametrize(
+    ("sql", "verdict", "reward"),
+    [
+        (GOLD, "correct", 1.0),
+        ("SELECT price, name FROM product WHERE price >= 5;", "correct", 1.0),
+        ("WITH t AS (SELECT * FROM product) SELECT name, price FROM t WHERE price > = 5", "correct", 1.0),
+        ("-- plan\nselect name, price from product where price > 4", "correct", 1.0),
+        ("SELECT name FROM product WHERE price > 4", "wrong", 0.4),
+        ("SELECT id FROM product", "wrong", 0.0),
+        ("SELECT name FROM product WHERE price > 99", "wrong", 0.0),
+        ("SELEC name", "refused", 0.0),
+        ("SELECT name FROM product WHERE", "parse_error", 0.0),
+        ("SELECT nam FROM product", "runtime_error", 0.0),
+        ("SELECT '\x00'", "parse_error", 0.0),
+        ("SELECT '\ud800'", "parse_error", 0.0),
+        ("SELECT 1; SELECT 2", "refused", 0.0),
+    ],
+)
+def test_verdicts(scorer: SqlScorer, sql: str, verdict: str, reward: float) -> None:
+    (found,) = scorer.score([fence(sql)], [{"db_id": "shop", "gold_sql": GOLD}])
+    assert (found.verdict, found.correct) == (verdict, verdict == "correct"), found.detail
+    assert found.reward == pytest.approx(reward)
+    assert found.extracted == sql
+
+
+def test_the_ground_truth_may_name_the_comparison_and_the_file(scorer: SqlScorer) -> None:
+    truths = [
+        {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT price FROM product", "comparison": c}
+        for c in ("bird", "spider")
+    ]
+    verdicts = scorer.score_sql(["SELECT DISTINCT price FROM product"] * 2, truths)
+    assert [v.verdict for v in verdicts] == ["correct", "wrong"]
+
+
+def test_no_answer_bad_gold_and_undecodable_text(scorer: SqlScorer) -> None:
+    truth = {"db_id": "shop", "gold_sql": GOLD}
+    bad = {"db_id": "shop", "gold_sql": "SELECT missing FROM product"}
+    name = {"db_id": "shop", "gold_sql": "SELECT 'AB'"}
+    responses = ["I do not know.", fence(GOLD), fence("SELECT name FROM product WHERE id = 5")]
+    nothing, gold_error, text = scorer.score(responses, [truth, bad, name])
+    assert (nothing.verdict, nothing.extracted, nothing.program_class) == ("no_answer", None, None)
+    assert gold_error.verdict == "gold_error"
+    assert "missing" in str(gold_error.detail)
+    assert text.correct
+
+
+def test_classes_count_answers_and_programs(scorer: SqlScorer) -> None:
+    queries = [GOLD, GOLD.lower(), "SELECT price, name FROM product WHERE price > 4", "SELECT 1", "SELECT 1 WHERE 0"]
+    verdicts = scorer.score_sql(queries, [{"db_id": "shop", "gold_sql": GOLD}] * len(queries))
+    assert len({v.answer_class for v in verdicts[:3]}) == 1
+    assert verdicts[3].answer_class != verdicts[0].answer_class
+    assert verdicts[4].answer_class == EMPTY_ANSWER
+    assert len({v.program_class for v in verdicts[:3]}) == 2
+
+
+def test_wrong_use_is_an_error(scorer: SqlScorer, databases: Path) -> None:
+    with pytest.raises(ValueError, match="2 ground truths"):
+        scorer.score(["x"], [{}, {}])
+    with pytest.raises(ValueError, match=r"ground truth 0.*gold_sql"):
+        scorer.score([fence("SELECT 1")], [{"db_id": "shop"}])
+    with pytest.raises(ValueError, match="comparison"):
+        scorer.score([fence("SELECT 1")], [{"db_id": "shop", "gold_sql": "SELECT 1", "comparison": "set"}])
+    with pytest.raises(ValueError, match="expected a name inside"):
+        scorer.score([fence("SELECT 1")], [{"db_id": "../shop", "gold_sql": "SELECT 1"}])
+    with pytest.raises(ValueError, match="comparison is 'set'"):
+        SqlScorer(databases, comparison="set")  # type: ignore[arg-type]
+
+
+def test_the_factory_and_the_defaults_of_the_paper(databases: Path) -> None:
+    config = ScoringConfig()
+    assert (config.sql.comparison, config.sql.answer, config.sql.partial) == ("spider", "fenced", "none")
+    bare = SqlScoringConfig(answer="bare", comparison="bird").model_dump(exclude={"workers"})
+    with make_scorer("sql", bare, databases=databases) as scorer:
+        assert isinstance(scorer, SqlScorer)
+        assert scorer.score(["SELECT 1"], [{"db_id": "shop", "gold_sql": "SELECT 1"}])[0].correct
+    with pytest.raises(ValueError, match="needs the folder of its databases"):
+        make_scorer("sql", bare)
+    with pytest.raises(ValueError, match="task 'poetry'"):
+        make_scorer("poetry", {})
+
+
+def test_verdicts_as_a_table(scorer: SqlScorer) -> None:
+    assert VERDICTS == DECLARED
+    verdicts = scorer.score_sql(["SELECT '\ud800'", GOLD], [{"db_id": "shop", "gold_sql": GOLD}] * 2)
+    keys = pl.DataFrame({"prompt_id": ["p", "p"], "sample_index": [-1, 0]})
+    frame = verdict_frame(keys, verdicts)
+    assert SCHEMAS["verdicts"].conform(frame, "test").equals(frame)
+    assert frame["verdict"].to_list() == ["parse_error", "correct"]
+    assert verdict_frame(keys.clear(), []).schema == frame.schema
+    with pytest.raises(ValueError, match="1 verdicts for 2 keys"):
+        verdict_frame(keys, verdicts[:1])
+
+
+def test_the_audit_of_gold(scorer: SqlScorer) -> None:
+    golds = [GOLD, "SELECT nothing", "SELECT 1 WHERE 0", "SELECT date('now')", "SELECT random()", GOLD, "SELECT no"]
+    frame = pl.DataFrame(
+        {
+            "prompt_id": list("abcdefg"),
+            "ground_truth": [json.dumps({"db_id": "shop", "gold_sql": gold}) for gold in golds],
+            "kept": [True] * 5 + [False] * 2,
+            "reason": [None] * 5 + ["conflicting"] * 2,
+        }
+    )
+    audited = audit_gold(frame, scorer, {"empty", "nondeterministic", "conflicting"})
+    assert SCHEMAS["gold"].conform(audited, "test").equals(audited)
+    assert audited["kept"].to_list() == [True] + [False] * 6
+    reasons = [None, "unrunnable", "empty", "nondeterministic", "unrunnable", "conflicting", "conflicting"]
+    assert audited["reason"].to_list() == reasons
+    assert audited["verdict"].to_list()[:2] == ["correct", "gold_error"]
+    lenient = audit_gold(frame, scorer, ())
+    assert lenient["kept"].to_list() == [True, False, True, True, False, True, False]
+    assert lenient["reason"].to_list() == [*reasons[:-1], "unrunnable"]
+    assert audit_gold(frame.clear(), scorer, ()).schema == audited.schema
+
+
+def test_the_worker_imports_nothing_heavy() -> None:
+    import subprocess
+
+    heavy = {"polars", "torch", "numpy", "pydantic"}
+    code = f"import sys, dphrl.scoring.workers.worker; print(sorted({heavy} & set(sys.modules)))"
+    root = Path(sys.modules["dphrl"].__file__ or "").parent.parent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.strip() == "[]"

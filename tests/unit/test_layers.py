@@ -1,0 +1,99 @@
+"""The rooms of the package: which may import which, who may import torch and Snakemake, how large a file may be."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "workflow_scripts"
+PACKAGE = SCRIPTS / "dphrl"
+FLOORS = (
+    ("artifacts", "config"),
+    ("tasks", "objective", "evaluation", "model", "partition"),
+    ("scoring", "rollout", "reference"),
+    ("training", "toy"),
+    ("audit", "report"),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+WITH_TORCH = {"objective", "model", "rollout", "reference", "training", "toy", "audit"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+# What all scripts share is not a script of a rule.
+RULE_SCRIPTS = sorted(path for path in SCRIPTS.glob("*.py") if path.name != "script.py")
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Dotted names of all that a file imports, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} uses a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _libraries(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in _imports(path)}
+
+
+def _lines(path: Path) -> int:
+    """Lines of a file; of a Snakefile those that say something: snakefmt spreads its rules with blank ones."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return len(lines) if path.suffix else sum(bool(line.strip()) for line in lines)
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {_room(path) for path in MODULES} == {*FLOOR, "__init__"}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if _room(path) != "__init__"], ids=_name)
+def test_a_room_imports_only_from_lower_floors(path: Path) -> None:
+    room = _room(path)
+    imported = {name.split(".")[1] for name in _imports(path) if name.startswith("dphrl.")}
+    assert {other for other in imported - {room} if FLOOR[other] >= FLOOR[room]} == set()
+
+
+@pytest.mark.parametrize("library", ["torch", "deepspeed", "vllm"])
+def test_only_some_rooms_import_the_engines(library: str) -> None:
+    assert {_room(path) for path in MODULES if library in _libraries(path)} <= WITH_TORCH
+
+
+def test_only_doors_know_snakemake() -> None:
+    assert [_name(path) for path in MODULES if "snakemake" in _libraries(path)] == []
+
+
+def test_config_init_is_only_a_docstring() -> None:
+    """Each stage depends on its own config block alone."""
+    body = ast.parse((PACKAGE / "config" / "__init__.py").read_text(encoding="utf-8")).body
+    assert len(body) == 1
+    assert isinstance(body[0], ast.Expr)
+
+
+@pytest.mark.parametrize("room", sorted(FLOOR))
+def test_a_room_declares_what_it_gives(room: str) -> None:
+    path = PACKAGE / room / "__init__.py"
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
+    given = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    declared = {name for node in tree.body if isinstance(node, ast.Assign) for name in ast.literal_eval(node.value)}
+    assert declared == given - {"annotations"}
+
+
+def test_files_stay_small() -> None:
+    limits = [
+        *((path, 400) for path in MODULES),
+        *((path, 40) for path in RULE_SCRIPTS),
+        *((path, 150) for path in sorted((ROOT / "rules").glob("*.smk"))),
+        (ROOT / "Snakefile", 59),
+    ]
+    assert [
+        f"{_name(path)}: {_lines(path)} lines, at most {most}" for path, most in limits if _lines(path) > most
+    ] == []

@@ -1,0 +1,96 @@
+"""The toy's base model: reproducible training, a folder that transformers loads, batches that cover the corpus."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyOptimizer, ToyQuestions
+from dphrl.toy.base import batch_indices, read_examples, train_base
+from dphrl.toy.world import build_world
+
+TINY = ToyConfig(
+    questions=ToyQuestions(train=20, in_domain=20, cross=20, maths=20),
+    corpus=400,
+    vocabulary=300,
+    model=ToyModel(layers=2, width=32, heads=2, feed_forward=64),
+    optimizer=ToyOptimizer(steps=3, batch=40, warmup=1, lr=1e-2),
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy") / "world"
+    build_world(folder, TINY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base(world: Path) -> Path:
+    train_base(world, world.parent / "base", TINY, lambda done, steps: None)
+    return world.parent / "base"
+
+
+def test_training_twice_gives_the_same_bytes_and_reports_its_progress(world: Path, base: Path, tmp_path: Path) -> None:
+    torch.manual_seed(123)
+    state = torch.random.get_rng_state()
+    seen: list[tuple[int, int]] = []
+    train_base(world, tmp_path, TINY, lambda done, steps: seen.append((done, steps)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    names = sorted(path.name for path in base.iterdir())
+    assert names == sorted(path.name for path in tmp_path.iterdir())
+    assert {"model.safetensors", "config.json", "generation_config.json", "tokenizer.json"} <= set(names)
+    assert [name for name in names if (base / name).read_bytes() != (tmp_path / name).read_bytes()] == []
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_the_folder_is_an_ordinary_hugging_face_model(world: Path, base: Path) -> None:
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
+    assert model.dtype == torch.float32
+    assert model.config.tie_word_embeddings is False
+    assert model.get_input_embeddings().weight.data_ptr() != model.get_output_embeddings().weight.data_ptr()
+    assert model.config.max_position_embeddings == 256
+    assert (model.generation_config.eos_token_id, model.generation_config.pad_token_id) == (1, 0)
+    prompt = json.loads((world / "questions" / "train.jsonl").read_text().splitlines()[0])["prompt"]
+    ids = tokenizer(prompt)["input_ids"]
+    assert ids == AutoTokenizer.from_pretrained(world / "tokenizer")(prompt)["input_ids"]
+    assert tokenizer.decode(ids) == prompt
+    assert model.generate(torch.tensor([ids]), max_new_tokens=4, do_sample=False).shape[1] > len(ids)
+
+
+def test_training_lowers_the_loss_on_the_responses(world: Path, base: Path, tmp_path: Path) -> None:
+    def loss(folder: Path) -> float:
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+        losses = []
+        for example in read_examples(world / "corpus.jsonl", tokenizer)[:20]:
+            with torch.no_grad():
+                logits = model(torch.tensor([example.prompt + example.response])).logits[0]
+            start = len(example.prompt) - 1
+            losses.append(torch.nn.functional.cross_entropy(logits[start:-1], torch.tensor(example.response)).item())
+        return sum(losses) / len(losses)
+
+    longer = TINY.model_copy(update={"optimizer": TINY.optimizer.model_copy(update={"steps": 20})})
+    train_base(world, tmp_path, longer, lambda done, steps: None)
+    assert loss(tmp_path) < loss(base) - 1
+
+
+def test_a_step_is_the_next_slice_of_permutations_of_the_corpus() -> None:
+    steps = [batch_indices(rows=10, batch=4, seed=1, step=step) for step in range(5)]
+    order = [index for step in steps for index in step]
+    assert sorted(order[:10]) == sorted(order[10:]) == list(range(10))
+    assert order[:10] != order[10:]
+    assert batch_indices(rows=10, batch=4, seed=1, step=3) == steps[3]
+    assert batch_indices(rows=10, batch=4, seed=2, step=0) != steps[0]
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [("SELECT 'é'", "line 1: a character that its tokenizer does not know"), ("9" * 300, "line 1: .* at most 256")],
+)
+def test_a_row_that_cannot_be_learnt_is_named(world: Path, tmp_path: Path, response: str, message: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(json.dumps({"prompt": "Q: ", "response": response}) + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_examples(path, AutoTokenizer.from_pretrained(world / "tokenizer"))

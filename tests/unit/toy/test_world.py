@@ -1,0 +1,255 @@
+"""The toy's world: golds, disjoint splits, annotators, tokenizer, reproducible bytes."""
+
+import hashlib
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from transformers import AutoTokenizer
+
+from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyQuestions
+from dphrl.toy import annotators
+from dphrl.toy import word_problems as maths
+from dphrl.toy.databases import CROSS_DATABASES, DATABASES, TRAINING_DATABASES, Oracle
+from dphrl.toy.questions import FAMILIES, Question, answerable, draw_question, draw_split
+from dphrl.toy.world import build_world
+
+SPLITS = ("train", "in_domain", "cross", "maths")
+SMALL = ToyConfig(seed=3, questions=ToyQuestions(train=200, in_domain=120, cross=80, maths=60), corpus=4000)
+
+Rows = list[dict[str, Any]]
+
+
+def read(path: Path) -> Rows:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy") / "world"
+    build_world(folder, SMALL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(world: Path) -> Rows:
+    return read(world / "corpus.jsonl")
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with closing(Oracle(SMALL.seed)) as opened:
+        yield opened
+
+
+def questions(number: int) -> list[Question]:
+    draw = random.Random(7)
+    return [draw_question(DATABASES, draw) for _ in range(number)]
+
+
+def test_the_five_databases_have_the_rows_and_columns_that_the_prompts_show(world: Path) -> None:
+    for database in DATABASES.values():
+        with closing(sqlite3.connect(world / "databases" / database.name / f"{database.name}.sqlite")) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+            for table, rows, columns in (
+                (database.parent, 40, ["id", "name", database.parent.text, *database.parent.integers]),
+                (database.child, 60, ["id", "pid", database.child.text, *database.child.integers]),
+            ):
+                cursor = connection.execute(f"SELECT * FROM {table.name}")
+                assert [column[0] for column in cursor.description] == columns
+                assert len(cursor.fetchall()) == rows
+                for column in table.integers:
+                    low, high = connection.execute(f"SELECT MIN({column}), MAX({column}) FROM {table.name}").fetchone()
+                    assert low >= 1
+                    assert high <= 99
+
+
+def test_every_gold_runs_on_the_written_files_and_is_not_empty(world: Path) -> None:
+    for split in ("train", "in_domain", "cross"):
+        rows = read(world / "questions" / f"{split}.jsonl")
+        assert len(rows) == getattr(SMALL.questions, split)
+        assert {row["db_id"] for row in rows} == set(CROSS_DATABASES if split == "cross" else TRAINING_DATABASES)
+        assert {row["family"] for row in rows} == set(FAMILIES)
+        assert {row["level"] for row in rows} == {"one table", "join", "subquery"}
+        for row in rows:
+            path = world / "databases" / row["db_id"] / f"{row['db_id']}.sqlite"
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+                cells = [cell for found in connection.execute(row["gold_sql"]) for cell in found]
+            assert cells
+            assert None not in cells
+
+
+def test_maths_answers_are_numbers_in_the_declared_ranges(world: Path) -> None:
+    rows = read(world / "questions" / "maths.jsonl")
+    assert len(rows) == SMALL.questions.maths
+    assert all(set(row) == {"prompt", "answer", "level"} and 0 < int(row["answer"]) <= 36 for row in rows)
+
+
+def test_no_prompt_is_in_two_splits_or_in_a_split_and_the_corpus(world: Path, corpus: Rows) -> None:
+    prompts = [row["prompt"] for split in SPLITS for row in read(world / "questions" / f"{split}.jsonl")]
+    assert len(prompts) == len(set(prompts))
+    assert not set(prompts) & {row["prompt"] for row in corpus}
+
+
+def test_the_corpus_holds_the_declared_mix(corpus: Rows) -> None:
+    assert len(corpus) == SMALL.corpus
+    counts = Counter(
+        "maths" if row["kind"] == "maths" else "cross" if row["db_id"] in CROSS_DATABASES else "training"
+        for row in corpus
+    )
+    assert counts == {"training": 1800, "cross": 1200, "maths": 1000}
+    styles = Counter(row["annotator"] for row in corpus if row["kind"] == "sql")
+    for style, share in zip(annotators.STYLES, annotators.SHARES, strict=True):
+        assert styles[style] / 3000 == pytest.approx(share, abs=0.03)
+    assert {row["family"] for row in corpus if row["kind"] == "sql"} == set(FAMILIES)
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("sql", 0.03), ("maths", 0.04)])
+def test_annotators_are_right_as_often_as_declared(corpus: Rows, kind: str, tolerance: float) -> None:
+    for blind, expected in ((True, 0.03), (False, 0.95)):
+        rows = [row["correct"] for row in corpus if row["kind"] == kind and row["blind"] is blind]
+        assert len(rows) > 200
+        assert sum(rows) / len(rows) == pytest.approx(expected, abs=tolerance)
+
+
+def test_blind_spots_come_at_the_declared_rate_and_never_in_easy_families() -> None:
+    drawn = questions(300)
+    hard = [question for question in drawn if question.family not in annotators.EASY_FAMILIES]
+    easy = [question for question in drawn if question.family in annotators.EASY_FAMILIES]
+    for style in annotators.STYLES:
+        blind = [annotators.is_blind(question, style, seed) for seed in range(40) for question in hard]
+        assert sum(blind) / len(blind) == pytest.approx(annotators.BLIND_RATES[style], abs=0.06)
+        assert not any(annotators.is_blind(question, style, SMALL.seed) for question in easy)
+
+
+@pytest.mark.parametrize("style", annotators.STYLES)
+def test_each_style_evaluates_to_the_golds_rows(style: str, oracle: Oracle) -> None:
+    prefixes = {"plain": "SELECT ", "cte": "WITH ", "nested": "SELECT * FROM (", "plan": "-- plan ", "lower": "select "}
+    for question in questions(300):
+        written = annotators.write_in_style(question, style)
+        assert written.startswith(prefixes[style])
+        assert oracle.rows(question.database, written) == oracle.rows(question.database, question.sql)
+    assert written == written.lower() or style != "lower"
+
+
+@pytest.mark.parametrize("design", ["soft", "sharp"])
+def test_an_answer_is_correct_exactly_when_it_evaluates_to_the_golds_rows(design: Any, oracle: Oracle) -> None:
+    draw = random.Random(11)
+    wrong = 0
+    for question in filter(lambda question: answerable(question, oracle), questions(400)):
+        written = annotators.answer(question, "plan", design, SMALL.seed, oracle, draw)
+        same = oracle.rows(question.database, written.response) == oracle.rows(question.database, question.sql)
+        assert same is written.correct
+        wrong += not same
+    assert wrong > 20
+
+
+def test_a_sharp_habit_is_fixed_and_soft_errors_are_fresh(oracle: Oracle) -> None:
+    question = next(
+        question
+        for question in questions(2000)
+        if question.family == "text_filter"
+        and answerable(question, oracle)
+        and annotators.is_blind(question, "lower", SMALL.seed)
+    )
+
+    def errors(design: Any) -> set[str]:
+        draw = random.Random(5)
+        answers = [annotators.answer(question, "lower", design, SMALL.seed, oracle, draw) for _ in range(60)]
+        return {written.response for written in answers if not written.correct}
+
+    assert len(errors("sharp")) == 1
+    assert len(errors("soft")) > 2
+
+
+@pytest.mark.parametrize("writing", maths.WRITINGS)
+def test_maths_responses_box_the_answer_when_they_are_correct(writing: str) -> None:
+    draw = random.Random(2)
+    for _ in range(200):
+        problem = maths.draw_problem(draw)
+        response, correct, _ = maths.respond(problem, writing, SMALL.seed, draw)
+        assert response.endswith("}")
+        assert (int(response[response.rindex("{") + 1 : -1]) == problem.answer) is correct
+
+
+def test_unknown_styles_and_writings_are_refused() -> None:
+    draw = random.Random(1)
+    with pytest.raises(ValueError, match="expected one of plain"):
+        annotators.write_in_style(questions(1)[0], "haiku")
+    with pytest.raises(ValueError, match="expected one of bare"):
+        maths.respond(maths.draw_problem(draw), "haiku", 1, draw)
+
+
+def test_asking_for_more_questions_than_there_are_is_an_error_that_names_the_split(oracle: Oracle) -> None:
+    with pytest.raises(ValueError, match=r"toy.questions.tiny: 9 different questions asked for, 0 found"):
+        draw_split("tiny", 9, TRAINING_DATABASES, (), 1, oracle)
+    with pytest.raises(ValueError, match=r"toy.questions.maths: 9999 asked for"):
+        maths.draw_problems(9999, 1)
+
+
+def test_the_tokenizer_round_trips_with_single_digits_and_no_special_tokens(world: Path, corpus: Rows) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(world / "tokenizer")
+    assert len(tokenizer) == SMALL.vocabulary
+    assert (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id) == (0, 1, None)
+    special = set(tokenizer.all_special_ids)
+    for row in corpus[::10]:
+        for text in (row["prompt"], row["response"]):
+            ids = tokenizer(text)["input_ids"]
+            assert tokenizer.decode(ids) == text
+            assert not special & set(ids)
+    assert tokenizer.tokenize("= 4071") == ["=", "Ġ", "4", "0", "7", "1"]
+    assert not [token for token in tokenizer.get_vocab() if len(token) > 1 and any(map(str.isdigit, token))]
+    longest = [max(len(tokenizer(row[part])["input_ids"]) for row in corpus) for part in ("prompt", "response")]
+    assert longest[0] <= 50
+    assert longest[1] <= 41
+
+
+def test_the_world_has_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from dphrl.config.blocks.toy import ToyConfig; "
+        "from dphrl.toy.world import build_world; "
+        "build_world(Path(sys.argv[1]), ToyConfig.model_validate_json(sys.argv[2]))"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path / seed), SMALL.model_dump_json()],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        for seed in ("0", "4242")
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    first, second = (digests(tmp_path / seed) for seed in ("0", "4242"))
+    assert first == second
+    assert {f"questions/{split}.jsonl" for split in SPLITS} | {"corpus.jsonl", "tokenizer/tokenizer.json"} <= set(first)
+    assert len([name for name in first if name.endswith(".sqlite")]) == 5
+
+
+def test_building_twice_into_one_folder_leaves_one_world(world: Path, tmp_path: Path) -> None:
+    tiny = SMALL.model_copy(update={"corpus": 500})
+    build_world(tmp_path, tiny)
+    before = digests(tmp_path)
+    build_world(tmp_path, tiny)
+    assert digests(tmp_path) == before
+
+
+def test_the_config_refuses_unknown_keys_and_odd_heads() -> None:
+    with pytest.raises(ValidationError, match="extra"):
+        ToyConfig.model_validate({"sead": 1})
+    with pytest.raises(ValidationError, match="multiple of 2 x heads = 16"):
+        ToyModel(width=100, heads=8)

@@ -1,0 +1,173 @@
+"""Which groups a step trains on: dynamic sampling, its bound, and what it depends on; and what is told of them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.rollout.requests import Completion, Request
+from dphrl.training.metrics import averages, of_rollouts
+from dphrl.training.rollouts import Collector, Group, OnlinePrompt
+
+WANTED, SIZE = 4, 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _process_group() -> Iterator[None]:
+    ours = not dist.is_initialized()
+    if ours:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    if ours:
+        dist.destroy_process_group()
+
+
+@dataclass
+class Echo:
+    """An engine whose response tells what was asked."""
+
+    asked: list[Request] = field(default_factory=list)
+
+    def generate(self, requests: Sequence[Request]) -> list[Completion]:
+        self.asked += requests
+        return [
+            Completion([request.seed % 50] * (1 + request.sample_index), [-1.0], request.prompt_id, "stop")
+            for request in requests
+        ]
+
+
+@dataclass
+class Verdict:
+    correct: bool
+    reward: float
+
+
+@dataclass
+class Counting:
+    """A scorer that finds every second response to some prompts right, and none to the others."""
+
+    teaching: frozenset[str]
+
+    def score(self, texts: Sequence[str], truths: Sequence[Any]) -> list[Verdict]:
+        right = [text in self.teaching and i % SIZE % 2 == 0 for i, text in enumerate(texts)]
+        return [Verdict(correct, float(correct)) for correct in right]
+
+
+def _collector(teaching: Sequence[int], prompts: int, refills: int, seed: int = 1) -> Collector:
+    config = TrainConfig(
+        steps=2, segment_steps=1, eval_every=2, prompts_per_step=WANTED, rollouts_per_prompt=SIZE, mini_batches=2
+    )
+    online = [OnlinePrompt(f"p{i:02}", [1, 2], {}) for i in range(prompts)]
+    score = Counting(frozenset(f"p{i:02}" for i in teaching)).score
+    method = MethodConfig(refills=refills)
+    return Collector(Echo(), online, score, config, method, seed, timed=lambda name: nullcontext())  # type: ignore[arg-type]
+
+
+def _ids(groups: Sequence[Group]) -> list[str]:
+    return [group.prompt.prompt_id for group in groups]
+
+
+def _teaches(group: Group) -> bool:
+    return len({verdict.correct for verdict in group.verdicts}) == 2
+
+
+def test_without_refills_a_step_keeps_what_it_drew() -> None:
+    collector = _collector([], 9, 0)
+    kept, left = collector.collect(1)
+    assert len(kept) == WANTED
+    assert left == []
+    assert len(collector.engine.asked) == WANTED * SIZE
+
+
+def test_where_enough_groups_teach_something_all_that_are_kept_do() -> None:
+    collector = _collector(range(0, 20, 2), 20, 8)
+    for step in range(1, 9):
+        kept, left = collector.collect(step)
+        assert len(kept) == WANTED
+        assert all(map(_teaches, kept))
+        assert left
+        assert len(kept) + len(left) == len(collector.engine.asked) / SIZE
+        collector.engine.asked.clear()
+
+
+def test_where_no_group_teaches_anything_the_first_ones_stay() -> None:
+    collector = _collector([], 20, 3)
+    kept, left = collector.collect(5)
+    assert _ids(kept) == _ids(_collector([], 20, 0).collect(5)[0])
+    assert len(left) == 3 * WANTED
+
+
+@given(
+    teaching=st.sets(st.integers(0, 9)), prompts=st.integers(1, 10), refills=st.integers(0, 4), step=st.integers(1, 9)
+)
+def test_a_step_has_its_size_and_its_bound(teaching: set[int], prompts: int, refills: int, step: int) -> None:
+    collector = _collector(sorted(teaching), prompts, refills)
+    kept, left = collector.collect(step)
+    first = _collector(sorted(teaching), prompts, 0).collect(step)[0]
+    assert len(kept) == WANTED
+    assert len(left) <= refills * WANTED
+    # A group that teaches something keeps its place; one that is lacked is lacked only when all refills are used up.
+    for ours, at_first in zip(kept, first, strict=True):
+        assert ours == at_first if _teaches(at_first) else _teaches(ours) or ours == at_first
+    if not all(map(_teaches, kept)):
+        assert len(collector.engine.asked) >= (WANTED + refills) * SIZE
+    # None that teaches something is left out while one that does not is kept.
+    assert all(map(_teaches, kept)) or not any(map(_teaches, left))
+
+
+def test_a_step_is_a_function_of_seed_and_step() -> None:
+    def collected(seed: int, step: int) -> Any:
+        return _collector(range(0, 20, 2), 20, 3, seed).collect(step)
+
+    running = _collector(range(0, 20, 2), 20, 3)
+    in_a_row = [running.collect(step) for step in (1, 2, 3)]
+    assert in_a_row == [collected(1, step) for step in (1, 2, 3)]
+    assert len({str(collected(seed, step)) for seed in (1, 2) for step in (1, 2)}) == 4
+
+
+def test_every_response_has_a_seed_of_its_own() -> None:
+    collector = _collector([0], 2, 4)
+    for step in (1, 2, 3):
+        collector.collect(step)
+    seeds = [request.seed for request in collector.engine.asked]
+    assert len(set(seeds)) == len(seeds) > 3 * WANTED * SIZE
+
+
+def test_averages_are_over_responses_groups_and_tokens() -> None:
+    prompt = OnlinePrompt("p", [1], {})
+    short, long = Completion([1], [0.0], "", "stop"), Completion([1, 2, 3], [0.0] * 3, "", "length")
+    groups = [
+        Group(prompt, [short, long], [Verdict(True, 1.0), Verdict(False, 0.25)]),
+        Group(prompt, [short, short], [Verdict(False, 0.0), Verdict(False, 0.0)]),
+    ]
+    of_update = {
+        "policy_loss_sum": 2.0,
+        "clipped_sum": 3.0,
+        "kl_to_old_sum": 0.5,
+        "entropy_sum": 10.0,
+        "rollout_tokens": 10,
+    }
+    found = averages({**of_rollouts(groups), "refilled": 1, **of_update})
+    assert found == {
+        "reward": 0.3125,
+        "correct": 0.25,
+        "solved_share": 0.5,
+        "mixed_share": 0.5,
+        "response_length": 1.5,
+        "truncated_share": 0.25,
+        "refilled": 1,
+        "entropy": 1.0,
+        "policy_loss": 0.2,
+        "clip_share": 0.3,
+        "kl_to_old": 0.05,
+    }
+    more = {"divergence_sum": 3.0, "stored_tokens": 6, "rollout_divergence_sum": 1.0}
+    told = averages({**of_rollouts(groups), "refilled": 0, **of_update, **more})
+    assert (told["divergence"], told["rollout_divergence"]) == (0.5, 0.1)

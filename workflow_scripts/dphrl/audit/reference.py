@@ -1,0 +1,231 @@
+"""Checks with the base policy: the tokenizer's texts, and the stored responses with their log-probs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from safetensors import safe_open
+from transformers import AutoTokenizer
+
+from dphrl.artifacts.tables import by_prompts, slices
+from dphrl.audit.across import KEY, Decode, lost
+from dphrl.audit.artifacts import Artifact, RowCheck, Run, again, check_rows
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
+
+_INDEX, _TENSORS = "reference/index.parquet", "reference/responses.safetensors"
+_BASE = "policies/base/manifest.json"
+_RECOMPUTED_ROWS = 16
+# bfloat16 has 8 bits, so another machine or batch shape moves a log-prob by far more than float32 does.
+_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.25}
+_MASS_ROUNDING = 1e-3
+# Values of a tensor in memory at once.
+_CHUNK = 1 << 20
+_RESPONSE = pl.col("response_length").cast(pl.Int64)
+_BOTH = pl.col("prompt_length").cast(pl.Int64) + _RESPONSE
+
+
+def decoder(run: Run) -> Decode | None:
+    """Token ids to texts by the base policy's tokenizer, as an engine does it: no special tokens, spaces as they are.
+
+    None without a sound base policy or without its tokenizer.
+    """
+    base = run.get(_BASE)
+    if base is None or not base.sound:
+        return None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(base.file.parent, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        base.check(False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error}). {again(_BASE)}")
+        return None
+
+    def decode(token_ids: Sequence[Sequence[int]]) -> list[str]:
+        texts: list[str] = tokenizer.batch_decode(
+            [list(ids) for ids in token_ids], skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return texts
+
+    return decode
+
+
+def check_reference(run: Run) -> None:
+    """The stored responses are the correct refined samples of D_pef, and their log-probs those of the base policy."""
+    artifact, index = run.get(_INDEX), run.scan(_INDEX)
+    if artifact is None or index is None:
+        return
+    _check_rows(run, artifact, index)
+    tensors = run.get(_TENSORS)
+    if not artifact.check(tensors is not None, f"{_INDEX} has no {_TENSORS}. {again(_INDEX)}"):
+        return
+    if tensors is None or not tensors.sound:
+        return
+    if _check_lengths(tensors, index):
+        _check_values(tensors)
+        _check_tokens(run, tensors, index)
+        _check_recomputed(run, tensors, artifact, index)
+
+
+def _check_rows(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
+    """The index names the reference samples of D_pef, each judged correct."""
+    keys, remedy = index.select(KEY), again(_INDEX, _TENSORS)
+    partition = run.scan("partition/final.parquet")
+    if partition is not None:
+        pef = partition.filter(pl.col("subset") == "pef").select("prompt_id", sample_index="reference_sample")
+        lacks, extra = (
+            f"{_INDEX}: {what}"
+            for what in ("D_pef prompts that it lacks", "rows that are no reference sample of D_pef")
+        )
+        check_rows(
+            by_prompts(pef, keys),
+            [
+                RowCheck(artifact, lacks, remedy, lost),
+                RowCheck(artifact, extra, remedy, lambda named, stored: lost(stored, named)),
+            ],
+        )
+    datasets = run.train_datasets()
+    verdicts = run.scan(run.shards("verdicts", "base", datasets[0], "refine")) if len(datasets) == 1 else None
+    if verdicts is not None:
+        unproven = f"{_INDEX}: rows without a correct verdict of the refine plan"
+        correct = verdicts.filter("correct").select(KEY)
+        check_rows(
+            by_prompts(correct, keys), [RowCheck(artifact, unproven, remedy, lambda right, stored: lost(stored, right))]
+        )
+
+
+def _check_lengths(artifact: Artifact, index: pl.LazyFrame) -> bool:
+    """Each row starts where the one before ends, and the tensors end with the last."""
+    remedy, columns = again(_INDEX, _TENSORS), ("row", "start", "response_start")
+    moved = (pl.col("start") != pl.col("at")) | (pl.col("response_start") != pl.col("response_at"))
+    what = f"{_INDEX}: rows that do not start where the one before ends"
+    follows = check_rows(
+        _placed(index), [RowCheck(artifact, what, remedy, lambda rows: rows.filter(moved).select(columns))]
+    )
+    sums = index.select(token_ids=_BOTH.sum(), logprobs=_RESPONSE.sum()).collect(engine="streaming")
+    expected = sums.row(0, named=True)
+    found = {name: shape[0] for name, shape in _shapes(artifact.file).items() if name in expected}
+    fits = artifact.check(
+        found == expected,
+        f"{_TENSORS}: holds {found} values, {_INDEX} expects {dict(sorted(expected.items()))}. {remedy}",
+    )
+    return follows and fits
+
+
+def _placed(index: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame]]:
+    """The rows of the index, with the places `at` and `response_at` where they should start."""
+    at = response_at = 0
+    for rows in slices(index):
+        ends = rows.with_columns(at=at + _BOTH.cum_sum(), response_at=response_at + _RESPONSE.cum_sum())
+        yield (ends.with_columns(pl.col("at") - _BOTH, pl.col("response_at") - _RESPONSE),)
+        if rows.height:
+            at, response_at = ends.select("at", "response_at").row(-1)
+
+
+def _shapes(file: Path) -> dict[str, list[int]]:
+    with safe_open(file, framework="numpy") as tensors:
+        return {name: tensors.get_slice(name).get_shape() for name in sorted(tensors.keys())}
+
+
+def _values(file: Path, name: str, start: int, end: int) -> np.ndarray:
+    """Part of a tensor. The file is opened for it alone: what is read stays in memory for as long as it is open."""
+    if start == end:
+        return np.empty(0)  # safetensors refuses an empty part at the end
+    with safe_open(file, framework="numpy") as tensors:
+        values: np.ndarray = tensors.get_slice(name)[start:end]
+        return values
+
+
+def _check_values(artifact: Artifact) -> None:
+    """Log-probs are numbers <= 0, and those of the likeliest tokens of each place fall."""
+    file, remedy, shapes = artifact.file, again(_INDEX, _TENSORS), _shapes(artifact.file)
+    bad, first = _wrong(file, "logprobs", lambda values: ~(np.isfinite(values) & (values <= 0)))
+    artifact.check(not bad, f"{_TENSORS}: {bad} log-probs are not finite and <= 0, first at {first}. {remedy}")
+    if "topk_logprobs" in shapes:
+        places, tokens = shapes["topk_logprobs"][0], shapes["logprobs"][0]
+        bad, first = _wrong(file, "topk_logprobs", _no_distribution)
+        artifact.check(
+            places == tokens and not bad,
+            f"{_TENSORS}: top-K log-probs of {places} places, expected {tokens}, falling and of a mass up to 1; wrong"
+            f" at {bad} places, first {first}. {remedy}",
+        )
+
+
+def _wrong(file: Path, name: str, wrong: Callable[[np.ndarray], np.ndarray]) -> tuple[int, list[int]]:
+    """How many places of a tensor are wrong, and the first three."""
+    length, *width = _shapes(file)[name]
+    step, count = max(1, _CHUNK // max(1, math.prod(width))), 0
+    first: list[int] = []
+    for start in range(0, length, step):
+        places = start + np.flatnonzero(wrong(_values(file, name, start, min(start + step, length))))
+        count, first = count + places.size, [*first, *places[:3].tolist()][:3]
+    return count, first
+
+
+def _no_distribution(topk: np.ndarray) -> np.ndarray:
+    """Which rows of log-probs do not fall, or have a mass of more than all."""
+    with np.errstate(invalid="ignore"):
+        falling = (np.diff(topk, axis=1) <= 0).all(axis=1) & (topk[:, 0] <= 0) & np.isfinite(topk).all(axis=1)
+        bad: np.ndarray = ~falling | (np.exp(topk).sum(axis=1) > 1 + _MASS_ROUNDING)
+    return bad
+
+
+def _check_tokens(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
+    """The stored tokens are those of the prompt and of the refined sample."""
+    datasets = run.train_datasets()
+    if len(datasets) != 1:
+        return
+    prompts = run.scan(f"prompts/{datasets[0]}.parquet")
+    rollouts = run.scan(run.shards("rollouts", "base", datasets[0], "refine"))
+    if prompts is None or rollouts is None:
+        return
+
+    def differing(asked: pl.DataFrame, stored: pl.DataFrame, drawn: pl.DataFrame) -> pl.DataFrame:
+        rows = stored.sort("row").with_columns(stored=_stored(artifact.file, stored.sort("row")))
+        rows = rows.join(asked, on="prompt_id", how="left").join(drawn, on=KEY, how="left")
+        odd = rows.filter(pl.concat_list("prompt_token_ids", "token_ids").ne_missing(pl.col("stored")))
+        return odd.sort("row").select("row", *KEY)
+
+    what = f"{_TENSORS}: rows whose tokens are not those of the prompt and its refined sample"
+    tables = prompts.select("prompt_id", "prompt_token_ids"), index, rollouts.select(*KEY, "token_ids")
+    check_rows(by_prompts(*tables), [RowCheck(artifact, what, again(_INDEX, _TENSORS), differing)])
+
+
+def _stored(file: Path, rows: pl.DataFrame) -> pl.Series:
+    """The tokens of rows of the index, which lie beside each other if their prompts do."""
+    spans = rows.select("start", end=pl.col("start") + _BOTH).rows()
+    low, high = min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
+    tokens = _values(file, "token_ids", low, high)
+    return pl.Series([tokens[start - low : end - low] for start, end in spans], dtype=pl.List(pl.Int32))
+
+
+def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.LazyFrame) -> None:
+    """The stored log-probs are those that the base policy gives now, on rows spread over the index."""
+    base, config = run.get(_BASE), table.footer.get("config", {})
+    dtype = config.get("dtype")
+    if not artifact.check(
+        dtype in _TOLERANCE,
+        f"{_INDEX}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}. {again(_INDEX)}",
+    ):
+        return
+    if base is None or not base.sound or not table.rows:
+        return
+    count, file = min(_RECOMPUTED_ROWS, table.rows), artifact.file
+    sample = pl.concat(pl.collect_all([index.slice(i * table.rows // count, 1) for i in range(count)]))
+    rows, stored = [], []
+    for entry in sample.iter_rows(named=True):
+        start, length, response = (entry[name] for name in ("start", "prompt_length", "response_length"))
+        ids, first = _values(file, "token_ids", start, start + length + response).tolist(), entry["response_start"]
+        rows.append(Row(ids[:length], ids[length:]))
+        stored.append(_values(file, "logprobs", first, first + response))
+    module = LogProbs(load_model(base.file.parent, str(dtype)))
+    computed = response_logprobs(module, rows, int(config.get("token_budget", 1)))
+    gaps = [float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)]
+    gap = sample.select("row", "prompt_id").with_columns(gap=pl.Series(gaps).round(6))
+    odd = gap.filter(~(pl.Series(gaps) <= _TOLERANCE[str(dtype)]))
+    what = (
+        f"{_TENSORS}: of {count} rows, those whose log-probs {_BASE} does not give ({dtype}, {_TOLERANCE[str(dtype)]})"
+    )
+    check_rows([(odd,)], [RowCheck(artifact, what, again(_INDEX, _TENSORS), lambda rows: rows)])

@@ -1,0 +1,1 @@
+"""The blocks of the configuration, one module for each."""

@@ -1,0 +1,152 @@
+"""The methods that are compared: what each trains on, and with which loss."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from dphrl.config.blocks.base import Block
+
+DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
+Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1"]
+PAPER_ETA = {"forward_kl": 0.01, "js": 0.2, "alpha": 0.01, "js_definition": 0.2, "reverse_kl": 0.01}
+ESTIMATORS: dict[str, tuple[Estimator, ...]] = {
+    "forward_kl": ("k3", "k1"),
+    "js_definition": ("k3", "exact"),
+    "reverse_kl": ("k3", "k2", "reward_k1"),
+}
+ALL = tuple(PAPER_ETA)
+REHEARSED = tuple(name for name in ALL if name != "reverse_kl")
+NEEDS = {
+    "estimator": tuple(ESTIMATORS),
+    "js_scale": ("js",),
+    "alpha": ("alpha",),
+    "js_beta": ("js_definition",),
+    "topk": REHEARSED,
+    "eta": ALL,
+    "l_cap": ALL,
+}
+
+
+def _paper_eta(data: dict[str, Any]) -> float:
+    return PAPER_ETA.get(data.get("divergence") or "", 0.0)
+
+
+class LoraConfig(Block):
+    """Low-rank adapters: only they are trained, and merged into the policy that is saved (arXiv 2106.09685)."""
+
+    rank: int = Field(16, ge=1, description="Rank of the adapters.")
+    alpha: int = Field(32, ge=1, description="The adapters' product is scaled by alpha / rank.")
+    targets: tuple[str, ...] = Field(
+        ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        min_length=1,
+        description="Names of the linear layers that get adapters.",
+    )
+
+
+class MethodConfig(Block):
+    """Configuration of one entry of the block `methods` (defaults: arXiv 2509.07430, Table 6)."""
+
+    online: Literal["all", "exp"] = Field(
+        "exp", description="Prompts that are rolled out and rewarded: the whole training set, or D_exp only."
+    )
+    divergence: DivergenceName | None = Field(
+        None,
+        description="Divergence from the reference. forward_kl, js, alpha: on the stored responses of D_pef; "
+        "js_definition: one half on them, the other on the rollouts; reverse_kl: on the rollouts (these two keep the "
+        "base model in memory); null: none.",
+    )
+    estimator: Estimator = Field(
+        "k3",
+        description="Per-token form. forward_kl: k3 = u - 1 - ln u (its minimum is at u = 1) or k1 = -ln u. "
+        "reverse_kl: k3 as a loss, as published (its expected gradient is that of the forward KL), k2 (the reverse "
+        "KL's), or reward_k1 (k1 subtracted from the reward). js_definition, for its half on the rollouts: k3 or "
+        "exact.",
+    )
+    topk: Literal["sum", "conditional"] | None = Field(
+        None,
+        description="Use the reference's top-K log-probabilities (reference.top_k) on D_pef. sum: exact over the K "
+        "tokens, and the sampled token where it is none of them; conditional: the mean over the K where it is one of "
+        "them, never of more variance than the single sample; null: the sampled token only.",
+    )
+    js_scale: float = Field(
+        1.0,
+        gt=0,
+        description="Factor of js: 1.0 = KL to the mixture from both sides added, 0.5 = their mean (textbook).",
+    )
+    alpha: float = Field(
+        0.5, ge=0, le=1, description="Order of alpha: 1 is the forward KL, 0 the reverse KL on reference samples."
+    )
+    js_beta: Literal["auto"] | Annotated[float, Field(ge=0)] = Field(
+        "auto", description="Weight of js_definition's half on the rollouts, in eta; auto: N_pef / N_exp of the batch."
+    )
+    eta: float = Field(
+        default_factory=_paper_eta,
+        ge=0,
+        description="Weight of the divergence (see train.rehearsal_norm). Default: 0.2 for js and js_definition, 0.01 "
+        "for the others.",
+    )
+    eps_high: float = Field(
+        0.28, gt=0, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
+    )
+    l_cap: float = Field(
+        3.0, gt=0, le=50, description="Log-ratio beyond which the divergence goes on linearly, so that it stays finite."
+    )
+    advantage_std: bool = Field(
+        True, description="Divide advantages by the group's standard deviation; false: Dr.GRPO (arXiv 2503.20783)."
+    )
+    refills: int = Field(
+        0,
+        ge=0,
+        description="Dynamic sampling (DAPO): times that a step draws further prompts in place of those whose "
+        "responses are all right or all wrong; 0: it keeps them.",
+    )
+    overlong_buffer: int = Field(
+        0, ge=0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
+    )
+    lora: LoraConfig | None = Field(None, description="Train low-rank adapters instead of all weights.")
+
+    @model_validator(mode="after")
+    def _no_key_without_effect(self) -> Self:
+        plain = type(self).model_fields
+        for key, names in NEEDS.items():
+            default = 0.0 if key == "eta" else plain[key].default
+            if self.divergence not in names and getattr(self, key) != default:
+                raise PydanticCustomError(
+                    "key_without_effect",
+                    "no such key here: it has an effect only with divergence {names}, not {divergence}",
+                    {"key": key, "names": " or ".join(names), "divergence": self.divergence or "null"},
+                )
+        known = ESTIMATORS.get(self.divergence or "", ("k3",))
+        if self.estimator not in known:
+            raise PydanticCustomError(
+                "key_without_effect",
+                "one of {names} for divergence {divergence}",
+                {"key": "estimator", "names": ", ".join(known), "divergence": self.divergence or "null"},
+            )
+        return self
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether it trains on the stored responses of D_pef."""
+        return self.divergence in REHEARSED
+
+    @property
+    def needs_reference_model(self) -> bool:
+        """Whether the base model is asked for log-probabilities of the rollouts."""
+        return self.divergence in ("js_definition", "reverse_kl")
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether a segment reads the base model beside the policy before it."""
+        return self.needs_reference_model or self.lora is not None
+
+
+PAPER_METHODS = {
+    "grpo": MethodConfig(online="all", eps_high=0.2),
+    "dapo": MethodConfig(online="all", refills=3),
+    "rkl": MethodConfig(online="all", divergence="reverse_kl"),
+    "exp_only": MethodConfig(online="exp"),
+    "dph_f": MethodConfig(online="exp", divergence="forward_kl"),
+    "dph_js": MethodConfig(online="exp", divergence="js"),
+}

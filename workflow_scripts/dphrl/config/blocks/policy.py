@@ -1,0 +1,17 @@
+"""The base policy, which is also the frozen reference."""
+
+from pydantic import Field
+
+from dphrl.config.blocks.base import Block
+
+
+class PolicyConfig(Block):
+    """Configuration of the block `policy`."""
+
+    base: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder of the base model and its tokenizer in the Hugging Face layout (config.json, "
+        "*.safetensors, tokenizer.json); null: the one that the block `toy` trains, or none where all is recorded.",
+        examples=["models/Llama-3.1-8B-Instruct"],
+    )

@@ -1,0 +1,20 @@
+"""From questions to prompt tokens."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from dphrl.config.blocks.base import Block
+
+
+class PromptsConfig(Block):
+    """Configuration of the block `prompts`."""
+
+    template: Literal["plain", "chat"] = Field(
+        "chat",
+        description="chat: the chat template of the policy's tokenizer, with its generation prompt; plain: the "
+        "contents of the messages one after the other, for a model without a template.",
+    )
+    max_tokens: int = Field(
+        16000, ge=1, description="Longest prompt in tokens; a longer one is listed as rejected (overlong) and not used."
+    )

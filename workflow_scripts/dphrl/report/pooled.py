@@ -1,0 +1,171 @@
+"""Several finished runs as one: what their trainings show together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.tables import read_footer, read_table
+from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.evaluation.claims import ClaimRules, claims
+from dphrl.evaluation.comparisons import comparisons, holm, t_interval
+from dphrl.report.names import last_steps
+
+_BASE = "base"
+_SCHEMA = {**dict.fromkeys(("run", "dataset", "metric", "method", "against"), pl.String), "difference": pl.Float64}
+_PAIR = ["dataset", "metric", "method", "against"]
+_FEWEST = 100
+
+
+class RunsError(ValueError):
+    """A folder is no finished run, or runs cannot be taken together."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What is read of a run.
+
+    Attributes:
+        name: the name of its folder.
+        seed: of its bootstrap.
+        settings: what its tables depend on: k, bootstrap, against, claims.
+        headline: its headline table, the last step of each method and seed.
+        evaluations: method, seed, step, dataset beside the columns of the table "evaluation", of the same policies.
+        digests: sha256 of the evaluation of each trained policy on each dataset, by "policy on dataset".
+    """
+
+    name: str
+    seed: int
+    settings: dict[str, Any]
+    headline: pl.DataFrame
+    evaluations: pl.DataFrame
+    digests: dict[str, str]
+
+    @property
+    def datasets(self) -> list[str]:
+        """Its evaluation sets, alphabetical."""
+        return self.headline["dataset"].unique().sort().to_list()
+
+    @property
+    def steps(self) -> list[int]:
+        """After how many steps its trainings are compared."""
+        return self.headline.filter(pl.col("step") > 0)["step"].unique().sort().to_list()
+
+
+def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
+    """Finished runs that can be taken together.
+
+    Raises:
+        RunsError: a folder holds no finished run, two have one name, two hold the same training, or runs differ in
+            datasets, k, confidence, methods to compare with, rules of claims or steps; the text names run and key.
+    """
+    runs = [_read(folder) for folder in folders]
+    first = runs[0]
+    for place, run in enumerate(runs[1:], start=1):
+        if run.name in {other.name for other in runs[:place]}:
+            raise RunsError(f"{folders[place]}: a second run of the name {run.name!r}; rename its folder")
+        for key, mine, theirs in _differing(run, first):
+            raise RunsError(
+                f"{folders[place]}: {key} is {theirs!r}, in {first.name} it is {mine!r};"
+                " runs are taken together where these agree: evaluate one of them again"
+            )
+        for other in runs[:place]:
+            same = [name for name, digest in run.digests.items() if digest in other.digests.values()]
+            if same:
+                raise RunsError(
+                    f"{folders[place]}: {same[0]} is the same file as in {other.name}; one training counts once:"
+                    " leave one of the two out"
+                )
+    return runs
+
+
+def seed_differences(runs: Sequence[FinishedRun]) -> pl.DataFrame:
+    """Differences between methods, paired over prompts, of each training by itself.
+
+    Returns:
+        run, dataset, metric, method, against str, difference f64 (method - against), seed i32; metrics and pairs are
+        those of `comparisons`, with the base and between methods of one run and seed.
+    """
+    found = [pl.DataFrame(schema={**_SCHEMA, "seed": pl.Int32})]
+    for run in runs:
+        # Of each comparison only the difference is taken, so the fewest resamples do.
+        bootstrap = BootstrapConfig(**{**run.settings["bootstrap"], "replicates": _FEWEST})
+        base = run.evaluations.filter(method=_BASE)
+        for (seed,), trained in (
+            run.evaluations.filter(pl.col("step") > 0).sort("seed").group_by("seed", maintain_order=True)
+        ):
+            compared = comparisons(
+                pl.concat([base, trained]), run.settings["k"], bootstrap, run.seed, run.settings["against"]
+            )
+            rows = compared.filter(kind="prompts").with_columns(run=pl.lit(run.name))
+            found.append(rows.select(*_SCHEMA).with_columns(seed=pl.lit(seed, pl.Int32)))
+    return pl.concat(found)
+
+
+def pooled(differences: pl.DataFrame, confidence: float) -> pl.DataFrame:
+    """The table "comparisons" over all trainings of all runs: mean, t interval and t test of their differences.
+
+    Trainings of one run share its base and are not quite independent; the interval takes them as if they were.
+
+    Args:
+        differences: of `seed_differences`.
+        confidence: of the intervals.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for names, group in differences.group_by(_PAIR, maintain_order=True):
+        values = group["difference"].to_list()
+        numbers = t_interval(values, confidence) if len(values) > 1 else (values[0], *[float("nan")] * 3)
+        rows.append((*names, "seeds", *numbers, len(values)))
+    columns = SCHEMAS["comparisons"].columns
+    schema = {name: columns[name] for name in (*_PAIR, "kind", "difference", "low", "high", "p", "seeds")}
+    found = pl.DataFrame(rows, schema=schema, orient="row")
+    family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
+    corrected = found.with_columns(p_holm=family.over("dataset", "metric"))
+    return corrected.with_columns(pl.selectors.float().fill_nan(None)).sort(_PAIR)
+
+
+def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
+    """The table "claims" of pooled comparisons, by the rules that the runs share."""
+    return claims(compared, ClaimRules(**run.settings["claims"]))
+
+
+def _read(folder: Path) -> FinishedRun:
+    path = folder / "tables" / "headline.parquet"
+    if not path.is_file():
+        raise RunsError(f"{folder}: no tables/headline.parquet, so it is no finished run; run snakemake to its end")
+    footer = read_footer(path)
+    headline = last_steps(read_table(path, "headline"))
+    frames, digests = [], {}
+    keys = headline.select("method", "seed", "step", "dataset").unique(maintain_order=True)
+    for method, seed, step, dataset in keys.iter_rows():
+        policy = f"{method}-s{seed}/step{step}" if step else method
+        file = folder / "evaluation" / policy / f"{dataset}.parquet"
+        if not file.is_file():
+            raise RunsError(f"{folder}: no evaluation/{policy}/{dataset}.parquet; run snakemake to its end")
+        named = {"method": pl.lit(method), "dataset": pl.lit(dataset)}
+        numbered = {"seed": pl.lit(seed, pl.Int32), "step": pl.lit(step, pl.Int32)}
+        frames.append(read_table(file, "evaluation").with_columns(**named, **numbered))
+        if step:
+            digests[f"{policy} on {dataset}"] = sha256_file(file)
+    evaluations = pl.concat(frames)
+    return FinishedRun(folder.resolve().name, footer["seed"], footer["config"], headline, evaluations, digests)
+
+
+def _differing(run: FinishedRun, first: FinishedRun) -> Iterator[tuple[str, Any, Any]]:
+    """What the two do not agree in: key, the value of `first`, the value of `run`."""
+    yield from (
+        (key, mine, theirs)
+        for key, mine, theirs in (
+            ("datasets", first.datasets, run.datasets),
+            ("k", first.settings["k"], run.settings["k"]),
+            ("confidence", first.settings["bootstrap"]["confidence"], run.settings["bootstrap"]["confidence"]),
+            ("against", first.settings["against"], run.settings["against"]),
+            ("claims", first.settings["claims"], run.settings["claims"]),
+            ("steps", first.steps, run.steps),
+        )
+        if mine != theirs
+    )

@@ -1,0 +1,1 @@
+"""Mathematics: the final answer is parsed and compared by value."""

@@ -1,0 +1,102 @@
+"""What a worker does with one pair of mathematical answers."""
+
+import signal
+import types
+from typing import Any
+
+from dphrl.scoring.workers.messages import Message, done
+
+
+class _TimeUpError(BaseException):
+    """The alarm rang; a BaseException because the libraries under it catch Exception."""
+
+
+class MathHandler:
+    """Compares two answers by math-verify.
+
+    Task: gold (LaTeX), answer (LaTeX, or prose that holds it somewhere if prose), pairs (null, or the members of each
+    that are to be matched one to one, LaTeX), tolerance (null or float, absolute). Reply: gold_read (as anything),
+    gold_value (as more than text), equal, extracted (str|null); or verdict, detail.
+    """
+
+    def __init__(self, options: Message) -> None:
+        import logging
+
+        import math_verify
+        from sympy.core.cache import clear_cache
+
+        logging.disable(logging.CRITICAL)
+        self._library = math_verify
+        # Of LaTeX that cannot be read the library would take any number in it (2 of 2^^3): for prose only.
+        self._latex = [math_verify.LatexExtractionConfig()]
+        self._prose = [*self._latex, math_verify.ExprExtractionConfig()]
+        self._clear_cache = clear_cache
+        self._timeout_s: float = options["timeout_s"]
+        # The first use compiles patterns and builds the grammar: not on an answer's time.
+        self._same(self._parse("\\frac{1}{2}"), self._parse("it is 1/2", prose=True), None)
+        signal.signal(signal.SIGALRM, _ring)
+
+    def run(self, task: Message) -> Message:
+        gold: list[Any] | None = None
+        try:
+            # The library's own time limits are whole seconds, twice per comparison: this one replaces them.
+            signal.setitimer(signal.ITIMER_REAL, self._timeout_s)
+            try:
+                gold = self._parse(task["gold"])
+                return self._compare(gold, task)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except _TimeUpError:
+            self._clear_cache()
+            verdict, what = ("gold_error", "gold not read") if gold is None else ("timeout", "not compared")
+            return {"status": "wall", "verdict": verdict, "detail": f"{what} after {self._timeout_s:g} s"}
+        except MemoryError:
+            self._clear_cache()
+            return done("out_of_memory", detail="the comparison needs more memory than it may use")
+        except RecursionError:
+            return done("wrong", detail="nested too deeply to be compared")
+
+    def _compare(self, gold: list[Any], task: Message) -> Message:
+        answer = self._parse(task["answer"], task["prose"])
+        pairs, tolerance = task["pairs"], task["tolerance"]
+        equal = self._same(gold, answer, tolerance) or (
+            pairs is not None and self._match(pairs[0], pairs[1], tolerance)
+        )
+        return {
+            "status": "done",
+            "gold_read": bool(gold),
+            "gold_value": any(not isinstance(value, str) for value in gold),
+            "equal": equal,
+            "extracted": next((value for value in answer if isinstance(value, str)), None),
+        }
+
+    def _match(self, golds: list[str], answers: list[str], tolerance: float | None) -> bool:
+        """Whether each gold equals an answer of its own."""
+        left = [self._parse(answer) for answer in answers]
+        for gold in map(self._parse, golds):
+            match = next((index for index, values in enumerate(left) if self._same(gold, values, tolerance)), None)
+            if match is None:
+                return False
+            del left[match]
+        return True
+
+    def _same(self, gold: list[Any], answer: list[Any], tolerance: float | None) -> bool:
+        if self._library.verify(gold, answer, timeout_seconds=None):
+            return True
+        if tolerance is None or not gold or not answer:
+            return False
+        try:
+            return bool(abs((gold[0] - answer[0]).evalf()) <= tolerance)
+        except (TypeError, ValueError, AttributeError):
+            # What is no number is at no distance.
+            return False
+
+    def _parse(self, text: str, prose: bool = False) -> list[Any]:
+        """The value and the text that the library reads; only the text if it has no value, nothing if it finds none."""
+        if prose:
+            return list(self._library.parse(text, self._prose, parsing_timeout=None))
+        return list(self._library.parse(f"${text}$", self._latex, parsing_timeout=None))
+
+
+def _ring(_signal: int, _frame: types.FrameType | None) -> None:
+    raise _TimeUpError

@@ -1,0 +1,149 @@
+"""What a worker does with one SQL answer; the handler keeps its caches in the worker."""
+
+import signal
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
+from dphrl.scoring.sql.program import nondeterministic, program_class, tie_breaks
+from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
+from dphrl.scoring.workers.messages import Message, done
+
+_GOLD_CACHE_BYTES: Final = 32 * 2**20
+_GOLD_CACHE_ENTRIES: Final = 4096
+_GRACE_S: Final = 0.5
+
+
+@dataclass(slots=True)
+class _Gold(Execution):
+    """A gold's execution, with its answer classes by comparison as they become known."""
+
+    classes: dict[str, str] = field(default_factory=dict)
+
+
+class SqlHandler:
+    """Executes an answer and its gold, and compares them; or examines a gold.
+
+    Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm ends the
+    process, whatever it is in the middle of.
+
+    Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
+    Reply: verdict, reward, answer_class, program_class, detail; of an examined gold, reason as well.
+    """
+
+    def __init__(self, options: Message) -> None:
+        self._partial: str = options["partial"]
+        self._programs: bool = options["programs"]
+        limits = Limits(**options["limits"])
+        self._sandbox = Sandbox(limits)
+        self._seconds = limits.timeout_s + _GRACE_S
+        self._golds: OrderedDict[tuple[str, str], _Gold] = OrderedDict()
+        self._gold_bytes = 0
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        if self._programs:
+            # sqlglot is loaded here: too little memory for it is no answer's fault.
+            program_class("SELECT 1")
+
+    def run(self, task: Message) -> Message:
+        try:
+            reply = self._reply(task)
+            if self._programs and "sql" in task and reply["status"] == "done":
+                with suppress(MemoryError):
+                    reply["program_class"] = program_class(task["sql"])
+            return reply
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _reply(self, task: Message) -> Message:
+        database, gold, comparison = task["database"], task["gold"], task["comparison"]
+        try:
+            if "sql" not in task:
+                return self._examine(database, gold, comparison)
+            return self._judge(database, gold, task["sql"], comparison)
+        except MemoryError:
+            return done("out_of_memory", detail="comparing the results needs more memory than it may use")
+        except BudgetExceededError as error:
+            return done("timeout", detail=str(error))
+        except DatabaseFaultError as fault:
+            return {"status": "fault", "detail": str(fault)}
+
+    def _judge(self, database: str, gold_sql: str, sql: str, comparison: str) -> Message:
+        gold = self._gold(database, gold_sql)
+        if gold.status == "wall":
+            return {"status": "wall", "verdict": "gold_error", "detail": f"gold: {gold.detail}"}
+        if gold.status != "ok":
+            return done("gold_error", detail=f"gold: {gold.status}: {gold.detail}")
+        answer: Execution = gold if sql == gold_sql else self._execute(database, sql)
+        if answer.status == "wall":
+            return {"status": "wall", "verdict": "timeout", "detail": answer.detail}
+        if answer.status != "ok":
+            return done(answer.status, detail=answer.detail)
+        self._set_alarm()
+        ordered = gold_orders(gold_sql, comparison)
+        if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
+            # Equal results have equal classes.
+            if comparison not in gold.classes:
+                gold.classes[comparison] = answer_class(gold.rows, comparison, ordered)
+            return done("correct", reward=1.0, answer_class=gold.classes[comparison])
+        klass = answer_class(answer.rows, comparison, ordered)
+        return done("wrong", reward=self._partial_credit(gold, answer), answer_class=klass)
+
+    def _examine(self, database: str, sql: str, comparison: str) -> Message:
+        """The gold scored as an answer, and why it should not be used, if so."""
+        reply = self._judge(database, sql, sql, comparison)
+        if reply["verdict"] != "correct":
+            return reply
+        reply["reason"] = None
+        if nondeterministic(sql):
+            reply["reason"] = "nondeterministic"
+            return reply
+        gold = self._gold(database, sql)
+        reversed_ = self._execute(database, sql, reverse=True)
+        if reversed_.status == "wall":
+            return {"status": "wall", "verdict": "gold_error", "detail": f"in reverse: {reversed_.detail}"}
+        if reversed_.status != "ok":
+            return done("gold_error", detail=f"in reverse: {reversed_.status}: {reversed_.detail}")
+        # SQLite does not reverse a SELECT that orders: its ties are broken in two ways instead.
+        width = len(gold.rows[0]) if gold.rows else 0
+        broken = [self._execute(database, variant) for variant in tie_breaks(sql, width)]
+        pairs: list[tuple[Execution, Execution]] = [(gold, reversed_)]
+        if broken and all(execution.status == "ok" for execution in broken):
+            pairs.append((broken[0], broken[1]))
+        self._set_alarm()
+        ordered = gold_orders(sql, comparison)
+        if not all(equal(one.rows, other.rows, comparison, ordered) for one, other in pairs):
+            reply["reason"] = "order-ambiguous"
+        elif not gold.rows:
+            reply["reason"] = "empty"
+        return reply
+
+    def _partial_credit(self, gold: Execution, answer: Execution) -> float:
+        if self._partial == "none":
+            return 0.0
+        return partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
+
+    def _execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
+        self._set_alarm()
+        return self._sandbox.execute(database, sql, reverse)
+
+    def _gold(self, database: str, sql: str) -> _Gold:
+        key = (database, sql)
+        gold = self._golds.get(key)
+        if gold is None:
+            found = self._execute(database, sql)
+            gold = _Gold(found.status, found.rows, found.size, found.detail)
+            if gold.status == "wall":
+                return gold
+            self._golds[key] = gold
+            self._gold_bytes += gold.size
+            while len(self._golds) > 1 and (
+                self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > _GOLD_CACHE_ENTRIES
+            ):
+                self._gold_bytes -= self._golds.popitem(last=False)[1].size
+        self._golds.move_to_end(key)
+        return gold
+
+    def _set_alarm(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)

@@ -1,0 +1,98 @@
+"""The canonical form of a SQL program, by sqlglot (imported late: only workers and audits need it)."""
+
+import logging
+from functools import lru_cache
+from typing import Any, Final
+
+from dphrl.scoring.extract import normalise_sql
+from dphrl.scoring.verdict import digest
+
+MAX_PROGRAM_CHARACTERS: Final = 10_000
+_CLOCK_FUNCTIONS: Final = frozenset({"date", "time", "datetime", "julianday", "unixepoch", "strftime"})
+_RANDOM_FUNCTIONS: Final = frozenset({"random", "randomblob"})
+
+
+def _parse(sql: str) -> Any:
+    """The syntax tree of one query, or None if sqlglot cannot read it."""
+    import sqlglot
+    from sqlglot import exp
+
+    if len(sql) > MAX_PROGRAM_CHARACTERS:
+        return None
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+    try:
+        trees = [tree for tree in sqlglot.parse(normalise_sql(sql), read="sqlite") if tree is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+        return None
+    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
+
+
+@lru_cache(maxsize=16_384)
+def program_class(sql: str) -> str | None:
+    """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`); None if it cannot be read."""
+    tree = _parse(sql)
+    if tree is None:
+        return None
+    from dphrl.scoring.sql.canonical_form import canonical_form
+
+    try:
+        return digest(canonical_form(tree))
+    except RecursionError:
+        return None
+
+
+@lru_cache(maxsize=16_384)
+def orders_at_top(sql: str) -> bool:
+    """Whether the outermost query has an ORDER BY; a query that sqlglot cannot read counts by its text."""
+    tree = _parse(sql)
+    if tree is None:
+        return "order by" in sql.lower()
+    return tree.args.get("order") is not None
+
+
+def tie_breaks(sql: str, width: int) -> list[str]:
+    """The query twice, with ties of every ORDER BY broken by the output columns: ascending, and descending.
+
+    Where rows tie, SQLite gives them in an order that nobody asked for; the two then differ. Empty if no query in it
+    orders, or if it does not parse.
+
+    Args:
+        width: number of columns of its result.
+    """
+    from sqlglot import exp
+
+    broken = []
+    for descending in (False, True):
+        tree = _parse(sql)
+        ordered = [query for query in tree.find_all(exp.Query) if query.args.get("order")] if tree else []
+        for query in ordered:
+            starred = any(column.is_star for column in query.selects)
+            columns = (width if query is tree else 0) if starred else len(query.selects)
+            for place in range(1, columns + 1):
+                query.args["order"].append("expressions", exp.Ordered(this=exp.Literal.number(place), desc=descending))
+        if tree and ordered:
+            broken.append(str(tree.sql(dialect="sqlite")))
+    return broken
+
+
+def nondeterministic(sql: str) -> str | None:
+    """The call in a query that makes its result depend on chance or the clock (`random()`, `date('now')`), or None."""
+    from sqlglot import exp
+
+    tree = _parse(sql)
+    if tree is None:
+        return None
+    for node in tree.walk():
+        if isinstance(node, exp.CurrentTimestamp | exp.CurrentDate | exp.CurrentTime | exp.Rand):
+            return str(node.sql(dialect="sqlite"))
+        if not isinstance(node, exp.Func) or isinstance(node, exp.Connector):
+            continue
+        name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+        literals = [leaf.name.lower() for leaf in node.find_all(exp.Literal) if leaf.is_string]
+        text = str(node.sql(dialect="sqlite"))
+        called = text.split("(", 1)[0].lower()
+        if {name, called} & _RANDOM_FUNCTIONS:
+            return text
+        if {name, called} & _CLOCK_FUNCTIONS and ("now" in literals or text.endswith("()")):
+            return text
+    return None

@@ -1,0 +1,199 @@
+"""SQL that a model wrote, executed on a read-only database under limits.
+
+Opening a file read-only is no sandbox (VACUUM INTO and ATTACH still write): the authorizer's allow-list and the ban on
+attaching are. The first limit is a count of virtual machine steps, which is the same on every machine; the wall clock
+comes second and is reported apart (`wall`), so that it can be tried once more. Both are looked at between steps: a long
+step is bounded by the length limit, and what remains is for an alarm that ends the process (`handler.py`).
+"""
+
+import re
+import sqlite3
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from operator import methodcaller
+from typing import Any, Final
+from urllib.parse import quote
+
+from dphrl.scoring.extract import is_select, normalise_sql
+
+MAX_LENGTH: Final = 100_000
+_STEPS_PER_CALL: Final = 1000
+_OPEN_DATABASES: Final = 16
+_HEAP_BYTES: Final = 512 * 2**20
+_TEXTS: Final = (str, bytes)
+_ALLOWED: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+# printf and format spend seconds in one opcode that no limit sees; the others answer differently each time.
+_DENIED_FUNCTIONS: Final = frozenset(
+    {
+        "printf",
+        "format",
+        "load_extension",
+        "random",
+        "randomblob",
+        "zeroblob",
+        "changes",
+        "total_changes",
+        "last_insert_rowid",
+        "fts3_tokenizer",
+    }
+)
+_BROKEN_DATABASE: Final = frozenset(
+    {
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    }
+)
+# Matched at the start: what follows may quote the query.
+_SYNTAX: Final = re.compile(
+    r'near ".*": syntax error|incomplete input|unrecognized token|parser stack overflow|Expression tree is too large',
+    re.DOTALL,
+)
+
+
+class DatabaseFaultError(RuntimeError):
+    """The database itself cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one query may use: VM steps, seconds, result rows, result bytes (8 a value and the length of texts)."""
+
+    max_steps: int
+    timeout_s: float
+    max_rows: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class Execution:
+    """How a query ended: `status` is `ok`, `wall` or one of the verdicts; `rows` is its result if `ok`."""
+
+    status: str
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    size: int = 0
+    detail: str | None = None
+
+
+class Sandbox:
+    """Executes queries; keeps the last few databases open."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: OrderedDict[tuple[str, bool], sqlite3.Connection] = OrderedDict()
+        self._steps = 0
+        self._deadline = 0.0
+        self._wall = False
+
+    def execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
+        """Run one query; with `reverse`, rows come in the reverse of the order that the query leaves open.
+
+        Raises:
+            DatabaseFaultError: the file cannot be opened or is no intact database.
+        """
+        sql = normalise_sql(sql)
+        if len(sql) > MAX_LENGTH:
+            return Execution("too_large", detail=f"the query has {len(sql)} characters, limit {MAX_LENGTH}")
+        if not is_select(sql):
+            return Execution("refused", detail="not a SELECT or WITH statement")
+        self._steps, self._wall = 0, False
+        self._deadline = time.monotonic() + self._limits.timeout_s
+        cursor = None
+        try:
+            cursor = self._connection(database, reverse).cursor()
+            cursor.execute(sql)
+            return self._fetch(cursor)
+        except MemoryError:
+            return Execution("out_of_memory", detail="the query needs more memory than it may use")
+        except (sqlite3.Error, UnicodeError, ValueError, OverflowError) as error:
+            return self._failure(database, error)
+        finally:
+            if cursor is not None:
+                cursor.close()
+
+    def _fetch(self, cursor: sqlite3.Cursor) -> Execution:
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        # One by one: a block of rows may be large beyond any memory before it is counted.
+        for row in cursor:
+            rows.append(row)
+            size += 8 * len(row)
+            for value in row:
+                if type(value) in _TEXTS:
+                    size += len(value)
+            if len(rows) > self._limits.max_rows:
+                return Execution("too_large", detail=f"more than {self._limits.max_rows} rows")
+            if size > self._limits.max_bytes:
+                return Execution("too_large", detail=f"more than {self._limits.max_bytes} bytes")
+        return Execution("ok", rows, size)
+
+    def _failure(self, database: str, error: Exception) -> Execution:
+        """How a query failed, by the error's code; by its text only where SQLite has no code for it."""
+        text = str(error)
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if self._wall:
+            return Execution("wall", detail=f"not done after {self._limits.timeout_s:g} s")
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return Execution("timeout", detail=f"more than {self._limits.max_steps} steps")
+        if code in _BROKEN_DATABASE:
+            raise DatabaseFaultError(f"{database}: {text}: is it an intact SQLite database?") from error
+        if code == sqlite3.SQLITE_AUTH or text.startswith(("not authorized", "You can only execute one statement")):
+            return Execution("refused", detail=text)
+        if code == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
+            return Execution("too_large", detail=text)
+        # Text that SQLite cannot be given: NUL characters, lone surrogates.
+        unreadable = isinstance(error, UnicodeError | ValueError | sqlite3.ProgrammingError)
+        return Execution("parse_error" if unreadable or _SYNTAX.match(text) else "runtime_error", detail=text)
+
+    def _connection(self, database: str, reverse: bool) -> sqlite3.Connection:
+        key = (database, reverse)
+        connection = self._open.get(key)
+        if connection is None:
+            connection = self._open[key] = _connect(database, reverse)
+            connection.set_progress_handler(self._progress, _STEPS_PER_CALL)
+            if len(self._open) > _OPEN_DATABASES:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(key)
+        return connection
+
+    def _progress(self) -> bool:
+        self._steps += _STEPS_PER_CALL
+        if self._steps > self._limits.max_steps:
+            return True
+        self._wall = time.monotonic() > self._deadline
+        return self._wall
+
+
+def _connect(database: str, reverse: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    connection.text_factory = methodcaller("decode", "utf-8", "ignore")
+    pragmas = (
+        "temp_store=2",
+        "query_only=1",
+        "trusted_schema=0",
+        f"hard_heap_limit={_HEAP_BYTES}",
+        f"reverse_unordered_selects={reverse:d}",
+    )
+    for pragma in pragmas:
+        connection.execute(f"PRAGMA {pragma}").close()
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
+    # Reading a virtual table for the first time declares it, which the authorizer forbids.
+    connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
+    connection.set_authorizer(_authorize)
+    return connection
+
+
+def _authorize(action: int, _first: str | None, name: str | None, _database: str | None, _trigger: str | None) -> int:
+    if action not in _ALLOWED:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK

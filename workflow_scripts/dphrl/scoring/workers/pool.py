@@ -1,0 +1,164 @@
+"""Worker processes that can be killed: every task gets a reply, whatever its answer does to the process."""
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Final
+
+from dphrl.scoring.verdict import InfrastructureError
+from dphrl.scoring.workers.messages import Message
+from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
+
+_KILLS_BORNE: Final = 5
+_LEAST_MEMORY_MIB: Final = 256
+_TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
+_CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
+
+
+class Pool:
+    """Judges batches of tasks on a few worker processes.
+
+    Args:
+        kind: `sql` or `math`.
+        options: the handler's options (JSON).
+        workers: number of processes, started on first use.
+        deadline_s: seconds after which a task's worker is killed; the handler's own limits must lie below.
+        memory_mib: address space of a worker.
+    """
+
+    def __init__(self, kind: str, options: Message, workers: int, deadline_s: float, memory_mib: int) -> None:
+        if workers < 1:
+            raise ValueError(f"workers={workers}: expected at least 1")
+        if memory_mib < _LEAST_MEMORY_MIB:
+            raise ValueError(f"memory_mib={memory_mib}: a worker needs at least {_LEAST_MEMORY_MIB} to start")
+        self._first = {"kind": kind, "options": options, "memory_mib": memory_mib, "cpu_s": deadline_s}
+        self._deadline_s = deadline_s
+        self._slots: list[WorkerProcess | None] = [None] * workers
+        self._stopped = threading.Event()
+
+    def __len__(self) -> int:
+        """The number of workers, running or not."""
+        return len(self._slots)
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers that are running."""
+        return [process.pid for process in self._slots if process is not None]
+
+    def run(self, batches: Iterable[Sequence[Message]]) -> dict[int, Message]:
+        """Replies by the tasks' `id`; tasks of a batch run one after the other in one worker.
+
+        A task that ran out of time, or whose worker died, is tried once more, alone on the machine as far as this pool
+        goes. What it then does is its reply: `verdict` timeout, or runtime_error for a crash. Being killed from outside
+        says nothing about the task: it is tried again, a few times.
+
+        Raises:
+            InfrastructureError: a worker cannot be started or ends by its own error; workers are killed from outside
+                again and again on one task; or a task reports a fault that is not the answer's.
+        """
+        queue = deque(list(batch) for batch in batches)
+        replies: dict[int, Message] = {}
+        suspects: list[Message] = []
+        self._stopped.clear()
+        executor = ThreadPoolExecutor(max_workers=len(self._slots), thread_name_prefix="scoring")
+        try:
+            slots = range(min(len(self._slots), len(queue)))
+            drains = [executor.submit(self._drain, slot, queue, replies, suspects) for slot in slots]
+            for drain in wait(drains, return_when=FIRST_EXCEPTION).done:
+                drain.result()
+            for task in sorted(suspects, key=lambda task: int(task["id"])):
+                replies[task["id"]] = self._alone(task)
+        except BaseException:
+            # The threads see the end of the pipes; only when they are through may the pipes be closed.
+            self._stopped.set()
+            for process in self._slots:
+                if process is not None:
+                    process.signal(signal.SIGKILL)
+            executor.shutdown(wait=True)
+            self.close()
+            raise
+        executor.shutdown(wait=True)
+        return replies
+
+    def close(self) -> None:
+        """Kill the workers; the next run starts new ones."""
+        for slot, process in enumerate(self._slots):
+            if process is not None:
+                process.kill()
+                self._slots[slot] = None
+
+    def _drain(
+        self, slot: int, queue: deque[list[Message]], replies: dict[int, Message], suspects: list[Message]
+    ) -> None:
+        while not self._stopped.is_set():
+            try:
+                batch = queue.popleft()
+            except IndexError:
+                return
+            pending = {task["id"]: task for task in batch}
+            while pending and not self._stopped.is_set():
+                process = self._worker(slot)
+                try:
+                    process.send({"tasks": list(pending.values())}, self._deadline_s)
+                    while pending and not self._stopped.is_set():
+                        reply = process.receive(self._deadline_s)
+                        task = pending.pop(reply["id"])
+                        if reply["status"] == "wall":
+                            suspects.append(task)
+                        else:
+                            replies[task["id"]] = _without_fault(reply)
+                except WorkerLost:
+                    # Replies come in the order of the tasks: the first without one was being judged.
+                    self._slots[slot] = None
+                    suspects.append(pending.pop(next(iter(pending))))
+
+    def _alone(self, task: Message) -> Message:
+        for _ in range(_KILLS_BORNE):
+            process = self._worker(0)
+            try:
+                process.send({"tasks": [task]}, self._deadline_s)
+                return _without_fault(process.receive(self._deadline_s))
+            except WorkerLost as loss:
+                self._slots[0] = None
+                if not loss.outside:
+                    return {**self._reply_of(loss, task), "id": task["id"]}
+        raise InfrastructureError(
+            f"scoring workers were killed from outside {_KILLS_BORNE + 1} times while they judged one answer, which "
+            f"may not be its fault. Is the machine short of memory? The task: {str(task)[:500]}"
+        )
+
+    def _reply_of(self, loss: WorkerLost, task: Message) -> Message:
+        """What a task's second lost worker says about it."""
+        if loss.late or loss.signal in _TIME_UP:
+            detail = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
+            return {"status": "wall", "verdict": "timeout", "detail": detail}
+        if loss.signal in _CRASHES:
+            detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
+            return {"status": "done", "verdict": "runtime_error", "detail": detail}
+        raise InfrastructureError(
+            f"a scoring worker failed twice by an error of its own: {loss}. The task: {str(task)[:500]}"
+        ) from loss
+
+    def _worker(self, slot: int) -> WorkerProcess:
+        process = self._slots[slot]
+        if process is None:
+            process = self._slots[slot] = self._start()
+        return process
+
+    def _start(self) -> WorkerProcess:
+        kills = 0
+        while True:
+            try:
+                return WorkerProcess(self._first)
+            except (WorkerLost, OSError) as error:
+                kills += 1
+                if kills > _KILLS_BORNE or not (isinstance(error, WorkerLost) and error.outside):
+                    raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
+
+
+def _without_fault(reply: Message) -> Message:
+    if reply["status"] == "fault":
+        raise InfrastructureError(str(reply["detail"]))
+    return reply

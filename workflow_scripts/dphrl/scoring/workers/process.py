@@ -1,0 +1,142 @@
+"""One worker process, as its parent sees it: a message goes out and replies come back, each within a deadline.
+
+Workers are started with `subprocess`, not `multiprocessing`: the caller's `__main__` (a Snakemake script, a notebook)
+is not run again in them, and nothing of a parent with threads or a GPU is forked.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Final
+
+import dphrl
+from dphrl.scoring.workers import worker
+from dphrl.scoring.workers.messages import Message
+
+START_SECONDS: Final = 120.0
+_START: Final = f"import sys; sys.path.insert(0, sys.argv[1]); from {worker.__name__} import main; main()"
+# One arena: a second one would take 64 MiB of the address space, which is limited.
+_ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
+
+
+class WorkerLost(Exception):
+    """A worker is gone; `late` if this process killed it at the deadline, else `returncode` says how it ended."""
+
+    def __init__(self, late: bool, returncode: int | None, stderr: str) -> None:
+        self.late, self.returncode, self.stderr = late, returncode, stderr
+        how = "was killed at the deadline" if late else f"ended with status {returncode}"
+        super().__init__(f"the worker {how}{': ' if stderr else ''}{stderr}")
+
+    @property
+    def signal(self) -> int:
+        """The signal that ended the worker; 0 if none did, or this process did at the deadline."""
+        return 0 if self.late or self.returncode is None else max(0, -self.returncode)
+
+    @property
+    def outside(self) -> bool:
+        """Whether somebody else killed it: a person, a batch system, or the kernel when the machine's memory is out."""
+        return self.signal in _OUTSIDE
+
+
+class WorkerProcess:
+    """A child process and the pipes to it; raises WorkerLost, with the child dead, wherever it cannot go on.
+
+    Args:
+        first: the worker's first message: kind, options, memory_mib, cpu_s.
+    """
+
+    def __init__(self, first: Message) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START, str(Path(dphrl.__file__).parent.parent)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, **_ENVIRONMENT},
+            start_new_session=True,
+        )
+        self._stdin, self._stdout, self._stderr = map(_non_blocking, _pipes(self._process))
+        self._writable, self._readable = select.poll(), select.poll()
+        self._writable.register(self._stdin, select.POLLOUT)
+        self._readable.register(self._stdout, select.POLLIN)
+        self._buffer = bytearray()
+        self.send(first, START_SECONDS)
+        self.receive(START_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def send(self, message: Message, seconds: float) -> None:
+        """Write a message; a worker that has not taken it after `seconds` (it may be frozen) is killed."""
+        deadline = time.monotonic() + seconds
+        data = memoryview(worker.encode(message))
+        try:
+            while data:
+                self._wait(self._writable, deadline)
+                data = data[os.write(self._stdin.fileno(), data) :]
+        except BrokenPipeError:
+            raise self._lost(late=False) from None
+
+    def receive(self, seconds: float) -> Message:
+        """The next reply; a worker that has not given it after `seconds` is killed."""
+        deadline = time.monotonic() + seconds
+        size = worker.HEADER.size
+        while True:
+            if len(self._buffer) >= size:
+                (length,) = worker.HEADER.unpack_from(self._buffer)
+                if len(self._buffer) >= size + length:
+                    reply: Message = json.loads(self._buffer[size : size + length])
+                    del self._buffer[: size + length]
+                    return reply
+            self._wait(self._readable, deadline)
+            block = os.read(self._stdout.fileno(), 1 << 16)
+            if not block:
+                raise self._lost(late=False)
+            self._buffer += block
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process, if it is still there."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End the process at once and close the pipes."""
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+        for stream in (self._stdin, self._stdout, self._stderr):
+            stream.close()
+
+    def _wait(self, poll: select.poll, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise self._lost(late=True)
+
+    def _lost(self, late: bool) -> WorkerLost:
+        if not late:
+            # The pipe closes a moment before the exit status is there.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=5)
+        returncode = self._process.poll()
+        stderr = self._stderr.read() or b""
+        self.kill()
+        return WorkerLost(late, returncode, stderr.decode("utf-8", "replace").strip()[-2000:])
+
+
+def _pipes(process: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    return process.stdin, process.stdout, process.stderr
+
+
+def _non_blocking(stream: IO[bytes]) -> IO[bytes]:
+    os.set_blocking(stream.fileno(), False)
+    return stream

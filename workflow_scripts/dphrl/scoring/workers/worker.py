@@ -1,0 +1,117 @@
+"""The process that judges answers: reads tasks on standard input, writes replies on standard output.
+
+A message is 4 bytes of length (big endian) and JSON. It starts with no import of the caller's `__main__`, keeps itself
+within resource limits, and ends when its parent does.
+"""
+
+import ctypes
+import gc
+import json
+import math
+import os
+import resource
+import select
+import struct
+import sys
+import threading
+import time
+from typing import Any, BinaryIO, Final
+
+HEADER: Final = struct.Struct(">I")
+_ORPHAN_POLL_MS: Final = 2000
+# From <linux/sched.h>.
+_NEW_USER: Final = 0x10000000
+_NEW_NETWORK: Final = 0x40000000
+_OBJECTS_PER_COLLECTION: Final = 100_000
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """A message as bytes with its length before it; lone surrogates survive as escapes."""
+    data = json.dumps(message).encode("ascii")
+    return HEADER.pack(len(data)) + data
+
+
+def read_message(stream: BinaryIO) -> dict[str, Any] | None:
+    """The next message, or None at the end of the stream."""
+    header = stream.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    (size,) = HEADER.unpack(header)
+    data = stream.read(size)
+    return dict(json.loads(data)) if len(data) == size else None
+
+
+def main() -> None:
+    """Serve tasks until standard input ends. The first message says what kind of tasks: kind, options, memory_mib."""
+    from dphrl.scoring.math.handler import MathHandler
+    from dphrl.scoring.sql.handler import SqlHandler
+    from dphrl.scoring.workers.messages import Handler
+
+    requests = sys.stdin.buffer
+    # Whatever a library prints must not fall among the replies.
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.set_blocking(2, False)
+    first = read_message(requests)
+    if first is None:
+        return
+    _leave_network()
+    threading.Thread(target=_die_with_parent, args=(requests.fileno(), os.getppid()), daemon=True).start()
+    _limit(first["memory_mib"])
+    handlers: dict[str, type[SqlHandler] | type[MathHandler]] = {"sql": SqlHandler, "math": MathHandler}
+    handler: Handler = handlers[first["kind"]](first["options"])
+    # Results are many small objects, few of them in cycles: the collector need not look after every 700.
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    _send(replies, {"status": "ready"})
+    while (batch := read_message(requests)) is not None:
+        for task in batch["tasks"]:
+            _allow_cpu(first["cpu_s"])
+            _send(replies, {**handler.run(task), "id": task["id"]})
+
+
+def _send(stream: BinaryIO, message: dict[str, Any]) -> None:
+    stream.write(encode(message))
+    stream.flush()
+
+
+def _leave_network() -> None:
+    """Go where there is no network, if the kernel lets: nothing here needs one, whatever a library were talked into.
+
+    A process that owns its namespace may; where user namespaces are off, nobody but root may, and this does nothing.
+    """
+    unshare = ctypes.CDLL(None).unshare
+    # Root needs no namespace of users, in which it would lose its rights on other users' files.
+    if unshare(_NEW_NETWORK):
+        unshare(_NEW_USER | _NEW_NETWORK)
+
+
+def _limit(memory_mib: int) -> None:
+    """Bound memory; no files, no further processes, no core dumps."""
+    wanted = (
+        (resource.RLIMIT_AS, memory_mib * 2**20),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 64),
+        (resource.RLIMIT_NPROC, 0),
+    )
+    for kind, value in wanted:
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def _allow_cpu(seconds: float) -> None:
+    """Move the soft limit of CPU time (which counts from the start of the process) to `seconds` from now."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = math.ceil(time.process_time() + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def _die_with_parent(requests: int, parent: int) -> None:
+    """End the process once nobody can send requests any more, also in the middle of a task."""
+    poll = select.poll()
+    poll.register(requests, 0)
+    while not poll.poll(_ORPHAN_POLL_MS) and os.getppid() == parent:
+        pass
+    os._exit(0)

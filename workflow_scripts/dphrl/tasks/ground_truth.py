@@ -1,0 +1,141 @@
+"""The ground truth of a row."""
+
+import math
+import re
+from typing import Any, Final
+
+from dphrl.tasks.fields import Fields, MalformedError, Row, canonical, show, text
+
+_COMPARISONS: Final = ("spider", "bird", "strict")
+_OPENING, _CLOSING = "([{", ")]}"
+_TOLERANCE: Final = re.compile(r"\d*\.?\d+(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
+_DECIMAL: Final = re.compile(r"(-?)0*(\d+?)(?:\.(\d*?)0*)?", re.ASCII)
+
+
+def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
+    r"""The ground truth of a row, as the task's scorer takes it.
+
+    Its fields stand in the row itself or, as in verl and TRL, under `ground_truth` or `reward_model.ground_truth`.
+
+    - sql: `db_id`, `gold_sql` and, where the row has one, `comparison`.
+    - math: `answer` (text, a number, or a list of texts: all of them are wanted, in any order) and, where the row has
+      them, `tolerance` (as the dataset gives it) and `unit`. Without an answer it is the last \boxed{} of `solution`.
+    - any other task: the object under `ground_truth`, as it is.
+
+    Raises:
+        MalformedError: a field is missing or of the wrong kind.
+    """
+    name, value = _nested(row, fields)
+    if task not in ("sql", "math"):
+        return _object(name, value)
+    # A ground truth that is no object is the answer itself.
+    within = value if isinstance(value, dict) else {"gold_sql" if task == "sql" else "answer": value}
+    merged = {field: found for field, found in (*within.items(), *row.items()) if found is not None}
+    return _sql(merged, fields) if task == "sql" else _math(merged, fields)
+
+
+def comparable(truth: dict[str, Any], task: str) -> str:
+    """A text that is the same for ground truths that say the same: of maths answers 27 is "27" and "$27.0$"."""
+    if task != "math":
+        return canonical(truth)
+    answers = truth["answer"] if isinstance(truth["answer"], list) else [truth["answer"]]
+    return canonical({**truth, "answer": sorted(map(_plain, answers))})
+
+
+def _nested(row: Row, fields: Fields) -> tuple[str, Any]:
+    name, value = fields.find(row, "ground_truth")
+    if value is None and isinstance(row.get("reward_model"), dict):
+        name, value = "reward_model.ground_truth", row["reward_model"].get("ground_truth")
+    return name, value
+
+
+def _object(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedError(f"{name}: expected an object, found {show(value)}")
+    try:
+        canonical(value).encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MalformedError(f"{name}: expected JSON: {error}") from None
+    return value
+
+
+def _sql(row: Row, fields: Fields) -> dict[str, Any]:
+    truth = {name: fields.text(row, name) for name in ("db_id", "gold_sql")}
+    name, comparison = fields.find(row, "comparison")
+    if comparison is not None:
+        if comparison not in _COMPARISONS:
+            raise MalformedError(f"{name}: expected one of {', '.join(_COMPARISONS)}, found {show(comparison)}")
+        truth["comparison"] = comparison
+    return truth
+
+
+def _math(row: Row, fields: Fields) -> dict[str, Any]:
+    truth: dict[str, Any] = {"answer": _answer(row, fields)}
+    name, tolerance = fields.find(row, "tolerance")
+    if tolerance not in (None, ""):
+        if not _TOLERANCE.fullmatch(str(tolerance)):
+            raise MalformedError(f"{name}: expected a number, not negative, such as 1e-1, found {show(tolerance)}")
+        truth["tolerance"] = tolerance
+    name, unit = fields.find(row, "unit")
+    if unit not in (None, ""):
+        truth["unit"] = text(name, unit)
+    return truth
+
+
+def _answer(row: Row, fields: Fields) -> Any:
+    name, answer = fields.find(row, "answer")
+    solution_name, solution = fields.find(row, "solution")
+    if answer in (None, "") and solution is not None:
+        name, answer = solution_name, _last_boxed(solution_name, text(solution_name, solution))
+    if answer is None:
+        raise fields.missing(row, "answer", "solution")
+    if not isinstance(answer, list):
+        answer = [answer]
+    # GSM8K puts the answer after its derivation.
+    answers = [_number_or_text(name, one.rsplit("####", 1)[-1] if isinstance(one, str) else one) for one in answer]
+    if fields.find(row, "is_multiple_answer")[1] is True:
+        answers = [part for one in answers for part in (_parts(one) if isinstance(one, str) else [one])]
+    if not answers:
+        raise MalformedError(f"{name}: expected an answer, found []")
+    return answers[0] if len(answers) == 1 else [str(one) for one in answers]
+
+
+def _number_or_text(name: str, value: Any) -> str | int | float:
+    if isinstance(value, str):
+        return text(name, value).strip()
+    if isinstance(value, float) and math.isfinite(value):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise MalformedError(f"{name}: expected text or a number, found {show(value)}")
+    return value
+
+
+def _parts(answer: str) -> list[str]:
+    """The answers of a text that lists several, split at commas outside of brackets.
+
+    `$` signs go: a comma stands inside of them as often as between them, `$-1,2$` and `$-1$,$2$`.
+    """
+    parts, depth = [""], 0
+    for character in answer.replace("$", ""):
+        depth += (character in _OPENING) - (character in _CLOSING)
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts] if all(map(str.strip, parts)) else [answer]
+
+
+def _last_boxed(name: str, solution: str) -> str:
+    start = solution.rfind("\\boxed{")
+    depth = 0
+    for end in range(start + len("\\boxed"), len(solution) if start >= 0 else 0):
+        depth += (solution[end] == "{") - (solution[end] == "}")
+        if depth == 0:
+            return solution[start + len("\\boxed{") : end]
+    raise MalformedError(f"{name}: expected a complete \\boxed{{}}, found {show(solution[-60:])}")
+
+
+def _plain(answer: str | int | float) -> str:
+    shown = str(answer).strip("$ ")
+    number = _DECIMAL.fullmatch(shown)
+    return "{}{}.{}".format(*(part or "" for part in number.groups())) if number else shown

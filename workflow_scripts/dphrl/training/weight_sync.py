@@ -1,0 +1,107 @@
+"""Weight push and the check that it arrived: the engine's log-probs of a fixed text against the trainer's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from dphrl.model.batch import Row
+from dphrl.rollout.engine import Digest, Engine
+from dphrl.training.trainer import Trainer
+
+_CANARY_TOKENS = 128
+_PERTURBATION = 0.2
+_FLOAT32_TOLERANCE = 1e-4
+_MISMATCHES = 3
+
+
+class StaleWeightsError(RuntimeError):
+    """The engine does not hold the trainer's weights, or the check could not tell if it did."""
+
+
+class WeightSync:
+    """Pushes the trainer's weights into the engine and refuses to go on if they did not arrive.
+
+    To be made before any push, while both hold the weights that the segment starts from: how far they differ then, by
+    rounding alone, is the measure in bfloat16.
+
+    Args:
+        tolerance: largest |difference| of log-probs, in nats. None: 1e-4 in float32; in bfloat16 three times the
+            difference that is found at the start, and at least that.
+        texts: token ids to make the fixed text from; the first tokens of their concatenation.
+    """
+
+    def __init__(
+        self, trainer: Trainer, engine: Engine, tolerance: float | None, texts: Sequence[Sequence[int]]
+    ) -> None:
+        self._trainer, self._engine = trainer, engine
+        self._text = [token for text in texts for token in text][: min(_CANARY_TOKENS, engine.max_model_len - 1)]
+        if tolerance is None:
+            rounding = self._gap() if trainer.config.dtype == "bfloat16" else 0.0
+            tolerance = max(_FLOAT32_TOLERANCE, _MISMATCHES * rounding)
+        self.tolerance = tolerance
+
+    def control(self) -> float:
+        """Push perturbed weights, which the canary must notice: it is no check if it can't fail.
+
+        Returns:
+            The difference that it saw.
+        """
+        self._engine.wake(_perturbed(self._trainer.weights()))
+        gap = self._gap()
+        # Negated, so that NaN fails too.
+        if not gap > self.tolerance:
+            raise StaleWeightsError(
+                f"positive control: perturbed weights were pushed, yet log-probs differ by only {gap:.2e} (tolerance"
+                f" {self.tolerance:.2e}): the push does not reach the engine, or the tolerance is too wide"
+            )
+        return gap
+
+    def push(self, step: int) -> float:
+        """Push the current weights, out of sleep where the engine sleeps, and verify them.
+
+        Every tensor that the engine keeps as it was pushed must be the same to the bit.
+
+        Returns:
+            The difference of log-probs.
+        """
+        pushed: dict[str, Digest] = {}
+        self._engine.wake(_recorded(self._trainer.weights(), pushed))
+        held = self._engine.digests()
+        stale = [name for name in pushed.keys() & held.keys() if _differs(pushed[name], held[name])]
+        if stale:
+            raise StaleWeightsError(
+                f"step {step}: after the weight push {len(stale)} of the engine's tensors are not the trainer's, "
+                f"{min(stale)} for one: rollouts would come from other weights than are trained"
+            )
+        gap = self._gap()
+        if not gap <= self.tolerance:
+            raise StaleWeightsError(
+                f"step {step}: after the weight push the engine's log-probs of the canary differ by {gap:.2e} from the"
+                f" trainer's (tolerance {self.tolerance:.2e}): rollouts would come from other weights than are trained"
+            )
+        return gap
+
+    def _gap(self) -> float:
+        (ours,) = self._trainer.logprobs([Row(self._text[:1], self._text[1:])])
+        return float((ours - self._engine.text_logprobs(self._text)).abs().max())
+
+
+def _recorded(weights: Iterable[tuple[str, Tensor]], digests: dict[str, Digest]) -> Iterator[tuple[str, Tensor]]:
+    for name, tensor in weights:
+        digests[name] = Digest.of(tensor)
+        yield name, tensor
+
+
+def _differs(ours: Digest, theirs: Digest) -> bool:
+    """Whether the bits differ; a tensor of another shape or type is kept in another form, and can't be compared."""
+    return ours[:2] == theirs[:2] and ours.bits != theirs.bits
+
+
+def _perturbed(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    for name, tensor in weights:
+        generator = torch.Generator(tensor.device).manual_seed(0)
+        noise = torch.randn(tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype)
+        yield name, tensor + _PERTURBATION * tensor.std(correction=0) * noise
