@@ -2,11 +2,12 @@
 import sys
 from pathlib import Path
 
+import snakemake
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from dphrl.config.load import check_files, load_config
 from dphrl.config.errors import ConfigError
+from dphrl.config.load import check_files, load_config
 from dphrl.config.remarks import remarks
 
 min_version("9.0")
@@ -25,7 +26,6 @@ except ConfigError as error:
 
 
 include: "rules/common.smk"
-include: "rules/local.smk"
 include: "rules/toy.smk"
 include: "rules/prompts.smk"
 include: "rules/sample.smk"
@@ -38,45 +38,25 @@ include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
 include: "rules/audit.smk"
+include: "rules/targets.smk"
 
 
 onstart:
     print("\n".join(remarks(CONFIG)), file=sys.stderr)
-    # Each finished job makes this limit wake the scheduler once more a second, for ever: after 200 jobs half a core.
-    workflow.scheduler.job_rate_limiter = None
+    # Each finished job would start one more timer of this limit, and after 200 jobs the scheduler takes half a core
+    # (https://github.com/snakemake/snakemake/pull/3744). The attribute is private, so it is known for version 9 only.
+    if snakemake.__version__.startswith("9."):
+        workflow.scheduler.job_rate_limiter = None
 
 
 onsuccess:
-    print(closing_words(), file=sys.stderr)
+    print(LAYOUT.final_message(), file=sys.stderr)
 
 
 rule all:
+    """The report and the audit of the whole run."""
     default_target: True
     input:
         rules.report.output.page,
         rules.audit.output.page,
-
-
-rule presample:
-    input:
-        verdict_shards("base", CONFIG.train_dataset, "presample"),
-
-
-rule partition:
-    input:
-        rules.refine.output.partition,
-
-
-rule reference:
-    input:
-        with_model(rules.tensorise.output),
-
-
-rule train:
-    input:
-        [manifest(policy) for policy in policies()],
-
-
-rule evaluate:
-    input:
-        evaluations(),
+    localrule: True

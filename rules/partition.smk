@@ -4,16 +4,16 @@
 rule find_candidates:
     """The training prompts, divided by how often their pre-samples are right."""
     input:
-        gold=f"{RESULTS}/gold/{CONFIG.train_dataset}.parquet",
-        verdicts=verdict_shards("base", CONFIG.train_dataset, "presample"),
+        gold=path("gold", **TRAINING_SET),
+        verdicts=LAYOUT.shards("verdicts", BASE, CONFIG.train_dataset, "presample"),
     output:
-        partition=f"{RESULTS}/partition/candidates.parquet",
-        digest=f"{RESULTS}/partition/candidates.parquet.sha256",
-        timings=timings("partition/candidates"),
+        **with_digests(partition=path("candidates")),
+        timings="<timings>/partition/candidates.parquet",
     log:
-        f"{RESULTS}/logs/partition/candidates.log",
+        "<logs>/partition/candidates.log",
+    localrule: True
     params:
-        **stage_params("find_candidates.py", ["partition"], slices.candidates(CONFIG)),
+        **stage_params("find_candidates.py", slice_of("candidates"), "partition"),
     message:
         "dividing the training prompts"
     script:
@@ -23,16 +23,16 @@ rule find_candidates:
 rule refine:
     """The final partition: a candidate whose further sample is wrong leaves D_pef."""
     input:
-        candidates=rules.find_candidates.output.partition,
-        verdicts=verdict_shards("base", CONFIG.train_dataset, "refine"),
+        candidates=path("candidates"),
+        verdicts=LAYOUT.shards("verdicts", BASE, CONFIG.train_dataset, "refine"),
     output:
-        partition=f"{RESULTS}/partition/final.parquet",
-        digest=f"{RESULTS}/partition/final.parquet.sha256",
-        timings=timings("partition/final"),
+        **with_digests(partition=path("partition")),
+        timings="<timings>/partition/final.parquet",
     log:
-        f"{RESULTS}/logs/partition/final.log",
+        "<logs>/partition/final.log",
+    localrule: True
     params:
-        **stage_params("refine.py", ["partition"], slices.partition(CONFIG)),
+        **stage_params("refine.py", slice_of("partition"), "partition"),
     message:
         "settling the partition"
     script:

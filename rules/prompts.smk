@@ -1,36 +1,26 @@
 # Datasets as prompts, the audit of their gold answers, and their overlap with the training set.
 
 
-def source_name(wildcards):
-    """The name of the file of a dataset's rows, which stands in each of them."""
-    return Path(source_of(wildcards)).name
-
-
 rule prepare_prompts:
     """A dataset's rows as prompt tokens; what is rejected is listed with its reason."""
     input:
-        databases=databases_of,
-        source=source_of,
-        policy=with_model(manifest("base")),
+        databases=LAYOUT.databases,
+        source=LAYOUT.source,
+        policy=LAYOUT.if_has_model(path("base")),
     output:
-        prompts=f"{RESULTS}/prompts/{{dataset}}.parquet",
-        digest=f"{RESULTS}/prompts/{{dataset}}.parquet.sha256",
-        rejected=f"{RESULTS}/prompts/{{dataset}}.rejected.parquet",
-        rejected_digest=f"{RESULTS}/prompts/{{dataset}}.rejected.parquet.sha256",
-        timings=timings("prompts/{dataset}"),
-        timings_digest=timings("prompts/{dataset}") + ".sha256",
+        **with_digests(
+            prompts=path("prompts"),
+            rejected=path("rejected"),
+            timings="<timings>/prompts/{dataset}.parquet",
+        ),
     log:
-        f"{RESULTS}/logs/prompts/{{dataset}}.log",
+        "<logs>/prompts/{dataset}.log",
     cache: SHARED
     params:
-        **stage_params(
-            "prepare_prompts.py",
-            ["prompts", "rejected"],
-            slice_of(slices.prompts, "dataset"),
-        ),
-        databases=database_folder,
+        **stage_params("prepare_prompts.py", slice_of("prompts"), "prompts", "rejected"),
+        databases=LAYOUT.database_folder,
         # The cache knows a job by its params, not by its wildcards.
-        source=source_name,
+        source=LAYOUT.source_name,
     message:
         "preparing the prompts of {wildcards.dataset}"
     script:
@@ -38,27 +28,22 @@ rule prepare_prompts:
 
 
 rule audit_gold:
-    """Every gold answer, scored as if a model had given it. Sampling does not read this: a fix of scoring redraws nothing."""
+    """Every gold answer, scored as if a model had given it. Sampling does not read it: a fix of scoring resamples nothing."""
     input:
-        databases=databases_of,
-        scorer=scorer_of,
-        source=source_of,
-        prompts=rules.prepare_prompts.output.prompts,
-        rejected=rules.prepare_prompts.output.rejected,
+        databases=LAYOUT.databases,
+        scorer=LAYOUT.scorer,
+        source=LAYOUT.source,
+        prompts=path("prompts"),
+        rejected=path("rejected"),
     output:
-        gold=f"{RESULTS}/gold/{{dataset}}.parquet",
-        digest=f"{RESULTS}/gold/{{dataset}}.parquet.sha256",
-        timings=timings("gold/{dataset}"),
+        **with_digests(gold=path("gold")),
+        timings="<timings>/gold/{dataset}.parquet",
     log:
-        f"{RESULTS}/logs/gold/{{dataset}}.log",
-    threads: workers_of
+        "<logs>/gold/{dataset}.log",
+    threads: LAYOUT.workers
     params:
-        **stage_params(
-            "audit_gold.py",
-            ["gold"],
-            slice_of(slices.gold, "dataset"),
-        ),
-        databases=database_folder,
+        **stage_params("audit_gold.py", slice_of("gold"), "gold"),
+        databases=LAYOUT.database_folder,
     message:
         "auditing the gold answers of {wildcards.dataset}"
     script:
@@ -68,18 +53,16 @@ rule audit_gold:
 rule find_overlap:
     """Evaluation prompts that are training prompts too."""
     input:
-        train=f"{RESULTS}/prompts/{CONFIG.train_dataset}.parquet",
-        others=expand(
-            rules.prepare_prompts.output.prompts, dataset=CONFIG.evaluate.datasets
-        ),
+        train=path("prompts", **TRAINING_SET),
+        others=expand(path("prompts"), dataset=CONFIG.evaluate.datasets),
     output:
-        overlap=f"{RESULTS}/gold/overlap.parquet",
-        digest=f"{RESULTS}/gold/overlap.parquet.sha256",
-        timings=timings("gold/overlap"),
+        **with_digests(overlap=path("overlap")),
+        timings="<timings>/gold/overlap.parquet",
     log:
-        f"{RESULTS}/logs/gold/overlap.log",
+        "<logs>/gold/overlap.log",
+    localrule: True
     params:
-        **stage_params("find_overlap.py", ["overlap"], slices.NOTHING),
+        **stage_params("find_overlap.py", slice_of("overlap"), "overlap"),
         datasets=list(CONFIG.evaluate.datasets),
     message:
         "looking for evaluation prompts in the training set"
@@ -88,22 +71,20 @@ rule find_overlap:
 
 
 rule count_rows:
-    """What became of the rows of each dataset."""
+    """How many rows of each dataset became prompts, were rejected, or lost their gold answer."""
     input:
-        prompts=expand(rules.prepare_prompts.output.prompts, dataset=CONFIG.datasets),
-        rejected=expand(rules.prepare_prompts.output.rejected, dataset=CONFIG.datasets),
-        gold=expand(rules.audit_gold.output.gold, dataset=CONFIG.datasets),
-        overlap=rules.find_overlap.output.overlap,
+        prompts=expand(path("prompts"), dataset=CONFIG.datasets),
+        rejected=expand(path("rejected"), dataset=CONFIG.datasets),
+        gold=expand(path("gold"), dataset=CONFIG.datasets),
+        overlap=path("overlap"),
     output:
-        table=f"{RESULTS}/tables/datasets.parquet",
-        digest=f"{RESULTS}/tables/datasets.parquet.sha256",
-        text=f"{RESULTS}/tables/datasets.md",
-        text_digest=f"{RESULTS}/tables/datasets.md.sha256",
-        timings=timings("tables/datasets"),
+        **with_digests(table=path("datasets"), text="<results>/tables/datasets.md"),
+        timings="<timings>/tables/datasets.parquet",
     log:
-        f"{RESULTS}/logs/tables/datasets.log",
+        "<logs>/tables/datasets.log",
+    localrule: True
     params:
-        **stage_params("count_rows.py", ["datasets"], slices.NOTHING),
+        **stage_params("count_rows.py", slice_of("datasets"), "datasets"),
         datasets=list(CONFIG.datasets),
     message:
         "counting the rows of the datasets"

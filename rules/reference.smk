@@ -4,22 +4,21 @@
 rule tensorise:
     """Token ids and reference log-probs of the stored responses, by the forward pass of training."""
     input:
-        partition=rules.refine.output.partition,
-        prompts=f"{RESULTS}/prompts/{CONFIG.train_dataset}.parquet",
-        rollouts=rollout_shards("base", CONFIG.train_dataset, "refine"),
-        policy=manifest("base"),
+        partition=path("partition"),
+        prompts=path("prompts", **TRAINING_SET),
+        rollouts=LAYOUT.shards("rollouts", BASE, CONFIG.train_dataset, "refine"),
+        policy=path("base"),
     output:
-        tensors=f"{RESULTS}/reference/responses.safetensors",
-        tensors_digest=f"{RESULTS}/reference/responses.safetensors.sha256",
-        index=f"{RESULTS}/reference/index.parquet",
-        digest=f"{RESULTS}/reference/index.parquet.sha256",
-        timings=timings("reference"),
-        timings_digest=timings("reference") + ".sha256",
+        **with_digests(
+            tensors=path("tensors"),
+            index=path("index"),
+            timings="<timings>/reference.parquet",
+        ),
     log:
-        f"{RESULTS}/logs/reference.log",
+        "<logs>/reference.log",
     cache: SHARED
     params:
-        **stage_params("tensorise.py", ["reference_index"], slices.reference(CONFIG)),
+        **stage_params("tensorise.py", slice_of("index"), "reference_index"),
     message:
         "computing reference log-probs"
     script:

@@ -4,20 +4,19 @@
 rule score:
     """A verdict for each response of a shard."""
     input:
-        databases=databases_of,
-        scorer=scorer_of,
-        rollouts=rules.sample.output.rollouts,
-        gold=rules.audit_gold.output.gold,
+        databases=LAYOUT.databases,
+        scorer=LAYOUT.scorer,
+        rollouts=path("rollouts"),
+        gold=path("gold"),
     output:
-        verdicts=f"{RESULTS}/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet",
-        digest=f"{RESULTS}/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.parquet.sha256",
-        timings=timings("verdicts/{policy}/{dataset}.{plan}/{shard}"),
+        **with_digests(verdicts=path("verdicts")),
+        timings="<timings>/verdicts/{policy}/{dataset}.{plan}/{shard}.parquet",
     log:
-        f"{RESULTS}/logs/verdicts/{{policy}}/{{dataset}}.{{plan}}/{{shard}}.log",
-    threads: workers_of
+        "<logs>/verdicts/{policy}/{dataset}.{plan}/{shard}.log",
+    threads: LAYOUT.workers
     params:
-        **stage_params("score.py", ["verdicts"], slice_of(slices.scoring, "dataset")),
-        databases=database_folder,
+        **stage_params("score.py", slice_of("verdicts"), "verdicts"),
+        databases=LAYOUT.database_folder,
     message:
         "scoring {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

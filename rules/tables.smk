@@ -1,5 +1,4 @@
 # Tables over all policies, with intervals, and in the layout of the paper.
-from dphrl.report import paper
 
 TABLES = [
     "claims",
@@ -15,31 +14,27 @@ TABLES = [
     "style_counts",
     "styles",
 ]
+PAPER_TABLES = plan.paper_tables(LAYOUT)
+PUBLISHED = f"{workflow.basedir}/workflow_scripts/dphrl/report/published.yaml"
 
 
 rule tabulate:
     """The tables over all policies, with intervals."""
     input:
-        evaluations=evaluations(),
+        evaluations=LAYOUT.evaluations(),
     output:
-        tables=expand(f"{RESULTS}/tables/{{table}}.parquet", table=TABLES),
-        digests=expand(f"{RESULTS}/tables/{{table}}.parquet.sha256", table=TABLES),
-        claims=f"{RESULTS}/tables/claims.md",
-        texts=expand(f"{RESULTS}/tables/headline.{{ending}}", ending=["csv", "md"]),
-        timings=timings("tables"),
+        **with_digests(tables=expand(path("table"), table=TABLES)),
+        claims="<results>/tables/claims.md",
+        texts=expand("<results>/tables/headline.{ending}", ending=["csv", "md"]),
+        timings="<timings>/tables.parquet",
     log:
-        f"{RESULTS}/logs/tables.log",
+        "<logs>/tables.log",
     params:
-        **stage_params(
-            "make_tables.py",
-            TABLES,
-            slices.tables(CONFIG),
-            CONFIG.seed,
-        ),
+        **stage_params("make_tables.py", slice_of("table"), *TABLES, seed=CONFIG.seed),
         names=TABLES,
         labels=[
             [*policy, dataset]
-            for policy in policies().values()
+            for policy in LAYOUT.policies()
             for dataset in CONFIG.evaluate.datasets
         ],
     message:
@@ -48,42 +43,27 @@ rule tabulate:
         "../workflow_scripts/make_tables.py"
 
 
-# What the paper's tables are laid out by. Columns stand in the order of evaluate.datasets.
-TASKS = {name: CONFIG.datasets[name].task for name in CONFIG.evaluate.datasets}
-DRAWS = map(CONFIG.sampling.evaluate.samples, CONFIG.evaluate.datasets)
-BESIDE_BASE = len(policies()) > 1 or max(DRAWS) >= 16
-PAPER_TABLES = paper.names(TASKS.values(), BESIDE_BASE)
-PUBLISHED = f"{workflow.basedir}/workflow_scripts/dphrl/report/published.yaml"
-
-
 rule lay_out:
     """The paper's tables as this run has them, and the methods that differ in eta alone."""
     input:
-        headline=f"{RESULTS}/tables/headline.parquet",
-        passk=f"{RESULTS}/tables/passk.parquet",
-        keep_explore=f"{RESULTS}/tables/keep_explore.parquet",
+        headline=path("table", table="headline"),
+        passk=path("table", table="passk"),
+        keep_explore=path("table", table="keep_explore"),
         published=PUBLISHED if CONFIG.evaluate.published else [],
     output:
-        tables=expand(f"{RESULTS}/tables/paper/{{name}}.parquet", name=PAPER_TABLES),
-        digests=expand(
-            f"{RESULTS}/tables/paper/{{name}}.parquet.sha256", name=PAPER_TABLES
+        **with_digests(
+            tables=expand(path("paper"), name=PAPER_TABLES), ablation=path("ablation")
         ),
         texts=expand(
-            f"{RESULTS}/tables/paper/{{name}}.{{ending}}",
+            "<results>/tables/paper/{name}.{ending}",
             name=PAPER_TABLES,
             ending=["csv", "md", "tex"],
         ),
-        ablation=f"{RESULTS}/tables/ablation.parquet",
-        ablation_digest=f"{RESULTS}/tables/ablation.parquet.sha256",
-        timings=timings("tables/paper"),
+        timings="<timings>/tables/paper.parquet",
     log:
-        f"{RESULTS}/logs/tables/paper.log",
+        "<logs>/tables/paper.log",
     params:
-        **stage_params(
-            "lay_out.py",
-            ["paper", "ablation"],
-            slices.paper(CONFIG),
-        ),
+        **stage_params("lay_out.py", slice_of("paper"), "paper", "ablation"),
         names=PAPER_TABLES,
     message:
         "laying out the paper's tables"
@@ -94,27 +74,21 @@ rule lay_out:
 rule collect_training:
     """The metrics of all trainings in one table, and what each method cost."""
     input:
-        metrics=[
-            rules.train_segment.output.metrics.format(method=m, seed=s, step=n)
-            for m, s, n in segments()
-        ],
-        times=[
-            rules.train_segment.output.timings.format(method=m, seed=s, step=n)
-            for m, s, n in segments()
-        ],
+        metrics=LAYOUT.of_segments("metrics"),
+        times=LAYOUT.segment_timings(),
     output:
-        training=f"{RESULTS}/tables/training.parquet",
-        digest=f"{RESULTS}/tables/training.parquet.sha256",
-        # Beside the timings that it adds up: its bytes differ between equal runs as theirs do.
-        cost=timings("training_cost"),
-        timings=timings("training"),
+        **with_digests(training=path("training")),
+        # Next to the timings that it adds up: its bytes differ between equal runs as theirs do.
+        cost=path("training_cost"),
+        timings="<timings>/training.parquet",
     log:
-        f"{RESULTS}/logs/training.log",
+        "<logs>/training.log",
+    localrule: True
     params:
         **stage_params(
-            "collect_training.py", ["training", "training_cost"], slices.NOTHING
+            "collect_training.py", slice_of("training"), "training", "training_cost"
         ),
-        labels=[[method, seed] for method, seed, _ in segments()],
+        labels=[[policy.method, policy.seed] for policy in LAYOUT.segments()],
     message:
         "collecting training metrics"
     script:

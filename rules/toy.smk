@@ -5,18 +5,17 @@ if CONFIG.toy:
     rule build_world:
         """Databases, questions, supervised mix and tokenizer of the embedded default."""
         output:
-            manifest=f"{RESULTS}/toy/manifest.json",
-            digest=f"{RESULTS}/toy/manifest.json.sha256",
+            **with_digests(manifest=path("world")),
             # Rows are read from here; the manifest holds the digests of the other files.
             questions=expand(
-                f"{RESULTS}/toy/questions/{{split}}.jsonl",
+                "<results>/toy/questions/{split}.jsonl",
                 split=type(CONFIG.toy.questions).model_fields,
             ),
-            timings=timings("toy/world"),
+            timings="<timings>/toy/world.parquet",
         log:
-            f"{RESULTS}/logs/toy/world.log",
+            "<logs>/toy/world.log",
         params:
-            **stage_params("build_world.py", [], slices.world(CONFIG), CONFIG.toy.seed),
+            **stage_params("build_world.py", slice_of("world"), seed=CONFIG.toy.seed),
         message:
             "building the world of the embedded default"
         script:
@@ -28,33 +27,29 @@ if CONFIG.toy and CONFIG.policy.base is None:
     rule train_base:
         """The base model, from scratch."""
         input:
-            world=rules.build_world.output.manifest,
+            world=path("world"),
         output:
-            manifest=manifest("base"),
-            digest=manifest("base") + ".sha256",
+            **with_digests(
+                manifest=path("base"), timings="<timings>/policies/base.parquet"
+            ),
             # Named, so that a cache between workflows keeps them too.
-            weights=f"{RESULTS}/policies/base/model.safetensors",
-            architecture=f"{RESULTS}/policies/base/config.json",
-            generation=f"{RESULTS}/policies/base/generation_config.json",
-            tokenizer=f"{RESULTS}/policies/base/tokenizer.json",
-            tokens=f"{RESULTS}/policies/base/tokenizer_config.json",
-            timings=timings("policies/base"),
-            timings_digest=timings("policies/base") + ".sha256",
+            weights="<results>/policies/base/model.safetensors",
+            architecture="<results>/policies/base/config.json",
+            generation="<results>/policies/base/generation_config.json",
+            tokenizer="<results>/policies/base/tokenizer.json",
+            tokens="<results>/policies/base/tokenizer_config.json",
         log:
-            f"{RESULTS}/logs/policies/base.log",
+            "<logs>/policies/base.log",
         cache: SHARED
         threads: CONFIG.toy.threads
         params:
-            **stage_params("train_base.py", [], slices.world(CONFIG), CONFIG.toy.seed),
+            **stage_params("train_base.py", slice_of("base"), seed=CONFIG.toy.seed),
         message:
             "training the base model from scratch"
         script:
             "../workflow_scripts/train_base.py"
 
 elif CONFIG.has_model:
-
-    localrules:
-        import_base,
 
     rule import_base:
         """The user's base model, linked file by file."""
@@ -65,13 +60,13 @@ elif CONFIG.has_model:
                 if path.is_file()
             ),
         output:
-            manifest=manifest("base"),
-            digest=manifest("base") + ".sha256",
-            timings=timings("policies/base"),
+            **with_digests(manifest=path("base")),
+            timings="<timings>/policies/base.parquet",
         log:
-            f"{RESULTS}/logs/policies/base.log",
+            "<logs>/policies/base.log",
+        localrule: True
         params:
-            **stage_params("import_base.py", [], slices.NOTHING),
+            **stage_params("import_base.py", slice_of("base")),
         message:
             f"taking the base model from {CONFIG.policy.base}"
         script:

@@ -1,4 +1,4 @@
-"""The rooms of the package: which may import which, who may import torch and Snakemake, how large a file may be."""
+"""The layers of the package: which may import which, who may import torch and Snakemake, how large a file may be."""
 
 import ast
 from collections.abc import Iterator
@@ -9,21 +9,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
-FLOORS = (
+LAYERS = (
     ("artifacts", "config"),
+    ("layout",),
     ("tasks", "objective", "evaluation", "model", "partition"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
     ("audit", "report"),
 )
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 WITH_TORCH = {"objective", "model", "rollout", "reference", "training", "toy", "audit"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # What all scripts share is not a script of a rule.
 RULE_SCRIPTS = sorted(path for path in SCRIPTS.glob("*.py") if path.name != "script.py")
 
 
-def _room(path: Path) -> str:
+def _package(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -51,23 +52,23 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_every_room_has_a_floor() -> None:
-    assert {_room(path) for path in MODULES} == {*FLOOR, "__init__"}
+def test_every_package_has_a_layer() -> None:
+    assert {_package(path) for path in MODULES} == {*LAYER, "__init__"}
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if _room(path) != "__init__"], ids=_name)
-def test_a_room_imports_only_from_lower_floors(path: Path) -> None:
-    room = _room(path)
+@pytest.mark.parametrize("path", [path for path in MODULES if _package(path) != "__init__"], ids=_name)
+def test_a_package_imports_only_from_lower_layers(path: Path) -> None:
+    package = _package(path)
     imported = {name.split(".")[1] for name in _imports(path) if name.startswith("dphrl.")}
-    assert {other for other in imported - {room} if FLOOR[other] >= FLOOR[room]} == set()
+    assert {other for other in imported - {package} if LAYER[other] >= LAYER[package]} == set()
 
 
 @pytest.mark.parametrize("library", ["torch", "deepspeed", "vllm"])
-def test_only_some_rooms_import_the_engines(library: str) -> None:
-    assert {_room(path) for path in MODULES if library in _libraries(path)} <= WITH_TORCH
+def test_only_some_packages_import_the_engines(library: str) -> None:
+    assert {_package(path) for path in MODULES if library in _libraries(path)} <= WITH_TORCH
 
 
-def test_only_doors_know_snakemake() -> None:
+def test_only_scripts_know_snakemake() -> None:
     assert [_name(path) for path in MODULES if "snakemake" in _libraries(path)] == []
 
 
@@ -78,9 +79,9 @@ def test_config_init_is_only_a_docstring() -> None:
     assert isinstance(body[0], ast.Expr)
 
 
-@pytest.mark.parametrize("room", sorted(FLOOR))
-def test_a_room_declares_what_it_gives(room: str) -> None:
-    path = PACKAGE / room / "__init__.py"
+@pytest.mark.parametrize("package", sorted(LAYER))
+def test_a_package_declares_what_it_exports(package: str) -> None:
+    path = PACKAGE / package / "__init__.py"
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
     given = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     declared = {name for node in tree.body if isinstance(node, ast.Assign) for name in ast.literal_eval(node.value)}

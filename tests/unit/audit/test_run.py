@@ -429,7 +429,7 @@ def test_a_segment_that_does_not_start_where_the_one_before_ended_is_named(small
     path = f"train/{'grpo-s1/step2'}/metrics.parquet"
     small_run.rewrite(path, small_run.read(path).filter(step=2))
     texts = failures(small_run)[path]
-    assert "was made from 'policy', but what it was made from is not there" in texts[0]
+    assert "was made from 'policy', but policies/grpo-s1/step1/manifest.json is not there" in texts[0]
 
 
 def record(run: Any, stages: dict[str, Any] | None = None) -> None:

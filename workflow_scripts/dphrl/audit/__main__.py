@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dphrl.audit.artifacts import Run
-from dphrl.audit.provenance import lineage
+from dphrl.audit.lineage import lineage
 from dphrl.audit.run import audit_run, failed_checks, summary
 from dphrl.audit.show import show
 from dphrl.audit.staleness import accept

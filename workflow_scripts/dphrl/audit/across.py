@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from dphrl.artifacts.tables import by_prompts
-from dphrl.audit.artifacts import Artifact, Group, RowCheck, Run, again, check_rows
+from dphrl.audit.artifacts import Artifact, Group, RowCheck, Run, check_rows, delete_and_rerun
 
 _GREEDY = -1
 KEY = ["prompt_id", "sample_index"]
@@ -67,7 +67,7 @@ def check_partition(run: Run) -> None:
     odd = RowCheck(
         final,
         f"{_FINAL}: D_pef prompts without a reference sample, or others with one",
-        again(_FINAL),
+        delete_and_rerun(_FINAL),
         lambda divided, *_: divided.filter(pef != pl.col("reference_sample").is_not_null()).select(
             "prompt_id", "subset", "reference_sample"
         ),
@@ -75,7 +75,7 @@ def check_partition(run: Run) -> None:
     chosen = RowCheck(
         final,
         f"{_FINAL}: D_pef prompts that were no candidate",
-        again(_FINAL),
+        delete_and_rerun(_FINAL),
         lambda divided, before: lost(divided.filter(pef), before.filter(pef), ["prompt_id"]),
     )
     if candidates is None:
@@ -93,7 +93,7 @@ def _check_same_prompts(run: Run, artifact: Artifact, one: str, other: str) -> N
     left, right = run.scan(one), run.scan(other)
     if left is None or right is None:
         return
-    what, remedy, key = "prompts of {} that {} does not have", again(other), ["prompt_id"]
+    what, remedy, key = "prompts of {} that {} does not have", delete_and_rerun(other), ["prompt_id"]
     check_rows(
         by_prompts(left.select(key), right.select(key)),
         [
@@ -153,7 +153,7 @@ def _repeated(keys: pl.DataFrame) -> pl.DataFrame:
 def _sample_checks(artifact: Artifact, decode: Decode | None) -> list[RowCheck]:
     if artifact.footer.get("config", {}).get("engine") == "replay":
         return []  # recorded texts: they were not drawn as tokens, and have no log-probs
-    path, remedy = artifact.path, again(artifact.path)
+    path, remedy = artifact.path, delete_and_rerun(artifact.path)
     tokens, logprobs = pl.col("token_ids").list.len(), pl.col("sampler_logprobs").list.len()
     # The schema keeps them <= 0 and numbers, but lets -inf through.
     finite = pl.col("sampler_logprobs").list.eval(pl.element().is_finite()).list.all()
@@ -187,7 +187,7 @@ def _undecoded(drawn: pl.DataFrame, decode: Decode) -> pl.DataFrame:
 
 
 def _verdict_checks(rollouts: Artifact, verdicts: Artifact) -> list[RowCheck]:
-    path, remedy = verdicts.path, again(verdicts.path)
+    path, remedy = verdicts.path, delete_and_rerun(verdicts.path)
     disagree = pl.col("correct") != (pl.col("verdict") == "correct")
     found: dict[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
         f"samples of {rollouts.path} without a verdict": lost,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +13,9 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import stream_digest
+from dphrl.layout.kinds import KINDS, match
 
 RECORDED = "audit/audit.parquet"
-SHARD = re.compile(
-    r"(?P<kind>rollouts|verdicts)/(?P<policy>.+)/(?P<dataset>[^/]+)\.(?P<plan>\w+)/(?P<shard>\d+)\.parquet"
-)
 # Differ between equal runs, or are written while or after the rule `audit` runs: checked once that has finished.
 _LAST = ("audit", "report", "timings")
 _SHOWN_ROWS = 3
@@ -93,7 +90,7 @@ def check_rows(parts: Iterable[Sequence[pl.DataFrame]], checks: Sequence[RowChec
     return all([check.artifact.check(not n, text) for check, n, text in zip(checks, found, texts, strict=True)])
 
 
-def again(*paths: str) -> str:
+def delete_and_rerun(*paths: str) -> str:
     """The remedy for artifacts that cannot be trusted."""
     return f"Delete {' and '.join(paths)} and run snakemake again."
 
@@ -145,14 +142,26 @@ class Run:
             self._digests[paths] = _digest(artifacts)
         return self._digests[paths]
 
+    def recorded(self, what: str) -> dict[str, Any]:
+        """What the rule `audit` recorded of the code in the footer of its table; empty where it has not run.
+
+        Args:
+            what: "stages" (of each stage the scripts and schemas behind its code digest), or "figures" (the name of
+                the table that each draws).
+        """
+        audit = self.get(RECORDED)
+        config = audit.footer.get("config") if audit is not None else None
+        found: dict[str, Any] = config.get(what, {}) if isinstance(config, dict) else {}
+        return found
+
     def groups(self, kind: str) -> list[Group]:
         """The groups of shards of "rollouts" or "verdicts"."""
         groups: dict[tuple[str, ...], Group] = {}
         for path, artifact in self.artifacts.items():
-            match = SHARD.fullmatch(path)
-            if match and match["kind"] == kind:
-                name = match["policy"], match["dataset"], match["plan"]
-                groups.setdefault(name, Group(*name, {})).shards[int(match["shard"])] = artifact
+            fields = match(KINDS[kind].path, path)
+            if fields is not None:
+                name = fields["policy"], fields["dataset"], fields["plan"]
+                groups.setdefault(name, Group(*name, {})).shards[int(fields["shard"])] = artifact
         return list(groups.values())
 
     def train_datasets(self) -> list[str]:
@@ -161,7 +170,7 @@ class Run:
                        if group.plan == "presample"})  # fmt: skip
 
     def shards(self, kind: str, policy: str, dataset: str, plan: str) -> tuple[str, ...]:
-        """The paths of the shards of a group, in order; empty without one."""
+        """The paths of the shards of a group; empty without one."""
         prefix = f"{kind}/{policy}/{dataset}.{plan}/"
         return tuple(path for path in self.artifacts if path.startswith(prefix))
 

@@ -1,137 +1,224 @@
-"""Do the digests that an artifact notes of its inputs still fit what stands in their places?"""
+"""From an artifact back to data, code, config, model and library versions; and whether that still fits."""
 
 from __future__ import annotations
 
-import re
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
-from dphrl.audit.artifacts import SHARD, Artifact, Run, again
+from dphrl.audit.artifacts import RECORDED, Artifact, NoRunError, Run, delete_and_rerun
+from dphrl.audit.staleness import accepted, current_code
+from dphrl.audit.within import check_within
+from dphrl.layout.kinds import inputs_of, kind_of
+from dphrl.layout.names import BASE, PolicyName
 
-# One input is any of several alternatives, each a table, the shards of one, a manifest or a file.
-Sources = dict[str, list[tuple[str, ...]]]
-
-_BASE = "policies/base/manifest.json"
-_PROMPTS = {"prompts": "parquet", "rejected": "rejected.parquet"}
-_TRAINED = re.compile(r"(train|policies)/(?P<training>.+-s\d+)/step(?P<step>\d+)/[^/]+")
+_MANIFESTS = ("manifest.json", "state.json")
+_WORLD = "toy/manifest.json"
+# Folders of a run that hold files without a footer.
+_FOLDERS = ("toy", "policies", "train", "figures", "tables", "reference")
 
 
 def check_lineage(run: Run, artifact: Artifact) -> None:
-    """Compare each input digest in the footer with the artifacts it names; inputs of unknown places are left out."""
+    """Compare each input digest in the footer with the artifacts it names; inputs from outside the run are left out."""
     recorded = artifact.footer.get("inputs", {})
-    places = sources(run, artifact.path, list(recorded))
-    for name, alternatives in places.items():
-        if name not in recorded:
-            continue
+    for name, alternatives in _places(run, artifact.path, recorded).items():
         there = [paths for paths in alternatives if paths and all(run.get(path) for path in paths)]
-        where = " or ".join(_place(paths) for paths in alternatives if paths) or "what it was made from"
+        where = " or ".join(_range(paths) for paths in alternatives if paths) or "what it was made from"
         if not artifact.check(
             bool(there), f"{artifact.path} was made from {name!r}, but {where} is not there. Run snakemake again."
         ):
             continue
         digests = [run.digest(paths) for paths in there]
-        # What is damaged says so itself; nothing follows from it.
+        # A damaged input has a failed check already; nothing follows from it.
         if recorded[name] not in digests and None in digests:
             continue
         artifact.check(
             recorded[name] in digests,
             f"{artifact.path} was made from other {name!r} ({recorded[name][:12]}) than {where} now holds"
-            f" ({', '.join(str(digest)[:12] for digest in digests)}). {again(artifact.path)}",
+            f" ({', '.join(str(digest)[:12] for digest in digests)}). {delete_and_rerun(artifact.path)}",
         )
 
 
-def _place(paths: tuple[str, ...]) -> str:
+def _places(run: Run, path: str, names: dict[str, str]) -> dict[str, list[tuple[str, ...]]]:
+    """The places that the inputs of an artifact can be, as `inputs_of`, by what the run folder shows."""
+    datasets = run.train_datasets()
+    train = datasets[0] if len(datasets) == 1 else None
+    return inputs_of(path, names, run.artifacts, train, _start(run, path))
+
+
+def _start(run: Run, path: str) -> str | None:
+    """The policy that a segment started from, by the first step of its metrics; None if they do not show it."""
+    found = kind_of(path)
+    if found is None or found[0].name not in ("policy", "state", "metrics"):
+        return None
+    end = PolicyName(found[1]["method"], int(found[1]["seed"]), int(found[1]["step"]))
+    metrics = run.scan(f"train/{end}/metrics.parquet")
+    step = None if metrics is None else metrics.select(pl.col("step").min() - 1).collect().item()
+    return None if step is None else str(end._replace(step=step) if step else BASE)
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a stage.
+
+    Attributes:
+        name: as the stage calls it.
+        digest: what its footer notes.
+        paths: the artifacts of the run that have this digest today (a table and its shards are several); empty where
+            it lies outside of the run folder, or has changed.
+        where: what is known of its place, for a reader.
+    """
+
+    name: str
+    digest: str
+    paths: tuple[str, ...]
+    where: str
+
+
+class Provenance:
+    """Who made what in a run folder; artifacts are read as they are asked for.
+
+    Raises:
+        NoRunError: the folder holds no run.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.run = Run(root)
+        self._read: set[str] = set()
+        if RECORDED in self.run.artifacts:
+            self.artifact(RECORDED)
+
+    def artifact(self, path: str) -> Artifact:
+        """An artifact with its digests and footer."""
+        artifact = self.run.artifacts[path]
+        if path not in self._read:
+            self._read.add(path)
+            check_within(artifact)
+        return artifact
+
+    def maker(self, path: str) -> Artifact:
+        """The artifact whose footer tells how `path` was made: itself, or the table or manifest that it belongs to.
+
+        Raises:
+            ValueError: there is none.
+        """
+        file = Path(path)
+        near = [path, *(str(file.with_name(name)) for name in _MANIFESTS), *self._written_with(file)]
+        for candidate in near:
+            if candidate in self.run.artifacts and self.artifact(candidate).footer:
+                return self.artifact(candidate)
+        raise ValueError(f"{self.run.root / path}: no footer tells how it was made; name a table or a manifest")
+
+    def _written_with(self, file: Path) -> list[str]:
+        """The artifacts with a footer that are written along with one that has none, or that it draws."""
+        if file.parts[0] == "figures":
+            return [f"tables/{self.run.recorded('figures').get(file.stem, file.stem)}.parquet"]
+        if file.parts[0] in ("toy", "policies", "train"):
+            return [str(parent / name) for parent in file.parents for name in _MANIFESTS]
+        return [str(file.with_name("index.parquet")), str(file.with_suffix(".parquet"))]
+
+    def inputs(self, artifact: Artifact) -> list[Input]:
+        """What an artifact was made from, in the order of the names."""
+        recorded: dict[str, str] = artifact.footer.get("inputs", {})
+        places = _places(self.run, artifact.path, recorded)
+        return [self._input(artifact, name, digest, places.get(name, [])) for name, digest in sorted(recorded.items())]
+
+    def _input(self, artifact: Artifact, name: str, digest: str, places: list[tuple[str, ...]]) -> Input:
+        for paths in places:
+            if paths and all(path in self.run.artifacts for path in paths):
+                for path in paths:
+                    self.artifact(path)
+                if self.run.digest(paths) == digest:
+                    return Input(name, digest, paths, _range(paths))
+        if places:
+            return Input(name, digest, (), "CHANGED since, or not there any more")
+        toy = self.artifact(_WORLD).footer["files"] if _WORLD in self.run.artifacts else {}
+        inside = [f"toy/{file}" for file, entry in toy.items() if entry["sha256"] == digest]
+        if inside:
+            return Input(name, digest, (_WORLD,), inside[0])
+        return Input(name, digest, (), _outside(name, artifact.path))
+
+    def chain(self, path: str) -> Iterator[Artifact]:
+        """The maker of `path`, then all that it was made from, directly or not, each once."""
+        pending, seen = [self.maker(path).path], set()
+        while pending:
+            artifact = self.artifact(pending.pop(0))
+            if artifact.path not in seen:
+                seen.add(artifact.path)
+                yield artifact
+                pending += [path for given in self.inputs(artifact) for path in given.paths]
+
+
+def lineage(file: Path) -> str:
+    """Every step from the data to a file, the last one first, as text.
+
+    Args:
+        file: any artifact of a run, or a file that belongs to one (weights of a model, a figure, a Markdown table).
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it lies in no run folder, or nothing tells how it was made.
+    """
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: no such file; name an artifact, e.g. results/demo/partition/final.parquet")
+    root = _root_of(file.absolute())
+    provenance = Provenance(root)
+    path = file.absolute().relative_to(root).as_posix()
+    blocks = [_block(provenance, artifact) for artifact in provenance.chain(path)]
+    made = provenance.maker(path).path
+    head = [] if made == path else [f"{path} belongs to {made}"]
+    return "\n\n".join([*head, *blocks])
+
+
+def _block(provenance: Provenance, artifact: Artifact) -> str:
+    footer = artifact.footer
+    stage, code = footer.get("stage"), str(footer.get("code"))
+    lines = [f"{artifact.path}  (digest {str(artifact.digest or artifact.sha256)[:12]})"]
+    if not artifact.sound:
+        lines.append(f"  {'DAMAGED':<10} {artifact.failed[0]}")
+    libraries = ", ".join(f"{name} {version}" for name, version in sorted(footer.get("libraries", {}).items()))
+    facts = {
+        "stage": stage,
+        "code": f"{code[:12]} ({_still(provenance, str(stage), code)})",
+        "config": json.dumps(footer.get("config"), sort_keys=True, ensure_ascii=False),
+        "seed": footer.get("seed"),
+        "libraries": libraries,
+    }
+    lines += [f"  {name:<10} {value}" for name, value in facts.items() if value not in (None, "", "{}")]
+    given = provenance.inputs(artifact)
+    lines += [f"  {'from':<10} {one.name}: {one.where} ({one.digest[:12]})" for one in given]
+    return "\n".join(lines)
+
+
+def _still(provenance: Provenance, stage: str, code: str) -> str:
+    now = current_code(provenance.run.recorded("stages"), stage)
+    if now is None:
+        return "not compared: the run has no audit that names this stage"
+    if code == now:
+        return "as it is today"
+    return "accepted" if accepted(provenance.run.root).get(code) == now else f"today it is {now[:12]}"
+
+
+def _root_of(file: Path) -> Path:
+    """The run folder of an artifact: the nearest folder from which its path is one of a run."""
+    for root in file.parents:
+        path = file.relative_to(root).as_posix()
+        if path.split("/")[0] in _FOLDERS or kind_of(path) is not None:
+            return root
+    raise NoRunError(f"{file}: in no folder of a run; name an artifact, e.g. results/demo/partition/final.parquet")
+
+
+def _range(paths: tuple[str, ...]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
 
 
-def sources(run: Run, path: str, names: list[str]) -> Sources:
-    """The places that an artifact's inputs come from, by the names that its stage gives them."""
-    kind, _, rest = path.partition("/")
-    stem = rest.rsplit("/", 1)[-1].split(".")[0]
-    train = run.train_datasets()
-    training: Sources = {}
-    if len(train) == 1:
-        training = {name: [(f"{name}/{train[0]}.parquet",)] for name in ("prompts", "gold")}
-    if kind == "prompts":
-        return {"policy": [(_BASE,)]}
-    if kind == "gold" and stem == "overlap":
-        others: Sources = {name: [(f"prompts/{name}.parquet",)] for name in names}
-        return {**others, **{name: training[name] for name in ("prompts",) if name in training}}
-    if kind == "gold":
-        return {name: [(f"prompts/{stem}.{ending}",)] for name, ending in _PROMPTS.items()}
-    shard = SHARD.fullmatch(path)
-    if shard:
-        gold, prompts = (f"{name}/{shard['dataset']}.parquet" for name in ("gold", "prompts"))
-        if kind == "verdicts":
-            return {"rollouts": [(path.replace("verdicts/", "rollouts/", 1),)], "gold": [(gold,)]}
-        # Answers that were recorded under another name are told in tokens by the base policy's tokenizer.
-        policy = f"policies/{shard['policy']}/manifest.json" if "/" in shard["policy"] else _BASE
-        return {"prompts": [(prompts,)], "policy": [(policy,)], "partition": [("partition/candidates.parquet",)]}
-    if kind == "partition":
-        plan = "presample" if stem == "candidates" else "refine"
-        before: Sources = {name: [("partition/candidates.parquet",)] for name in ("candidates", "partition")}
-        verdicts = [run.shards("verdicts", "base", dataset, plan) for dataset in train]
-        return {**training, **before, "verdicts": verdicts}
-    if kind == "reference":
-        refined = [run.shards("rollouts", "base", dataset, "refine") for dataset in train]
-        return {**training, "partition": [("partition/final.parquet",)], "rollouts": refined, "policy": [(_BASE,)]}
-    trained = _TRAINED.fullmatch(path)
-    if trained:
-        return {**training, **_before(run, trained["training"], int(trained["step"]))}
-    if kind == "evaluation":
-        policy, dataset = rest.rsplit("/", 1)[0], stem
-        parts = {name: [run.shards(name, policy, dataset, "evaluate")] for name in ("rollouts", "verdicts")}
-        return {**parts, "gold": [(f"gold/{dataset}.parquet",)]}
-    if kind == "tables" and stem == "training":
-        return {name: _metrics(run, name) for name in names}
-    if kind == "tables" and stem == "datasets":
-        return {name: [(_counted(name),)] for name in names}
-    if kind == "tables":
-        # Tables of tables name those that they arrange.
-        tables: Sources = {name: [(f"tables/{name}.parquet",)] for name in names if run.get(f"tables/{name}.parquet")}
-        return {**tables, **{name: [(_evaluation(name),)] for name in names if name.count("/") == 3}}
-    if kind == "policies":
-        return {"toy": [("toy/manifest.json",)]}
-    return {}
-
-
-def _before(run: Run, training: str, step: int) -> Sources:
-    """A segment starts where the one before it ended, the first one from the base policy."""
-
-    metrics = run.scan(f"train/{training}/step{step}/metrics.parquet")
-    # The metrics tell the segment's first step; where they cannot, any earlier end is possible.
-    start = None if metrics is None else metrics.select(pl.col("step").min() - 1).collect().item()
-
-    def earlier(folder: str, file: str) -> list[tuple[str, ...]]:
-        found = [re.fullmatch(rf"{folder}/{re.escape(training)}/step(\d+)/{file}", path) for path in run.artifacts]
-        ends = {int(match[1]): match[0] for match in found if match and int(match[1]) < step}
-        return [(path,) for end, path in ends.items() if start in (None, end)]
-
-    return {
-        "partition": [("partition/final.parquet",)],
-        "reference": [("reference/responses.safetensors",)],
-        "base": [(_BASE,)],
-        "policy": [*([(_BASE,)] if not start else []), *earlier("policies", r"manifest\.json")],
-        "state": earlier("train", r"state\.json"),
-    }
-
-
-def _metrics(run: Run, name: str) -> list[tuple[str, ...]]:
-    """An input of the table of trainings is named method/seed/number of the segment."""
-    method, seed, _ = name.split("/")
-    prefix = f"train/{method}-s{seed}/"
-    return [(path,) for path in run.artifacts if path.startswith(prefix) and path.endswith("/metrics.parquet")]
-
-
-def _counted(name: str) -> str:
-    """An input of the table of datasets is named kind/dataset, or is the overlap."""
-    kind, _, dataset = name.partition("/")
-    if kind == "rejected":
-        return f"prompts/{dataset}.rejected.parquet"
-    return f"{kind}/{dataset}.parquet" if dataset else "gold/overlap.parquet"
-
-
-def _evaluation(name: str) -> str:
-    """An input of the tables is named method/seed/step/dataset; what was not trained has step 0."""
-    method, seed, step, dataset = name.split("/")
-    return f"evaluation/{method if step == '0' else f'{method}-s{seed}/step{step}'}/{dataset}.parquet"
+def _outside(name: str, path: str) -> str:
+    dataset = path.rsplit("/", 1)[-1].split(".")[0]
+    if name == "source":
+        return f"the file that datasets.{dataset}.source names"
+    if name == "recorded":
+        return "the file of recorded answers that the block replay names"
+    return "a file outside of the run"

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from dphrl.artifacts.tables import by_prompts, slices
 from dphrl.audit.across import KEY, Decode, lost
-from dphrl.audit.artifacts import Artifact, RowCheck, Run, again, check_rows
+from dphrl.audit.artifacts import Artifact, RowCheck, Run, check_rows, delete_and_rerun
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 
@@ -40,7 +40,9 @@ def decoder(run: Run) -> Decode | None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(base.file.parent, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        base.check(False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error}). {again(_BASE)}")
+        base.check(
+            False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error}). {delete_and_rerun(_BASE)}"
+        )
         return None
 
     def decode(token_ids: Sequence[Sequence[int]]) -> list[str]:
@@ -59,7 +61,7 @@ def check_reference(run: Run) -> None:
         return
     _check_rows(run, artifact, index)
     tensors = run.get(_TENSORS)
-    if not artifact.check(tensors is not None, f"{_INDEX} has no {_TENSORS}. {again(_INDEX)}"):
+    if not artifact.check(tensors is not None, f"{_INDEX} has no {_TENSORS}. {delete_and_rerun(_INDEX)}"):
         return
     if tensors is None or not tensors.sound:
         return
@@ -71,7 +73,7 @@ def check_reference(run: Run) -> None:
 
 def _check_rows(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
     """The index names the reference samples of D_pef, each judged correct."""
-    keys, remedy = index.select(KEY), again(_INDEX, _TENSORS)
+    keys, remedy = index.select(KEY), delete_and_rerun(_INDEX, _TENSORS)
     partition = run.scan("partition/final.parquet")
     if partition is not None:
         pef = partition.filter(pl.col("subset") == "pef").select("prompt_id", sample_index="reference_sample")
@@ -98,7 +100,7 @@ def _check_rows(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
 
 def _check_lengths(artifact: Artifact, index: pl.LazyFrame) -> bool:
     """Each row starts where the one before ends, and the tensors end with the last."""
-    remedy, columns = again(_INDEX, _TENSORS), ("row", "start", "response_start")
+    remedy, columns = delete_and_rerun(_INDEX, _TENSORS), ("row", "start", "response_start")
     moved = (pl.col("start") != pl.col("at")) | (pl.col("response_start") != pl.col("response_at"))
     what = f"{_INDEX}: rows that do not start where the one before ends"
     follows = check_rows(
@@ -140,7 +142,7 @@ def _values(file: Path, name: str, start: int, end: int) -> np.ndarray:
 
 def _check_values(artifact: Artifact) -> None:
     """Log-probs are numbers <= 0, and those of the likeliest tokens of each place fall."""
-    file, remedy, shapes = artifact.file, again(_INDEX, _TENSORS), _shapes(artifact.file)
+    file, remedy, shapes = artifact.file, delete_and_rerun(_INDEX, _TENSORS), _shapes(artifact.file)
     bad, first = _wrong(file, "logprobs", lambda values: ~(np.isfinite(values) & (values <= 0)))
     artifact.check(not bad, f"{_TENSORS}: {bad} log-probs are not finite and <= 0, first at {first}. {remedy}")
     if "topk_logprobs" in shapes:
@@ -190,7 +192,7 @@ def _check_tokens(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
 
     what = f"{_TENSORS}: rows whose tokens are not those of the prompt and its refined sample"
     tables = prompts.select("prompt_id", "prompt_token_ids"), index, rollouts.select(*KEY, "token_ids")
-    check_rows(by_prompts(*tables), [RowCheck(artifact, what, again(_INDEX, _TENSORS), differing)])
+    check_rows(by_prompts(*tables), [RowCheck(artifact, what, delete_and_rerun(_INDEX, _TENSORS), differing)])
 
 
 def _stored(file: Path, rows: pl.DataFrame) -> pl.Series:
@@ -207,7 +209,7 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
     dtype = config.get("dtype")
     if not artifact.check(
         dtype in _TOLERANCE,
-        f"{_INDEX}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}. {again(_INDEX)}",
+        f"{_INDEX}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}. {delete_and_rerun(_INDEX)}",
     ):
         return
     if base is None or not base.sound or not table.rows:
@@ -228,4 +230,4 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
     what = (
         f"{_TENSORS}: of {count} rows, those whose log-probs {_BASE} does not give ({dtype}, {_TOLERANCE[str(dtype)]})"
     )
-    check_rows([(odd,)], [RowCheck(artifact, what, again(_INDEX, _TENSORS), lambda rows: rows)])
+    check_rows([(odd,)], [RowCheck(artifact, what, delete_and_rerun(_INDEX, _TENSORS), lambda rows: rows)])

@@ -8,9 +8,9 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
-from dphrl.audit.artifacts import RECORDED, Artifact, Run, again
+from dphrl.audit.artifacts import RECORDED, Artifact, Run, delete_and_rerun
 from dphrl.audit.lineage import check_lineage
-from dphrl.audit.staleness import Stages, check_current, noted
+from dphrl.audit.staleness import Stages, check_current
 from dphrl.audit.within import check_within
 from dphrl.config.config import Config
 
@@ -44,7 +44,7 @@ def audit_run(run: Path, config: Config | None = None, stages: Stages | None = N
     found = Run(run)
     for artifact in found.artifacts.values():
         check_within(artifact)
-    known = noted(found, "stages") if stages is None else stages
+    known = found.recorded("stages") if stages is None else stages
     for artifact in found.artifacts.values():
         check_lineage(found, artifact)
         check_current(found, artifact, known, config)
@@ -72,7 +72,7 @@ def _check_recorded(run: Run) -> None:
         # Damage has been told already.
         elif not artifact.failed:
             then_now = f"{sha256[:12]} then, {artifact.sha256[:12]} now"
-            what = f"{path} is not the file that the last audit of this run saw ({then_now}). {again(path)}"
+            what = f"{path} is not the file that the last audit of this run saw ({then_now}). {delete_and_rerun(path)}"
             artifact.check(artifact.sha256 == sha256, what)
 
 

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.files import write_text
-from dphrl.audit.artifacts import RECORDED, SHARD, Artifact, Run
-from dphrl.config import slices
+from dphrl.audit.artifacts import Artifact, Run
 from dphrl.config.config import Config
+from dphrl.layout.kinds import slice_of
 
 ACCEPTED = "accepted.json"
 
 # Of each stage the scripts and the schemas that its code digest is made of, under these names.
 Stages = Mapping[str, Mapping[str, Sequence[str]]]
-
-_TRAINED = re.compile(r"(?:train|policies)/(?P<method>.+)-s\d+/step\d+/.+")
-
-
-def noted(run: Run, what: str) -> dict[str, Any]:
-    """What the rule `audit` has noted in the footer of its table; empty where it has not run.
-
-    Args:
-        what: "stages" (as `Stages`), or "figures" (the name of the table that each draws).
-    """
-    audit = run.get(RECORDED)
-    config = audit.footer.get("config") if audit is not None else None
-    found: dict[str, Any] = config.get(what, {}) if isinstance(config, dict) else {}
-    return found
 
 
 def check_current(run: Run, artifact: Artifact, stages: Stages, config: Config | None) -> None:
@@ -53,7 +37,7 @@ def check_current(run: Run, artifact: Artifact, stages: Stages, config: Config |
             f"{path} was made by other code of the stage {stage} ({code[:12]}) than there is today ({now[:12]})."
             f" Run snakemake again, or python -m dphrl.audit accept {run.root} if the change is known to be neutral.",
         )
-    expected = None if config is None else _slice(config, stage, path)
+    expected = None if config is None else slice_of(config, path)
     if expected is not None:
         then, today = footer.get("config"), json.loads(expected)
         differing = _differing(then, today)
@@ -88,48 +72,12 @@ def accept(run: Run) -> int:
 
     What is accepted stands in `accepted.json` of the run: the digest in footers, then today's.
     """
-    stages = noted(run, "stages")
+    stages = run.recorded("stages")
     made = {(str(a.footer.get("stage")), str(a.footer["code"])) for a in run.artifacts.values() if "code" in a.footer}
     today = [(code, current_code(stages, stage)) for stage, code in sorted(made)]
     taken = {code: now for code, now in today if now not in (None, code)}
     write_text(run.root / ACCEPTED, json.dumps(taken, indent=1, sort_keys=True) + "\n")
     return len(taken)
-
-
-def _slice(config: Config, stage: str, path: str) -> str | None:
-    """The slice of `config` that a stage gets for an artifact; None for what this config does not make."""
-    trained, shard = _TRAINED.fullmatch(path), SHARD.fullmatch(path)
-    if trained:
-        return slices.train(config, trained["method"]) if trained["method"] in config.methods else None
-    if shard:
-        return _shard_slice(config, **shard.groupdict())
-    if stage in _OF_DATASET:
-        dataset = path.rpartition("/")[2].split(".")[0]
-        return _OF_DATASET[stage](config, dataset) if dataset in config.datasets else None
-    return _OF_RUN[stage](config) if stage in _OF_RUN else None
-
-
-_OF_DATASET: dict[str, Callable[[Config, str], str]] = {
-    "prepare_prompts": slices.prompts,
-    "audit_gold": slices.gold,
-    "evaluate_policy": slices.evaluate,
-}
-_OF_RUN: dict[str, Callable[[Config], str]] = {
-    "build_world": slices.world,
-    "train_base": slices.world,
-    "find_candidates": slices.candidates,
-    "refine": slices.partition,
-    "tensorise": slices.reference,
-    "tabulate": slices.tables,
-}
-
-
-def _shard_slice(config: Config, kind: str, policy: str, dataset: str, plan: str, shard: str) -> str | None:
-    method = policy.rpartition("/")[0].rpartition("-s")[0]
-    made = policy in ("base", *config.replay) or method in config.methods
-    if not made or dataset not in config.datasets or int(shard) >= getattr(config.sampling, plan).shards:
-        return None
-    return slices.scoring(config, dataset) if kind == "verdicts" else slices.sample(config, policy, dataset, plan)
 
 
 def _differing(then: object, today: object, at: str = "") -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import polars as pl
 from safetensors import SafetensorError, safe_open
@@ -13,50 +12,24 @@ from dphrl.artifacts.files import sha256_file, sidecar
 from dphrl.artifacts.manifest import ManifestError, manifest_digest
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer, stream_digest
-from dphrl.audit.artifacts import Artifact, again
+from dphrl.audit.artifacts import Artifact, delete_and_rerun
+from dphrl.layout.kinds import schema_of
 
-# What stands where: the first pattern that matches names the schema.
-_PLACES = [
-    (r"prompts/[^/]+\.rejected\.parquet", "rejected"),
-    (r"prompts/[^/]+\.parquet", "prompts"),
-    (r"gold/overlap\.parquet", "overlap"),
-    (r"gold/[^/]+\.parquet", "gold"),
-    (r"(rollouts|verdicts|evaluation)/.+\.parquet", r"\1"),
-    (r"partition/[^/]+\.parquet", "partition"),
-    (r"reference/index\.parquet", "reference_index"),
-    (r"train/.+/metrics\.parquet", "metrics"),
-    (r"tables/(\w+)\.parquet", r"\1"),
-    (r"tables/paper/\w+\.parquet", "paper"),
-    (r"audit/audit\.parquet", "audit"),
-    (r"timings/training_cost\.parquet", "training_cost"),
-    (r"timings/.+\.parquet", "timings"),
-    (r"(toy|policies/.+)/manifest\.json|train/.+/state\.json", "manifest"),
-    (r".+\.safetensors", "safetensors"),
-]
 _FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries")
 # What reading a parquet file of another program can raise; a panic is no Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-
-
-def expected_schema(path: str) -> str | None:
-    """The schema that belongs at a path of the run folder ("manifest", "safetensors"), or None."""
-    for pattern, schema in _PLACES:
-        match = re.fullmatch(pattern, path)
-        if match:
-            return match.expand(schema)
-    return None
 
 
 def check_within(artifact: Artifact) -> None:
     """Run every check that needs no other artifact and note schema, rows and digests."""
     if not _check_bytes(artifact):
         return
-    expected = expected_schema(artifact.path)
+    expected = schema_of(artifact.path)
     if artifact.file.suffix == ".parquet":
         artifact.sound = _check_table(artifact, expected)
     elif expected == "manifest":
         artifact.sound = _check_manifest(artifact)
-    elif expected == "safetensors":
+    elif artifact.file.suffix == ".safetensors":
         artifact.sound = _check_safetensors(artifact)
     else:
         artifact.sound = True
@@ -67,7 +40,7 @@ def _check_bytes(artifact: Artifact) -> bool:
 
     If not, it is not read: some damage makes a parquet reader ask for so much memory that the process ends.
     """
-    path, remedy = artifact.path, again(artifact.path)
+    path, remedy = artifact.path, delete_and_rerun(artifact.path)
     if not artifact.check(artifact.file.is_file(), f"{path} is missing, only its sha256 is left. Run snakemake again."):
         return False
     artifact.sha256 = sha256_file(artifact.file)
@@ -82,7 +55,7 @@ def _check_bytes(artifact: Artifact) -> bool:
 
 
 def _check_table(artifact: Artifact, expected: str | None) -> bool:
-    path, remedy = artifact.path, again(artifact.path)
+    path, remedy = artifact.path, delete_and_rerun(artifact.path)
     try:
         footer = artifact.footer = read_footer(artifact.file)
         artifact.rows = pl.scan_parquet(artifact.file, glob=False).select(pl.len()).collect().item()
@@ -120,7 +93,7 @@ def _first_line(error: BaseException, artifact: Artifact) -> str:
 
 
 def _check_manifest(artifact: Artifact) -> bool:
-    path, remedy = artifact.path, again(artifact.path)
+    path, remedy = artifact.path, delete_and_rerun(artifact.path)
     artifact.schema = "manifest"
     try:
         manifest = json.loads(artifact.file.read_text(encoding="utf-8"))
@@ -150,5 +123,5 @@ def _check_safetensors(artifact: Artifact) -> bool:
         with safe_open(artifact.file, framework="numpy") as file:
             artifact.rows = len(list(file.keys()))
     except (SafetensorError, OSError) as error:
-        return artifact.check(False, f"{artifact.path} cannot be read: {error}. {again(artifact.path)}")
+        return artifact.check(False, f"{artifact.path} cannot be read: {error}. {delete_and_rerun(artifact.path)}")
     return artifact.check(True, "")

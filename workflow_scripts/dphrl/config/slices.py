@@ -35,6 +35,16 @@ NOTHING = canonical({})
 _NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "trackers"}
 
 
+def nothing(config: Config) -> str:
+    """The slice of a stage that depends on no key."""
+    return NOTHING
+
+
+def base(config: Config) -> str:
+    """What the base policy depends on: the block toy, or nothing where it is the user's own."""
+    return world(config) if config.policy.base is None else NOTHING
+
+
 def world(config: Config) -> str:
     """What the toy's world and base model depend on."""
     return canonical(config.toy or {})
@@ -115,9 +125,9 @@ def paper(config: Config) -> str:
     return canonical({"datasets": tasks, "published": config.evaluate.published, "methods": config.methods})
 
 
-def published(config: Config) -> str:
-    """Which published figures stand beside those of a run."""
-    return canonical({"published": config.evaluate.published})
+def figure(config: Config, published: object) -> str:
+    """What a figure depends on: which published numbers it shows, if any."""
+    return canonical({"published": config.evaluate.published}) if published else NOTHING
 
 
 def report(config: Config) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from dphrl.audit.__main__ import main
 from dphrl.audit.artifacts import NoRunError
-from dphrl.audit.provenance import lineage
+from dphrl.audit.lineage import lineage
 
 EVALUATION = "evaluation/grpo-s1/step2/eval.parquet"
 

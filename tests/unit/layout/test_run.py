@@ -1,0 +1,88 @@
+"""The files that a configuration plans."""
+
+from typing import Any
+
+import pytest
+
+from dphrl.config.load import load_config
+from dphrl.layout.kinds import kind_of
+from dphrl.layout.names import BASE, PolicyName
+from dphrl.layout.run import Layout, with_digests
+
+TOY = {"task": "sql", "source": "toy"}
+
+
+def _layout(**blocks: Any) -> Layout:
+    config = {
+        "run": "run",
+        "toy": {},
+        "datasets": {"train": TOY, "cross": TOY},
+        "train_dataset": "train",
+        "sampling": {"presample": {"shards": 2}},
+        "train": {"steps": 8, "segment_steps": 2, "eval_every": 4, "seeds": [1, 2]},
+        "methods": {
+            "grpo": {"online": "all"},
+            "dph_f": {"divergence": "forward_kl"},
+            "rkl": {"divergence": "reverse_kl"},
+        },
+        "evaluate": {"datasets": ["cross"]},
+    }
+    return Layout(load_config(config | blocks))
+
+
+def test_policies_and_segments_are_named_in_order() -> None:
+    layout = _layout(methods={"grpo": {"online": "all"}})
+    assert [str(policy) for policy in layout.policies()] == [
+        "base", "grpo-s1/step4", "grpo-s1/step8", "grpo-s2/step4", "grpo-s2/step8"
+    ]  # fmt: skip
+    assert [end.step for end in layout.segments()] == [2, 4, 6, 8] * 2
+
+
+def test_paths_keep_the_fields_that_are_not_given() -> None:
+    layout = _layout()
+    assert (
+        layout.path("verdicts", policy=BASE, plan="refine")
+        == "results/run/verdicts/base/{dataset}.refine/{shard}.parquet"
+    )
+    assert layout.manifest(PolicyName("grpo", 1, 4)) == "results/run/policies/grpo-s1/step4/manifest.json"
+    assert layout.shards("rollouts", BASE, "train", "presample") == [
+        f"results/run/rollouts/base/train.presample/{shard}.parquet" for shard in (0, 1)
+    ]
+
+
+def test_everything_that_is_planned_has_a_place_on_the_map() -> None:
+    layout = _layout()
+    planned = [*layout.audited(), *layout.evaluations(), *layout.segment_timings(), *layout.sampling_timings()]
+    assert all(kind_of(path.removeprefix("results/run/")) for path in planned)
+    assert len(planned) == len({*planned}) + len(layout.evaluations())
+
+
+def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> None:
+    layout = _layout()
+    first, later = ({"method": "grpo", "seed": "1", "step": step} for step in ("2", "6"))
+    assert layout.segment_start(first) == {"policy": "results/run/policies/base/manifest.json"}
+    assert layout.segment_start(later) == {
+        "policy": "results/run/policies/grpo-s1/step4/manifest.json",
+        "state": "results/run/train/grpo-s1/step4/state.json",
+    }
+    assert (layout.segment_steps(first), layout.segment_steps(later)) == ([1, 2], [5, 6])
+    assert layout.training_seed(later) == 1
+
+
+@pytest.mark.parametrize(("method", "inputs"), [("grpo", set()), ("dph_f", {"reference", "index"}), ("rkl", {"base"})])
+def test_a_method_reads_what_its_divergence_needs(method: str, inputs: set[str]) -> None:
+    assert set(_layout().method_inputs({"method": method})) == inputs
+
+
+def test_samples_come_from_a_model_or_from_recorded_answers() -> None:
+    layout = _layout(replay={"gpt": {"cross": "answers.jsonl"}})
+    refine = {"policy": "base", "dataset": "train", "plan": "refine"}
+    assert set(layout.sampled(refine)) == {"candidates", "policy"}
+    recorded = layout.sampled({"policy": "gpt", "dataset": "cross", "plan": "evaluate"})
+    assert recorded == {"recorded": "answers.jsonl", "policy": "results/run/policies/base/manifest.json"}
+
+
+def test_outputs_come_with_their_digests() -> None:
+    assert with_digests(one="a", more=["b", "c"]) == {
+        "one": "a", "one_digest": "a.sha256", "more": ["b", "c"], "more_digest": ["b.sha256", "c.sha256"]
+    }  # fmt: skip

@@ -1,0 +1,34 @@
+"""Names of policies."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Self
+
+
+class PolicyName(NamedTuple):
+    """A policy: `method-s<seed>/step<step>` after training, a bare name (`base`, one with recorded answers) without.
+
+    A policy that was not trained has seed 0 and step 0.
+    """
+
+    method: str
+    seed: int = 0
+    step: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The policy that `str` prints as `text`."""
+        match = re.fullmatch(r"(?P<method>.+)-s(?P<seed>\d+)/step(?P<step>\d+)", text)
+        return cls(match["method"], int(match["seed"]), int(match["step"])) if match else cls(text)
+
+    def __str__(self) -> str:
+        return f"{self.training}/step{self.step}" if self.step else self.method
+
+    @property
+    def training(self) -> str:
+        """The training that the policy is a step of: `method-s<seed>`."""
+        return f"{self.method}-s{self.seed}"
+
+
+BASE = PolicyName("base")

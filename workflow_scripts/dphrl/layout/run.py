@@ -1,0 +1,223 @@
+"""The files that a configuration plans, for the rules: what is sampled, trained and evaluated, and from what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any, Protocol
+
+from dphrl.config.blocks.datasets import TOY, DatasetConfig
+from dphrl.config.config import Config
+from dphrl.layout.kinds import KINDS, sliced
+from dphrl.layout.names import BASE, PolicyName
+
+
+class Wildcards(Protocol):
+    """Values by name: Snakemake's wildcards of a job, or a dict."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+def with_digests(**files: Any) -> dict[str, Any]:
+    """Output files of a rule (each a path or a list of paths), each followed by its .sha256 file."""
+    digests = {
+        f"{name}_digest": [f"{path}.sha256" for path in paths] if isinstance(paths, list) else f"{paths}.sha256"
+        for name, paths in files.items()
+    }
+    return files | digests
+
+
+class Layout:
+    """The files of one run, as its configuration plans them; paths begin with `results/<run>`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.root = f"results/{config.run}"
+
+    def path(self, kind: str, **fields: object) -> str:
+        """The path of a kind of artifact; fields that are not given stay in braces, as Snakemake's wildcards."""
+        filled = re.sub(r"\{(\w+)\}", lambda name: str(fields.get(name[1], name[0])), KINDS[kind].path)
+        return f"{self.root}/{filled}"
+
+    def manifest(self, policy: PolicyName) -> str:
+        """The manifest of a policy's folder."""
+        return f"{self.root}/policies/{policy}/manifest.json"
+
+    def slice(self, kind: str) -> Callable[[Wildcards], str]:
+        """The config slice of a kind of artifact, as a function of the wildcards of its rule."""
+        part = KINDS[kind].slice
+        if part is None:
+            raise ValueError(f"artifacts of the kind {kind!r} have no config slice")
+        return lambda wildcards: sliced(part, self.config, dict(wildcards.items()))
+
+    def constraints(self) -> dict[str, str]:
+        """Regular expressions for Snakemake's wildcards."""
+        methods = "|".join(map(re.escape, self.config.methods))
+        untrained = "|".join(map(re.escape, [BASE.method, *self.config.replay]))
+        return {
+            "policy": rf"{untrained}|({methods})-s\d+/step\d+",
+            "dataset": "|".join(map(re.escape, self.config.datasets)),
+            "plan": "presample|refine|evaluate",
+            "shard": r"\d+",
+            "method": methods,
+            "seed": r"\d+",
+            "step": r"\d+",
+        }
+
+    def policies(self) -> list[PolicyName]:
+        """The policies that are evaluated: the base, those with recorded answers, those of each training."""
+        untrained = dict.fromkeys([BASE.method, *self.config.replay])
+        return [*map(PolicyName, untrained), *self._trained(self.config.train.eval_every)]
+
+    def segments(self) -> list[PolicyName]:
+        """The policies at the end of every segment of every training."""
+        return self._trained(self.config.train.segment_steps)
+
+    def _trained(self, every: int) -> list[PolicyName]:
+        train = self.config.train
+        steps = range(every, train.steps + 1, every)
+        return [PolicyName(*one) for one in product(self.config.methods, train.seeds, steps)]
+
+    def shards(self, kind: str, policy: PolicyName, dataset: str, plan: str) -> list[str]:
+        """All shards of the rollouts or verdicts of a plan."""
+        numbers = range(getattr(self.config.sampling, plan).shards)
+        return [self.path(kind, policy=policy, dataset=dataset, plan=plan, shard=number) for number in numbers]
+
+    def plans(self) -> list[tuple[PolicyName, str, str]]:
+        """Policy, dataset and plan of all that is sampled."""
+        train = self.config.train_dataset
+        evaluated = product(self.policies(), self.config.evaluate.datasets, ["evaluate"])
+        return [(BASE, train, "presample"), (BASE, train, "refine"), *evaluated]
+
+    def all_shards(self) -> list[str]:
+        """All shards of all rollouts and verdicts."""
+        kinds = product(("rollouts", "verdicts"), self.plans())
+        return [path for kind, plan in kinds for path in self.shards(kind, *plan)]
+
+    def evaluations(self) -> list[str]:
+        """The evaluations of every policy on every evaluation set."""
+        pairs = product(self.policies(), self.config.evaluate.datasets)
+        return [self.path("evaluation", policy=policy, dataset=dataset) for policy, dataset in pairs]
+
+    def of_segments(self, kind: str) -> list[str]:
+        """The policy, state or metrics of every segment."""
+        return [self.path(kind, **end._asdict()) for end in self.segments()]
+
+    def segment_timings(self) -> list[str]:
+        """The timings of every segment."""
+        return [self.path("timings", of=f"train/{end}") for end in self.segments()]
+
+    def sampling_timings(self) -> list[str]:
+        """The timings of every job that samples or scores."""
+        shards = [
+            path for kind in ("rollouts", "verdicts") for plan in self.plans() for path in self.shards(kind, *plan)
+        ]
+        return [path.replace(f"{self.root}/", f"{self.root}/timings/", 1) for path in shards]
+
+    def audited(self) -> list[str]:
+        """What the audit reads in addition to the outputs of the stages after evaluation."""
+        config = self.config
+        files = [
+            path for kind in ("rollouts", "verdicts") for plan in self.plans() for path in self.shards(kind, *plan)
+        ]
+        files += [self.path(kind, dataset=name) for kind in ("prompts", "rejected", "gold") for name in config.datasets]
+        files += [path for kind in ("policy", "state", "metrics") for path in self.of_segments(kind)]
+        once = ["overlap", "candidates", "partition", *(["world"] if config.toy else [])]
+        return [*files, *map(self.path, once), *self.evaluations(), *self.if_has_model([self.manifest(BASE)])]
+
+    def final_message(self) -> str:
+        """What the terminal shows at the end of a run: the headline table, and where the report is."""
+        table, page = Path(self.root, "tables/headline.md"), Path(self.root, "report/index.html")
+        text = table.read_text(encoding="utf-8") if table.exists() else ""
+        return f"\n{text}\nThe report: {page.resolve()}" if page.exists() else text
+
+    def _dataset(self, wildcards: Wildcards) -> DatasetConfig:
+        return self.config.datasets[dict(wildcards.items())["dataset"]]
+
+    def source(self, wildcards: Wildcards) -> str:
+        """The file that a dataset's rows come from."""
+        source = self._dataset(wildcards).source
+        return f"{self.root}/toy/questions/{dict(wildcards.items())['dataset']}.jsonl" if source == TOY else source
+
+    def source_name(self, wildcards: Wildcards) -> str:
+        """The name of that file, which is a column of the prompts."""
+        return Path(self.source(wildcards)).name
+
+    def database_folder(self, wildcards: Wildcards) -> str | None:
+        """The folder of a dataset's databases; None for a task without."""
+        folder = self._dataset(wildcards).database_folder
+        return f"{self.root}/toy/databases" if folder == TOY else folder
+
+    def databases(self, wildcards: Wildcards) -> list[str]:
+        """What represents the databases among the inputs: the toy's manifest, or each file."""
+        folder = self._dataset(wildcards).database_folder
+        if folder == TOY:
+            return [self.path("world")]
+        return sorted(map(str, Path(folder).glob("*/*.sqlite"))) if folder else []
+
+    def scorer(self, wildcards: Wildcards) -> str | list[str]:
+        """The file of a custom scorer; no file for a task that is built in."""
+        custom = self.config.scoring.custom.get(self._dataset(wildcards).task)
+        return custom.source if custom else []
+
+    def workers(self, wildcards: Wildcards) -> int:
+        """Worker processes that judge answers of a dataset's task."""
+        return self.config.scoring.of(self._dataset(wildcards).task).workers
+
+    def sampled(self, wildcards: Wildcards) -> dict[str, Any]:
+        """What samples come from: a model, or recorded answers; for refinement the candidates too."""
+        given = dict(wildcards.items())
+        candidates = {"candidates": self.path("candidates")} if given["plan"] == "refine" else {}
+        recorded = self.config.replay.get(given["policy"], {}).get(given["dataset"])
+        if recorded is None:
+            return {**candidates, "policy": self.manifest(PolicyName.parse(given["policy"]))}
+        return {**candidates, "recorded": recorded, "policy": self.if_has_model(self.manifest(BASE))}
+
+    def shard_count(self, wildcards: Wildcards) -> int:
+        """Jobs that a plan's prompts are spread over."""
+        return int(getattr(self.config.sampling, dict(wildcards.items())["plan"]).shards)
+
+    def part(self, wildcards: Wildcards) -> list[str | int]:
+        """Which of a policy's responses to a dataset a job draws: plan and shard."""
+        given = dict(wildcards.items())
+        return [given["plan"], int(given["shard"])]
+
+    def evaluated(self, kind: str) -> Callable[[Wildcards], list[str]]:
+        """The rollouts or verdicts that an evaluation reads, as a function of its wildcards."""
+
+        def shards(wildcards: Wildcards) -> list[str]:
+            given = dict(wildcards.items())
+            return self.shards(kind, PolicyName.parse(given["policy"]), given["dataset"], "evaluate")
+
+        return shards
+
+    def if_has_model(self, files: Any) -> Any:
+        """These files; none where a run has recorded answers only."""
+        return files if self.config.has_model else []
+
+    def training_seed(self, wildcards: Wildcards) -> int:
+        """The seed of a training."""
+        return int(dict(wildcards.items())["seed"])
+
+    def segment_steps(self, wildcards: Wildcards) -> list[int]:
+        """First and last step of a segment."""
+        last = int(dict(wildcards.items())["step"])
+        return [max(0, last - self.config.train.segment_steps) + 1, last]
+
+    def segment_start(self, wildcards: Wildcards) -> dict[str, str]:
+        """Policy and state that a segment starts from: the base policy, or those at the end of the previous segment."""
+        given = dict(wildcards.items())
+        step = self.segment_steps(wildcards)[0] - 1
+        if not step:
+            return {"policy": self.manifest(BASE)}
+        start = PolicyName(given["method"], int(given["seed"]), step)
+        return {"policy": self.manifest(start), "state": self.path("state", **start._asdict())}
+
+    def method_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        """What else a method reads: the stored responses that it rehearses, the base policy as a reference."""
+        method = self.config.methods[dict(wildcards.items())["method"]]
+        stored = {"reference": self.path("tensors"), "index": self.path("index")}
+        base = {"base": self.manifest(BASE)}
+        return (stored if method.rehearses else {}) | (base if method.needs_base else {})

@@ -1,0 +1,83 @@
+"""What the report of a run shows, as its configuration plans it: for the rules, in no digest of code."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+from dphrl.layout.run import Layout
+from dphrl.report import paper
+from dphrl.report.ablation import families
+from dphrl.report.figures import figures
+
+# Draws of the base policy from which on its samples can be halved into a first and a second draw.
+_SECOND_DRAW = 16
+
+
+def _compares(layout: Layout) -> bool:
+    """Whether there is a policy, or a second draw of the base, to compare with the base."""
+    config = layout.config
+    most = max(map(config.sampling.evaluate.samples, config.evaluate.datasets))
+    return len(layout.policies()) > 1 or most >= _SECOND_DRAW
+
+
+def paper_tables(layout: Layout) -> list[str]:
+    """Names of the paper's tables that the run can fill."""
+    config = layout.config
+    return paper.names((config.datasets[name].task for name in config.evaluate.datasets), _compares(layout))
+
+
+def drawn(layout: Layout) -> list[str]:
+    """Names of the figures that the run has something for."""
+    config = layout.config
+    evaluated_steps = config.train.steps // config.train.eval_every
+    needs = {
+        "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
+        "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
+        "keep_explore": _compares(layout),
+        "steps": config.methods and evaluated_steps > 1,
+        "style_counts": config.evaluate.styles,
+        "styles": config.evaluate.styles,
+        "training": config.methods,
+    }
+    return [name for name in figures() if needs.get(name, True)]
+
+
+def facts(layout: Layout) -> dict[str, str]:
+    """What was run, for the head of the page."""
+    config = layout.config
+    base = Path(config.policy.base).name if config.policy.base else "made for this run"
+    run = {
+        "Run": config.run,
+        "Base policy": base if config.has_model else "recorded answers",
+        "Evaluated on": ", ".join(config.evaluate.datasets),
+    }
+    if not config.methods:
+        return run
+    seeds = ", ".join(map(str, config.train.seeds))
+    return run | {"Trained on": config.train_dataset, "Training seeds": seeds}
+
+
+def sampled_datasets(layout: Layout) -> list[str]:
+    """The evaluation sets of which the page shows samples."""
+    config = layout.config
+    return list(config.evaluate.datasets) if config.report.samples.prompts else []
+
+
+def sampled_policies(layout: Layout) -> dict[str, str]:
+    """The policies whose samples the page shows, by method: the last step of its first seed."""
+    first = layout.config.train.seeds[0]
+    return {policy.method: str(policy) for policy in layout.policies() if not policy.step or policy.seed == first}
+
+
+def sampled_shards(layout: Layout, kind: str) -> list[str]:
+    """The shards of the rollouts or verdicts of those policies on those sets."""
+    shown = sampled_policies(layout).values()
+    chosen = product([policy for policy in layout.policies() if str(policy) in shown], sampled_datasets(layout))
+    return [path for policy, dataset in chosen for path in layout.shards(kind, policy, dataset, "evaluate")]
+
+
+def timings(layout: Layout) -> list[str]:
+    """The timings of every stage whose cost the page shows."""
+    once = [layout.path("timings", of=stage) for stage in ("policies/base", "reference")]
+    return [*layout.if_has_model(once), *layout.sampling_timings(), *layout.segment_timings()]
