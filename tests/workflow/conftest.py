@@ -53,7 +53,8 @@ def finished(pristine: Workflow, tmp_path: Path) -> Workflow:
 def code(house: Path) -> Iterator[Path]:
     """The package of the copied project; what a test changes in it is put back."""
     package = house / "workflow_scripts" / "dphrl"
-    before = {path: (path.read_bytes(), path.stat()) for path in package.rglob("*.py")}
+    files = [path for path in package.parent.rglob("*") if path.suffix in (".py", ".j2", ".css", ".js")]
+    before = {path: (path.read_bytes(), path.stat()) for path in files}
     yield package
     for path, (content, status) in before.items():
         if path.read_bytes() != content:

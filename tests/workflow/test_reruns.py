@@ -1,0 +1,128 @@
+"""Which stages rerun after an edit, by dry runs of the real Snakefile on a finished run: these and no others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from runs import Workflow
+
+pytestmark = pytest.mark.workflow
+
+SCORED = {"audit_gold", "score", "train_segment"}
+SAMPLED = {"sample", "train_segment"}
+EVERY = {
+    *("build_world", "train_base", "prepare_prompts", "audit_gold", "find_overlap", "count_rows", "sample", "score"),
+    *("find_candidates", "refine", "tensorise", "train_segment", "collect_training", "evaluate_policy", "tabulate"),
+    *("lay_out", "draw", "report", "audit"),
+}
+# An edited file, and the stages that depend on it. What follows from them reruns too, but is not listed.
+EDITS: list[tuple[str, set[str]]] = [
+    ("dphrl/layout/kinds.py", set()),
+    ("dphrl/layout/names.py", set()),
+    ("dphrl/artifacts/tables.py", set()),
+    ("dphrl/config/slices.py", set()),
+    ("dphrl/config/blocks/train.py", set()),
+    ("dphrl/tasks/overlap.py", {"find_overlap"}),
+    ("dphrl/tasks/ground_truth.py", {"prepare_prompts", "audit_gold"}),
+    ("dphrl/tasks/prompts.py", {"prepare_prompts"}),
+    ("dphrl/rollout/vllm_engine.py", SAMPLED),
+    ("dphrl/rollout/transformers_engine.py", SAMPLED),
+    ("dphrl/rollout/decoding.py", SAMPLED),
+    ("dphrl/rollout/requests.py", SAMPLED),
+    ("dphrl/rollout/replay.py", {"sample"}),
+    ("dphrl/scoring/sql/compare.py", SCORED),
+    ("dphrl/scoring/math/answers.py", SCORED),
+    ("dphrl/partition.py", {"find_candidates", "refine"}),
+    ("dphrl/reference/build.py", {"tensorise"}),
+    ("dphrl/reference/responses.py", {"train_segment"}),
+    ("dphrl/objective/ppo.py", {"train_segment"}),
+    ("dphrl/model/logprobs.py", {"tensorise", "train_segment", "audit"}),
+    ("dphrl/training/segment.py", {"train_segment"}),
+    ("dphrl/toy/world.py", {"build_world"}),
+    ("dphrl/toy/base.py", {"train_base"}),
+    ("dphrl/evaluation/per_prompt.py", {"evaluate_policy"}),
+    ("dphrl/evaluation/claims.py", {"tabulate"}),
+    ("dphrl/evaluation/bootstrap.py", {"tabulate"}),
+    ("dphrl/audit/within.py", {"audit"}),
+    ("dphrl/report/samples.py", {"report"}),
+    ("dphrl/report/figures/passk.py", {"draw"}),
+    ("dphrl/report/plan.py", set()),
+    ("score.py", {"score"}),
+    ("script.py", EVERY),
+]
+
+
+def changed(workflow: Workflow) -> set[str]:
+    """The stages of which code or config differs from what their results were made with."""
+    output = workflow.run("--dry-run")
+    reasons = re.findall(r"(?:params|code) (?:have|has) changed since last execution:\n +(.+)", output)
+    return {name for names in reasons for name in names.split(", ")}
+
+
+def append(file: Path, text: str) -> None:
+    file.write_text(file.read_text() + text)
+
+
+@pytest.mark.parametrize(("file", "stages"), EDITS, ids=[file for file, _ in EDITS])
+def test_an_edit_reruns_the_stages_that_import_it_and_no_others(
+    finished: Workflow, code: Path, file: str, stages: set[str]
+) -> None:
+    append(code.parent / file, "\n_NEW = 1\n")
+    assert changed(finished) == stages
+
+
+@pytest.mark.parametrize(
+    ("template", "stages"), [("report.html.j2", {"report"}), ("audit.html.j2", {"audit"})]
+)
+def test_an_edit_of_a_template_reruns_its_page(finished: Workflow, code: Path, template: str, stages: set[str]) -> None:
+    (found,) = code.rglob(template)
+    append(found, "\n<!-- new -->\n")
+    assert changed(finished) == stages
+
+
+@pytest.mark.parametrize(
+    ("schema", "stages"),
+    [("metrics", {"train_segment"}), ("overlap", {"find_overlap"}), ("rejected", {"prepare_prompts"})],
+)
+def test_a_new_schema_reruns_the_stage_that_writes_it(
+    finished: Workflow, code: Path, schema: str, stages: set[str]
+) -> None:
+    append(code / "artifacts/catalogue.py", f'\nobject.__setattr__(SCHEMAS["{schema}"], "version", 2)\n')
+    assert changed(finished) == stages
+
+
+@pytest.mark.parametrize(
+    ("block", "stages"),
+    [
+        ({"report": {"title": "Another"}}, {"report"}),
+        ({"partition": {"pef_min_correct": 1, "on_reject": "discard"}}, {"refine"}),
+        ({"reference": {"token_budget": 8192}}, {"tensorise"}),
+        ({"evaluate": {"bootstrap": {"replicates": 300}}}, {"tabulate"}),
+        ({"scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}}}, SCORED),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_block_of_the_config_reruns_its_stages(finished: Workflow, block: dict[str, Any], stages: set[str]) -> None:
+    assert changed(finished.configured(**block)) == stages
+
+
+def test_a_new_evaluation_set_reruns_nothing_of_the_others(finished: Workflow) -> None:
+    data = yaml.safe_load(finished.config.read_text())
+    plan = finished.configured(
+        datasets=data["datasets"] | {"cross": {"task": "sql", "source": "toy"}},
+        evaluate={"datasets": ["in_domain", "maths", "cross"]},
+    ).plan()
+    made = [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
+    assert made
+    assert all("cross" in job for job in made)
+
+
+def test_comments_and_docstrings_rerun_nothing(finished: Workflow, code: Path) -> None:
+    for name in ("scoring/sql/scorer.py", "objective/ppo.py", "rollout/requests.py", "evaluation/estimator.py"):
+        module = code / name
+        module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
+    assert finished.plan() == []
