@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dphrl.artifacts.files import write_text
-from dphrl.report.data import Prepared, count_rows
+from dphrl.report.datasets import Prepared, count_rows
 from dphrl.report.text import markdown_table
 from script import snakemake, stage
 

@@ -8,10 +8,10 @@ import polars as pl
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
-from dphrl.report import cost, paper
+from dphrl.report import paper
 from dphrl.report.page import Contents, render_page
 from dphrl.report.samples import answers, pick_samples
-from dphrl.report.sizes import partition_sizes
+from dphrl.report.views import TRAINING_COST, partition_sizes
 from script import snakemake, stage
 
 with stage("altair", "vl-convert-python") as job:
@@ -20,7 +20,7 @@ with stage("altair", "vl-convert-python") as job:
     specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
     tables = [(paper.title(n), paper.caption(n), paper.shown(job.read(n, path, "paper"))) for n, path in papers]
     if given.cost:
-        tables.append(("What a training costs", cost.CAPTION, read_table(Path(given.cost), "training_cost")))
+        tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
     samples = []
     for dataset, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
         found = answers(params.policies, dataset, given.rollouts, given.verdicts)

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 FLOORS = (
-    ("artifacts", "config"),
+    ("artifacts", "config", "pages"),
     ("tasks", "objective", "evaluation", "model", "partition"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),

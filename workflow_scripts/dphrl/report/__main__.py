@@ -10,8 +10,8 @@ import polars as pl
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import content_digest, write_table
 from dphrl.report.claims import claims_markdown
-from dphrl.report.page_together import render_together
 from dphrl.report.pooled import FinishedRun, RunsError, pooled, pooled_claims, read_runs, seed_differences
+from dphrl.report.pooled_page import render_pooled
 
 _EXAMPLE = """\
 example:
@@ -57,7 +57,7 @@ def _write(runs: Sequence[FinishedRun], out: Path) -> None:
     write_text(out / "headline.csv", headlines.write_csv())
     write_text(out / "differences.csv", differences.write_csv())
     write_text(out / "claims.md", claims_markdown(claims))
-    write_text(out / "index.html", render_together(runs, differences, compared, claims))
+    write_text(out / "index.html", render_pooled(runs, differences, compared, claims))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""The claims beside what was measured: as Markdown, and the words that the page takes too."""
+"""The claims and their measurements as text: as Markdown, and in pieces for the page."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
 from dphrl.evaluation.claims import VERDICTS
+from dphrl.report.text import markdown_table
 
-_HEAD = "| Dataset | Metric | Difference [interval] | Seeds | Verdict |\n| --- | --- | ---: | ---: | --- |"
+_HEADS = ("Dataset", "Metric", "Difference [interval]", "Seeds", "Verdict")
 
 
 def claims_markdown(found: pl.DataFrame) -> str:
@@ -18,11 +18,8 @@ def claims_markdown(found: pl.DataFrame) -> str:
     """
     sections = [f"# Claims\n\nClaims by dataset: {claims_counted(found)}.\n"]
     for sentence, source, rows in by_claim(found):
-        lines = [f"## {sentence}\n\nFrom: {source}.\n", _HEAD]
-        for row in rows:
-            dataset, metric = (re.sub(r"([\\|`*_<>#])", r"\\\1", row[name]) for name in ("dataset", "metric"))
-            lines.append(f"| {dataset} | {metric} | {measured(row)} | {row['seeds']} | {row['verdict']} |")
-        sections.append("\n".join(lines) + "\n")
+        cells = [(row["dataset"], row["metric"], measured(row), row["seeds"], row["verdict"]) for row in rows]
+        sections.append(f"## {sentence}\n\nFrom: {source}.\n\n{markdown_table([_HEADS, *cells], 'llrrl')}")
     return "\n".join(sections)
 
 
@@ -42,7 +39,7 @@ def measured(row: dict[str, Any]) -> str:
     if row["kind"] is None:
         return "-"
     value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))
-    # Equal differences, or a single one, say nothing of their spread.
+    # Equal differences, or a single one, have no spread to estimate.
     interval = "no interval" if row["low"] is None else f"{low}, {high}"
     return f"{value} [{interval}] over {row['kind']}"
 

@@ -7,8 +7,9 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.report.headline import metric_name
 from dphrl.report.names import in_order, label, last_steps
-from dphrl.report.text import csv_table, latex_table, markdown_table, metric_name
+from dphrl.report.text import latex_table, markdown_table
 
 AVERAGE = "average"
 # The k of mathematics that is published, for sets where it is not 8.
@@ -148,14 +149,12 @@ def lay_out(
     rows = [("this run", label(one), [cells.get((one, *column), (None,) * 3) for column in columns]) for one in methods]
     if published and name in published:
         rows += _published(published[name], columns)
-    return pl.DataFrame(
+    return SCHEMAS["paper"].frame(
         [
             (row, place, source, policy, seeds, *column, value, sd)
             for row, (source, policy, values) in enumerate(rows)
             for place, (column, (seeds, value, sd)) in enumerate(zip(columns, values, strict=True))
-        ],
-        schema=SCHEMAS["paper"].columns,
-        orient="row",
+        ]
     )
 
 
@@ -176,7 +175,7 @@ def texts(name: str, table: pl.DataFrame) -> dict[str, str]:
     read = shown(table)
     rows = [read.columns, *read.iter_rows()]
     markdown = f"**{title(name)}**\n\n{markdown_table(rows)}\n{caption(name)}\n"
-    return {"csv": csv_table(rows), "md": markdown, "tex": latex_table(rows, f"{title(name)}. {caption(name)}")}
+    return {"csv": read.write_csv(), "md": markdown, "tex": latex_table(rows, f"{title(name)}. {caption(name)}")}
 
 
 def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -46,4 +46,4 @@ def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.Da
                 **{f"overlap_{kind}": (shared == kind).sum() for kind in ("exact", "normalised")},
             }
         )
-    return pl.DataFrame(rows, schema=SCHEMAS["datasets"].columns)
+    return SCHEMAS["datasets"].frame(rows)
