@@ -39,9 +39,7 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
         method, seed, step = policy
         detail = ([run] if len(runs) > 1 else []) + ([f"seed {seed}, step {step}"] if step else [])
         cells = [runs[run].cell(policy, dataset, metric) for metric in metrics]
-        rows.append(
-            {"policy": label(method), "detail": ", ".join(detail), "cells": cells, "base": method == "base"}
-        )
+        rows.append({"policy": label(method), "detail": ", ".join(detail), "cells": cells, "base": method == "base"})
     return {"dataset": dataset, "metrics": [metric_name(metric) for metric in metrics], "rows": rows}
 
 
