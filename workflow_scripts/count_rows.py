@@ -1,4 +1,4 @@
-"""What became of the rows of each dataset."""
+"""Counts of the rows of each dataset, as a table and as Markdown."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The page that the reader opens."""
+"""The report page."""
 
 import json
 from pathlib import Path
@@ -14,17 +14,16 @@ from dphrl.report.samples import answers, pick_samples
 from dphrl.report.views import TRAINING_COST, partition_sizes
 from script import snakemake, stage
 
-with stage("altair", "vl-convert-python") as job:
-    params, given = snakemake.params, snakemake.input
-    config = ReportConfig(**json.loads(params.config))
+with stage("jinja2", "vl-convert-python") as job:
+    params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
     specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
     tables = [(paper.title(n), paper.caption(n), paper.shown(job.read(n, path, "paper"))) for n, path in papers]
     if given.cost:
         tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
     samples = []
-    for dataset, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
-        found = answers(params.policies, dataset, given.rollouts, given.verdicts)
-        samples += pick_samples(dataset, prompts, gold, found, config.samples)
+    for name, *files in zip(params.sampled, given.prompts, given.gold, strict=True):
+        shards = answers(params.policies, name, given.rollouts, given.verdicts)
+        samples += pick_samples(name, *files, shards, config.samples)
     contents = Contents(
         title=config.title,
         headline=job.read("headline", given.headline),

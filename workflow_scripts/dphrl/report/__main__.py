@@ -17,7 +17,7 @@ _EXAMPLE = """\
 example:
   python -m dphrl.report results/demo results/demo-second-base --out results/together
 
-exit status: 0 if the report is there, 2 if a folder holds no finished run or the runs do not fit together"""
+exit status: 0 if the report was written, 2 if a folder holds no finished run or the runs cannot be pooled"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a finished run")
-    parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="where page and tables go")
+    parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="folder for the page and tables")
     given = parser.parse_args(arguments)
     try:
         _write(read_runs(given.runs), given.out)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _write(runs: Sequence[FinishedRun], out: Path) -> None:
     differences = seed_differences(runs)
     if differences.is_empty():
-        raise RunsError("no run has a training, so there is nothing to take together")
+        raise RunsError("no run has a training, so there is nothing to pool")
     compared = pooled(differences, runs[0].settings["bootstrap"]["confidence"])
     claims = pooled_claims(compared, runs[0])
     footer = {

@@ -24,7 +24,7 @@ def claims_markdown(found: pl.DataFrame) -> str:
 
 
 def claims_counted(found: pl.DataFrame) -> str:
-    """How many claims, by dataset, have which verdict."""
+    """The number of claims, by dataset, with each verdict."""
     return ", ".join(f"{(found['verdict'] == verdict).sum()} {verdict}" for verdict in VERDICTS)
 
 
@@ -35,7 +35,7 @@ def by_claim(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any
 
 
 def measured(row: dict[str, Any]) -> str:
-    """The difference of a row with its interval and what that is over; "-" where nothing was compared."""
+    """The difference of a row with its interval, over seeds or prompts; "-" where nothing was compared."""
     if row["kind"] is None:
         return "-"
     value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))

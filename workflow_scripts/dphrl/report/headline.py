@@ -17,7 +17,7 @@ _MISSING = "-"
 
 
 class Headline:
-    """The headline frame arranged for reading.
+    """The headline table arranged for reading.
 
     Args:
         table: method, seed, step, dataset, metric, value, low, high; one row for each cell.
@@ -41,11 +41,11 @@ class Headline:
         }
 
     def metrics(self, dataset: str) -> list[str]:
-        """Metrics of a dataset: greedy, mean@n, pass@k ascending, then counts of distinct things."""
+        """Metrics of a dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs."""
         return self._metrics[dataset]
 
     def policy_name(self, policy: tuple[str, int, int]) -> str:
-        """Name of a policy for a reader, with its seed and step if it was trained."""
+        """Label of a policy, with its seed and step if it was trained."""
         method, seed, step = policy
         return f"{label(method)} (seed {seed}, step {step})" if step else label(method)
 

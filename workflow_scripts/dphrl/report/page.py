@@ -31,7 +31,7 @@ class Contents:
     Args:
         title: heading of the page.
         headline: method, seed, step, dataset, metric, value, low, high; the last step of each method and seed is shown.
-        data: the table "datasets": what became of the rows of each dataset.
+        data: the table "datasets": counts of the rows of each dataset.
         costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
         facts: what was run, by the name of a fact.
         sizes: counts (questions, D_exp, D_pef, dropped) by the words to show.

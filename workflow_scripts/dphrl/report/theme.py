@@ -114,7 +114,7 @@ def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, 
 def with_published(
     rows: pl.DataFrame, published: pl.DataFrame | None, keys: Sequence[str], value: str = "value"
 ) -> pl.DataFrame:
-    """`rows`, followed by the published figures that have a counterpart in them.
+    """`rows`, followed by the published values that have a counterpart in them.
 
     Args:
         rows: with `keys`, `value`, low and high.

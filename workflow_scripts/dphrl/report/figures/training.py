@@ -25,11 +25,11 @@ METRICS = {
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """Small multiples of the metrics that are there, each on its own scale.
+    """A panel for each metric that the table has, each on its own scale.
 
     Args:
         table: method, seed, step, metric, value.
-        datasets: of no effect here: the panels are metrics.
+        datasets: has no effect: the panels are metrics.
     """
     shown = [metric for metric in METRICS if metric in set(table["metric"])]
     if not shown:
