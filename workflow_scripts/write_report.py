@@ -21,9 +21,9 @@ with stage("jinja2", "vl-convert-python") as job:
     if given.cost:
         tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
     samples = []
-    for name, *files in zip(params.sampled, given.prompts, given.gold, strict=True):
+    for name, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
         shards = answers(params.policies, name, given.rollouts, given.verdicts)
-        samples += pick_samples(name, *files, shards, config.samples)
+        samples += pick_samples(name, prompts, gold, shards, config.samples)
     contents = Contents(
         title=config.title,
         headline=job.read("headline", given.headline),

@@ -12,11 +12,11 @@ from dphrl.report.names import datasets_in_order
 TABLE = "comparisons"
 PUBLISHED = True
 CAPTION = (
-    "Difference to the base model on each test set, in the order of the configuration: the sets nearest to the"
-    " training set first. Above 0 a policy answers more questions than the base. A gain in the mean with a loss in pass@k,"
-    " above all on distant sets, is collapse. A set has the two largest k"
-    " that its samples allow. Bars are paired bootstrap intervals over questions, after the last step,"
-    " averaged over training seeds. Drawn from tables/comparisons.parquet."
+    "Difference to the base model on each test set, in the order of the configuration: the sets nearest to the training"
+    " set first. Above 0 a policy answers more questions than the base. A gain in the mean with a loss in pass@k, above"
+    " all on distant sets, is collapse. A set has the two largest k that its samples allow. Bars are paired bootstrap"
+    " intervals over questions, after the last step, averaged over training seeds. Drawn from"
+    " tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
 _TITLE = "difference to base (points)"
