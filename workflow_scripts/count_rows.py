@@ -1,9 +1,9 @@
-"""What became of the rows of each dataset."""
+"""Counts of the rows of each dataset, as a table and as Markdown."""
 
 from pathlib import Path
 
 from dphrl.artifacts.files import write_text
-from dphrl.report.data import Prepared, count_rows
+from dphrl.report.datasets import Prepared, count_rows
 from dphrl.report.text import markdown_table
 from script import snakemake, stage
 

@@ -1,4 +1,4 @@
-"""The paper's tables, and the methods that differ in eta alone."""
+"""The tables in the layout of the paper, and the methods that differ in eta alone."""
 
 import json
 from pathlib import Path

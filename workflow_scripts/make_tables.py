@@ -10,7 +10,7 @@ from dphrl.config.blocks.evaluate import BootstrapConfig
 from dphrl.evaluation.claims import ClaimRules
 from dphrl.evaluation.tabulate import tabulate
 from dphrl.report.claims import claims_markdown
-from dphrl.report.text import headline_csv, headline_markdown
+from dphrl.report.headline import headline_csv, headline_markdown
 from script import snakemake, stage
 
 with stage("numpy", "scipy") as job:

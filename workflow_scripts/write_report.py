@@ -1,4 +1,4 @@
-"""The page that the reader opens."""
+"""The report page."""
 
 import json
 from pathlib import Path
@@ -8,23 +8,22 @@ import polars as pl
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
-from dphrl.report import cost, paper
+from dphrl.report import paper
 from dphrl.report.page import Contents, render_page
 from dphrl.report.samples import answers, pick_samples
-from dphrl.report.sizes import partition_sizes
+from dphrl.report.views import TRAINING_COST, partition_sizes
 from script import snakemake, stage
 
-with stage("altair", "vl-convert-python") as job:
-    params, given = snakemake.params, snakemake.input
-    config = ReportConfig(**json.loads(params.config))
+with stage("jinja2", "vl-convert-python") as job:
+    params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
     specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
     tables = [(paper.title(n), paper.caption(n), paper.shown(job.read(n, path, "paper"))) for n, path in papers]
     if given.cost:
-        tables.append(("What a training costs", cost.CAPTION, read_table(Path(given.cost), "training_cost")))
+        tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
     samples = []
-    for dataset, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
-        found = answers(params.policies, dataset, given.rollouts, given.verdicts)
-        samples += pick_samples(dataset, prompts, gold, found, config.samples)
+    for name, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
+        shards = answers(params.policies, name, given.rollouts, given.verdicts)
+        samples += pick_samples(name, prompts, gold, shards, config.samples)
     contents = Contents(
         title=config.title,
         headline=job.read("headline", given.headline),

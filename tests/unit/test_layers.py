@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
-    ("artifacts", "config"),
+    ("artifacts", "config", "pages"),
     ("layout",),
     ("tasks", "objective", "evaluation", "model", "partition"),
     ("scoring", "rollout", "reference"),

@@ -75,9 +75,7 @@ def test_an_edit_reruns_the_stages_that_import_it_and_no_others(
     assert changed(finished) == stages
 
 
-@pytest.mark.parametrize(
-    ("template", "stages"), [("report.html.j2", {"report"}), ("audit.html.j2", {"audit"})]
-)
+@pytest.mark.parametrize(("template", "stages"), [("report.html.j2", {"report"}), ("audit.html.j2", {"audit"})])
 def test_an_edit_of_a_template_reruns_its_page(finished: Workflow, code: Path, template: str, stages: set[str]) -> None:
     (found,) = code.rglob(template)
     append(found, "\n<!-- new -->\n")

@@ -172,7 +172,7 @@ def open_page(browser: Any, tmp_path: Path) -> Callable[[str, int, int, int], No
 @pytest.fixture
 def serious(browser: Any) -> Callable[[], list[tuple[str, str, str, list[str]]]]:
     """What axe-core finds serious or critical on the page that is shown, its contrast in light and dark."""
-    # The package is not imported, so it is of no matter that its own driver of browsers is not installed.
+    # The package is not imported, so it does not need its browser driver, which is not installed.
     found = importlib.util.find_spec("axe_playwright_python")
     if found is None or found.origin is None:
         pytest.skip("axe-playwright-python, which holds axe.min.js, is not installed (envs/dev.txt)")
@@ -180,7 +180,7 @@ def serious(browser: Any) -> Callable[[], list[tuple[str, str, str, list[str]]]]
 
     def findings() -> list[tuple[str, str, str, list[str]]]:
         browser.execute_script(axe)
-        # The marks of a figure, thousands of them, are told by the description of the figure.
+        # The description of a figure speaks for its thousands of marks.
         scope, contrast = {"exclude": [["svg.marks > g"]]}, {"runOnly": ["color-contrast"]}
         violations = []
         for scheme, options in (("light", {}), ("dark", contrast)):

@@ -26,7 +26,7 @@ def test_a_family_differs_in_eta_alone():
     assert families({}) == {}
 
 
-def test_two_families_of_one_divergence_are_told_apart():
+def test_two_families_of_one_divergence_have_different_names():
     methods = blocks(
         a={"divergence": "alpha", "alpha": 0.2, "eta": 0.01},
         b={"divergence": "alpha", "alpha": 0.2, "eta": 0.1},

@@ -3,11 +3,16 @@
 import polars as pl
 
 from dphrl.evaluation.claims import CLAIMS, Claim, ClaimRules, claims
+from dphrl.pages.render import environment
 from dphrl.report.claims import claims_markdown, difference, measured
-from dphrl.report.page_claims import claims_html
+from dphrl.report.views import claims_table
 
 CLAIM = Claim("passk", "dph_f", "higher", "pass@", "grpo", "abstract", "DPH-F has a higher pass@k than GRPO.")
 STYLES = Claim("s", "dph_f", "higher", "distinct_styles", "grpo", "appendix B", "More styles.")
+
+
+def claims_html(found):
+    return environment().get_template("macros.html.j2").module.claims(claims_table(found))
 
 
 def comparison(low, high, seeds=3, kind="seeds", metric="pass@16", dataset="d"):
@@ -42,19 +47,19 @@ Claims by dataset: 1 supported, 1 not supported, 2 not enough data.
 
 From: abstract.
 
-| Dataset | Metric | Difference [interval] | Seeds | Verdict |
-| --- | --- | ---: | ---: | --- |
-| d | pass@16 | +3.0 [+1.0, +5.0] over seeds | 3 | supported |
-| out\\_of | pass@16 | +15.0 [+10.0, +20.0] over prompts | 1 | not enough data |
+| Dataset   | Metric   |             Difference [interval] |   Seeds | Verdict         |
+|:----------|:---------|----------------------------------:|--------:|:----------------|
+| d         | pass@16  |      +3.0 [+1.0, +5.0] over seeds |       3 | supported       |
+| out\\_of   | pass@16  | +15.0 [+10.0, +20.0] over prompts |       1 | not enough data |
 
 ## More styles.
 
 From: appendix B.
 
-| Dataset | Metric | Difference [interval] | Seeds | Verdict |
-| --- | --- | ---: | ---: | --- |
-| d | distinct\\_styles | -0.12 [-0.50, +0.25] over seeds | 3 | not supported |
-| out\\_of | distinct\\_styles | - | 0 | not enough data |
+| Dataset   | Metric           |           Difference [interval] |   Seeds | Verdict         |
+|:----------|:-----------------|--------------------------------:|--------:|:----------------|
+| d         | distinct\\_styles | -0.12 [-0.50, +0.25] over seeds |       3 | not supported   |
+| out\\_of   | distinct\\_styles |                               - |       0 | not enough data |
 """
     )
 

@@ -66,7 +66,7 @@ def test_a_method_has_one_colour_in_all_figures(tables):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "training"])
-def test_datasets_stand_in_the_order_that_is_given(name, tables):
+def test_datasets_are_in_the_given_order(name, tables):
     svg = figures.to_svg(figures.draw(name, tables[figures.table(name)], ORDER))
     shown = [dataset for dataset in ORDER if f">{dataset}" in svg]
     places = [svg.index(f">{dataset}") for dataset in shown]

@@ -11,7 +11,7 @@ import pytest
 
 from dphrl.evaluation.claims import ClaimRules, claims
 from dphrl.report import figures
-from dphrl.report.data import Prepared, count_rows
+from dphrl.report.datasets import Prepared, count_rows
 from dphrl.report.page import CATEGORIES, Contents, render_page
 from dphrl.report.samples import Response, Sample
 
@@ -80,7 +80,11 @@ def test_the_page_is_one_file_and_the_same_each_time(page, tables, costs):
     assert [value for tag, _, value in links if tag != "a"] == ["data:,"]
     assert [value for tag, _, value in links if tag == "a" and value[0] != "#"] == ["../audit/index.html"]
     assert page.count("window.vegaEmbed") == 1
-    for words in ("The base model beside GRPO, D_exp only, DPH-F and DPH-JS, with one training seed", NOTE, "D_pef"):
+    for words in (
+        "The base model compared with GRPO, D_exp only, DPH-F and DPH-JS, with one training seed",
+        NOTE,
+        "D_pef",
+    ):
         assert words in page
 
 
@@ -228,10 +232,10 @@ def test_a_browser_draws_every_figure_offline(browser, open_page, page, width, h
         "c.clientWidth - c.querySelector('svg.marks').getBoundingClientRect().width])"
     )
     assert [name for name, *_ in counts] == NAMES
-    for name, drawings, marks, room in counts:
+    for name, drawings, marks, spare in counts:
         assert drawings == 1, name
         assert marks > 10, name
-        assert room >= 0, f"{name} is wider than its card"
+        assert spare >= 0, f"{name} is wider than its card"
     # Nothing but the boxes that scroll by themselves is wider than the screen.
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 

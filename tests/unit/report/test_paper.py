@@ -1,4 +1,4 @@
-"""The paper's tables: its layout, the figures of a run, and the published ones beside them."""
+"""The paper's tables: layout, values of a run, and published values."""
 
 import csv
 import io
@@ -44,9 +44,9 @@ def test_published_rows_are_whole_and_their_averages_are_those_of_their_columns(
 
 
 def test_a_run_has_the_tables_of_its_tasks():
-    assert names(["sql", "math"], beside_base=True) == ["sql", "maths", "maths_mean", "keep_explore"]
-    assert names(["sql"], beside_base=False) == ["sql"]
-    assert names(["mine"], beside_base=True) == ["keep_explore"]
+    assert names(["sql", "math"], keep_measured=True) == ["sql", "maths", "maths_mean", "keep_explore"]
+    assert names(["sql"], keep_measured=False) == ["sql"]
+    assert names(["mine"], keep_measured=True) == ["keep_explore"]
 
 
 def test_rows_are_methods_and_columns_follow_the_order_of_the_datasets(tables):
@@ -102,7 +102,7 @@ def test_keep_and_explore_have_the_second_draw_of_the_base(tables):
     assert read.columns[1:3] == ["in_domain Keep", "in_domain Explore"]
 
 
-def test_published_figures_are_rows_of_their_own_under_the_same_columns_only(tables):
+def test_published_values_are_separate_rows_under_the_same_columns_only(tables):
     sets = {"in_domain": "bird", "cross": "spider"}
     ours = {
         name: table.with_columns(pl.col("dataset").replace(sets))

@@ -1,4 +1,4 @@
-"""Published figures as hollow points: whose they are, where they stand, and that a run without them is as it was."""
+"""Published values as hollow points: whose they are, where they are drawn, and that other runs are not changed."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_a_gap_is_to_the_published_base(tables, points):
     assert LABEL in svg
 
 
-def test_a_published_mean_stands_beside_ours_whatever_its_n(tables):
+def test_a_published_mean_is_drawn_next_to_ours_whatever_its_n(tables):
     table = renamed(tables["comparisons"], maths="math500")
     found, _, _ = drawn("gap", table, published_points(FILE, "llama-math"))
     (one,) = [row for row in found if (row["policy"], row["panel"]) == ("DPH-JS", "mean@16")]

@@ -67,7 +67,7 @@ def test_a_part_with_too_few_prompts_leaves_its_places_to_the_others(tmp_path):
     assert len(pick(write(tmp_path, MIXED), prompts=100)) == len(MIXED)
 
 
-def test_a_hash_of_the_id_decides_and_rows_may_stand_in_any_order(tmp_path):
+def test_a_hash_of_the_id_decides_and_rows_may_be_in_any_order(tmp_path):
     alike = {key: [True] for key in "abcdefgh"}
     first = [sample.prompt_id for sample in pick(write(tmp_path, alike), prompts=3)]
     assert first == sorted(alike, key=lambda key: hashlib.sha256(key.encode()).digest())[:3]
@@ -106,7 +106,7 @@ def test_a_text_is_bounded_and_holds_no_invisible_controls(tmp_path_factory, tex
         assert shown == text
 
 
-def test_a_prompt_that_is_not_told_is_an_error(tmp_path):
+def test_a_prompt_without_gold_answer_is_an_error(tmp_path):
     paths = write(tmp_path, {"p": [True]})
     pl.DataFrame({"prompt_id": ["q"], "ground_truth": ["{}"]}).write_parquet(paths["gold"])
     with pytest.raises(ValueError, match="prompt 'p' of the verdicts is not in both"):

@@ -9,7 +9,7 @@ from inspect import signature
 
 from dphrl.config import slices
 from dphrl.config.config import Config
-from dphrl.layout.names import BASE, PolicyName
+from dphrl.layout.names import BASE, PolicyName, Wildcards
 
 _BASE_MANIFEST = "policies/base/manifest.json"
 _TRAINED = "{method}-s{seed}/step{step}"
@@ -182,7 +182,7 @@ def slice_of(config: Config, path: str) -> str | None:
     return sliced(found[0].slice, config, found[1])
 
 
-def sliced(part: Callable[..., str], config: Config, fields: Mapping[str, str]) -> str:
+def sliced(part: Callable[..., str], config: Config, fields: Wildcards) -> str:
     """A slice of the config for the fields that it asks for."""
     return part(config, *(fields[name] for name in list(signature(part).parameters)[1:]))
 

@@ -1,9 +1,9 @@
-"""Names of policies."""
+"""Names of policies, and the wildcards that hold such names."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 
 class PolicyName(NamedTuple):
@@ -32,3 +32,9 @@ class PolicyName(NamedTuple):
 
 
 BASE = PolicyName("base")
+
+
+class Wildcards(Protocol):
+    """Values by name: Snakemake's wildcards of a job, or a dict."""
+
+    def __getitem__(self, name: str, /) -> str: ...

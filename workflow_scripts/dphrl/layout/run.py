@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dphrl.config.blocks.datasets import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, sliced
-from dphrl.layout.names import BASE, PolicyName
-
-
-class Wildcards(Protocol):
-    """Values by name: Snakemake's wildcards of a job, or a dict."""
-
-    def items(self) -> Iterable[tuple[str, str]]: ...
+from dphrl.layout.names import BASE, PolicyName, Wildcards
 
 
 def with_digests(**files: Any) -> dict[str, Any]:
@@ -50,7 +44,7 @@ class Layout:
         part = KINDS[kind].slice
         if part is None:
             raise ValueError(f"artifacts of the kind {kind!r} have no config slice")
-        return lambda wildcards: sliced(part, self.config, dict(wildcards.items()))
+        return lambda wildcards: sliced(part, self.config, wildcards)
 
     def constraints(self) -> dict[str, str]:
         """Regular expressions for Snakemake's wildcards."""
@@ -134,12 +128,12 @@ class Layout:
         return f"\n{text}\nThe report: {page.resolve()}" if page.exists() else text
 
     def _dataset(self, wildcards: Wildcards) -> DatasetConfig:
-        return self.config.datasets[dict(wildcards.items())["dataset"]]
+        return self.config.datasets[wildcards["dataset"]]
 
     def source(self, wildcards: Wildcards) -> str:
         """The file that a dataset's rows come from."""
         source = self._dataset(wildcards).source
-        return f"{self.root}/toy/questions/{dict(wildcards.items())['dataset']}.jsonl" if source == TOY else source
+        return f"{self.root}/toy/questions/{wildcards['dataset']}.jsonl" if source == TOY else source
 
     def source_name(self, wildcards: Wildcards) -> str:
         """The name of that file, which is a column of the prompts."""
@@ -168,28 +162,25 @@ class Layout:
 
     def sampled(self, wildcards: Wildcards) -> dict[str, Any]:
         """What samples come from: a model, or recorded answers; for refinement the candidates too."""
-        given = dict(wildcards.items())
-        candidates = {"candidates": self.path("candidates")} if given["plan"] == "refine" else {}
-        recorded = self.config.replay.get(given["policy"], {}).get(given["dataset"])
+        candidates = {"candidates": self.path("candidates")} if wildcards["plan"] == "refine" else {}
+        recorded = self.config.replay.get(wildcards["policy"], {}).get(wildcards["dataset"])
         if recorded is None:
-            return {**candidates, "policy": self.manifest(PolicyName.parse(given["policy"]))}
+            return {**candidates, "policy": self.manifest(PolicyName.parse(wildcards["policy"]))}
         return {**candidates, "recorded": recorded, "policy": self.if_has_model(self.manifest(BASE))}
 
     def shard_count(self, wildcards: Wildcards) -> int:
         """Jobs that a plan's prompts are spread over."""
-        return int(getattr(self.config.sampling, dict(wildcards.items())["plan"]).shards)
+        return int(getattr(self.config.sampling, wildcards["plan"]).shards)
 
     def part(self, wildcards: Wildcards) -> list[str | int]:
         """Which of a policy's responses to a dataset a job draws: plan and shard."""
-        given = dict(wildcards.items())
-        return [given["plan"], int(given["shard"])]
+        return [wildcards["plan"], int(wildcards["shard"])]
 
     def evaluated(self, kind: str) -> Callable[[Wildcards], list[str]]:
         """The rollouts or verdicts that an evaluation reads, as a function of its wildcards."""
 
         def shards(wildcards: Wildcards) -> list[str]:
-            given = dict(wildcards.items())
-            return self.shards(kind, PolicyName.parse(given["policy"]), given["dataset"], "evaluate")
+            return self.shards(kind, PolicyName.parse(wildcards["policy"]), wildcards["dataset"], "evaluate")
 
         return shards
 
@@ -199,25 +190,24 @@ class Layout:
 
     def training_seed(self, wildcards: Wildcards) -> int:
         """The seed of a training."""
-        return int(dict(wildcards.items())["seed"])
+        return int(wildcards["seed"])
 
     def segment_steps(self, wildcards: Wildcards) -> list[int]:
         """First and last step of a segment."""
-        last = int(dict(wildcards.items())["step"])
+        last = int(wildcards["step"])
         return [max(0, last - self.config.train.segment_steps) + 1, last]
 
     def segment_start(self, wildcards: Wildcards) -> dict[str, str]:
         """Policy and state that a segment starts from: the base policy, or those at the end of the previous segment."""
-        given = dict(wildcards.items())
         step = self.segment_steps(wildcards)[0] - 1
         if not step:
             return {"policy": self.manifest(BASE)}
-        start = PolicyName(given["method"], int(given["seed"]), step)
+        start = PolicyName(wildcards["method"], int(wildcards["seed"]), step)
         return {"policy": self.manifest(start), "state": self.path("state", **start._asdict())}
 
     def method_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         """What else a method reads: the stored responses that it rehearses, the base policy as a reference."""
-        method = self.config.methods[dict(wildcards.items())["method"]]
+        method = self.config.methods[wildcards["method"]]
         stored = {"reference": self.path("tensors"), "index": self.path("index")}
         base = {"base": self.manifest(BASE)}
         return (stored if method.rehearses else {}) | (base if method.needs_base else {})

@@ -10,14 +10,14 @@ import polars as pl
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import content_digest, write_table
 from dphrl.report.claims import claims_markdown
-from dphrl.report.page_together import render_together
 from dphrl.report.pooled import FinishedRun, RunsError, pooled, pooled_claims, read_runs, seed_differences
+from dphrl.report.pooled_page import render_pooled
 
 _EXAMPLE = """\
 example:
   python -m dphrl.report results/demo results/demo-second-base --out results/together
 
-exit status: 0 if the report is there, 2 if a folder holds no finished run or the runs do not fit together"""
+exit status: 0 if the report was written, 2 if a folder holds no finished run or the runs cannot be pooled"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a finished run")
-    parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="where page and tables go")
+    parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="folder for the page and tables")
     given = parser.parse_args(arguments)
     try:
         _write(read_runs(given.runs), given.out)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _write(runs: Sequence[FinishedRun], out: Path) -> None:
     differences = seed_differences(runs)
     if differences.is_empty():
-        raise RunsError("no run has a training, so there is nothing to take together")
+        raise RunsError("no run has a training, so there is nothing to pool")
     compared = pooled(differences, runs[0].settings["bootstrap"]["confidence"])
     claims = pooled_claims(compared, runs[0])
     footer = {
@@ -57,7 +57,7 @@ def _write(runs: Sequence[FinishedRun], out: Path) -> None:
     write_text(out / "headline.csv", headlines.write_csv())
     write_text(out / "differences.csv", differences.write_csv())
     write_text(out / "claims.md", claims_markdown(claims))
-    write_text(out / "index.html", render_together(runs, differences, compared, claims))
+    write_text(out / "index.html", render_pooled(runs, differences, compared, claims))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ _DIVERGENCES = {
 
 
 def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The methods, by the name of their family, that have a divergence and differ in nothing but `eta`; two at least.
+    """Families of two or more methods that have a divergence and differ only in `eta`: method names by family.
 
     Args:
         methods: the blocks of the configuration by name.
@@ -33,20 +33,20 @@ def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     for members in alike.values():
         if len(members) > 1:
             family = _DIVERGENCES[methods[members[0]]["divergence"]]
-            # Two families of one divergence are told apart by their first methods.
+            # A second family of one divergence is named after its first method.
             found[f"{family}, as {label(members[0])}" if family in found else family] = members
     return found
 
 
 def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """The proportions of the headline for the methods of `families`; without such methods no rows.
+    """The proportions of the headline for the methods of `families`; no rows without such methods.
 
     Returns:
         family str, eta f64, method str, seed i32, step i32, dataset str, metric str, value f64, low f64, high f64.
     """
-    marks = [
+    weights = [
         (family, float(methods[name]["eta"]), name) for family, members in families(methods).items() for name in members
     ]
     schema = {"family": pl.String, "eta": pl.Float64, "method": pl.String}
-    named = pl.DataFrame(marks, schema=schema, orient="row").join(headline, on="method")
+    named = pl.DataFrame(weights, schema=schema, orient="row").join(headline, on="method")
     return named.filter(~pl.col("metric").str.starts_with("distinct_")).select(list(SCHEMAS["ablation"].columns))

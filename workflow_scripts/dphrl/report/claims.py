@@ -1,14 +1,14 @@
-"""The claims beside what was measured: as Markdown, and the words that the page takes too."""
+"""The claims and their measurements as text: as Markdown, and in pieces for the page."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
 from dphrl.evaluation.claims import VERDICTS
+from dphrl.report.text import markdown_table
 
-_HEAD = "| Dataset | Metric | Difference [interval] | Seeds | Verdict |\n| --- | --- | ---: | ---: | --- |"
+_HEADS = ("Dataset", "Metric", "Difference [interval]", "Seeds", "Verdict")
 
 
 def claims_markdown(found: pl.DataFrame) -> str:
@@ -18,16 +18,13 @@ def claims_markdown(found: pl.DataFrame) -> str:
     """
     sections = [f"# Claims\n\nClaims by dataset: {claims_counted(found)}.\n"]
     for sentence, source, rows in by_claim(found):
-        lines = [f"## {sentence}\n\nFrom: {source}.\n", _HEAD]
-        for row in rows:
-            dataset, metric = (re.sub(r"([\\|`*_<>#])", r"\\\1", row[name]) for name in ("dataset", "metric"))
-            lines.append(f"| {dataset} | {metric} | {measured(row)} | {row['seeds']} | {row['verdict']} |")
-        sections.append("\n".join(lines) + "\n")
+        cells = [(row["dataset"], row["metric"], measured(row), row["seeds"], row["verdict"]) for row in rows]
+        sections.append(f"## {sentence}\n\nFrom: {source}.\n\n{markdown_table([_HEADS, *cells], 'llrrl')}")
     return "\n".join(sections)
 
 
 def claims_counted(found: pl.DataFrame) -> str:
-    """How many claims, by dataset, have which verdict."""
+    """The number of claims, by dataset, with each verdict."""
     return ", ".join(f"{(found['verdict'] == verdict).sum()} {verdict}" for verdict in VERDICTS)
 
 
@@ -38,11 +35,11 @@ def by_claim(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any
 
 
 def measured(row: dict[str, Any]) -> str:
-    """The difference of a row with its interval and what that is over; "-" where nothing was compared."""
+    """The difference of a row with its interval, over seeds or prompts; "-" where nothing was compared."""
     if row["kind"] is None:
         return "-"
     value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))
-    # Equal differences, or a single one, say nothing of their spread.
+    # Equal differences, or a single one, have no spread to estimate.
     interval = "no interval" if row["low"] is None else f"{low}, {high}"
     return f"{value} [{interval}] over {row['kind']}"
 

@@ -1,13 +1,8 @@
-"""What a training of each method costs: the generator of a divergence beside its definition (arXiv 2509.07430)."""
+"""What a training of each method costs, for the comparison of methods (arXiv 2509.07430)."""
 
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-
-CAPTION = (
-    "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare where"
-    " they ran on the same machine with nothing beside. From timings/training_cost.parquet."
-)
 
 
 def training_cost(timings: pl.DataFrame) -> pl.DataFrame:
@@ -22,7 +17,7 @@ def training_cost(timings: pl.DataFrame) -> pl.DataFrame:
     """
     tokens = pl.when(pl.col("tokens").count() > 0).then(pl.col("tokens").sum())
     parts = timings.group_by("method", "part").agg(pl.col("seconds").sum(), tokens=tokens)
-    # Counted over all parts: one that only some trainings have is a part of the mean all the same.
+    # Over all trainings of a method, also where only some of them have a part.
     counts = timings.group_by("method").agg(trainings=pl.col("seed").n_unique())
     rate = pl.when(pl.col("seconds") > 0).then(pl.col("tokens") / pl.col("seconds"))
     costs = parts.join(counts, on="method").with_columns(rate.alias("tokens_per_s"))

@@ -1,4 +1,4 @@
-"""What a reader calls the methods, and in which order they, the datasets and the steps are told."""
+"""Labels of methods, and the order of methods and datasets, for tables, figures and pages."""
 
 from collections.abc import Iterable, Sequence
 
@@ -28,12 +28,12 @@ def in_order(methods: Iterable[str]) -> list[str]:
 
 
 def label(method: str) -> str:
-    """Name of a method for a reader; a name that is not known stands for itself."""
+    """Label of a method; a method without a label keeps its name."""
     return _LABELS.get(method, method)
 
 
 def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
-    """The datasets of a table as `order` has them, any other after them alphabetically."""
+    """The datasets of a table in the given order, all others after them alphabetically."""
     place = {name: number for number, name in enumerate(order)}
     return sorted(set(table["dataset"]), key=lambda name: (place.get(name, len(place)), name))
 

@@ -1,56 +1,40 @@
-"""The report as one HTML file that needs no network: words, tables, samples, and figures with what draws them."""
+"""The report as one HTML file that needs no network: words, tables, samples, and figures with the library for them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from typing import Any
 
 import polars as pl
 import vl_convert
+from markupsafe import Markup
 
-from dphrl.report.data import FOUND, REJECTED
+from dphrl.pages.render import render
+from dphrl.report.datasets import FOUND, REJECTED
+from dphrl.report.headline import Headline
 from dphrl.report.names import label, last_steps
-from dphrl.report.page_claims import claims_html
-from dphrl.report.page_costs import costs_html
-from dphrl.report.page_headline import READING, headline_html
-from dphrl.report.page_parts import card, document, paragraph
-from dphrl.report.page_samples import samples_html
-from dphrl.report.page_script import FIGURES, SAMPLES
 from dphrl.report.samples import Sample
-from dphrl.report.text import Headline, html
+from dphrl.report.views import claims_table, cost_table, headline_table, sample_choices
 
-_DATA = (
-    "Rows of each file that became prompts, or were rejected as duplicate, too long or malformed; prompts whose gold"
-    " answer is kept, what the audit found in gold answers, and prompts that are training prompts too (exactly, or but"
-    " for case and punctuation)."
-)
 CATEGORIES = {
     "What is solved": ("passk", "gap", "keep_explore"),
     "Diversity": ("styles", "style_counts"),
     "Training": ("training", "steps", "eta"),
 }
-"""Figures by the heading that they stand under; any other stands under "Further figures"."""
-_AUDIT = "../audit/index.html"
-_FOOTER = (
-    "<p>This page holds its data and the library that draws it: it asks nothing of a network. The menu of a figure"
-    " saves it as SVG or PNG.</p>\n<noscript><p>The figures and the filter of the samples need JavaScript; the folder"
-    " figures of this run has them as SVG files.</p></noscript>"
-)
+"""Figures by the heading of their section; all others are in the section "Further figures"."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What the page says. All text may be hostile.
+    """The contents of the page. All text may be hostile.
 
     Args:
         title: heading of the page.
         headline: method, seed, step, dataset, metric, value, low, high; the last step of each method and seed is shown.
-        data: the table "datasets": what became of the rows of each dataset.
+        data: the table "datasets": counts of the rows of each dataset.
         costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
-        facts: what was run, from the name of a fact to its words.
-        sizes: what was counted (questions, D_exp, D_pef, dropped), by the words to show.
+        facts: what was run, by the name of a fact.
+        sizes: counts (questions, D_exp, D_pef, dropped) by the words to show.
         notes: what a reader must know to judge the results, shown before them.
         tables: (title, caption, frame) of each further table; a frame's first column heads its rows, and fractions
             are shown to one digit.
@@ -74,7 +58,7 @@ class Contents:
 
 
 def render_page(contents: Contents) -> str:
-    """One self-contained page: what was run and what came out, figures, claims, audit, samples.
+    """One self-contained page: what was run, its results, figures, claims, audit, samples.
 
     Text from the data is escaped. The same contents give the same text.
 
@@ -84,23 +68,39 @@ def render_page(contents: Contents) -> str:
     if contents.headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
     final = Headline(last_steps(contents.headline))
-    parts = {"Summary": _summary(contents, final)}
-    if contents.tables:
-        parts["Tables"] = "".join(_framed(*table) for table in contents.tables)
-    parts |= _figures(contents)
-    parts |= {"Claims": claims_html(contents.claims), "Audit": _audit(contents.data)}
-    if contents.samples:
-        parts["Samples"] = samples_html(contents.samples)
-    scripts = [*([SAMPLES] if contents.samples else []), *([_bundle(), FIGURES] if contents.figures else [])]
-    return document(contents.title, _what_was_run(final), parts, _FOOTER, scripts, _notes(contents.notes))
+    figures = _figures(contents.figures)
+    tables = [
+        (title, caption, frame.with_columns(pl.selectors.float().round(1).cast(pl.String)))
+        for title, caption, frame in contents.tables
+    ]
+    further = (["Tables"] if tables else [], [*figures, "Claims", "Audit"], ["Samples"] if contents.samples else [])
+    return render(
+        "report.html.j2",
+        title=contents.title,
+        lead=_what_was_run(final),
+        headings=["Summary", *(heading for headings in further for heading in headings)],
+        notes=contents.notes,
+        facts=contents.facts,
+        sizes=contents.sizes,
+        headlines=[headline_table({"": final}, dataset) for dataset in final.datasets],
+        costs=cost_table(contents.costs),
+        tables=tables,
+        figures=figures,
+        claims_found=claims_table(contents.claims),
+        audit=_audit(contents.data),
+        data=contents.data.rename(lambda name: name.replace("_", " ").capitalize()),
+        samples=contents.samples,
+        sample_choices=sample_choices(contents.samples),
+        vega_embed=_vega_embed() if figures else "",
+    )
 
 
 @cache
-def _bundle() -> str:
+def _vega_embed() -> Markup:
     """Vega-Embed with Vega and Vega-Lite as one script, safe inside a script element."""
     text = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     # An HTML parser reads these as the end or a hidden part of the script; in strings the escapes mean the same.
-    return text.replace("</script", "<\\/script").replace("<!--", "\\x3c!--")
+    return Markup(text.replace("</script", "<\\/script").replace("<!--", "\\x3c!--"))
 
 
 def _what_was_run(headline: Headline) -> str:
@@ -109,10 +109,10 @@ def _what_was_run(headline: Headline) -> str:
     seeds = sorted({seed for _, seed, _ in trained})
     steps = sorted({step for _, _, step in trained})
     if not trained:
-        given = [headline.policy_name(policy) for policy in headline.policies]
-        return f"{_listed(given)}, evaluated on {_listed(headline.datasets)}."
+        names = [headline.policy_name(policy) for policy in headline.policies]
+        return f"{_listed(names)}, evaluated on {_listed(headline.datasets)}."
     runs = f"{_counted(len(seeds), 'training seed')} and {'/'.join(map(str, steps))} training steps"
-    return f"The base model beside {_listed(methods)}, with {runs}, evaluated on {_listed(headline.datasets)}."
+    return f"The base model compared with {_listed(methods)}, with {runs}, evaluated on {_listed(headline.datasets)}."
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -123,63 +123,34 @@ def _counted(number: int, noun: str) -> str:
     return f"one {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _notes(notes: Sequence[str]) -> str:
-    if not notes:
-        return ""
-    return f'<aside class="notes" aria-label="How to read these results">{"".join(map(paragraph, notes))}</aside>\n'
-
-
-def _summary(contents: Contents, final: Headline) -> str:
-    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(one)}</dd></div>" for name, one in contents.facts.items())
-    cards = "".join(f"<div><dt>{escape(name)}</dt><dd>{size:,}</dd></div>" for name, size in contents.sizes.items())
-    told = f'<dl class="facts">{facts}</dl>\n' if facts else ""
-    told += f'<dl class="sizes">{cards}</dl>\n' if cards else ""
-    tables = "".join(headline_html({"": final}, dataset) for dataset in final.datasets)
-    return f"{told}{paragraph(READING)}{tables}<h3>What each stage cost</h3>\n{costs_html(contents.costs)}"
-
-
-def _framed(title: str, caption: str, frame: pl.DataFrame) -> str:
-    shown = html(frame.with_columns(pl.selectors.float().round(1).cast(pl.String)), title)
-    return f'<div class="told"><h3>{escape(title)}</h3>\n{paragraph(caption)}{card(title, shown)}</div>\n'
-
-
-def _figures(contents: Contents) -> dict[str, str]:
-    """The markup of each category that has figures."""
+def _figures(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Each category that has figures, with them."""
     placed = {name for names in CATEGORIES.values() for name in names}
-    wanted = {**CATEGORIES, "Further figures": [name for name in contents.figures if name not in placed]}
-    numbers = {name: number for number, name in enumerate(contents.figures, start=1)}
-    parts = {}
-    for category, names in wanted.items():
-        drawn = [name for name in names if name in contents.figures]
+    numbers = {name: number for number, name in enumerate(specs, start=1)}
+    categories = {**CATEGORIES, "Further figures": [name for name in specs if name not in placed]}
+    found = {}
+    for category, names in categories.items():
+        drawn = [
+            {"number": numbers[name], "name": name, "heading": _heading(name, specs[name]), "spec": specs[name]}
+            for name in names
+            if name in specs
+        ]
         if drawn:
-            parts[category] = "".join(_figure(numbers[name], name, contents.figures[name]) for name in drawn)
-    return parts
+            found[category] = drawn
+    return found
 
 
-def _figure(number: int, name: str, spec: Mapping[str, Any]) -> str:
+def _heading(name: str, spec: Mapping[str, Any]) -> str:
     title = spec.get("title", name)
-    heading = str(title.get("text", name)) if isinstance(title, Mapping) else str(title)
-    data = json.dumps(spec, sort_keys=True, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    return f"""<h3 id="figure-{number}">{escape(heading)}</h3>
-<figure aria-labelledby="figure-{number}"><figcaption>{escape(spec["description"])}</figcaption>
-<div class="chart" data-figure="{escape(name)}" data-spec="spec-{number}"></div></figure>
-<script type="application/json" id="spec-{number}">{data}</script>
-"""
+    return str(title.get("text", name)) if isinstance(title, Mapping) else str(title)
 
 
-def _audit(data: pl.DataFrame) -> str:
-    rows, rejected, found, shared = (
-        sum(int(data[name].sum()) for name in names)
-        for names in (("rows",), REJECTED, FOUND, ("overlap_exact", "overlap_normalised"))
-    )
-    words = (
-        f"Source rows: {rows:,}, of which {rejected:,} were rejected. Gold answers with a finding: {found:,}."
-        f" Evaluation prompts that are training prompts too: {shared:,}."
-    )
-    link = (
-        f'<p>The checks of every artifact are on <a href="{_AUDIT}">the page of the audit</a>, which is made after this'
-        " one.</p>\n"
-    )
-    named = data.rename({name: name.replace("_", " ").capitalize() for name in data.columns})
-    told = card("Rows of each dataset", html(named, "Rows of each dataset"))
-    return f"{paragraph(words)}{link}<h3>What became of the data</h3>\n{paragraph(_DATA)}{told}"
+def _audit(data: pl.DataFrame) -> dict[str, int]:
+    """Sums over the table "datasets"."""
+    summed = {
+        "rows": ("rows",),
+        "rejected": REJECTED,
+        "found": FOUND,
+        "shared": ("overlap_exact", "overlap_normalised"),
+    }
+    return {word: sum(int(data[name].sum()) for name in names) for word, names in summed.items()}

@@ -7,19 +7,20 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.report.headline import metric_name
 from dphrl.report.names import in_order, label, last_steps
-from dphrl.report.text import csv_table, latex_table, markdown_table, metric_name
+from dphrl.report.text import latex_table, markdown_table
 
 AVERAGE = "average"
 # The k of mathematics that is published, for sets where it is not 8.
 _PUBLISHED_K = {"aime24": 64, "aime25": 64, "amc23": 16}
 _SHOWN = (
     "In per cent, after the last step; over several training seeds their mean and standard deviation. Intervals over"
-    " questions stand in tables/{}.parquet."
+    " questions are in tables/{}.parquet."
 )
-_OF_THE_BASE = (
+_KEEP_EXPLORE = (
     "Keep: of the questions that the base solves with 8 samples, the share that a policy solves as well; explore: of"
-    " the others. The base's second draw is what chance alone allows."
+    " the others. The base's second draw shows what chance alone allows."
 )
 
 Column = tuple[str, str]
@@ -27,13 +28,13 @@ Column = tuple[str, str]
 
 @dataclass(frozen=True)
 class Layout:
-    """A table of the paper: which metrics of which sets stand in it.
+    """A table of the paper: which metrics of which evaluation sets it shows.
 
     Attributes:
-        task: of the sets that are columns; None for all.
-        metrics: of each set in order; `pass@` stands for pass@k of the published k.
+        task: of the evaluation sets shown; None for all.
+        metrics: of each set, in order; `pass@` means pass@k for the published k.
         average: whether the mean over the columns is the last one.
-        words: what a reader must know of it.
+        words: beginning of the caption.
         source: the table of this run that has the intervals.
     """
 
@@ -56,7 +57,7 @@ class Layout:
         return list(chosen)
 
     def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
-        """pass@k for the published k, or the largest below it that this run has."""
+        """pass@k for the published k, or for the largest k below it that this run has."""
         known = sorted(int(name[5:]) for where, name in found if where == dataset and name.startswith("pass@"))
         for k in (8, 16) if self.task == "sql" else (_PUBLISHED_K.get(dataset, 8),):
             yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
@@ -73,31 +74,16 @@ LAYOUTS = {
             "sql", "Text-to-SQL: greedy and pass@k", "sql", ("greedy", "pass@"), _like("Tables 1 and 2"), "headline"
         ),
         Layout("maths", "Mathematics: pass@k", "math", ("pass@",), _like("Tables 3 and 4"), "passk", average=True),
-        Layout(
-            "maths_mean",
-            "Mathematics: mean of the samples",
-            "math",
-            ("mean",),
-            _like("Table 8"),
-            "headline",
-            average=True,
-        ),
-        Layout(
-            "keep_explore",
-            "What is kept of the base, and what is added",
-            None,
-            ("keep", "explore"),
-            _OF_THE_BASE,
-            "keep_explore",
-        ),
+        Layout("maths_mean", "Mathematics: mean of the samples", "math", ("mean",), _like("Table 8"), "headline", True),
+        Layout("keep_explore", "Keep and explore", None, ("keep", "explore"), _KEEP_EXPLORE, "keep_explore"),
     )
 }
 
 
-def names(tasks: Iterable[str], beside_base: bool) -> list[str]:
-    """Which tables a run has: those of the tasks it is evaluated on; `beside_base`: what is kept could be measured."""
+def names(tasks: Iterable[str], keep_measured: bool) -> list[str]:
+    """The tables of a run: those of the tasks it is evaluated on, and keep_explore if keep could be measured."""
     given = set(tasks)
-    return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else beside_base)]
+    return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else keep_measured)]
 
 
 def title(name: str) -> str:
@@ -106,7 +92,7 @@ def title(name: str) -> str:
 
 
 def caption(name: str) -> str:
-    """What stands in a table, and from which file it comes."""
+    """Caption of a table, with the file it comes from."""
     layout = LAYOUTS[name]
     return f"{layout.words} {_SHOWN.format(layout.source)} From tables/paper/{name}.parquet."
 
@@ -123,14 +109,14 @@ def lay_out(
         name: one of `LAYOUTS`.
         tables: headline, passk and keep_explore.
         datasets: the evaluation sets in the order of the columns, with their tasks.
-        published: what `published.read_published` gives, where the setting of the run is the paper's.
+        published: the result of `published.read_published`, if the run has a setting of the paper.
 
     Returns:
         row, column i32, source str ("this run" or where it was published), policy str, seeds i32|null, dataset, metric
         str, value f64|null and sd f64|null (over seeds) as proportions; every cell of the grid, by row and column.
 
     Raises:
-        ValueError: published figures are asked for, and none of them is of a dataset and metric of this run.
+        ValueError: published values are given, but none is of a dataset and metric of this run.
     """
     measured = _measured(tables)
     columns = LAYOUTS[name].columns(datasets, set(measured.select("dataset", "metric").iter_rows()))
@@ -148,19 +134,17 @@ def lay_out(
     rows = [("this run", label(one), [cells.get((one, *column), (None,) * 3) for column in columns]) for one in methods]
     if published and name in published:
         rows += _published(published[name], columns)
-    return pl.DataFrame(
+    return SCHEMAS["paper"].frame(
         [
             (row, place, source, policy, seeds, *column, value, sd)
             for row, (source, policy, values) in enumerate(rows)
             for place, (column, (seeds, value, sd)) in enumerate(zip(columns, values, strict=True))
-        ],
-        schema=SCHEMAS["paper"].columns,
-        orient="row",
+        ]
     )
 
 
 def shown(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of `lay_out` as it is read: a column `Policy`, then one for each dataset and metric, all text."""
+    """A table of `lay_out` for reading: a column `Policy`, then one for each dataset and metric, all text."""
     rows: dict[int, list[str]] = {}
     heads: dict[int, str] = {}
     for one in table.sort("row", "column").iter_rows(named=True):
@@ -176,7 +160,7 @@ def texts(name: str, table: pl.DataFrame) -> dict[str, str]:
     read = shown(table)
     rows = [read.columns, *read.iter_rows()]
     markdown = f"**{title(name)}**\n\n{markdown_table(rows)}\n{caption(name)}\n"
-    return {"csv": csv_table(rows), "md": markdown, "tex": latex_table(rows, f"{title(name)}. {caption(name)}")}
+    return {"csv": read.write_csv(), "md": markdown, "tex": latex_table(rows, f"{title(name)}. {caption(name)}")}
 
 
 def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -192,7 +176,7 @@ def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """The mean over the columns of each training that has all of them."""
+    """The mean over `columns` for each training that has all of them."""
     wanted = pl.DataFrame(columns, schema=["dataset", "metric"], orient="row")
     found = measured.join(wanted, on=["dataset", "metric"], how="semi").group_by("method", "seed")
     means = found.agg(value=pl.col("value").mean(), count=pl.len()).filter(count=len(columns))
@@ -201,7 +185,7 @@ def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame
 
 
 def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
-    """Published rows under the columns of this run; a figure stands under its own dataset and metric only."""
+    """Published rows in the columns of this run; a value is used only for its dataset and metric."""
     heads = [(AVERAGE, AVERAGE) if name == AVERAGE else tuple(name.split(" ")) for name in table["columns"]]
     sets = {head for head in heads if head[0] != AVERAGE}
     if not sets & set(columns):
@@ -210,7 +194,7 @@ def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tupl
             f" {', '.join(' '.join(column) for column in columns)}; name the datasets so, or leave out"
             " evaluate.published"
         )
-    # An average over other columns than ours would be compared with ours.
+    # An average over other columns cannot be compared with the average of this run.
     same = sets == {column for column in columns if column[0] != AVERAGE}
     rows = []
     for policy, values in table["rows"].items():

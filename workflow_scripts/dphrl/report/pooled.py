@@ -1,4 +1,4 @@
-"""Several finished runs as one: what their trainings show together."""
+"""Several finished runs pooled: differences between methods over all their trainings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,28 +13,29 @@ from dphrl.artifacts.tables import read_footer, read_table
 from dphrl.config.blocks.evaluate import BootstrapConfig
 from dphrl.evaluation.claims import ClaimRules, claims
 from dphrl.evaluation.comparisons import comparisons, holm, t_interval
+from dphrl.layout.names import PolicyName
 from dphrl.report.names import last_steps
 
 _BASE = "base"
 _SCHEMA = {**dict.fromkeys(("run", "dataset", "metric", "method", "against"), pl.String), "difference": pl.Float64}
 _PAIR = ["dataset", "metric", "method", "against"]
-_FEWEST = 100
+_MIN_REPLICATES = 100
 
 
 class RunsError(ValueError):
-    """A folder is no finished run, or runs cannot be taken together."""
+    """A folder is not a finished run, or runs cannot be pooled."""
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What is read of a run.
+    """The tables and settings of a run that are pooled.
 
     Attributes:
         name: the name of its folder.
         seed: of its bootstrap.
-        settings: what its tables depend on: k, bootstrap, against, claims.
+        settings: of its tables: k, bootstrap, against, claims.
         headline: its headline table, the last step of each method and seed.
-        evaluations: method, seed, step, dataset beside the columns of the table "evaluation", of the same policies.
+        evaluations: method, seed, step, dataset and the columns of the table "evaluation", of the same policies.
         digests: sha256 of the evaluation of each trained policy on each dataset, by "policy on dataset".
     """
 
@@ -52,15 +53,15 @@ class FinishedRun:
 
     @property
     def steps(self) -> list[int]:
-        """After how many steps its trainings are compared."""
+        """The training steps after which its trainings are compared."""
         return self.headline.filter(pl.col("step") > 0)["step"].unique().sort().to_list()
 
 
 def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
-    """Finished runs that can be taken together.
+    """Read finished runs and check that they can be pooled.
 
     Raises:
-        RunsError: a folder holds no finished run, two have one name, two hold the same training, or runs differ in
+        RunsError: a folder holds no finished run, two have the same name, two hold the same training, or runs differ in
             datasets, k, confidence, methods to compare with, rules of claims or steps; the text names run and key.
     """
     runs = [_read(folder) for folder in folders]
@@ -71,7 +72,7 @@ def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
         for key, mine, theirs in _differing(run, first):
             raise RunsError(
                 f"{folders[place]}: {key} is {theirs!r}, in {first.name} it is {mine!r};"
-                " runs are taken together where these agree: evaluate one of them again"
+                " pooled runs must agree in this: evaluate one of them again"
             )
         for other in runs[:place]:
             same = [name for name, digest in run.digests.items() if digest in other.digests.values()]
@@ -84,7 +85,7 @@ def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
 
 
 def seed_differences(runs: Sequence[FinishedRun]) -> pl.DataFrame:
-    """Differences between methods, paired over prompts, of each training by itself.
+    """Differences between methods, paired over prompts, for each training.
 
     Returns:
         run, dataset, metric, method, against str, difference f64 (method - against), seed i32; metrics and pairs are
@@ -92,8 +93,8 @@ def seed_differences(runs: Sequence[FinishedRun]) -> pl.DataFrame:
     """
     found = [pl.DataFrame(schema={**_SCHEMA, "seed": pl.Int32})]
     for run in runs:
-        # Of each comparison only the difference is taken, so the fewest resamples do.
-        bootstrap = BootstrapConfig(**{**run.settings["bootstrap"], "replicates": _FEWEST})
+        # Only the difference of each comparison is used, so the smallest number of resamples is enough.
+        bootstrap = BootstrapConfig(**{**run.settings["bootstrap"], "replicates": _MIN_REPLICATES})
         base = run.evaluations.filter(method=_BASE)
         for (seed,), trained in (
             run.evaluations.filter(pl.col("step") > 0).sort("seed").group_by("seed", maintain_order=True)
@@ -109,7 +110,7 @@ def seed_differences(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 def pooled(differences: pl.DataFrame, confidence: float) -> pl.DataFrame:
     """The table "comparisons" over all trainings of all runs: mean, t interval and t test of their differences.
 
-    Trainings of one run share its base and are not quite independent; the interval takes them as if they were.
+    Trainings of one run share its base, so they are not quite independent; the interval treats them as if they were.
 
     Args:
         differences: of `seed_differences`.
@@ -142,8 +143,8 @@ def _read(folder: Path) -> FinishedRun:
     frames, digests = [], {}
     keys = headline.select("method", "seed", "step", "dataset").unique(maintain_order=True)
     for method, seed, step, dataset in keys.iter_rows():
-        policy = f"{method}-s{seed}/step{step}" if step else method
-        file = folder / "evaluation" / policy / f"{dataset}.parquet"
+        policy = PolicyName(method, seed, step)
+        file = folder / f"evaluation/{policy}/{dataset}.parquet"
         if not file.is_file():
             raise RunsError(f"{folder}: no evaluation/{policy}/{dataset}.parquet; run snakemake to its end")
         named = {"method": pl.lit(method), "dataset": pl.lit(dataset)}
@@ -156,7 +157,7 @@ def _read(folder: Path) -> FinishedRun:
 
 
 def _differing(run: FinishedRun, first: FinishedRun) -> Iterator[tuple[str, Any, Any]]:
-    """What the two do not agree in: key, the value of `first`, the value of `run`."""
+    """The settings in which the two differ: key, the value of `first`, the value of `run`."""
     yield from (
         (key, mine, theirs)
         for key, mine, theirs in (

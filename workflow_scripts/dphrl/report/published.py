@@ -1,4 +1,4 @@
-"""Figures published in arXiv 2509.07430, as `published.yaml` has them by setting."""
+"""Results published in arXiv 2509.07430, by setting, from `published.yaml`."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ _METHODS = {row: method for method, rows in _ROWS.items() for row in rows}
 
 
 def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
-    """The published tables of a setting by the name of their layout.
+    """The published tables of a setting, by the name of their layout.
 
     Raises:
         ValueError: the file has no such setting.
@@ -39,7 +39,7 @@ def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
 
 
 def published_points(path: Path, setting: str) -> pl.DataFrame:
-    """What the figures draw beside a run of that setting.
+    """The published values that figures show next to those of a run of that setting.
 
     Returns:
         method str (as config/experiments names it), dataset str, metric str (greedy, mean or pass@k), value f64, a

@@ -1,4 +1,4 @@
-"""A few prompts with the responses of each policy and what became of them, for a reader to judge."""
+"""A few prompts with the responses of each policy and their verdicts, for the reader to judge."""
 
 import hashlib
 import json
@@ -11,13 +11,13 @@ from dphrl.config.blocks.report import SamplesConfig
 from dphrl.report.names import label
 
 ALWAYS, SOMETIMES, NEVER = ("always", "sometimes", "never")
-# Characters that a browser drops or turns into others, as their visible pictures.
+# Control characters, which a browser drops or replaces, by their visible symbols.
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Where the responses of one policy to a dataset stand: shards of rollouts and of verdicts."""
+    """The files with the responses of one policy to a dataset: shards of rollouts and of verdicts."""
 
     rollouts: list[str]
     verdicts: list[str]
@@ -35,8 +35,8 @@ class Response:
 
 @dataclass(frozen=True)
 class Sample:
-    """One prompt: its messages as (role, text), its gold answer, how many samples of the base are right (`c` of `n`),
-    and the responses by policy."""
+    """One prompt: its messages as (role, text), its gold answer, how many samples of the base are correct (`c` of
+    `n`), and the responses by policy."""
 
     dataset: str
     prompt_id: str
@@ -74,8 +74,8 @@ def pick_samples(
 ) -> list[Sample]:
     """Prompts of one dataset in equal parts among those that the base solves always, sometimes and never.
 
-    Within a part they come in the order of a hash of their ids, so that nobody chose them and the same run shows the
-    same ones. Responses are the greedy one, if it was drawn, then the first samples. Long texts lose their middle.
+    Within a part, prompts are in the order of a hash of their ids, so nobody chooses them and the same run shows the
+    same ones. Responses are the greedy one, if it was drawn, then the first samples. Long texts are cut in the middle.
 
     Args:
         dataset: its name.
@@ -93,10 +93,10 @@ def pick_samples(
         return []
     counts = _solved(next(iter(policies.values())).verdicts)
     chosen = _chosen(counts, limits.prompts)
-    told = _table(prompts, ["prompt_id", "messages"], chosen).join(
+    texts_and_golds = _table(prompts, ["prompt_id", "messages"], chosen).join(
         _table(gold, ["prompt_id", "ground_truth"], chosen), on="prompt_id"
     )
-    texts = {key: (messages, truth) for key, messages, truth in told.iter_rows()}
+    texts = {key: (messages, truth) for key, messages, truth in texts_and_golds.iter_rows()}
     absent = [key for key in chosen if key not in texts]
     if absent:
         raise ValueError(
@@ -117,21 +117,21 @@ def pick_samples(
 
 
 def _solved(verdicts: list[str]) -> dict[str, tuple[int, int]]:
-    """How many of how many samples of each prompt are right."""
+    """The numbers of correct and of all samples of each prompt."""
     drawn = pl.scan_parquet(verdicts).filter(pl.col("sample_index") >= 0)
     counts = drawn.group_by("prompt_id").agg(pl.col("correct").sum(), pl.len()).collect()
     return {key: (c, n) for key, c, n in counts.iter_rows()}
 
 
 def _chosen(counts: Mapping[str, tuple[int, int]], number: int) -> list[str]:
-    """Ids taken in turn from the three parts until there are enough, part after part."""
+    """Ids, taken in turn from the three parts until there are enough; returned part after part."""
     parts: list[list[str]] = [[], [], []]
     for key in sorted(counts, key=lambda key: hashlib.sha256(key.encode()).digest()):
         c, n = counts[key]
         parts[0 if c == n else 1 if c else 2].append(key)
     taken = [0, 0, 0]
     for _ in range(min(number, len(counts))):
-        # The part that gave the least, the earliest of equals, among those that have more.
+        # The first of the parts with the fewest ids taken, among those that have more.
         least = min((place for place in range(3) if taken[place] < len(parts[place])), key=taken.__getitem__)
         taken[least] += 1
     return [key for part, size in zip(parts, taken, strict=True) for key in part[:size]]
@@ -150,7 +150,7 @@ def _responses(files: Answers, chosen: Sequence[str], limits: SamplesConfig) -> 
 
 
 def _table(files: str | list[str], columns: Sequence[str], chosen: Sequence[str]) -> pl.DataFrame:
-    """Those columns of the rows of the chosen prompts; nothing else is read into memory."""
+    """`columns` of the rows of the chosen prompts; nothing else is read into memory."""
     return pl.scan_parquet(files).filter(pl.col("prompt_id").is_in(chosen)).select(columns).collect()
 
 

@@ -1,4 +1,4 @@
-"""What all figures have in common: colours of policies and styles, and the chart theme."""
+"""What all figures share: colours and shapes, tooltips, layers, published points, and the chart theme."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import polars as pl
 
 from dphrl.report.names import in_order, label
 
-# Okabe and Ito's palette, told apart with any of the common colour vision deficiencies; grey is the reference.
+# Okabe and Ito's palette, distinguishable with the common colour vision deficiencies; grey is the reference.
 _COLOURS = {
     "base": "#5f6672",
     "base_second_draw": "#5f6672",
@@ -30,6 +30,10 @@ _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
 _PUBLISHED = "published (arXiv 2509.07430)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
+POLICY_TOOLTIP = alt.Tooltip("policy:N", title="policy")
+SEED_TOOLTIP = alt.Tooltip("seed:Q", title="seed")
+TRAINING_TOOLTIPS = [POLICY_TOOLTIP, SEED_TOOLTIP, alt.Tooltip("step:Q", title="step")]
+
 
 def with_policy(table: pl.DataFrame) -> pl.DataFrame:
     """`table` sorted by method in reading order, with the column `policy`, the label of its method."""
@@ -40,92 +44,127 @@ def with_policy(table: pl.DataFrame) -> pl.DataFrame:
     return table.sort(rank, *keys).with_columns(policy=named)
 
 
-def policy_colour(table: pl.DataFrame) -> alt.Scale:
+def policy_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each label in `policy`: the same in every figure."""
     methods = in_order(table["method"])
     further = [name for name in methods if name not in _COLOURS]
     colours = [
         _COLOURS[name] if name in _COLOURS else _FURTHER[further.index(name) % len(_FURTHER)] for name in methods
     ]
-    return alt.Scale(domain=[label(name) for name in methods], range=colours)
+    return _colour("policy", [label(name) for name in methods], colours)
 
 
-def policy_shape(table: pl.DataFrame) -> alt.Scale:
+def policy_shape(table: pl.DataFrame) -> alt.Shape:
     """Point shape of each label in `policy`, so that colour is not the only difference."""
-    methods = in_order(table["method"])
-    shapes = [_SHAPES[index % len(_SHAPES)] for index in range(len(methods))]
-    return alt.Scale(domain=[label(name) for name in methods], range=shapes)
+    return _shape("policy", [label(name) for name in in_order(table["method"])])
 
 
-def family_colour(names: Iterable[str]) -> alt.Scale:
+def family_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each family of methods, alphabetical."""
-    told = sorted(set(names))
-    return alt.Scale(domain=told, range=[_STYLES[index % len(_STYLES)] for index in range(len(told))])
+    names = sorted(set(table["family"]))
+    return _colour("family", names, [_STYLES[index % len(_STYLES)] for index in range(len(names))])
 
 
-def family_shape(names: Iterable[str]) -> alt.Scale:
+def family_shape(table: pl.DataFrame) -> alt.Shape:
     """Point shape of each family of methods, so that colour is not the only difference."""
-    told = sorted(set(names))
-    return alt.Scale(domain=told, range=[_SHAPES[index % len(_SHAPES)] for index in range(len(told))])
+    return _shape("family", sorted(set(table["family"])))
+
+
+def _colour(field: str, names: list[str], colours: list[str]) -> alt.Color:
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(title=None))
+
+
+def _shape(field: str, names: list[str]) -> alt.Shape:
+    shapes = [_SHAPES[index % len(_SHAPES)] for index in range(len(names))]
+    return alt.Shape(f"{field}:N", scale=alt.Scale(domain=names, range=shapes), legend=alt.Legend(title=None))
 
 
 def style_colour(names: Iterable[str]) -> alt.Scale:
     """Colour of each solution style, alphabetical with "other" last."""
-    told = sorted(set(names) - {_OTHER})
-    colours = [_STYLES[index % len(_STYLES)] for index in range(len(told))]
-    return alt.Scale(domain=[*told, _OTHER], range=[*colours, _OTHER_COLOUR])
+    known = sorted(set(names) - {_OTHER})
+    colours = [_STYLES[index % len(_STYLES)] for index in range(len(known))]
+    return alt.Scale(domain=[*known, _OTHER], range=[*colours, _OTHER_COLOUR])
+
+
+def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
+    """The ends of an interval, in the format `number`."""
+    return [alt.Tooltip("low:Q", title="from", format=number), alt.Tooltip("high:Q", title="to", format=number)]
+
+
+def highlight() -> tuple[alt.Parameter, Any]:
+    """A click on a legend entry selects its policy: the selection, and the opacity of a mark under it."""
+    selection = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
+    return selection, alt.when(selection).then(alt.value(1.0)).otherwise(alt.value(0.12))
+
+
+def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, size: int = 60) -> list[alt.Chart]:
+    """Intervals as rules, with points over them.
+
+    Args:
+        base: what rules and points share.
+        points: `base` with the position (and shape) of a point.
+        low: the channel of the lower ends, x or y; the upper ends are in the column "high".
+        tooltip, size: of the points.
+    """
+    upper = alt.X2("high:Q") if isinstance(low, alt.X) else alt.Y2("high:Q")
+    rule = base.mark_rule(strokeWidth=2).encode(low, upper)
+    return [rule, points.mark_point(filled=True, size=size, opacity=1).encode(tooltip=tooltip)]
 
 
 def with_published(
     rows: pl.DataFrame, published: pl.DataFrame | None, keys: Sequence[str], value: str = "value"
 ) -> pl.DataFrame:
-    """`rows`, and below them those published figures that `rows` has counterparts of.
+    """`rows`, followed by the published values that have a counterpart in them.
 
     Args:
         rows: with `keys`, `value`, low and high.
         published: `keys` and `value`; None: there are none.
 
     Returns:
-        The columns of `rows`; where something was found also `source` str, null in `rows`. What a published row does
-        not tell (interval, seed) is null, the rest is that of its counterpart.
+        The columns of `rows`; if any published figure was found, also `source` str, which is null in `rows`. A
+        published row has null for interval and seed, and takes all other columns from its counterpart.
     """
     if published is None:
         return rows
-    untold = [name for name in ("seed", "low", "high") if name in rows.columns]
-    counterparts = rows.unique(keys, keep="first", maintain_order=True).drop(value, *untold)
+    unpublished = [name for name in ("seed", "low", "high") if name in rows.columns]
+    counterparts = rows.unique(keys, keep="first", maintain_order=True).drop(value, *unpublished)
     found = counterparts.join(published.select(*keys, pl.col(value).round(6)), on=keys, maintain_order="left")
     if found.is_empty():
         return rows
     return pl.concat([rows, found.with_columns(source=pl.lit(_PUBLISHED))], how="diagonal_relaxed")
 
 
-def panel(ours: Sequence[alt.Chart], published: alt.Chart, rows: pl.DataFrame) -> alt.LayerChart | alt.FacetChart:
-    """The marks `ours` over each other; where `with_published` found something, hollow points `published` over them.
+def panel(
+    layers: Sequence[alt.Chart], points: alt.Chart, rows: pl.DataFrame, tooltip: Sequence[alt.Tooltip]
+) -> alt.LayerChart | alt.FacetChart:
+    """`layers` over each other; where `with_published` found published figures, with hollow points for them.
 
     Args:
-        published: a chart of `rows` that says where a point of them stands, and how it is coloured.
+        points: a chart of `rows` with the position and colour of a point.
+        tooltip: of the published points.
     """
     if "source" not in rows.columns:
-        return alt.layer(*ours)
+        return alt.layer(*layers)
     legend = alt.Legend(title=None, orient="bottom", symbolFillColor="transparent", symbolStrokeColor="#20242c")
-    # The dash is a whole line: it is there for its legend, which tells what is hollow. Ours have no size there, but are
-    # not left out: a panel without published figures would have nothing to lay its axis by.
-    hollow = published.mark_point(filled=False, strokeWidth=1.6, opacity=1).encode(
+    # The dash pattern is a solid line: it exists for its legend, which explains the hollow points. Points of this run
+    # get size 0 instead of being filtered out: a panel without published figures would have no data for its axis.
+    hollow = points.mark_point(filled=False, strokeWidth=1.6, opacity=1).encode(
         size=alt.when("datum.source").then(alt.value(120)).otherwise(alt.value(0)),
         strokeDash=alt.StrokeDash("source:N", scale=alt.Scale(domain=[_PUBLISHED], range=[[1, 0]]), legend=legend),
+        tooltip=[alt.Tooltip("source:N"), *tooltip],
     )
-    return alt.layer(*(mark.transform_filter("!datum.source") for mark in ours), hollow)
+    return alt.layer(*(layer.transform_filter("!datum.source") for layer in layers), hollow)
 
 
-def told(caption: str, rows: pl.DataFrame) -> str:
-    """The caption of a figure of `rows`, with a word on the published points where it has some."""
+def with_published_note(caption: str, rows: pl.DataFrame) -> str:
+    """The caption of a figure of `rows`, with a note on published points if it has some."""
     return f"{caption} Hollow points: {_PUBLISHED}." if "source" in rows.columns else caption
 
 
 def wrapped(
     panel: alt.LayerChart | alt.FacetChart, by: str, title: str, columns: int, order: Sequence[str]
 ) -> alt.FacetChart:
-    """`panel` once for each value of column `by`, in reading order, at most `columns` beside each other.
+    """`panel` once for each value of column `by`, in the given order, at most `columns` in a row.
 
     The page lowers `columns` and the width of the panel on a narrow screen.
     """
@@ -134,8 +173,8 @@ def wrapped(
     return panel.facet(facet=facets, columns=min(columns, len(order)), title=title)
 
 
-def finished(chart: Any, description: str) -> Any:
-    """`chart` with the common theme; `description` is what a screen reader says."""
+def themed(chart: Any, description: str) -> Any:
+    """`chart` with the common theme; a screen reader reads `description`."""
     ink, muted, line = "#20242c", "#565d69", "#e3e6ea"
     return chart.properties(description=description, background="white", padding=8).configure(
         font="Helvetica, Arial, sans-serif",

@@ -1,8 +1,8 @@
 """The figures, one module each, found by name: the digest of one figure's code does not involve the others.
 
-A figure's module has `TABLE` (the table that it draws), `CAPTION` (what to see, and from which file) and
-`draw(table, datasets) -> altair chart`. One with `PUBLISHED = True` takes published figures as third argument. A new
-module here is a new figure; nothing else has to know it.
+A figure's module has `TABLE` (the table that it draws), `CAPTION` (what it shows, and from which file) and
+`draw(table, datasets) -> altair chart`. One with `PUBLISHED = True` takes published values as third argument. A new
+module here is a new figure; no other code changes.
 """
 
 import importlib
@@ -46,12 +46,12 @@ def table(name: str) -> str:
 
 
 def caption(name: str) -> str:
-    """What to see in figure `name`, and from which file it was drawn."""
+    """Caption of figure `name`, with the file it is drawn from."""
     return _load(name).CAPTION
 
 
 def draws_published(name: str) -> bool:
-    """Whether figure `name` has a place for published figures."""
+    """Whether figure `name` can show published values."""
     return getattr(_load(name), "PUBLISHED", False)
 
 
@@ -60,8 +60,8 @@ def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = (), published
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
-        published: of `published_points`, for a figure that draws them; those of a method, dataset and metric of the
-            table stand beside them. None: the table alone.
+        published: of `published_points`, for a figure that draws them; points are drawn for the methods, datasets and
+            metrics of the table. None: no published points.
 
     Raises:
         ValueError: the table has no row that the figure can show.
@@ -80,10 +80,10 @@ def to_svg(chart: Any) -> str:
 
 
 def _specification(chart: Any) -> dict[str, Any]:
-    # Slow to import, and who asks for names of figures needs none of it.
+    # Slow to import, and the names of figures do not need it.
     import altair as alt
 
-    # Its rows travel in a figure, however many: trainings have thousands.
+    # A figure contains all its rows, and trainings have thousands.
     with alt.data_transformers.disable_max_rows():
         specification: dict[str, Any] = chart.to_dict()
     return specification

@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from dphrl.report import theme
 from dphrl.report.names import datasets_in_order, last_steps
-from dphrl.report.theme import family_colour, family_shape, finished, panel, told, with_published, wrapped
 
 TABLE = "ablation"
 PUBLISHED = True
@@ -39,36 +39,29 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
         pl.col("value", "low", "high").round(6), panel=pl.format("{} · {}", "dataset", "metric")
     )
     rows = rows.filter(pl.col("panel").is_in(panels)).sort("family", "eta", "seed", "dataset", "metric")
-    rows = with_published(rows, published, ["method", "dataset", "metric"])
+    rows = theme.with_published(rows, published, ["method", "dataset", "metric"])
     axis = alt.Axis(format="%", tickCount=5)
     base = alt.Chart(rows.drop("method")).encode(
         x=alt.X("eta:O", title="eta", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("family:N", scale=alt.Scale(paddingOuter=0.5)),
-        color=alt.Color("family:N", scale=family_colour(rows["family"]), legend=alt.Legend(title=None)),
+        color=theme.family_colour(rows),
     )
     scale = alt.Scale(zero=False)
-    rule = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title="share of questions", axis=axis), y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=alt.Y("mean(value):Q", scale=scale))
-    placed = base.encode(
-        y=alt.Y("value:Q", scale=scale),
-        shape=alt.Shape("family:N", scale=family_shape(rows["family"]), legend=alt.Legend(title=None)),
-    )
+    points = base.encode(y=alt.Y("value:Q", scale=scale), shape=theme.family_shape(rows))
     tip = [
         alt.Tooltip("family:N", title="divergence"),
         alt.Tooltip("eta:Q", title="eta"),
         alt.Tooltip("panel:N", title="metric"),
         alt.Tooltip("value:Q", title="share", format=".1%"),
     ]
-    trained = [
-        alt.Tooltip("seed:Q", title="seed"),
-        alt.Tooltip("low:Q", title="from", format=".1%"),
-        alt.Tooltip("high:Q", title="to", format=".1%"),
-    ]
-    point = placed.mark_point(filled=True, size=60, opacity=1).encode(tooltip=[*tip, *trained])
-    drawn = panel([rule, line, point], placed.encode(tooltip=[alt.Tooltip("source:N"), *tip]), rows)
-    drawn = drawn.properties(width=260, height=180)
-    chart = wrapped(drawn, "panel", "Weight of the divergence", 2, [one for one in panels if one in set(rows["panel"])])
-    return finished(chart.resolve_scale(y="independent"), told(CAPTION, rows))
+    low = alt.Y("low:Q", title="share of questions", axis=axis)
+    rule, point = theme.interval_layers(base, points, low, [*tip, theme.SEED_TOOLTIP, *theme.interval_tooltips()])
+    drawn = theme.panel([rule, line, point], points, rows, tip).properties(width=260, height=180)
+    chart = theme.wrapped(
+        drawn, "panel", "Weight of the divergence", 2, [one for one in panels if one in set(rows["panel"])]
+    )
+    return theme.themed(chart.resolve_scale(y="independent"), theme.with_published_note(CAPTION, rows))
 
 
 def _metrics(table: pl.DataFrame) -> list[str]:

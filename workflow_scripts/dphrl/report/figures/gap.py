@@ -6,28 +6,20 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from dphrl.report import theme
 from dphrl.report.names import datasets_in_order
-from dphrl.report.theme import (
-    finished,
-    panel,
-    policy_colour,
-    policy_shape,
-    told,
-    with_policy,
-    with_published,
-    wrapped,
-)
 
 TABLE = "comparisons"
 PUBLISHED = True
 CAPTION = (
-    "Difference to the base model on each test set, in the order of the configuration: the sets near to the training"
-    " set first. Above 0 a policy answers more questions than the base. A gain in the mean beside a loss in pass@k,"
-    " above all on distant sets, is collapse. A set has the two largest k"
-    " that its samples allow. Bars are paired bootstrap intervals over questions, after the last step,"
-    " averaged over training seeds. Drawn from tables/comparisons.parquet."
+    "Difference to the base model on each test set, in the order of the configuration: the sets nearest to the training"
+    " set first. Above 0 a policy answers more questions than the base. A gain in the mean with a loss in pass@k, above"
+    " all on distant sets, is collapse. A set has the two largest k that its samples allow. Bars are paired bootstrap"
+    " intervals over questions, after the last step, averaged over training seeds. Drawn from"
+    " tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
+_TITLE = "difference to base (points)"
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
@@ -41,39 +33,32 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base", kind="prompts")
     if rows.is_empty():
         raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
-    rows = with_policy(rows).with_columns(pl.col("difference", "low", "high").round(6))
+    rows = theme.with_policy(rows).with_columns(pl.col("difference", "low", "high").round(6))
     rows, panels = _panels(rows)
     order = datasets_in_order(rows, datasets)
     names = rows["policy"].unique(maintain_order=True).to_list()
-    rows = with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
+    rows = theme.with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
     base = alt.Chart(rows.drop("method", "kind", "against", "p", "p_holm", "published", strict=False)).encode(
         x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
-        color=alt.Color("policy:N", scale=policy_colour(rows), legend=alt.Legend(title=None)),
+        color=theme.policy_colour(rows),
     )
     line = alt.when("datum.value == 0").then(alt.value("#5f6672")).otherwise(alt.value("#e3e6ea"))
     axis, scale = alt.Axis(format="+%", tickCount=5, gridColor=line), alt.Scale(zero=True)
-    low = alt.Y("low:Q", title="difference to base (points)", axis=axis, scale=scale)
-    rule = base.mark_rule(strokeWidth=2).encode(y=low, y2="high:Q")
-    placed = base.encode(
-        y=alt.Y("difference:Q", title="difference to base (points)", axis=axis, scale=scale),
-        shape=alt.Shape("policy:N", scale=policy_shape(rows), legend=alt.Legend(title=None)),
-    )
+    low, value = (alt.Y(f"{name}:Q", title=_TITLE, axis=axis, scale=scale) for name in ("low", "difference"))
+    points = base.encode(y=value, shape=theme.policy_shape(rows))
     tip = [
-        alt.Tooltip("policy:N", title="policy"),
+        theme.POLICY_TOOLTIP,
         alt.Tooltip("dataset:N", title="dataset"),
         alt.Tooltip("metric:N", title="metric"),
         alt.Tooltip("difference:Q", title="difference", format="+.1%"),
     ]
-    interval = [
-        alt.Tooltip("low:Q", title="from", format="+.1%"),
-        alt.Tooltip("high:Q", title="to", format="+.1%"),
-        alt.Tooltip("seeds:Q", title="seeds"),
-    ]
-    point = placed.mark_point(filled=True, size=60, opacity=1).encode(tooltip=[*tip, *interval])
-    drawn = panel([rule, point], placed.encode(tooltip=[alt.Tooltip("source:N"), *tip]), rows)
-    drawn = drawn.properties(width=max(90 * len(order), 200), height=220)
-    return finished(wrapped(drawn, "panel", "Gap to the base model", 3, panels), told(CAPTION, rows))
+    seeds = alt.Tooltip("seeds:Q", title="seeds")
+    layers = theme.interval_layers(base, points, low, [*tip, *theme.interval_tooltips("+.1%"), seeds])
+    drawn = theme.panel(layers, points, rows, tip).properties(width=max(90 * len(order), 200), height=220)
+    return theme.themed(
+        theme.wrapped(drawn, "panel", "Gap to the base model", 3, panels), theme.with_published_note(CAPTION, rows)
+    )
 
 
 def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -90,14 +75,14 @@ def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         .agg(panel=pl.col("metric").str.join(", "))
         .sort("family", "rank", descending=[False, True])
     )
-    told_as = pl.when(family == "mean").then(family).otherwise("metric")
+    as_published = pl.when(family == "mean").then(family).otherwise("metric")
     places = ranked.join(named, on=["family", "rank"]).select("dataset", "metric", "panel")
-    panelled = rows.join(places, on=["dataset", "metric"], maintain_order="left").with_columns(published=told_as)
+    panelled = rows.join(places, on=["dataset", "metric"], maintain_order="left").with_columns(published=as_published)
     return panelled, named["panel"].to_list()
 
 
 def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
-    """What was published as difference to what was published of the base."""
+    """The published values less those of the published base."""
     if published is None:
         return None
     keys = ["dataset", "metric"]

@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from dphrl.report import theme
 from dphrl.report.names import datasets_in_order, in_order, label, last_steps
-from dphrl.report.theme import finished, policy_colour, with_policy, wrapped
 
 TABLE = "keep_explore"
 CAPTION = (
@@ -27,10 +27,10 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         datasets: the order of the datasets.
     """
     if table.is_empty():
-        raise ValueError("figure keep_explore: the table has no rows, so no policy was evaluated beside the base")
-    named = with_policy(last_steps(table))
+        raise ValueError("figure keep_explore: the table has no rows, so no policy was compared with the base")
+    named = theme.with_policy(last_steps(table))
     rows = pl.concat(_rate(named, rate) for rate in _RATES).drop_nulls("value")
-    # The base has no training seed: it stands in the middle of the others.
+    # The base has no training seed: it is drawn in the middle of the others.
     trained = rows.filter(pl.col("seed") > 0)["seed"].unique().sort()
     middle = trained[len(trained) // 2] if len(trained) else 0
     rows = rows.with_columns(lane=pl.when(pl.col("seed") > 0).then("seed").otherwise(pl.lit(middle)))
@@ -39,28 +39,26 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     base = alt.Chart(rows.drop("method")).encode(
         y=alt.Y("policy:N", sort=order, title=None),
         yOffset=alt.YOffset("lane:O", scale=alt.Scale(paddingOuter=0.6)),
-        color=alt.Color("policy:N", scale=policy_colour(named), legend=None),
+        color=theme.policy_colour(named).legend(None),
     )
     axis = alt.Axis(format="%", tickCount=4, labelOverlap="greedy")
-    rule = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title="share of questions", axis=axis, scale=alt.Scale(zero=False)), x2="high:Q"
+    low, value = (
+        alt.X(f"{name}:Q", title="share of questions", axis=axis, scale=alt.Scale(zero=False))
+        for name in ("low", "value")
     )
-    point = base.mark_point(filled=True, size=80, opacity=1).encode(
-        x=alt.X("value:Q", title="share of questions", axis=axis, scale=alt.Scale(zero=False)),
-        tooltip=[
-            alt.Tooltip("policy:N", title="policy"),
-            alt.Tooltip("seed:Q", title="seed"),
-            alt.Tooltip("panel:N", title="rate"),
-            alt.Tooltip("value:Q", title="share", format=".1%"),
-            alt.Tooltip("low:Q", title="from", format=".1%"),
-            alt.Tooltip("high:Q", title="to", format=".1%"),
-            alt.Tooltip("questions:Q", title="questions"),
-        ],
-    )
-    panel = alt.layer(rule, point).properties(width=290, height=max(26 * len(order), 80))
+    tip = [
+        theme.POLICY_TOOLTIP,
+        theme.SEED_TOOLTIP,
+        alt.Tooltip("panel:N", title="rate"),
+        alt.Tooltip("value:Q", title="share", format=".1%"),
+        *theme.interval_tooltips(),
+        alt.Tooltip("questions:Q", title="questions"),
+    ]
+    layers = theme.interval_layers(base, base.encode(x=value), low, tip, size=80)
+    panel = alt.layer(*layers).properties(width=290, height=max(26 * len(order), 80))
     shown = [name for name in panels if name in set(rows["panel"])]
-    chart = wrapped(panel, "panel", "Keep and explore", 2, shown).resolve_scale(x="independent")
-    return finished(chart, CAPTION)
+    chart = theme.wrapped(panel, "panel", "Keep and explore", 2, shown).resolve_scale(x="independent")
+    return theme.themed(chart, CAPTION)
 
 
 def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:

@@ -6,12 +6,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from dphrl.report import theme
 from dphrl.report.names import datasets_in_order
-from dphrl.report.theme import finished, policy_colour, policy_shape, with_policy, wrapped
 
 TABLE = "passk"
 CAPTION = (
-    "Pass@8 (the largest k up to 8 that was estimated) of the policies that training has passed through; every line"
+    "Pass@8 (the largest k up to 8 that was estimated) of the policies saved during training; every line"
     " starts at the base model. A line that falls while rewards rise shows collapse under way, and when it began. One"
     " line for each training seed; the interval of a point, over questions, shows under the pointer. Drawn from"
     " tables/passk.parquet."
@@ -34,29 +34,22 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     start = table.filter(pl.col("method") == "base").drop("method", "seed")
     lines = trained.select("method", "seed", "dataset").unique()
     rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]).filter(k=k)
-    rows = with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
-    highlight = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
+    rows = theme.with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
     share = alt.Y("value:Q", title=f"pass@{k}", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format="%"))
     base = alt.Chart(rows.drop("method", "k")).encode(
         x=alt.X("step:Q", title="training step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
-        color=alt.Color("policy:N", scale=policy_colour(rows), legend=alt.Legend(title=None)),
+        color=theme.policy_colour(rows),
         detail="seed:N",
     )
-    strong = alt.when(highlight).then(alt.value(1.0)).otherwise(alt.value(0.12))
-    line = base.mark_line(strokeWidth=2).encode(y=share, opacity=strong)
+    selected, opacity = theme.highlight()
+    value = alt.Tooltip("value:Q", title=f"pass@{k}", format=".1%")
+    line = base.mark_line(strokeWidth=2).encode(y=share, opacity=opacity)
     point = base.mark_point(filled=True, size=55).encode(
         y=share,
-        shape=alt.Shape("policy:N", scale=policy_shape(rows), legend=alt.Legend(title=None)),
-        opacity=strong,
-        tooltip=[
-            alt.Tooltip("policy:N", title="policy"),
-            alt.Tooltip("seed:Q", title="seed"),
-            alt.Tooltip("step:Q", title="step"),
-            alt.Tooltip("value:Q", title=f"pass@{k}", format=".1%"),
-            alt.Tooltip("low:Q", title="from", format=".1%"),
-            alt.Tooltip("high:Q", title="to", format=".1%"),
-        ],
+        shape=theme.policy_shape(rows),
+        opacity=opacity,
+        tooltip=[*theme.TRAINING_TOOLTIPS, value, *theme.interval_tooltips()],
     )
-    panel = alt.layer(line, point.add_params(highlight)).properties(width=260, height=220)
-    chart = wrapped(panel, "dataset", f"Pass@{k} over training", 3, datasets_in_order(rows, datasets))
-    return finished(chart, CAPTION)
+    panel = alt.layer(line, point.add_params(selected)).properties(width=260, height=220)
+    chart = theme.wrapped(panel, "dataset", f"Pass@{k} over training", 3, datasets_in_order(rows, datasets))
+    return theme.themed(chart, CAPTION)

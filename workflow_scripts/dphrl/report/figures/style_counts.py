@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from dphrl.report import theme
 from dphrl.report.names import datasets_in_order, in_order, label, last_steps
-from dphrl.report.theme import finished, with_policy, wrapped
 
 TABLE = "style_counts"
 CAPTION = (
@@ -29,7 +29,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
             "figure style_counts: the table has no rows; name style prefixes in evaluate.styles to draw it"
         )
     rows = (
-        with_policy(last_steps(table))
+        theme.with_policy(last_steps(table))
         .group_by("method", "policy", "dataset", "styles", maintain_order=True)
         .agg(pl.col("share").mean().round(6))
         .sort("dataset", "styles", maintain_order=True)
@@ -49,11 +49,13 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
             color=alt.Color("styles:O", scale=alt.Scale(scheme="blues"), legend=alt.Legend(title="styles")),
             order="styles:Q",
             tooltip=[
-                alt.Tooltip("policy:N", title="policy"),
+                theme.POLICY_TOOLTIP,
                 alt.Tooltip("styles:Q", title="styles"),
                 alt.Tooltip("share:Q", title="share", format=".1%"),
             ],
         )
     )
     panel = alt.layer(bar).properties(width=230, height={"step": 30})
-    return finished(wrapped(panel, "dataset", "Styles per question", 3, datasets_in_order(rows, datasets)), CAPTION)
+    return theme.themed(
+        theme.wrapped(panel, "dataset", "Styles per question", 3, datasets_in_order(rows, datasets)), CAPTION
+    )

@@ -6,12 +6,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.theme import finished, policy_colour, with_policy, wrapped
+from dphrl.report import theme
 
 TABLE = "training"
 CAPTION = (
-    "Training step by step, one line for each training seed. Reward tells what was learnt; entropy that falls to"
-    " nothing says that a policy has settled on one way of answering. Drawn from tables/training.parquet."
+    "Training step by step, one line for each training seed. Reward shows what was learnt; entropy that falls to"
+    " zero shows that a policy has settled on one way of answering. Drawn from tables/training.parquet."
 )
 # Shown in this order where a run has them.
 METRICS = {
@@ -25,39 +25,39 @@ METRICS = {
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """Small multiples of the metrics that are there, each on its own scale.
+    """A panel for each metric that the table has, each on its own scale.
 
     Args:
         table: method, seed, step, metric, value.
-        datasets: of no effect here: the panels are metrics.
+        datasets: has no effect: the panels are metrics.
     """
     shown = [metric for metric in METRICS if metric in set(table["metric"])]
     if not shown:
         found = ", ".join(sorted(set(table["metric"]))) or "none"
         raise ValueError(f"figure training: the table has none of the metrics {', '.join(METRICS)}; it has {found}")
-    rows = with_policy(table.filter(pl.col("metric").is_in(shown)))
+    rows = theme.with_policy(table.filter(pl.col("metric").is_in(shown)))
     titles = pl.col("metric").replace_strict(shown, [METRICS[name] for name in shown], return_dtype=pl.String)
     rows = rows.with_columns(titles.alias("title"), pl.col("value").round(6))
-    highlight = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
+    selected, opacity = theme.highlight()
     line = (
         alt.Chart(rows.drop("metric"), name="lines")
         .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14, filled=True))
         .encode(
             x=alt.X("step:Q", title="step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
             y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=5), scale=alt.Scale(zero=False)),
-            color=alt.Color("policy:N", scale=policy_colour(rows), legend=alt.Legend(title=None)),
+            color=theme.policy_colour(rows),
             detail="seed:N",
-            opacity=alt.when(highlight).then(alt.value(1.0)).otherwise(alt.value(0.12)),
+            opacity=opacity,
             tooltip=[
-                alt.Tooltip("policy:N", title="policy"),
-                alt.Tooltip("seed:Q", title="seed"),
-                alt.Tooltip("step:Q", title="step"),
+                *theme.TRAINING_TOOLTIPS,
                 alt.Tooltip("title:N", title="metric"),
                 alt.Tooltip("value:Q", title="value", format=".4g"),
             ],
         )
-        .add_params(highlight)
+        .add_params(selected)
     )
     panel = alt.layer(line).properties(width=260, height=180)
-    chart = wrapped(panel, "title", "Training", 3, [METRICS[name] for name in shown]).resolve_scale(y="independent")
-    return finished(chart, CAPTION)
+    chart = theme.wrapped(panel, "title", "Training", 3, [METRICS[name] for name in shown]).resolve_scale(
+        y="independent"
+    )
+    return theme.themed(chart, CAPTION)

@@ -1,4 +1,4 @@
-"""What became of the rows of each dataset."""
+"""Counts of the rows of each dataset: prompts, rejected rows, audited gold answers, overlap."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import polars as pl
 from dphrl.artifacts.catalogue import SCHEMAS
 
 _GOLD = SCHEMAS["gold"].enums["reason"]
-# Columns of the table "datasets": why rows were rejected, and what was found in gold answers.
+# Columns of the table "datasets": reasons why rows were rejected, and findings in gold answers.
 REJECTED = SCHEMAS["rejected"].enums["reason"]
 FOUND = tuple(reason.replace("-", "_") for reason in _GOLD)
 
@@ -23,11 +23,11 @@ class Prepared:
 
 
 def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.DataFrame:
-    """The table "datasets": from the rows of each file to the prompts with a gold answer that is kept.
+    """The table "datasets": rows of each file, prompts and rejected rows, and prompts whose gold answer is kept.
 
-    Columns: rows = prompts + duplicate + overlong + malformed; kept of the prompts; how many golds were found
-    unrunnable, empty, nondeterministic, order-ambiguous or conflicting, whether they were dropped for it or not; and
-    how many prompts are training prompts too (exactly, or but for case, spacing and punctuation).
+    Columns: rows = prompts + duplicate + overlong + malformed; prompts whose gold is kept; golds found unrunnable,
+    empty, nondeterministic, order-ambiguous or conflicting, whether dropped for it or not; and prompts that are also
+    training prompts (exactly, or except for case, spacing and punctuation).
     """
     rows = []
     for name, tables in datasets.items():
@@ -46,4 +46,4 @@ def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.Da
                 **{f"overlap_{kind}": (shared == kind).sum() for kind in ("exact", "normalised")},
             }
         )
-    return pl.DataFrame(rows, schema=SCHEMAS["datasets"].columns)
+    return SCHEMAS["datasets"].frame(rows)

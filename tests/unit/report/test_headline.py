@@ -6,7 +6,9 @@ import re
 
 import polars as pl
 
-from dphrl.report.text import Headline, headline_csv, headline_markdown, html, latex_table
+from dphrl.pages.render import environment
+from dphrl.report.headline import Headline, headline_csv, headline_markdown
+from dphrl.report.text import latex_table
 
 
 def test_rows_and_columns_in_reading_order(tables):
@@ -61,7 +63,7 @@ HOSTILE = "</td><script>alert(1)</script>&\"'"
 
 def test_html_escapes_heads_cells_and_caption():
     frame = pl.DataFrame({"name": [HOSTILE], HOSTILE: [None], "x": [0.123456]})
-    text = html(frame, HOSTILE)
+    text = environment().get_template("macros.html.j2").module.table(HOSTILE, frame)
     assert "<script>" not in text
     assert text.count("&lt;script&gt;") == 3
     assert '<th scope="col">x</th>' in text

@@ -1,0 +1,1 @@
+"""HTML pages from templates; the templates and assets of all pages."""

@@ -1,0 +1,89 @@
+"""What the templates of the report pages show, prepared from tables and samples."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from dphrl.report.claims import by_claim, claims_counted, measured
+from dphrl.report.headline import Headline, metric_name
+from dphrl.report.names import in_order, label
+from dphrl.report.samples import Sample
+
+TRAINING_COST = (
+    "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare where"
+    " they ran on the same machine with nothing else running. From timings/training_cost.parquet."
+)
+"""Caption of the table "training_cost"."""
+_SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
+
+
+def partition_sizes(partition: pl.DataFrame) -> dict[str, int]:
+    """The numbers of training prompts, in all and in each subset, from the final partition."""
+    counts = dict(partition.group_by("subset").len().iter_rows())
+    return {"training prompts": partition.height, **{words: counts.get(name, 0) for name, words in _SUBSETS.items()}}
+
+
+def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]:
+    """The results on one dataset: a row per policy, by method, then by run.
+
+    Args:
+        runs: headline tables by the name of the run, which is shown where there are several.
+        dataset: one that all runs have.
+    """
+    metrics = next(iter(runs.values())).metrics(dataset)
+    policies = [(policy, run) for run, headline in runs.items() for policy in headline.policies]
+    order = in_order(policy[0] for policy, _ in policies)
+    rows = []
+    for policy, run in sorted(policies, key=lambda one: order.index(one[0][0])):
+        method, seed, step = policy
+        detail = ([run] if len(runs) > 1 else []) + ([f"seed {seed}, step {step}"] if step else [])
+        cells = [runs[run].cell(policy, dataset, metric) for metric in metrics]
+        rows.append({"policy": label(method), "detail": ", ".join(detail), "cells": cells, "base": method == "base"})
+    return {"dataset": dataset, "metrics": [metric_name(metric) for metric in metrics], "rows": rows}
+
+
+def claims_table(found: pl.DataFrame) -> dict[str, Any]:
+    """The table "claims": how many claims have which verdict, and for each claim its rows, one for each dataset."""
+    groups = [
+        (
+            sentence,
+            source,
+            [{**row, "metric": metric_name(row["metric"]), "measured": measured(row)} for row in rows],
+        )
+        for sentence, source, rows in by_claim(found)
+    ]
+    return {"counts": claims_counted(found), "groups": groups}
+
+
+def cost_table(costs: pl.DataFrame) -> dict[str, Any]:
+    """Seconds of all stages, and a row for each part of a stage; parts that occur several times are added up.
+
+    Args:
+        costs: stage, part, seconds, tokens (null if none), max_rss_mib.
+    """
+    counted = pl.col("tokens").is_not_null()
+    timed = pl.col("seconds").filter(counted).sum()
+    parts = (
+        costs.group_by("stage", "part")
+        .agg(
+            times=pl.len(),
+            seconds=pl.col("seconds").sum(),
+            speed=pl.when(timed > 0).then(pl.col("tokens").sum() / timed),
+            memory=pl.col("max_rss_mib").max(),
+        )
+        .sort("stage", "part")
+    )
+    longest = max([1e-9, *parts["seconds"]])
+    rows = parts.with_columns(share=100 * pl.col("seconds") / longest)
+    return {"seconds": parts["seconds"].sum(), "rows": rows.rows(named=True)}
+
+
+def sample_choices(samples: Sequence[Sample]) -> dict[str, list[str]]:
+    """The values that samples can be filtered by: dataset, policy and verdict."""
+    answers = [answer for sample in samples for answer in sample.responses.items()]
+    return {
+        "dataset": list(dict.fromkeys(sample.dataset for sample in samples)),
+        "policy": list(dict.fromkeys(policy for policy, _ in answers)),
+        "verdict": sorted({response.verdict for _, responses in answers for response in responses}),
+    }
