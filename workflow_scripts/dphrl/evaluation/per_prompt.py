@@ -14,7 +14,7 @@ _JUDGED = ("verdict", "correct", "answer_class", "program_class")
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 # The lists of an evaluation, each with the column of the samples that it is made from.
 _CLASS_LISTS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
-# Columns of an evaluation that say what the prompt is, not what became of its samples.
+# Columns of an evaluation that describe the prompt, not its samples.
 _OF_PROMPT = ("cluster", "level")
 # What a mathematical solution does, one character for each operator.
 _OPERATORS = {
@@ -192,7 +192,7 @@ def _judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, shape: Datas
 
 
 def _in_order(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The frame sorted by its key; what a stage wrote is sorted already, and comparing is cheaper than sorting."""
+    """The frame sorted by its key. The tables of a stage are sorted already, and comparing is cheaper than sorting."""
     prompt, sample = (pl.col(column) for column in _KEY)
     before, last = prompt.shift(), sample.shift()
     if frame.select((prompt > before) | ((prompt == before) & (sample > last))).to_series().all():

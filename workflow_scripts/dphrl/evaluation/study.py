@@ -1,4 +1,4 @@
-"""All policies of a run on all datasets, each with the bootstrap of its dataset: what every table is made from."""
+"""All policies of a run on all datasets, with the bootstrap of each dataset: the input of every table."""
 
 from __future__ import annotations
 
@@ -107,31 +107,24 @@ class Study:
         Args:
             evaluations: the tables "evaluation" of all policies below each other, in any order of rows, with the
                 columns method str, seed i32, step i32 and dataset str (`PolicyKey`). Without the columns of classes,
-                the cluster or the level, what is made from them has no rows.
+                the cluster or the level, tables have no rows of these.
             config, seed: as the attributes.
 
         Raises:
             ValueError: policies were evaluated on different prompts.
         """
-        return cls._of_policies(
-            {
-                PolicyKey(*key): rows.sort("prompt_id")
-                for key, rows in evaluations.partition_by(PolicyKey._fields, as_dict=True, include_key=False).items()
-            },
-            config,
-            seed,
-        )
+        by_policy = evaluations.partition_by(PolicyKey._fields, as_dict=True, include_key=False)
+        return cls._of_policies({PolicyKey(*key): rows for key, rows in by_policy.items()}, config, seed)
 
     @classmethod
     def _of_policies(cls, evaluations: Mapping[PolicyKey, pl.DataFrame], config: EvaluateConfig, seed: int) -> Study:
         policies: list[Policy] = []
         for key in sorted(evaluations, key=lambda key: (key.dataset, key.method != BASE, key)):
-            rows = evaluations[key]
-            first = policies[-1] if policies and policies[-1].key.dataset == key.dataset else None
-            if first is None:
+            rows = evaluations[key].sort("prompt_id")
+            if not policies or policies[-1].key.dataset != key.dataset:
+                prompts = rows["prompt_id"]
                 bootstrap = PromptBootstrap(rows.height, key.dataset, config.bootstrap, seed, _clusters(rows))
-            else:
-                _check_same_prompts(key, rows["prompt_id"], first.rows["prompt_id"])
+            _check_same_prompts(key, rows["prompt_id"], prompts)
             policies.append(Policy(key, rows, bootstrap))
         return cls(policies, config, seed)
 
@@ -155,24 +148,22 @@ class Study:
         ]
 
     def last_steps(self) -> Study:
-        """The same without the earlier steps of each training."""
+        """The policies at the last step of each training; with the same bootstraps."""
         last: dict[tuple[str, int], int] = {}
         for method, seed, step, _ in (policy.key for policy in self.policies):
             last[method, seed] = max(step, last.get((method, seed), 0))
         return replace(self, policies=[policy for policy in self.policies if policy.key.step == last[policy.key[:2]]])
 
     def datasets_with(self, column: str) -> set[str]:
-        """Datasets where a column of lists, or of counts, of some policy is not empty."""
-        return {
-            policy.key.dataset
-            for policy in self.policies
-            if column in policy.rows.columns and _largest(policy.rows[column])
-        }
-
-
-def _largest(values: pl.Series) -> int:
-    sizes = values.list.len() if isinstance(values.dtype, pl.List) else values
-    return int(sizes.max() or 0)
+        """Datasets where some policy has a list that is not empty, or a count above 0, in a column."""
+        found = set()
+        for policy in self.policies:
+            if column in policy.rows.columns:
+                values = policy.rows[column]
+                sizes = values.list.len() if isinstance(values.dtype, pl.List) else values
+                if (sizes > 0).any():
+                    found.add(policy.key.dataset)
+        return found
 
 
 def _check_same_prompts(key: PolicyKey, prompts: pl.Series, expected: pl.Series) -> None:

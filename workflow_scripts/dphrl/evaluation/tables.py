@@ -186,7 +186,7 @@ def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFra
     Returns:
         Its rows, sorted by level; no rows where no prompt has a level, or for a dataset with too many of them.
     """
-    columns = {"level": pl.String, "prompts": pl.Int32, **make(replace(study, policies=[])).schema}
+    columns = {"level": pl.String(), "prompts": pl.Int32(), **make(replace(study, policies=[])).schema}
     found = [pl.DataFrame(schema=columns)]
     for level, prompts in study.levels:
         number = pl.lit(prompts.policies[0].rows.height, pl.Int32)
