@@ -32,17 +32,14 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A metric of two methods: their differences on each prompt, (seeds, prompts), and which prompts count."""
+    """A metric of two methods: their differences on each prompt, (seeds, prompts), and which prompts count.
 
-    metric: str
-    method: str
-    against: str
+    `names` are those of the metric, of the method and of the method that it is compared with.
+    """
+
+    names: tuple[str, str, str]
     differences: Floats
     weight: Floats
-
-    @property
-    def names(self) -> tuple[str, str, str]:
-        return self.metric, self.method, self.against
 
 
 def comparisons(study: Study) -> pl.DataFrame:
@@ -146,7 +143,7 @@ def _pairs(measured: _Measured, against: Sequence[str]) -> Iterator[_Pair]:
                 if differences:
                     weight = measured.weights.get(metric, np.ones_like(differences[0]))
                     if weight.any():
-                        yield _Pair(metric, method, other, np.array(differences), weight)
+                        yield _Pair((metric, method, other), np.array(differences), weight)
 
 
 def _over_prompts(bootstrap: PromptBootstrap, pairs: Sequence[_Pair]) -> Iterator[tuple[object, ...]]:
