@@ -10,23 +10,22 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import polars as pl
 
-from dphrl.config.blocks.evaluate import BootstrapConfig, StyleRule
-from dphrl.evaluation.classes import classes
+from dphrl.config.blocks.evaluate import EvaluateConfig, StyleRule
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import consistency, diversity, headline, passk
 
 SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000)}
-K = (1, 2, 4, 8, 16, 32, 64)
 RULES = (StyleRule(name="plan", prefix="-- plan "), StyleRule(name="plain", prefix="SELECT "))
-BOOTSTRAP = BootstrapConfig()
+CONFIG = EvaluateConfig(k=(1, 2, 4, 8, 16, 32, 64), against=("base", "m0"))
 
 
 def judged(prompts: int, samples: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -70,36 +69,29 @@ def measure(shape: str) -> None:
         rollouts, verdicts = judged(prompts, samples, number)
         peaks["input"] = peak()
         with clock.part("evaluate"):
-            counted = evaluate(rollouts, verdicts, RULES)
+            evaluated = evaluate(rollouts, verdicts, RULES)
         peaks["evaluate"] = peak()
-        with clock.part("classes"):
-            alike = classes(rollouts, verdicts)
-        peaks["classes"] = peak()
         del rollouts, verdicts
         seed, step = (number - 1) // 3 + 1, min(number, 1)
         named = {"method": f"m{number % 3}" if number else "base", "seed": seed if number else 0, "step": step}
         labels = [pl.lit(value).alias(name) for name, value in named.items()]
-        frames.append(counted.hstack(alike.drop("prompt_id")).with_columns(*labels, dataset=pl.lit("d")))
+        frames.append(evaluated.with_columns(*labels, dataset=pl.lit("d")))
     evaluations = pl.concat(frames)
     frames.clear()
-    makers: dict[str, Callable[[], pl.DataFrame]] = {
-        "passk": lambda: passk(evaluations, K, BOOTSTRAP, 1),
-        "headline": lambda: headline(evaluations, K, BOOTSTRAP, 1),
-        "keep_explore": lambda: keep_explore(evaluations, BOOTSTRAP, 1),
-        "consistency": lambda: consistency(evaluations, K, BOOTSTRAP, 1),
-        "diversity": lambda: diversity(evaluations, BOOTSTRAP, 1),
-        "comparisons": lambda: comparisons(evaluations, K, BOOTSTRAP, 1, ["base", "m0"]),
-    }
-    for name, make in makers.items():
-        with clock.part(name):
-            make()
-        peaks[name] = peak()
+    with clock.part("study"):
+        study = Study.from_evaluations(evaluations, CONFIG, 1)
+    del evaluations
+    peaks["study"] = peak()
+    for make in (passk, headline, keep_explore, consistency, diversity, comparisons):
+        with clock.part(make.__name__):
+            make(study)
+        peaks[make.__name__] = peak()
     size = f"{policies} x {prompts:,} x {samples:,}"
     print(f"| {size} | input | | | {peaks['input']} |")
     for name, (wall, cores) in clock.seconds.items():
         print(f"| {size} | {name} | {wall:.2f} | {cores:.2f} | {peaks[name]} |")
-    core = np.add(clock.seconds["evaluate"], clock.seconds["passk"])
-    print(f"| {size} | evaluate + passk | {core[0]:.2f} | {core[1]:.2f} | |")
+    core = np.sum([clock.seconds[name] for name in ("evaluate", "study", "passk")], axis=0)
+    print(f"| {size} | evaluate + study + passk | {core[0]:.2f} | {core[1]:.2f} | |")
 
 
 def peak() -> int:

@@ -31,7 +31,7 @@ from dphrl.artifacts.stage import Stage
 from dphrl.artifacts.tables import PART, by_prompts
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.evaluation.parts import evaluate_parts
+from dphrl.evaluation.per_prompt import evaluate_parts
 from dphrl.partition import candidates, refine
 from dphrl.scoring import MathScorer
 from dphrl.scoring.tables import score_rollouts

@@ -5,13 +5,13 @@ import json
 import polars as pl
 
 from dphrl.config.blocks.evaluate import StyleRule
-from dphrl.evaluation.parts import evaluate_parts
+from dphrl.evaluation.per_prompt import evaluate_parts
 from script import snakemake, stage
 
 with stage() as job:
     rules = [StyleRule(**rule) for rule in json.loads(snakemake.params.config)["styles"]]
-    given, output = snakemake.input, snakemake.output.evaluation
-    tables = {name: job.scan(name, given[name]) for name in ("rollouts", "verdicts", "gold", "prompts")}
+    inputs, output = snakemake.input, snakemake.output.evaluation
+    tables = {name: job.scan(name, inputs[name]) for name in ("rollouts", "verdicts", "gold", "prompts")}
     job.write_parts(evaluate_parts(**tables, styles=rules), "evaluation", output)
     right, samples = pl.scan_parquet(output, glob=False).select(pl.col("c", "n").sum()).collect().row(0)
     job.note = f"{right} of {samples} samples correct"

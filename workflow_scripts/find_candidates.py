@@ -1,4 +1,4 @@
-"""The training prompts, divided by how often their pre-samples are right."""
+"""The training prompts, divided by how many of their pre-samples are right."""
 
 import json
 
@@ -11,5 +11,5 @@ with stage() as job:
     config = json.loads(snakemake.params.config)
     rules, n = PartitionConfig(**config["partition"]), config["n"]
     gold, verdicts = job.scan("gold", snakemake.input.gold), job.scan("verdicts", snakemake.input.verdicts)
-    divided = (candidates(truths, judged, n, rules) for judged, truths in by_prompts(verdicts, gold))
-    job.write_parts(divided, "partition", snakemake.output.partition)
+    parts = (candidates(answers, judged, n, rules) for judged, answers in by_prompts(verdicts, gold))
+    job.write_parts(parts, "partition", snakemake.output.partition)

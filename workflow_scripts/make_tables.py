@@ -6,27 +6,24 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.artifacts.files import write_text
-from dphrl.config.blocks.evaluate import BootstrapConfig
-from dphrl.evaluation.claims import ClaimRules
-from dphrl.evaluation.tabulate import tabulate
+from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.evaluation.study import Study
+from dphrl.evaluation.tables import tabulate
 from dphrl.report.claims import claims_markdown
 from dphrl.report.headline import headline_csv, headline_markdown
 from script import snakemake, stage
 
 with stage("numpy", "scipy") as job:
-    config = json.loads(snakemake.params.config)
-    bootstrap, seed = BootstrapConfig(**config["bootstrap"]), snakemake.params.seed
-    frames = [
+    evaluations = (
         job.read(f"{method}/{number}/{step}/{dataset}", path, "evaluation").with_columns(
             method=pl.lit(method), seed=pl.lit(number, pl.Int32), step=pl.lit(step, pl.Int32), dataset=pl.lit(dataset)
         )
         for (method, number, step, dataset), path in zip(
             snakemake.params.labels, snakemake.input.evaluations, strict=True
         )
-    ]
-    everything = pl.concat(frames)
-    rules = ClaimRules(**config["claims"])
-    tables = tabulate(everything, config["k"], bootstrap, seed, config["against"], rules)
+    )
+    config = EvaluateConfig(**json.loads(snakemake.params.config))
+    tables = tabulate(Study.from_evaluations(pl.concat(evaluations), config, snakemake.params.seed))
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
     for path, render in zip(snakemake.output.texts, (headline_csv, headline_markdown), strict=True):

@@ -1,4 +1,4 @@
-"""The partition, settled by one further sample of each candidate."""
+"""The partition after one further sample of each candidate."""
 
 import json
 
@@ -11,5 +11,5 @@ with stage() as job:
     config = PartitionConfig(**json.loads(snakemake.params.config))
     candidates = job.scan("partition", snakemake.input.candidates)
     verdicts = job.scan("verdicts", snakemake.input.verdicts)
-    settled = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
-    job.write_parts(settled, "partition", snakemake.output.partition)
+    parts = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
+    job.write_parts(parts, "partition", snakemake.output.partition)

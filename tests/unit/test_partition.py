@@ -26,7 +26,7 @@ def _gold(kept: dict[str, bool]) -> pl.DataFrame:
 
 
 def _verdicts(correct: dict[str, list[bool]], seed: int = 0) -> pl.DataFrame:
-    """Verdicts in an order of their own."""
+    """Verdicts in a random order."""
     rows = [
         {
             "prompt_id": prompt_id,

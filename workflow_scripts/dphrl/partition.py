@@ -49,9 +49,9 @@ def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: Parti
 
 
 def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionConfig) -> pl.DataFrame:
-    """Settle the candidates by one further sample, which removes the selection bias of the first.
+    """Decide on the candidates by one further sample, which removes the selection bias of the first.
 
-    A correct one is the stored reference response; a wrong one sends the prompt to D_exp or out.
+    A correct one becomes the reference response; a wrong one moves the prompt to D_exp or drops it (`on_reject`).
 
     Args:
         candidate: as `candidates` gives it.

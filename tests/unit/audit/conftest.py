@@ -17,7 +17,6 @@ from dphrl.artifacts.files import sha256_file, write_text
 from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.evaluation.classes import classes
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
@@ -233,9 +232,7 @@ def _build(root: Path) -> None:
         parts = {k: [f"{k}/{name}/eval.evaluate/{i}.parquet" for i in (0, 1)] for k in ("rollouts", "verdicts")}
         frames = [read_table([root / path for path in paths], kind) for kind, paths in parts.items()]
         builder.table(
-            evaluate(*frames, [])
-            .join(classes(*frames), on="prompt_id")
-            .with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)),
+            evaluate(*frames, []).with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)),
             "evaluation",
             f"evaluation/{name}/eval.parquet",
             "evaluate_policy",

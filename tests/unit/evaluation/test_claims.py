@@ -1,12 +1,13 @@
-"""Claims beside measurements: nothing is supported but by its interval over seeds."""
+"""Claims and measurements: nothing is supported but by its interval over seeds."""
 
 import polars as pl
 import pytest
 
-from dphrl.evaluation.claims import CLAIMS, Claim, ClaimRules, claims
+from dphrl.config.blocks.evaluate import ClaimsConfig
+from dphrl.evaluation.claims import CLAIMS, Claim, claims
 
 CLAIM = Claim("passk", "dph_f", "higher", "pass@", "grpo", "abstract", "DPH-F has a higher pass@k than GRPO.")
-RULES = ClaimRules()
+RULES = ClaimsConfig()
 
 
 def comparison(low, high, seeds=3, kind="seeds", metric="pass@16", method="dph_f", against="grpo", dataset="d"):
@@ -45,7 +46,7 @@ def test_fewer_seeds_are_not_enough_however_sure_the_prompts_are():
     table = frame(comparison(0.1, 0.2, 2), comparison(0.14, 0.16, 2, "prompts"))
     found = claims(table, RULES, [CLAIM])
     assert found.select("verdict", "kind", "low", "seeds").row(0) == ("not enough data", "prompts", 0.14, 2)
-    assert claims(table, ClaimRules(min_seeds=2), [CLAIM])["verdict"].item() == "supported"
+    assert claims(table, ClaimsConfig(min_seeds=2), [CLAIM])["verdict"].item() == "supported"
 
 
 def test_without_an_interval_over_prompts_the_one_over_few_seeds_is_shown():
@@ -77,7 +78,7 @@ def test_every_claim_can_fail_and_can_hold():
         assert sorted(verdicts) == ["not supported", "supported"]
 
 
-def test_the_claims_have_names_of_their_own_and_each_is_tried_on_each_dataset():
+def test_each_claim_has_its_name_and_is_tried_on_each_dataset():
     names = [claim.name for claim in CLAIMS]
     assert len(set(names)) == len(names)
     found = claims(frame(comparison(0.1, 0.2), comparison(0.1, 0.2, dataset="e")), RULES)
@@ -86,5 +87,5 @@ def test_the_claims_have_names_of_their_own_and_each_is_tried_on_each_dataset():
 
 
 def test_one_seed_is_no_rule():
-    with pytest.raises(ValueError, match="min_seeds is 1"):
-        ClaimRules(min_seeds=1)
+    with pytest.raises(ValueError, match=r"min_seeds\n.*greater than or equal to 2"):
+        ClaimsConfig(min_seeds=1)

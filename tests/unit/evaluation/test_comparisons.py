@@ -7,13 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons, holm, t_interval
 from dphrl.evaluation.keep_explore import forgetting
+from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 
-CONFIG = BootstrapConfig(replicates=500)
-K = [1, 8, 16]
+CONFIG = EvaluateConfig(k=(1, 8, 16), bootstrap=BootstrapConfig(replicates=500))
+
+
+def study(evaluations):
+    return Study.from_evaluations(evaluations, CONFIG, 1)
 
 
 def evaluation(method, seed, chances, dataset="d", step=40, marks=()):
@@ -55,7 +59,7 @@ def evaluations():
 
 @pytest.fixture(scope="module")
 def table(evaluations):
-    return comparisons(evaluations, K, CONFIG, 1)
+    return comparisons(study(evaluations))
 
 
 def test_each_method_meets_those_before_it(table):
@@ -73,7 +77,7 @@ def test_each_method_meets_those_before_it(table):
 
 
 def test_differences_are_those_of_the_headline(evaluations, table):
-    values = headline(evaluations, K, CONFIG, 1).group_by("method", "metric").agg(pl.col("value").mean())
+    values = headline(study(evaluations)).group_by("method", "metric").agg(pl.col("value").mean())
     known = {(method, metric): value for method, metric, value in values.iter_rows()}
     rows = table.filter(~pl.col("metric").is_in(["keep", "explore"]))
     for metric, method, against, difference in rows.select("metric", "method", "against", "difference").iter_rows():
@@ -81,7 +85,7 @@ def test_differences_are_those_of_the_headline(evaluations, table):
 
 
 def test_keep_and_explore_are_compared_over_the_same_prompts(evaluations, table):
-    counts = forgetting(evaluations, CONFIG, 1).with_columns(
+    counts = forgetting(study(evaluations)).with_columns(
         keep=pl.col("kept") / (pl.col("kept") + pl.col("forgotten")),
         explore=pl.col("gained") / (pl.col("gained") + pl.col("unsolved")),
     )
@@ -99,13 +103,13 @@ def test_a_planted_difference_is_found_and_none_is_not(table):
         assert row["p"] <= row["p_holm"] < 0.05
         assert row["seeds"] == 3
     twins = pl.concat([evaluation("base", 0, CHANCES, step=0), evaluation("grpo", 1, CHANCES)])
-    null = comparisons(twins, K, CONFIG, 1).filter(metric="mean@16")
+    null = comparisons(study(twins)).filter(metric="mean@16")
     assert null["low"].item() < 0 < null["high"].item()
     assert null["p"].item() > 0.05
 
 
 def test_intervals_over_seeds_are_those_of_the_differences_of_each_seed(evaluations, table):
-    values = headline(evaluations, K, CONFIG, 1).filter(metric="pass@8")
+    values = headline(study(evaluations)).filter(metric="pass@8")
     by_seed = {method: group["value"].to_numpy() for (method,), group in values.sort("seed").group_by("method")}
     for method, against in (("dph_f", "grpo"), ("grpo", "base")):
         row = table.filter(metric="pass@8", method=method, against=against, kind="seeds")
@@ -114,42 +118,42 @@ def test_intervals_over_seeds_are_those_of_the_differences_of_each_seed(evaluati
 
 
 def test_one_seed_has_no_comparison_over_seeds(evaluations):
-    found = comparisons(evaluations.filter(pl.col("seed") < 2), K, CONFIG, 1)
+    found = comparisons(study(evaluations.filter(pl.col("seed") < 2)))
     assert found["kind"].unique().to_list() == ["prompts"]
     assert found["seeds"].unique().to_list() == [1]
 
 
 def test_only_common_seeds_are_paired(evaluations):
     less = evaluations.filter(~((pl.col("method") == "dph_f") & (pl.col("seed") == 3)))
-    found = comparisons(less, K, CONFIG, 1).filter(metric="pass@8", method="dph_f")
+    found = comparisons(study(less)).filter(metric="pass@8", method="dph_f")
     assert found["seeds"].unique().to_list() == [2]
     other = evaluations.filter(((pl.col("method") == "dph_f") & (pl.col("seed") == 3)) | (pl.col("method") != "dph_f"))
     apart = other.filter((pl.col("method") == "dph_f") | (pl.col("seed") != 3))
-    assert comparisons(apart, K, CONFIG, 1).filter(method="dph_f", against="grpo").is_empty()
+    assert comparisons(study(apart)).filter(method="dph_f", against="grpo").is_empty()
 
 
 def test_seeds_that_agree_exactly_have_no_interval():
     base = evaluation("base", 0, CHANCES, step=0)
     twice = [evaluation("grpo", 1, METHODS["grpo"]).with_columns(seed=pl.lit(seed, pl.Int32)) for seed in (1, 2)]
-    found = comparisons(pl.concat([base, *twice]), K, CONFIG, 1).filter(kind="seeds", metric="pass@8")
+    found = comparisons(study(pl.concat([base, *twice]))).filter(kind="seeds", metric="pass@8")
     assert found.select("low", "high", "p", "p_holm").row(0) == (None,) * 4
     assert found["difference"].item() is not None
 
 
 def test_only_the_last_steps_are_compared(evaluations, table):
     early = evaluation("dph_f", 1, CHANCES, step=20)
-    assert comparisons(pl.concat([evaluations, early]), K, CONFIG, 1).equals(table)
+    assert comparisons(study(pl.concat([evaluations, early]))).equals(table)
 
 
 def test_unequal_steps_are_refused(evaluations):
     further = evaluation("dph_js", 1, CHANCES, step=60)
     with pytest.raises(ValueError, match="ends at step 40, dph_js at step 60"):
-        comparisons(pl.concat([evaluations, further]), K, CONFIG, 1)
+        comparisons(study(pl.concat([evaluations, further])))
 
 
 def test_another_dataset_or_row_order_changes_nothing(evaluations, table):
     both = pl.concat([runs("e", (1,)), evaluations]).sample(fraction=1.0, shuffle=True, seed=3)
-    assert comparisons(both, K, CONFIG, 1).filter(dataset="d").equals(table)
+    assert comparisons(study(both)).filter(dataset="d").equals(table)
 
 
 def test_a_family_is_a_dataset_metric_and_kind(table):
@@ -164,12 +168,12 @@ def test_answers_and_skeletons_are_compared_where_they_are_known(evaluations):
         programs=pl.lit([], pl.List(pl.Int32)),
         skeletons=pl.lit([0, 1] * 8, pl.List(pl.Int32)),
     )
-    found = comparisons(frame, K, CONFIG, 1)["metric"].unique().to_list()
+    found = comparisons(study(frame))["metric"].unique().to_list()
     assert {"maj@16", "distinct_skeletons"} <= set(found)
 
 
 def test_the_base_alone_has_nothing_to_compare(evaluations):
-    found = comparisons(evaluations.filter(method="base"), K, CONFIG, 1)
+    found = comparisons(study(evaluations.filter(method="base")))
     assert found.is_empty()
     assert found.columns == [
         *("dataset", "metric", "method", "against", "kind"),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.estimator import maj_at_k, pass_hat_k
+from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
@@ -165,3 +165,19 @@ def test_the_same_seed_draws_the_same_subsets():
     assert maj_at_k(codes, correct, 3, 5) == maj_at_k(codes, correct, 3, 5)
     with pytest.raises(ValueError, match="n=8, k=9"):
         maj_at_k(codes, correct, 9, 0)
+
+
+@given(st.lists(st.lists(st.integers(-1, 4), min_size=5, max_size=5), min_size=1, max_size=6))
+def test_counts_and_entropy_are_those_of_the_definition(codes):
+    counts = class_counts(np.array(codes))
+    for row, found, bits in zip(codes, counts, entropy(counts), strict=True):
+        given_codes = [code for code in row if code >= 0]
+        assert found.tolist() == [given_codes.count(code) for code in range(counts.shape[1])]
+        shares = [count / len(given_codes) for count in found if count]
+        assert bits == pytest.approx(-sum(share * np.log2(share) for share in shares))
+        assert 0 <= bits <= np.log2(max(len(set(given_codes)), 1)) + 1e-12
+
+
+def test_counts_of_some_samples():
+    among = np.array([[True, False, True]])
+    assert class_counts(np.array([[0, 0, 2]]), among).tolist() == [[1, 0, 1]]

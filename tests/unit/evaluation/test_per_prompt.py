@@ -1,17 +1,27 @@
-"""From rollouts and verdicts to one row per prompt."""
+"""From rollouts and verdicts to one row per prompt: counts, classes, and the same in parts as in one piece."""
+
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.code import code_digest
+from dphrl.artifacts.stage import Stage
 from dphrl.config.blocks.evaluate import StyleRule
-from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.per_prompt import evaluate, evaluate_parts, skeleton
 
 RULES = [
     StyleRule(name="nested", prefix="SELECT * FROM ("),
     StyleRule(name="plain", prefix="SELECT "),
     StyleRule(name="lower", prefix="select "),
 ]
+CLASSES = ("answers", "programs", "skeletons")
+PLAIN = [StyleRule(name="plain", prefix="SELECT")]
+PROMPTS = 9
+# A prompt whose gold is not kept, with classes that the others do not have.
+DROPPED = "p4"
 
 
 def rows(samples):
@@ -20,6 +30,16 @@ def rows(samples):
     frame = pl.DataFrame(samples, schema=dict.fromkeys(names, pl.String) | {"sample_index": pl.Int32}, orient="row")
     frame = frame.with_columns(correct=pl.col("verdict") == "correct")
     return frame.select("prompt_id", "sample_index", "text"), frame.drop("text")
+
+
+def wrong_rows(samples):
+    """Rollouts and wrong verdicts from (prompt, index, text, answer class, program class)."""
+    return rows([(prompt, index, text, "wrong", *classes) for prompt, index, text, *classes in samples])
+
+
+def classes(rollouts, verdicts):
+    """The columns of an evaluation that hold classes."""
+    return evaluate(rollouts, verdicts, []).select("prompt_id", *CLASSES)
 
 
 def declared(frame):
@@ -41,7 +61,7 @@ def one_prompt(name="a", verdict="correct"):
 
 def test_counts_of_one_prompt():
     frame = evaluate(*rows(one_prompt()), RULES)
-    assert frame.to_dicts() == [
+    assert frame.drop(CLASSES).to_dicts() == [
         {
             "prompt_id": "a",
             "n": 4,
@@ -63,7 +83,7 @@ def test_row_order_of_the_input_does_not_matter():
     assert evaluate(*rows(samples), RULES).equals(evaluate(*rows(samples[::-1]), RULES))
 
 
-def test_without_rules_no_style_is_told():
+def test_without_rules_there_are_no_styles():
     frame = evaluate(*rows(one_prompt()), [])
     assert frame.select("styles", "distinct_styles", "distinct_styles_correct").row(0) == ([], 0, 0)
     assert declared(frame)
@@ -111,3 +131,154 @@ def test_a_dataset_without_greedy_responses_has_no_greedy_figure():
 def test_no_rollouts_is_an_error():
     with pytest.raises(ValueError, match="no prompt"):
         evaluate(*rows([]), RULES)
+
+
+def test_samples_are_numbered_by_the_first_like_them():
+    samples = [
+        ("b", 0, "", "x", "p"),
+        ("a", -1, "", "y", "p"),
+        ("a", 2, "", "x", "p"),
+        ("a", 1, "", None, None),
+        ("a", 0, "", "x", "q"),
+        ("a", 3, "", "y", "p"),
+        *(("b", index, "", "y", None) for index in (-1, 1, 2, 3)),
+    ]
+    found = classes(*wrong_rows(samples))
+    assert found.to_dicts() == [
+        {"prompt_id": "a", "answers": [0, None, 0, 3], "programs": [0, None, 2, 2], "skeletons": []},
+        {"prompt_id": "b", "answers": [0, 1, 1, 1], "programs": [0, None, None, None], "skeletons": []},
+    ]
+    lists = dict.fromkeys(("answers", "programs", "skeletons"), pl.List(pl.Int32))
+    assert dict(found.schema) == {"prompt_id": pl.String(), **lists}
+
+
+def test_without_programs_solutions_are_distinguished_by_their_skeletons():
+    texts = ["3 + 4 = 7", "So 5 + 2 = 7.", "it is 7", "2 * 3 + 1 = 7"]
+    found = classes(*wrong_rows([("a", number, text, None, None) for number, text in enumerate(texts)]))
+    assert found.row(0) == ("a", [], [], [0, 0, 2, 3])
+
+
+def test_broken_samples_are_refused_as_in_evaluate():
+    with pytest.raises(ValueError, match="'b' has samples"):
+        classes(*wrong_rows([("a", 0, "", "x", "p"), ("b", 1, "", "x", "p")]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("First, 3 + 4 = 7. So\nthe total is 7", "#+#=#"),
+        ("- The well-known sum and/or 3\n1. $\\frac{3}{4} \\times 2 = 1.5$", "#/#*#=#"),
+        ("3 \u00d7 4 = 12\n\n7 \u2212 2 = 5", "#*#=#\n#-#=#"),
+        ("**Step 1:** 1,234.5 - 3 = x", "#-#="),
+        ("x^2 + \\sqrt{2} = 0", "^#+\u221a#=#"),
+        ("the answer is \\boxed{5}", ""),
+        ("a - b", ""),
+        ("", ""),
+    ],
+)
+def test_known_skeletons(text, expected):
+    assert pl.select(skeleton(pl.lit(text))).item() == expected
+
+
+@pytest.fixture
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "PART", 4)
+
+
+def _tables(programs: bool = True, greedy: bool = True) -> dict[str, pl.DataFrame]:
+    """Rollouts, verdicts, gold and prompts of a dataset, five samples for each prompt."""
+    rows = [
+        {
+            "prompt_id": f"p{prompt}",
+            "sample_index": sample,
+            "seed": 1,
+            "token_ids": [1],
+            "sampler_logprobs": [-1.0],
+            "text": [" SELECT 1", "3 + 4 = 7", "2 * 3 = 6"][(prompt + sample) % 3],
+            "finish_reason": "stop",
+            "verdict": "correct" if (prompt * sample) % 2 else "wrong",
+            "correct": bool((prompt * sample) % 2),
+            "reward": 0.0,
+            "answer_class": None if sample == 3 else f"a{sample % 2}",
+            "program_class": f"c{sample % 3}" if (programs and prompt in (4, 5)) or prompt == 4 else None,
+            "kept": f"p{prompt}" != DROPPED,
+            "ground_truth": f'{{"db_id": "d{prompt % 2}"}}',
+            "task": "sql",
+            "messages": "[]",
+            "prompt_token_ids": [1],
+            "source": "made",
+            "source_index": prompt,
+            "level": str(prompt % 3),
+        }
+        for prompt in range(PROMPTS)
+        for sample in range(-1 if greedy else 0, 5)
+    ]
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    frame = frame.with_columns(pl.lit(None, pl.String).alias(name) for name in ("extracted", "detail", "reason"))
+    names = ("rollouts", "verdicts", "gold", "prompts")
+    tables = {name: frame.select(*SCHEMAS[name].columns) for name in names}
+    return tables | {name: tables[name].unique("prompt_id", maintain_order=True) for name in ("gold", "prompts")}
+
+
+def _whole(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    gold = tables["gold"].filter("kept")
+    database = pl.col("ground_truth").str.json_path_match("$.db_id")
+    marks = gold.select("prompt_id", cluster=database).join(
+        tables["prompts"].select("prompt_id", "level"), on="prompt_id", how="left"
+    )
+    rollouts, verdicts = (tables[name].join(marks, on="prompt_id", how="semi") for name in ("rollouts", "verdicts"))
+    return evaluate(rollouts, verdicts, PLAIN).join(marks, on="prompt_id", how="left", maintain_order="left")
+
+
+def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
+    return [frame.lazy() for frame in tables.values()]
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("programs", [True, False])
+@pytest.mark.parametrize("greedy", [True, False])
+def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, greedy: bool) -> None:
+    tables = _tables(programs, greedy)
+    job = Stage("evaluate_policy", [], ["evaluation"], code_digest([], ["evaluation"]), "{}")
+    for name, frame in tables.items():
+        job.write(frame, name, str(tmp_path / name))
+    lazy = [job.scan(name, str(tmp_path / name)) for name in tables]
+    parts = list(evaluate_parts(*lazy, PLAIN))
+    assert len(parts) > 3
+    job.write_parts(parts, "evaluation", str(tmp_path / "parts"))
+    whole = _whole(tables)
+    job.write(whole, "evaluation", str(tmp_path / "whole"))
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert whole.height == PROMPTS - 1
+    assert whole["programs"].list.len().to_list() == [5 * programs] * whole.height
+    assert whole["skeletons"].list.len().to_list() == [5 * (not programs)] * whole.height
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        (
+            (pl.col("prompt_id") == "p7") & (pl.col("sample_index") == 4),
+            r"'p7' has samples \[0, 1, 2, 3\], expected 0..4",
+        ),
+        ((pl.col("prompt_id") == "p7") & (pl.col("sample_index") == -1), "'p7' has no greedy response"),
+        (pl.col("sample_index") >= 0, "greedy responses only"),
+        (pl.col("prompt_id") != DROPPED, "no prompt to evaluate"),
+    ],
+)
+def test_what_all_prompts_have_in_common_is_checked_in_each_part(lost: pl.Expr, message: str) -> None:
+    tables = _tables()
+    tables |= {name: tables[name].filter(~lost) for name in ("rollouts", "verdicts")}
+    with pytest.raises(ValueError, match=message):
+        list(evaluate_parts(*_lazy(tables), PLAIN))
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_a_rollout_without_a_verdict_is_named_in_a_later_part() -> None:
+    tables = _tables()
+    last = pl.col("prompt_id") == f"p{PROMPTS - 1}"
+    with pytest.raises(ValueError, match="'p8', sample -1 has no verdict"):
+        list(evaluate_parts(*_lazy(tables | {"verdicts": tables["verdicts"].filter(~last)}), PLAIN))
+    with pytest.raises(ValueError, match="'p8', sample -1 has a verdict but no rollout"):
+        list(evaluate_parts(*_lazy(tables | {"rollouts": tables["rollouts"].filter(~last)}), PLAIN))

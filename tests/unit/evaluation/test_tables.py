@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.bootstrap import wilson
+from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
 from dphrl.evaluation.keep_explore import SECOND_DRAW, check_keep_explore, forgetting, keep_explore
+from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
-    MOST_LEVELS,
     consistency,
     diversity,
     headline,
@@ -20,10 +20,14 @@ from dphrl.evaluation.tables import (
     per_level,
     style_counts,
     styles,
+    tabulate,
 )
-from dphrl.evaluation.tabulate import tabulate
 
-CONFIG = BootstrapConfig(replicates=300)
+BOOTSTRAP = BootstrapConfig(replicates=300)
+
+
+def study(evaluations, k=(1, 2, 8, 16), seed=1):
+    return Study.from_evaluations(evaluations, EvaluateConfig(k=k, bootstrap=BOOTSTRAP), seed)
 
 
 def evaluation(correct, method="base", dataset="d", seed=0, step=0, style=("a",)):
@@ -75,11 +79,11 @@ def evaluations():
 
 def all_tables(evaluations, seed=1):
     return {
-        "style_counts": style_counts(evaluations, CONFIG, seed),
-        "passk": passk(evaluations, [1, 2, 8, 16], CONFIG, seed),
-        "headline": headline(evaluations, [1, 2, 8, 16], CONFIG, seed),
-        "styles": styles(evaluations, CONFIG, seed),
-        "keep_explore": keep_explore(evaluations, CONFIG, seed),
+        "style_counts": style_counts(study(evaluations, seed=seed)),
+        "passk": passk(study(evaluations, seed=seed)),
+        "headline": headline(study(evaluations, seed=seed)),
+        "styles": styles(study(evaluations, seed=seed)),
+        "keep_explore": keep_explore(study(evaluations, seed=seed)),
     }
 
 
@@ -89,7 +93,7 @@ def test_tables_keep_their_contract(evaluations):
 
 
 def test_all_tables_come_together(evaluations):
-    found = tabulate(evaluations, [1, 2, 8, 16], CONFIG, 1)
+    found = tabulate(study(evaluations))
     for name, frame in all_tables(evaluations).items():
         assert found[name].equals(frame)
     assert {"comparisons", "claims", "consistency", "diversity", "forgetting"} < set(found)
@@ -113,7 +117,7 @@ def test_another_dataset_or_method_changes_nothing(evaluations):
 
 
 def test_passk_is_the_mean_over_prompts(evaluations):
-    table = passk(evaluations, [1, 8], CONFIG, 1).filter((pl.col("method") == "base") & (pl.col("dataset") == "d"))
+    table = passk(study(evaluations, [1, 8])).filter((pl.col("method") == "base") & (pl.col("dataset") == "d"))
     c = samples(1).sum(axis=1)
     assert table["value"].to_list() == pytest.approx([float(np.mean(c / 16)), float(np.mean(pass_at_k(16, c, 8)))])
     assert (table["low"] < table["value"]).all()
@@ -121,7 +125,7 @@ def test_passk_is_the_mean_over_prompts(evaluations):
 
 
 def test_headline_metrics(evaluations):
-    table = headline(evaluations, [1, 2, 8, 16], CONFIG, 1)
+    table = headline(study(evaluations))
     found = table.filter((pl.col("method") == "base") & (pl.col("dataset") == "d"))
     right = samples(1)
     assert dict(found.select("metric", "value").iter_rows()) == pytest.approx(
@@ -136,12 +140,28 @@ def test_headline_metrics(evaluations):
     )
     unstyled = table.filter(pl.col("dataset") == "e")["metric"].unique()
     assert "distinct_styles" not in unstyled
-    single = headline(evaluations, [4], CONFIG, 1)["metric"].unique().to_list()
+    single = headline(study(evaluations, [4]))["metric"].unique().to_list()
     assert [name for name in single if name.startswith("pass@")] == ["pass@4"]
 
 
+def test_the_bootstrap_of_a_dataset_or_level_is_drawn_once_for_all_tables(evaluations, monkeypatch):
+    drawn, draw = [], PromptBootstrap._resamples
+
+    def count(bootstrap):
+        drawn.append(bootstrap.units)
+        return draw(bootstrap)
+
+    monkeypatch.setattr(PromptBootstrap, "_resamples", count)
+    tabulate(study(evaluations))
+    assert drawn == [30, 30]
+    drawn.clear()
+    hard = (pl.col("dataset") == "d") & (pl.col("prompt_id") < "p010")
+    tabulate(study(evaluations.with_columns(level=pl.when(hard).then(pl.lit("hard")).otherwise(pl.lit("easy")))))
+    assert sorted(drawn) == [10, 20, 30, 30, 30]
+
+
 def test_shares_add_up_and_name_every_style(evaluations):
-    table = styles(evaluations, CONFIG, 1)
+    table = styles(study(evaluations))
     assert table["dataset"].unique().to_list() == ["d"]
     sums = table.group_by("method", "step").agg(pl.col("share").sum(), pl.col("style"))
     assert sums["share"].to_list() == pytest.approx([1.0] * 3)
@@ -164,7 +184,7 @@ MATRICES = st.integers(1, 12).flatmap(
 def test_keep_and_explore_add_up_to_pass_at_8(matrices):
     base, trained = (np.array(matrix) for matrix in matrices)
     frame = pl.concat([evaluation(base), evaluation(trained, "grpo", seed=1, step=40)])
-    table = keep_explore(frame, CONFIG, 1)
+    table = keep_explore(study(frame))
     second, row = table.to_dicts()
     assert (second["method"], row["method"]) == (SECOND_DRAW, "grpo")
     for found, right in ((second, base[:, 8:]), (row, trained[:, :8])):
@@ -179,33 +199,33 @@ def test_keep_and_explore_add_up_to_pass_at_8(matrices):
 
 def test_few_base_samples_give_no_second_draw():
     frame = pl.concat([evaluation(samples(1, n=4)), evaluation(samples(2, n=4), "grpo", seed=1, step=40)])
-    assert keep_explore(frame, CONFIG, 1)["method"].to_list() == ["grpo"]
+    assert keep_explore(study(frame))["method"].to_list() == ["grpo"]
 
 
 def test_each_dataset_has_the_k_that_its_samples_allow():
     frame = pl.concat([evaluation(samples(1)), evaluation(samples(2, n=4), dataset="few")])
-    found = passk(frame, [1, 4, 16], CONFIG, 1)
+    found = passk(study(frame, [1, 4, 16]))
     assert found.select("dataset", "k").rows() == [("d", 1), ("d", 4), ("d", 16), ("few", 1), ("few", 4)]
-    assert consistency(frame, [1, 4, 16], CONFIG, 1).filter(dataset="few")["k"].max() == 4
-    quoted = headline(frame, [1, 4, 16], CONFIG, 1).filter(dataset="few")["metric"].to_list()
+    assert consistency(study(frame, [1, 4, 16])).filter(dataset="few")["k"].max() == 4
+    quoted = headline(study(frame, [1, 4, 16])).filter(dataset="few")["metric"].to_list()
     assert [name for name in quoted if "@" in name] == ["mean@4", "pass@1", "pass@4"]
 
 
 def test_errors_name_the_policy(evaluations):
     with pytest.raises(ValueError, match=r"base step 0 on 'd': 16 samples.*k = \[17\]"):
-        passk(evaluations, [17], CONFIG, 1)
+        passk(study(evaluations, [17]))
     with pytest.raises(ValueError, match="'d' has no evaluation of the base"):
-        keep_explore(evaluations.filter(pl.col("method") != "base"), CONFIG, 1)
+        keep_explore(study(evaluations.filter(pl.col("method") != "base")))
     two = pl.concat([evaluations, evaluation(samples(6), seed=1)])
     with pytest.raises(ValueError, match="'d' has several evaluations of the base"):
-        keep_explore(two, CONFIG, 1)
+        keep_explore(study(two))
     fewer = evaluations.filter(~((pl.col("method") == "grpo") & (pl.col("prompt_id") == "p007")))
     with pytest.raises(ValueError, match=r"grpo seed 1 step 20 on 'd' covers other prompts.*'p007'"):
-        passk(fewer, [1], CONFIG, 1)
+        passk(study(fewer, [1]))
 
 
 def with_classes(frame, answers, programs=None, skeletons=None):
-    """The columns of `classes` beside an evaluation, from matrices or nothing."""
+    """An evaluation with the classes of its samples, from matrices or nothing."""
     lists = {"answers": answers, "programs": programs, "skeletons": skeletons}
     empty = [[] for _ in range(frame.height)]
     return frame.with_columns(
@@ -222,7 +242,7 @@ def metrics(table, **policy):
 
 
 def test_consistency_is_that_of_the_estimators():
-    table = consistency(with_classes(evaluation(CORRECT), ANSWERS), [1, 2, 4], CONFIG, 1)
+    table = consistency(study(with_classes(evaluation(CORRECT), ANSWERS), [1, 2, 4]))
     assert table["metric"].to_list() == ["pass^k"] * 3 + ["maj@k"] * 3
     hat = table.filter(metric="pass^k")["value"].to_list()
     assert hat == pytest.approx([3 / 12, (1 / 6) / 3, 0.0])
@@ -234,12 +254,12 @@ def test_consistency_is_that_of_the_estimators():
 
 
 def test_without_answers_there_is_no_majority(evaluations):
-    assert consistency(evaluations, [1, 2], CONFIG, 1)["metric"].unique().to_list() == ["pass^k"]
+    assert consistency(study(evaluations, [1, 2]))["metric"].unique().to_list() == ["pass^k"]
 
 
 def test_diversity_of_one_policy():
     frame = with_classes(evaluation(CORRECT, style=("a", "b")), ANSWERS, [[0, 0, 2, 3], [0, 0, 0, 3], [0, 1, 2, 3]])
-    assert metrics(diversity(frame, CONFIG, 1)) == pytest.approx(
+    assert metrics(diversity(study(frame))) == pytest.approx(
         {
             "distinct_styles": 2.0,
             "style_entropy": 1.0,
@@ -253,18 +273,18 @@ def test_diversity_of_one_policy():
     )
 
 
-def test_skeletons_stand_in_where_there_are_no_programs():
+def test_skeletons_are_counted_where_there_are_no_programs():
     maths = with_classes(evaluation(CORRECT, dataset="m", style=()), ANSWERS, None, [[0, 1, 1, 0]] * 3)
-    found = metrics(diversity(maths, CONFIG, 1))
+    found = metrics(diversity(study(maths)))
     assert found["distinct_skeletons"] == pytest.approx((2 + 1 + 0) / 3)
     assert found["skeleton_entropy"] == pytest.approx(0.5)
     assert not any("program" in name or "style" in name for name in found)
     silent = with_classes(evaluation(CORRECT, "grpo", "m", 1, 40, style=()), ANSWERS, [[0, 0, 0, 0]] * 3)
-    assert "distinct_skeletons" not in metrics(diversity(pl.concat([maths, silent]), CONFIG, 1), method="base")
+    assert "distinct_skeletons" not in metrics(diversity(study(pl.concat([maths, silent]))), method="base")
 
 
 def test_evaluations_without_classes_have_the_diversity_of_their_styles(evaluations):
-    found = diversity(evaluations, CONFIG, 1)
+    found = diversity(study(evaluations))
     assert found["metric"].unique().sort().to_list() == ["distinct_styles", "style_entropy"]
     assert metrics(found, method="grpo", step=20) == {"distinct_styles": 1.0, "style_entropy": 0.0}
 
@@ -273,32 +293,32 @@ def test_each_level_has_the_table_of_its_prompts(evaluations):
     one = evaluations.filter(pl.col("dataset") == "d")
     levels = pl.col("prompt_id").replace_strict({"p029": None}, default="easy", return_dtype=pl.String)
     marked = one.with_columns(level=pl.when(pl.col("prompt_id") < "p010").then(pl.lit("hard")).otherwise(levels))
-    table = per_level(marked, lambda rows: passk(rows, [1], CONFIG, 1))
+    table = per_level(study(marked, [1]), passk)
     assert table.columns[:2] == ["level", "prompts"]
     assert table.filter(method="base").select("level", "prompts").rows() == [("easy", 19), ("hard", 10)]
-    hard = passk(marked.filter(level="hard"), [1], CONFIG, 1)
+    hard = passk(study(marked.filter(level="hard"), [1]))
     assert table.filter(level="hard").drop("level", "prompts").equals(hard)
 
 
 def test_questions_are_counted_by_their_number_of_styles(evaluations):
-    table = style_counts(evaluations, CONFIG, 1)
+    table = style_counts(study(evaluations))
     assert set(table["dataset"]) == {"d"}
     base, trained = (table.filter(method=method, step=step) for method, step in (("base", 0), ("grpo", 20)))
     assert base.select("styles", "share").rows() == [(1, 0.0), (2, 0.0), (3, 1.0)]
     assert trained.select("styles", "share").rows() == [(1, 1.0), (2, 0.0), (3, 0.0)]
-    assert style_counts(evaluations.filter(dataset="e"), CONFIG, 1).is_empty()
+    assert style_counts(study(evaluations.filter(dataset="e"))).is_empty()
 
 
-def test_a_dataset_with_a_score_of_its_own_for_every_prompt_has_no_levels(evaluations):
+def test_a_dataset_with_a_separate_score_for_every_prompt_has_no_levels(evaluations):
     scored = evaluations.with_columns(level=pl.col("prompt_id"))
     assert scored["level"].n_unique() > MOST_LEVELS
-    assert per_level(scored, lambda rows: passk(rows, [1], CONFIG, 1)).is_empty()
+    assert per_level(study(scored, [1]), passk).is_empty()
 
 
 def test_without_levels_there_is_an_empty_table_of_the_same_columns(evaluations):
-    table = per_level(evaluations, lambda rows: keep_explore(rows, CONFIG, 1))
+    table = per_level(study(evaluations), keep_explore)
     assert table.is_empty()
-    assert table.columns == ["level", "prompts", *keep_explore(evaluations, CONFIG, 1).columns]
+    assert table.columns == ["level", "prompts", *keep_explore(study(evaluations)).columns]
 
 
 def test_many_clusters_widen_the_interval():
@@ -307,11 +327,11 @@ def test_many_clusters_widen_the_interval():
     clustered = frame.with_columns(cluster=pl.col("prompt_id").str.tail(3).cast(pl.Int32) // 4).cast(
         {"cluster": pl.String}
     )
-    wide, narrow = (passk(one, [1], CONFIG, 1) for one in (clustered, frame))
+    wide, narrow = (passk(study(one, [1])) for one in (clustered, frame))
     assert wide["value"].item() == narrow["value"].item()
     assert (wide["high"] - wide["low"]).item() > 1.5 * (narrow["high"] - narrow["low"]).item()
     unknown = clustered.with_columns(cluster=pl.lit(None, pl.String))
-    assert passk(unknown, [1], CONFIG, 1).equals(narrow)
+    assert passk(study(unknown, [1])).equals(narrow)
 
 
 @settings(max_examples=30, deadline=None)
@@ -319,7 +339,7 @@ def test_many_clusters_widen_the_interval():
 def test_the_forgetting_matrix_gives_keep_and_explore(matrices):
     base, trained = (np.array(matrix) for matrix in matrices)
     frame = pl.concat([evaluation(base), evaluation(trained, "grpo", seed=1, step=40)])
-    counts, rates = forgetting(frame, CONFIG, 1), keep_explore(frame, CONFIG, 1)
+    counts, rates = forgetting(study(frame)), keep_explore(study(frame))
     assert counts["method"].to_list() == rates["method"].to_list() == [SECOND_DRAW, "grpo"]
     for found, rate in zip(counts.to_dicts(), rates.to_dicts(), strict=True):
         assert found["kept"] + found["forgotten"] == rate["n_solved"]
@@ -332,15 +352,15 @@ def test_the_forgetting_matrix_gives_keep_and_explore(matrices):
 
 @pytest.mark.parametrize("column", ["keep", "explore", "n_solved"])
 def test_rates_that_do_not_add_up_are_refused(evaluations, column):
-    rates = keep_explore(evaluations, CONFIG, 1)
-    check_keep_explore(rates, evaluations)
+    rates = keep_explore(study(evaluations))
+    check_keep_explore(rates, study(evaluations))
     row = (pl.col("method") == "grpo") & (pl.col("step") == 40) & (pl.col("dataset") == "d")
     wrong = rates.with_columns(pl.when(row).then(pl.col(column) / 2).otherwise(pl.col(column)).alias(column))
     with pytest.raises(ValueError, match=r"grpo seed 1 step 40 on 'd'.*pass@8 is 0\.\d+"):
-        check_keep_explore(wrong, evaluations)
+        check_keep_explore(wrong, study(evaluations))
 
 
 def test_rates_of_a_policy_that_was_not_evaluated_are_refused(evaluations):
-    rates = keep_explore(evaluations, CONFIG, 1)
+    rates = keep_explore(study(evaluations))
     with pytest.raises(ValueError, match="grpo seed 1 step 20 on 'd'"):
-        check_keep_explore(rates, evaluations.filter(pl.col("step") != 20))
+        check_keep_explore(rates, study(evaluations.filter(pl.col("step") != 20)))

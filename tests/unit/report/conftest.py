@@ -11,10 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dphrl.config.blocks.evaluate import BootstrapConfig, StyleRule
+from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig, StyleRule
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline, passk, style_counts, styles
 from dphrl.report.ablation import ablation
 
@@ -90,17 +91,18 @@ def make_tables(
     """All tables of the report for five policies."""
     runs = [(method, seed) for method in METHODS for seed in (seeds if method != "base" else (0,))]
     evaluations = pl.concat(policy(method, dataset, seed) for dataset in datasets for method, seed in runs)
-    first = headline(evaluations, K, BOOTSTRAP, 1)
+    study = Study.from_evaluations(evaluations, EvaluateConfig(k=K, bootstrap=BOOTSTRAP), 1)
+    first = headline(study)
     # As if the two had the same divergence with another weight.
     weights = {"dph_f": {"divergence": "js", "eta": 0.1}, "dph_js": {"divergence": "js", "eta": 1.0}}
     return {
         "ablation": ablation(first, weights),
-        "comparisons": comparisons(evaluations, K, BOOTSTRAP, 1),
-        "passk": passk(evaluations, K, BOOTSTRAP, 1),
+        "comparisons": comparisons(study),
+        "passk": passk(study),
         "headline": first,
-        "style_counts": style_counts(evaluations, BOOTSTRAP, 1),
-        "styles": styles(evaluations, BOOTSTRAP, 1),
-        "keep_explore": keep_explore(evaluations, BOOTSTRAP, 1),
+        "style_counts": style_counts(study),
+        "styles": styles(study),
+        "keep_explore": keep_explore(study),
         "training": training(seeds),
     }
 

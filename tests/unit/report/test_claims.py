@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from dphrl.evaluation.claims import CLAIMS, Claim, ClaimRules, claims
+from dphrl.config.blocks.evaluate import ClaimsConfig
+from dphrl.evaluation.claims import CLAIMS, Claim, claims
 from dphrl.pages.render import environment
 from dphrl.report.claims import claims_markdown, difference, measured
 from dphrl.report.views import claims_table
@@ -31,7 +32,7 @@ TABLE = claims(
         ],
         schema_overrides={"p": pl.Float64, "p_holm": pl.Float64},
     ),
-    ClaimRules(),
+    ClaimsConfig(),
     [CLAIM, STYLES],
 )
 
@@ -92,6 +93,6 @@ def test_equal_differences_have_no_interval():
 
 def test_every_claim_of_the_paper_is_on_the_page():
     table = claims(
-        pl.DataFrame([comparison(0.1, 0.2)], schema_overrides={"p": pl.Float64, "p_holm": pl.Float64}), ClaimRules()
+        pl.DataFrame([comparison(0.1, 0.2)], schema_overrides={"p": pl.Float64, "p_holm": pl.Float64}), ClaimsConfig()
     )
     assert claims_html(table).count('scope="rowgroup"') == len(CLAIMS)

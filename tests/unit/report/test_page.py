@@ -9,7 +9,8 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from dphrl.evaluation.claims import ClaimRules, claims
+from dphrl.config.blocks.evaluate import ClaimsConfig
+from dphrl.evaluation.claims import claims
 from dphrl.report import figures
 from dphrl.report.datasets import Prepared, count_rows
 from dphrl.report.page import CATEGORIES, Contents, render_page
@@ -59,7 +60,7 @@ def contents(run_tables, costs, **changes):
         notes=[NOTE],
         tables=[("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))],
         figures={name: figures.draw(name, run_tables[figures.table(name)]).to_dict() for name in NAMES},
-        claims=claims(COMPARED, ClaimRules()),
+        claims=claims(COMPARED, ClaimsConfig()),
         samples=SAMPLES,
     )
     return replace(made, **changes)
@@ -212,7 +213,7 @@ def test_what_a_run_does_not_have_is_left_out(tables, costs):
         tables=(),
         figures={},
         samples=(),
-        claims=claims(COMPARED.clear(), ClaimRules()),
+        claims=claims(COMPARED.clear(), ClaimsConfig()),
     )
     assert "No timings were recorded" in bare
     assert "no claim was measured" in bare

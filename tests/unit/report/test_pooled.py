@@ -7,10 +7,10 @@ from polars.testing import assert_frame_equal
 
 from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.tables import read_table, write_table
-from dphrl.config.blocks.evaluate import BootstrapConfig
-from dphrl.evaluation.classes import classes
+from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons, t_interval
 from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 from dphrl.report.__main__ import main
 from dphrl.report.pooled import RunsError, pooled, pooled_claims, read_runs, seed_differences
@@ -36,7 +36,7 @@ def policy(method, number, world, dataset, prompts=30, n=4):
             marks = {"verdict": "correct" if right else "wrong", "correct": right}
             verdicts.append({**key, **marks, "answer_class": f"a{right}", "program_class": "q"})
     frames = pl.DataFrame(rollouts), pl.DataFrame(verdicts)
-    counted = evaluate(*frames, ()).join(classes(*frames), on="prompt_id")
+    counted = evaluate(*frames, ())
     return counted.with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String))
 
 
@@ -54,7 +54,7 @@ def write_run(folder, seeds, world, datasets=("in", "out"), step=10, settings=No
             numbers = {"seed": pl.lit(seed, pl.Int32), "step": pl.lit(at, pl.Int32)}
             frames.append(frame.with_columns(**marks, **numbers))
     everything = pl.concat(frames)
-    table = headline(everything, footer["config"]["k"], BootstrapConfig(replicates=200), 1)
+    table = headline(Study.from_evaluations(everything, EvaluateConfig(**footer["config"]), 1))
     write_table(table, "headline", folder / "tables" / "headline.parquet", footer)
     return everything
 
@@ -96,7 +96,8 @@ def test_the_pooled_interval_is_the_t_interval_over_all_trainings(differences):
 
 def test_one_run_pooled_is_its_own_comparison_over_seeds(tmp_path):
     everything = write_run(tmp_path / "one", (1, 2, 3), world=1)
-    own = comparisons(everything, K, BootstrapConfig(replicates=100), 1, SETTINGS["against"]).filter(kind="seeds")
+    config = EvaluateConfig(**{**SETTINGS, "bootstrap": {"replicates": 100}})
+    own = comparisons(Study.from_evaluations(everything, config, 1)).filter(kind="seeds")
     found = pooled(seed_differences(read_runs([tmp_path / "one"])), 0.95).filter(pl.col("seeds") > 1)
     columns = ["dataset", "metric", "method", "against", "difference", "low", "high", "p", "p_holm", "seeds"]
     assert_frame_equal(found.select(columns), own.select(columns))

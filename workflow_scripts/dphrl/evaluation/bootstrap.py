@@ -25,7 +25,7 @@ class PromptBootstrap:
         config: replicates and confidence.
         seed: of the resamples.
         clusters: (prompts,) labels, such as the database that a prompt asks. With 20 of them or more, whole clusters
-            are resampled; fewer tell too little of how clusters differ, and prompts are.
+            are resampled; fewer do not show how clusters differ, so prompts are resampled.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class PromptBootstrap:
 
         The interval is the expanded percentile interval: its tails are those of a t interval over so many units, as
         percentiles alone are too narrow for few of them (Hesterberg, arXiv 1411.5279).
-        Where a proportion is exactly 0 or 1 every resample agrees and the bootstrap has no width; the Wilson bound on
-        the number of prompts (or clusters) takes its place.
+        Where a proportion is exactly 0 or 1 every resample agrees and the bootstrap has no width; the Wilson bound for
+        the number of prompts (or clusters) replaces it.
 
         Args:
             numerator: (prompts, quantities) float64.
@@ -66,11 +66,11 @@ class PromptBootstrap:
             replicates = (self._counts @ above) / (self._counts @ below)
         low, high = np.full_like(value, np.nan), np.full_like(value, np.nan)
         for size in np.unique(units[units > 0]):
-            alike = units == size
+            same_size = units == size
             tail = self._tail(int(size))
             # A matrix product may differ in the last bits between machines; rounding keeps the tables the same.
-            ends = np.nanquantile(replicates[:, alike], [tail, 1.0 - tail], axis=0).round(12)
-            low[alike], high[alike] = ends
+            ends = np.nanquantile(replicates[:, same_size], [tail, 1.0 - tail], axis=0).round(12)
+            low[same_size], high[same_size] = ends
         if proportion:
             for index in np.flatnonzero((units > 0) & ((value == 0.0) | (value == 1.0))):
                 low[index], high[index] = wilson(float(value[index]), int(units[index]), self._confidence)

@@ -1,4 +1,4 @@
-"""The paper's claims beside what was measured. What a claim says is fixed here; whether it holds is only measured."""
+"""The paper's claims and what was measured. The text of a claim is fixed here; whether it holds is measured."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,24 +6,19 @@ from typing import Literal
 
 import polars as pl
 
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.evaluate import ClaimsConfig
 from dphrl.evaluation.keep_explore import SECOND_DRAW
-from dphrl.evaluation.study import table
 
-VERDICTS = SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = ("supported", "not supported", "not enough data")
+VERDICTS = SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = SCHEMAS["claims"].enums["verdict"]
 Direction = Literal["higher", "lower"]
-_SCHEMA = {
-    **dict.fromkeys(("claim", "sentence", "source", "dataset", "metric", "method", "against", "kind"), pl.String),
-    **dict.fromkeys(("difference", "low", "high"), pl.Float64),
-    "seeds": pl.Int32,
-    "verdict": pl.String,
-}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That `metric` is higher (or lower) for `method` than for `against`, in a sentence, and where it is made.
+    """A claim that `metric` is higher (or lower) for `method` than for `against`, with its sentence and its source.
 
-    Methods and metrics are those of `comparisons`; the metric "pass@" is pass@k of the largest k.
+    Methods and metrics are those of `comparisons`; the metric "pass@" means pass@k of the largest k.
     """
 
     name: str
@@ -33,17 +28,6 @@ class Claim:
     against: str
     source: str
     sentence: str
-
-
-@dataclass(frozen=True)
-class ClaimRules:
-    """When a claim is decided: by the t interval over `min_seeds` trainings or more."""
-
-    min_seeds: int = 3
-
-    def __post_init__(self) -> None:
-        if self.min_seeds < 2:
-            raise ValueError(f"claims: min_seeds is {self.min_seeds}; an interval over seeds needs at least 2")
 
 
 _Stated = tuple[str, Direction, str, str, str, str]
@@ -67,38 +51,36 @@ _DPH: tuple[_Stated, ...] = (
 _RKL = _GRPO[1:2]
 
 
-def _made(method: str, label: str, stated: Sequence[_Stated]) -> Iterator[Claim]:
+def _claims(method: str, label: str, stated: Sequence[_Stated]) -> Iterator[Claim]:
     for name, direction, metric, against, source, sentence in stated:
         yield Claim(f"{method}_{name}", method, direction, metric, against, source, sentence.format(label))
 
 
 CLAIMS: tuple[Claim, ...] = (
-    *_made("grpo", "GRPO", _GRPO),
-    *_made("rkl", "RKL", _RKL),
-    *_made("dph_f", "DPH-F", _DPH),
-    *_made("dph_js", "DPH-JS", _DPH),
+    *_claims("grpo", "GRPO", _GRPO),
+    *_claims("rkl", "RKL", _RKL),
+    *_claims("dph_f", "DPH-F", _DPH),
+    *_claims("dph_js", "DPH-JS", _DPH),
 )
 """What arXiv 2509.07430 claims, and the control that its explanation needs."""
 
 
-def claims(comparisons: pl.DataFrame, rules: ClaimRules, stated: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
-    """Each claim on each dataset beside what was measured.
+def claims(comparisons: pl.DataFrame, rules: ClaimsConfig, stated: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
+    """Each claim on each dataset with what was measured, in the order of the claims, then by dataset.
 
     The verdict is "supported" where the interval over seeds lies wholly on the claimed side of 0, "not supported" where
     it does not, and "not enough data" over fewer than `rules.min_seeds` seeds, over seeds that agree exactly, and where
     the two methods were not compared. The interval shown is then the one over prompts or, without it, over those seeds.
 
     Args:
-        comparisons: the table of `comparisons`.
+        comparisons: the table "comparisons".
         rules: when a claim is decided.
         stated: the claims.
 
     Returns:
-        claim, sentence, source, dataset, metric, method, against str, kind str|null (seeds or prompts, null if the
-        methods were not compared), difference, low, high f64|null, seeds i32, verdict str; in the order of the claims,
-        then by dataset.
+        The table "claims"; `kind` is null if the methods were not compared.
     """
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for claim in stated:
         for (dataset,), measured in comparisons.sort("dataset").group_by("dataset", maintain_order=True):
             metric = _metric(claim.metric, measured)
@@ -110,7 +92,7 @@ def claims(comparisons: pl.DataFrame, rules: ClaimRules, stated: Sequence[Claim]
             verdict = _verdict(claim, *decided.select("low", "high").row(0)) if decided.height else NOT_ENOUGH
             named = (claim.name, claim.sentence, claim.source, dataset, metric, claim.method, claim.against)
             rows.append((*named, kind, *interval, seeds, verdict))
-    return table(rows, _SCHEMA)
+    return SCHEMAS["claims"].frame(rows)
 
 
 def _metric(name: str, measured: pl.DataFrame) -> str:

@@ -1,12 +1,11 @@
-"""Unbiased estimators from n samples of a prompt: pass@k, pass^k and maj@k."""
+"""Estimators from n samples of a prompt: pass@k, pass^k and maj@k without bias; counts of classes and their entropy."""
 
 from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dphrl.evaluation.classes import NO_CLASS, class_counts
-
+NO_CLASS = -1
 _SUBSETS = 32
 
 
@@ -65,14 +64,14 @@ def maj_at_k(
 ) -> NDArray[np.float64]:
     """maj@k, the probability that the most frequent answer among k of n samples is right.
 
-    Samples without an answer do not vote. Where m answers tie for the most votes, one of them drawn at random is the
-    majority's: the right one counts 1/m. Without a vote the prompt is not solved. For k = 1 and k = n this is exact,
+    Samples without an answer do not vote. Where m answers tie for the most votes, one of them is drawn at random: the
+    right one counts 1/m. Without a vote the prompt is not solved. For k = 1 and k = n this is exact,
     else the mean over random subsets of the samples, the same for every prompt and policy with that n, k and seed; the
     standard error of a mean over prompts that comes from it is at most 0.5 / sqrt(subsets * prompts).
 
     Args:
-        answers: (prompts, n) integers, the first sample with the same answer, `NO_CLASS` without one.
-        correct: (prompts, n), whether a sample is right; an answer is as right as the first sample that gave it.
+        answers: (prompts, n) integers, the index of the first sample with the same answer, `NO_CLASS` without one.
+        correct: (prompts, n), whether a sample is right; an answer is right if the first sample that gave it is.
         k: votes, 1..n.
         seed, subsets: of the random subsets.
 
@@ -95,11 +94,35 @@ def maj_at_k(
     return np.asarray(sum(_majority(answers[:, chosen], correct) for chosen in drawn) / subsets)
 
 
+def class_counts(codes: NDArray[np.integer], among: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """How many samples of each class every prompt has.
+
+    Args:
+        codes: (prompts, samples), each at most the number of samples - 1 per prompt; `NO_CLASS` is not counted.
+        among: (prompts, samples), the samples that count; None for all.
+
+    Returns:
+        (prompts, classes) int64, classes = the largest code + 1.
+    """
+    counted = codes != NO_CLASS if among is None else (codes != NO_CLASS) & among
+    width = int(codes.max(initial=0)) + 1
+    places = np.arange(len(codes))[:, None] * width + codes
+    return np.bincount(places[counted], minlength=len(codes) * width).reshape(len(codes), width)
+
+
+def entropy(counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Entropy in bits of each row of counts, (prompts, classes) to (prompts,); 0 where nothing was counted."""
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    # Adding 0 turns -0 into 0.
+    return -(shares * logs).sum(axis=1) + 0.0
+
+
 def _majority(answers: NDArray[np.integer], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
     votes = class_counts(answers)
     most = votes.max(axis=1, keepdims=True)
     tied = (votes == most) & (votes > 0)
-    # A class bears the number of its first sample, so `correct` is also a table of the classes.
+    # A class has the index of its first sample, so column i of `correct` is also that of class i.
     right = tied & correct[:, : votes.shape[1]]
     return right.sum(axis=1) / np.maximum(tied.sum(axis=1), 1)
 

@@ -10,120 +10,109 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
-from dphrl.evaluation.study import BASE, POLICY, POLICY_SCHEMA, Policy, policies, table
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.study import BASE, PolicyKey, Study
 
 SECOND_DRAW = "base_second_draw"
 FIRST = 8
 
 
 @dataclass(frozen=True)
-class Against:
-    """What the base and one policy solve: `base` and `now`, (prompts,) each."""
+class SolvedPair:
+    """Which prompts the base and which a policy solves, (prompts,) each."""
 
-    key: tuple[str, int, int, str]
-    policy: Policy
-    base: NDArray[np.bool_]
-    now: NDArray[np.bool_]
+    key: PolicyKey
+    bootstrap: PromptBootstrap
+    by_base: NDArray[np.bool_]
+    by_policy: NDArray[np.bool_]
 
 
-def keep_explore(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
+def keep_explore(study: Study) -> pl.DataFrame:
     """The rates at which a policy keeps and explores.
 
     `keep` is the share of the prompts solved by the base (n_solved) that the policy solves, `explore` the share of the
     others (n_unsolved), so that pass@8 = keep * n_solved / N + explore * n_unsolved / N, which is checked. A rate over
-    no prompts is null. Where the base has 16 samples or more, the row `base_second_draw` holds its samples 8..15
-    against its first 8: the ceiling for keep, below 1 by chance alone.
-
-    Returns:
-        method, seed, step, dataset, keep, keep_low, keep_high, explore, explore_low, explore_high (f64, null if
-        over no prompts), n_solved i32, n_unsolved i32.
+    no prompts is null. Where the base has 16 samples or more, the row `base_second_draw` compares its samples 8..15
+    with its first 8: the largest keep that can be expected, below 1 by chance alone.
 
     Raises:
-        ValueError: a dataset has no evaluation of the base or several, or policies were evaluated on other prompts.
+        ValueError: a dataset has no evaluation of the base or several.
     """
-    rows = []
-    for one in against_base(evaluations, bootstrap, seed):
-        groups = np.stack([one.base, ~one.base], axis=1).astype(np.float64)
-        rate, low, high = one.policy.bootstrap.ratio(groups * one.now[:, None], groups)
+    rows: list[tuple[object, ...]] = []
+    for pair in solved_pairs(study):
+        groups = np.stack([pair.by_base, ~pair.by_base], axis=1).astype(np.float64)
+        rate, low, high = pair.bootstrap.ratio(groups * pair.by_policy[:, None], groups)
         sizes = (int(size) for size in groups.sum(axis=0))
-        rows.append((*one.key, rate[0], low[0], high[0], rate[1], low[1], high[1], *sizes))
-    names = [f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")]
-    schema = {**POLICY_SCHEMA, **dict.fromkeys(names, pl.Float64), "n_solved": pl.Int32, "n_unsolved": pl.Int32}
-    found = table(rows, schema).with_columns(pl.col(names).fill_nan(None))
-    check_keep_explore(found, evaluations)
+        rows.append((*pair.key, rate[0], low[0], high[0], rate[1], low[1], high[1], *sizes))
+    found = SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
+    check_keep_explore(found, study)
     return found
 
 
-def forgetting(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> pl.DataFrame:
-    """method, seed, step, dataset, kept, forgotten, gained, unsolved i32: prompts solved by base and policy, by the
-    base only, by the policy only, by neither; with the row `base_second_draw` as in `keep_explore`.
+def forgetting(study: Study) -> pl.DataFrame:
+    """Prompts solved by base and policy (kept), by the base only (forgotten), by the policy only (gained), by neither
+    (unsolved); with the row `base_second_draw` as in `keep_explore`.
 
     Raises:
         ValueError: as `keep_explore`.
     """
-    rows = [
-        (*one.key, *(int(both.sum()) for both in _matrix(one.base, one.now)))
-        for one in against_base(evaluations, bootstrap, seed)
-    ]
-    counts = dict.fromkeys(("kept", "forgotten", "gained", "unsolved"), pl.Int32)
-    return table(rows, {**POLICY_SCHEMA, **counts})
+    rows: list[tuple[object, ...]] = []
+    for pair in solved_pairs(study):
+        base, policy = pair.by_base, pair.by_policy
+        groups = (base & policy, base & ~policy, ~base & policy, ~base & ~policy)
+        rows.append((*pair.key, *(int(group.sum()) for group in groups)))
+    return SCHEMAS["forgetting"].frame(rows)
 
 
-def check_keep_explore(rates: pl.DataFrame, evaluations: pl.DataFrame) -> None:
+def check_keep_explore(rates: pl.DataFrame, study: Study) -> None:
     """Check that keep and exploration rates add up to pass@8: pass@8 = keep * |S+| / N + explore * |S-| / N.
 
     Args:
         rates: a table of `keep_explore`.
-        evaluations: what it was made from.
+        study: from which it was made.
 
     Raises:
         ValueError: a row does not add up, or its policy was not evaluated.
     """
-    key = [*POLICY, "dataset"]
-    first = pl.col("correct").list.head(FIRST)
-    second = pl.col("correct").list.slice(FIRST, FIRST)
-    passed = evaluations.group_by(key).agg(passed=first.list.any().mean())
-    again = evaluations.filter(method=BASE).group_by(key).agg(passed=second.list.any().mean())
-    known = pl.concat([passed, again.with_columns(method=pl.lit(SECOND_DRAW))])
-    total = pl.col("keep").fill_null(0.0) * pl.col("n_solved") + pl.col("explore").fill_null(0.0) * pl.col("n_unsolved")
-    added = rates.with_columns(added=total / (pl.col("n_solved") + pl.col("n_unsolved")))
-    found = added.join(known, on=key, how="left")
-    wrong = found.filter(((pl.col("added") - pl.col("passed")).abs() > 1e-9).fill_null(True))
-    for method, seed, step, dataset, sum_, expected in wrong.select(*key, "added", "passed").iter_rows():
-        raise ValueError(
-            f"keep_explore: {method} seed {seed} step {step} on {dataset!r}: keep and explore add up to {sum_}, but"
-            f" pass@8 is {expected}; make the table again from these evaluations"
-        )
+    passed: dict[PolicyKey, float] = {}
+    for policy in study.policies:
+        passed[policy.key] = float(_solved(policy.samples).mean())
+        if policy.key.method == BASE:
+            passed[policy.key._replace(method=SECOND_DRAW)] = float(_solved(policy.samples[:, FIRST:]).mean())
+    columns = (*PolicyKey._fields, "keep", "explore", "n_solved", "n_unsolved")
+    for *names, keep, explore, solved, unsolved in rates.select(columns).iter_rows():
+        key = PolicyKey(*names)
+        added, expected = ((keep or 0.0) * solved + (explore or 0.0) * unsolved) / (solved + unsolved), passed.get(key)
+        if expected is None or abs(added - expected) > 1e-9:
+            raise ValueError(
+                f"keep_explore: {key.method} seed {key.seed} step {key.step} on {key.dataset!r}: keep and explore add"
+                f" up to {added}, but pass@8 is {expected}; make the table again from these evaluations"
+            )
 
 
-def against_base(evaluations: pl.DataFrame, bootstrap: BootstrapConfig, seed: int) -> Iterator[Against]:
-    """Every policy but the base beside the base, and the base's second draw where there is one.
+def solved_pairs(study: Study) -> Iterator[SolvedPair]:
+    """The base with every other policy, and with its own second draw where it has one.
 
     Raises:
         ValueError: as `keep_explore`.
     """
     solved: dict[str, NDArray[np.bool_]] = {}
-    for policy in policies(evaluations, ["correct"], bootstrap, seed):
-        method, *_, dataset = policy.key
+    for policy in study.policies:
         key, samples = policy.key, policy.samples
-        if method == BASE:
-            if dataset in solved:
-                raise ValueError(f"keep_explore: dataset {dataset!r} has several evaluations of the base; give one")
-            solved[dataset] = _solved(samples)
-            if samples.shape[1] < 2 * FIRST:
+        if key.method == BASE:
+            if key.dataset in solved:
+                raise ValueError(f"keep_explore: dataset {key.dataset!r} has several evaluations of the base; give one")
+            solved[key.dataset] = _solved(samples)
+            if policy.n < 2 * FIRST:
                 continue
-            key, samples = (SECOND_DRAW, *policy.key[1:]), samples[:, FIRST:]
-        if dataset not in solved:
+            key, samples = key._replace(method=SECOND_DRAW), samples[:, FIRST:]
+        if key.dataset not in solved:
             raise ValueError(
-                f"keep_explore: dataset {dataset!r} has no evaluation of the base policy; evaluate it first"
+                f"keep_explore: dataset {key.dataset!r} has no evaluation of the base policy; evaluate it first"
             )
-        yield Against(key, policy, solved[dataset], _solved(samples))
+        yield SolvedPair(key, policy.bootstrap, solved[key.dataset], _solved(samples))
 
 
 def _solved(samples: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(samples[:, :FIRST].any(axis=1))
-
-
-def _matrix(base: NDArray[np.bool_], now: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
-    return base & now, base & ~now, ~base & now, ~base & ~now

@@ -1,26 +1,43 @@
-"""One policy on one dataset: what became of the samples of each prompt."""
+"""One policy on one dataset, prompt by prompt: how many samples are right, and which samples are alike."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.evaluate import OTHER_STYLE, StyleRule
 
-KEY = ["prompt_id", "sample_index"]
-_CLASSES = ["answer_class", "program_class"]
-_JUDGED = ["verdict", "correct", *_CLASSES]
+_KEY = SCHEMAS["rollouts"].key
+_JUDGED = ("verdict", "correct", "answer_class", "program_class")
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
+# The lists of an evaluation, each with the column of the samples that it is made from.
+_CLASS_LISTS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
+# Columns of an evaluation that describe the prompt, not its samples.
+_OF_PROMPT = ("cluster", "level")
+# What a mathematical solution does, one character for each operator.
+_OPERATORS = {
+    r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}": "$1/$2",
+    r"\\[dt]?frac\b": "/",
+    r"\\div\b|÷": "/",
+    r"\\times\b|\\cdot\b|\u{D7}|·": "*",
+    r"\\sqrt\b": "√",
+    r"[\u{2212}\u{2013}]": "-",
+}
+# Marks of lists, headings and emphasis, and words with the hyphens and slashes inside them, are no arithmetic.
+_PROSE = r"(?m)^[ \t]*(?:[-*+•]|#+|\d+[.)])\s+|\*\*|\\?[A-Za-z]{2,}(?:[-/][A-Za-z]{2,})*"
+_NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+"
 
 
 @dataclass(frozen=True)
-class Alike:
-    """What all prompts of a dataset have in common, which a part of them does not tell.
+class DatasetShape:
+    """What all prompts of a dataset have in common; a part of the prompts alone does not show it.
 
     Attributes:
         n: samples per prompt.
-        greedy: whether there is a greedy response, too.
-        classes: the columns of verdicts that tell a class of any sample.
+        greedy: whether each prompt also has a greedy response.
+        classes: the columns of verdicts that hold a class for at least one sample.
     """
 
     n: int
@@ -28,8 +45,8 @@ class Alike:
     classes: frozenset[str]
 
 
-def alike(parts: Iterable[pl.DataFrame]) -> Alike:
-    """What the prompts of these verdicts have in common.
+def dataset_shape(parts: Iterable[pl.DataFrame]) -> DatasetShape:
+    """The shape of the dataset with these verdicts.
 
     Args:
         parts: all verdicts of the dataset, those of a prompt in one part.
@@ -42,127 +59,193 @@ def alike(parts: Iterable[pl.DataFrame]) -> Alike:
         drawn = verdicts.filter(pl.col("sample_index") >= 0)
         greedy, rows = greedy or drawn.height < verdicts.height, rows + verdicts.height
         n = max([n, *drawn.group_by("prompt_id").len()["len"]])
-        classes |= {name for name in _CLASSES if drawn[name].count()}
+        classes |= {name for name in ("answer_class", "program_class") if drawn[name].count()}
     if not rows:
         raise ValueError("evaluate: no verdicts; the dataset has no prompt to evaluate")
     if not n:
         raise ValueError("evaluate: the prompts have greedy responses only; sample at least one response per prompt")
-    return Alike(n, greedy, frozenset(classes))
+    return DatasetShape(n, greedy, frozenset(classes))
+
+
+def evaluate_parts(
+    rollouts: pl.LazyFrame,
+    verdicts: pl.LazyFrame,
+    gold: pl.LazyFrame,
+    prompts: pl.LazyFrame,
+    styles: Sequence[StyleRule],
+) -> Iterator[pl.DataFrame]:
+    """The table "evaluation", some prompts at a time: the columns of `evaluate` with cluster and level of each prompt.
+
+    Args:
+        rollouts, verdicts: of a policy on a dataset, in key order; prompts whose gold is not kept are left out.
+        gold, prompts: of the dataset.
+        styles: as for `evaluate`.
+
+    Raises:
+        ValueError: as `evaluate`.
+    """
+    # Questions on one database are not independent of each other.
+    database = pl.col("ground_truth").str.json_path_match("$.db_id")
+    kept = gold.filter("kept").select("prompt_id", cluster=database)
+    classes = verdicts.select(*_KEY, "answer_class", "program_class")
+    shape = dataset_shape(_rows_of(part, here) for part, here in by_prompts(classes, kept))
+    texts, levels = rollouts.select(*_KEY, "text"), prompts.select("prompt_id", "level")
+    for *samples, clusters, level in by_prompts(texts, verdicts, kept, levels):
+        drawn, judged = (_rows_of(frame, clusters) for frame in samples)
+        if drawn.height or judged.height:
+            part = evaluate(drawn, judged, styles, shape)
+            for column in (clusters, level):
+                part = part.join(column, on="prompt_id", how="left", validate="1:1", maintain_order="left")
+            yield part
 
 
 def evaluate(
-    rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[StyleRule], dataset: Alike | None = None
+    rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[StyleRule], shape: DatasetShape | None = None
 ) -> pl.DataFrame:
-    """One row per prompt: how many samples are right and how varied they are.
+    """One row per prompt: how many samples are right, and which of them are alike.
 
     Args:
         rollouts: prompt_id, sample_index (greedy = -1 for all prompts or none, samples 0..n-1), text.
         verdicts: prompt_id, sample_index, verdict, correct, answer_class, program_class: one row for each rollout.
-        styles: rules tried in order on the text after leading white space; a text that none matches is "other", which
-            counts as a style of its own (arXiv 2509.07430, appendix B). Without rules no style is told: `styles` is
-            an empty list and both counts of styles are 0.
-        dataset: of which these are some prompts; None: they are all.
+        styles: rules tried in order on the text after leading white space; a text that none matches has the style
+            "other" (arXiv 2509.07430, appendix B). Without rules `styles` is an empty list and both counts are 0.
+        shape: of the dataset, where these are some of its prompts; None: they are all.
 
     Returns:
-        prompt_id str, n i32, c i32, correct list[bool] and styles list[str] in sample order, greedy_correct bool|null,
-        distinct_styles i32 (of all n samples), distinct_styles_correct, distinct_answers and distinct_programs i32
-        (among the correct samples; a program that does not parse has no class). Greedy counts in greedy_correct only.
-        Sorted by prompt_id.
-
-    Raises:
-        ValueError: as `judged_samples`.
-    """
-    rows = judged_samples(rollouts, verdicts, dataset or alike([verdicts]))
-    rows = rows.with_columns(style=_style(styles)).drop("text")
-    greedy = rows.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
-    drawn = rows.filter(pl.col("sample_index") >= 0)
-    evaluated = drawn.group_by("prompt_id", maintain_order=True).agg(
-        n=pl.len().cast(pl.Int32), c=pl.col("correct").sum().cast(pl.Int32), samples="correct", styles="style"
-    )
-    evaluated = evaluated.rename({"samples": "correct"}).join(greedy, on="prompt_id", how="left", maintain_order="left")
-    if not styles:
-        evaluated = evaluated.with_columns(styles=pl.lit([], pl.List(pl.String)))
-        drawn = drawn.with_columns(style=pl.lit(None, pl.String))
-    right = drawn.filter("correct")
-    for name, column, among in (
-        ("distinct_styles", "style", drawn),
-        ("distinct_styles_correct", "style", right),
-        ("distinct_answers", "answer_class", right),
-        ("distinct_programs", "program_class", right),
-    ):
-        evaluated = evaluated.join(_distinct(among, column, name), on="prompt_id", how="left", maintain_order="left")
-    evaluated = evaluated.with_columns(pl.selectors.starts_with("distinct_").fill_null(0).cast(pl.Int32))
-    columns = ["prompt_id", "n", "c", "correct", "greedy_correct", "styles"]
-    return evaluated.select(*columns, pl.selectors.starts_with("distinct_"))
-
-
-def judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, dataset: Alike) -> pl.DataFrame:
-    """The columns of `rollouts` and `verdicts` side by side, checked and sorted by prompt_id and sample_index.
+        The columns of the table "evaluation" but cluster and level, sorted by prompt_id. `correct` and `styles` are in
+        sample order. `distinct_styles` counts all samples, the other counts only the correct ones; a program that does
+        not parse has no class. `answers`, `programs` and `skeletons` have for each sample the index of the prompt's
+        first sample in the same class, null without a class; a list is empty where no sample of the dataset has such a
+        class. Samples have a `skeleton` only in datasets without programs, as in mathematics.
+        The greedy response counts in `greedy_correct` only, which is null without it.
 
     Raises:
         ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 of the dataset,
-            a rollout without a verdict or a verdict without a rollout, a verdict that is no judgement of the response.
+            a rollout without a verdict or a verdict without a rollout, a verdict that does not judge the response.
     """
-    rollouts = _in_order(rollouts.select(*KEY, "text"), "rollouts")
-    verdicts = _in_order(verdicts.select(*KEY, *_JUDGED), "verdicts")
-    same_rows = rollouts.height == verdicts.height
-    if not same_rows or not all((rollouts[name] == verdicts[name]).all() for name in KEY):
-        unscored = rollouts.join(verdicts, on=KEY, how="anti")
+    shape = shape or dataset_shape([verdicts])
+    samples, classes = _judged_samples(rollouts, verdicts, shape), shape.classes
+    if "program_class" not in classes:
+        samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
+    samples = samples.with_columns(style=_style(styles)).drop("text")
+    greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
+    drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
+    # One column after the other: windows over all samples are the peak of memory.
+    lists = {
+        name: drawn.select(_first_alike(column)).to_series()
+        for name, column in _CLASS_LISTS.items()
+        if column in classes
+    }
+    counted = (
+        drawn.with_columns(**lists)
+        .group_by("prompt_id", maintain_order=True)
+        .agg(
+            pl.col("correct", *lists),
+            n=pl.len(),
+            c=pl.col("correct").sum(),
+            styles=pl.col("style").drop_nulls(),
+            distinct_styles=_distinct(pl.col("style")),
+            distinct_styles_correct=_distinct(pl.col("style").filter("correct")),
+            distinct_answers=_distinct(pl.col("answer_class").filter("correct")),
+            distinct_programs=_distinct(pl.col("program_class").filter("correct")),
+        )
+    )
+    counted = counted.with_columns(pl.lit([]).alias(name) for name in _CLASS_LISTS if name not in lists)
+    columns = {name: dtype for name, dtype in SCHEMAS["evaluation"].columns.items() if name not in _OF_PROMPT}
+    evaluated = counted.join(greedy, on="prompt_id", how="left", validate="1:1", maintain_order="left")
+    return evaluated.select(pl.col(name).cast(dtype) for name, dtype in columns.items())
+
+
+def skeleton(text: pl.Expr) -> pl.Expr:
+    """What a mathematical solution computes: its lines with numbers as `#` and operators, without words and letters.
+
+    "First, 3 + 4 = 7" and "Adding: 12 + 5 = 17." are both `#+#=#`. Lines without an operator are left out, so that the
+    skeleton of a bare answer is empty. Two solutions with one skeleton take the same steps in the same order; it does
+    not show whether their reasons are the same.
+    """
+    for pattern, operator in _OPERATORS.items():
+        text = text.str.replace_all(pattern, operator)
+    text = text.str.replace_all(_PROSE, "").str.replace_all(_NUMBER, "#").str.replace_all(r"[^#+\-*/^=<>√\n]", "")
+    # Two numbers without an operator between them had words between them: "Step 1: 3 + 4".
+    text = text.str.replace_all("#+", "#")
+    # A line counts if it has an operator and a number.
+    text = text.str.replace_all(r"(?m)^(?:#|[^#\n]*)$", "").str.replace_all(r"\n+", "\n")
+    return text.str.strip_chars("\n")
+
+
+def _judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, shape: DatasetShape) -> pl.DataFrame:
+    """Each rollout with its verdict, checked as `evaluate` says and sorted by prompt_id and sample_index."""
+    rollouts = _in_order(rollouts.select(*_KEY, "text"), "rollouts")
+    verdicts = _in_order(verdicts.select(*_KEY, *_JUDGED), "verdicts")
+    if not rollouts.select(_KEY).equals(verdicts.select(_KEY)):
+        unscored = rollouts.join(verdicts, on=_KEY, how="anti")
         _refuse(unscored, "has no verdict; run the score stage for these rollouts again")
-        unknown = verdicts.join(rollouts, on=KEY, how="anti")
+        unknown = verdicts.join(rollouts, on=_KEY, how="anti")
         _refuse(unknown, "has a verdict but no rollout; score the rollouts given here")
     _refuse(
         verdicts.filter(pl.col("verdict").is_in(_NOT_A_RESULT)),
-        f"has one of the verdicts {', '.join(_NOT_A_RESULT)}, which say nothing about the response;"
+        f"has one of the verdicts {', '.join(_NOT_A_RESULT)}, which do not judge the response;"
         " repair the machine or the gold answer and score again",
     )
-    _check_counts(rollouts, dataset)
-    return rollouts.hstack(verdicts.drop(*KEY, "verdict"))
+    _check_counts(rollouts, shape)
+    return rollouts.hstack(verdicts.drop(*_KEY, "verdict"))
 
 
 def _in_order(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The frame sorted by its key; what a stage wrote is sorted already, and comparing is cheaper than sorting."""
-    prompt, sample = (pl.col(column) for column in KEY)
+    """The frame sorted by its key. The tables of a stage are sorted already, and comparing is cheaper than sorting."""
+    prompt, sample = (pl.col(column) for column in _KEY)
     before, last = prompt.shift(), sample.shift()
     if frame.select((prompt > before) | ((prompt == before) & (sample > last))).to_series().all():
         return frame
-    _refuse(frame.filter(pl.struct(KEY).is_duplicated()), f"occurs more than once in {name}; expected one row")
-    return frame.sort(KEY)
+    _refuse(frame.filter(pl.struct(_KEY).is_duplicated()), f"occurs more than once in {name}; expected one row")
+    return frame.sort(_KEY)
 
 
-def _style(rules: Sequence[StyleRule]) -> pl.Expr:
-    text = pl.col("text").str.strip_chars_start()
-    style = pl.lit(OTHER_STYLE)
-    for rule in reversed(rules):
-        style = pl.when(text.str.starts_with(rule.prefix)).then(pl.lit(rule.name)).otherwise(style)
-    return style
-
-
-def _distinct(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
-    return rows.drop_nulls(column).group_by("prompt_id").agg(pl.col(column).n_unique().alias(name))
-
-
-def _check_counts(rows: pl.DataFrame, dataset: Alike) -> None:
+def _check_counts(rows: pl.DataFrame, shape: DatasetShape) -> None:
     sample = pl.col("sample_index")
     found = rows.group_by("prompt_id", maintain_order=True).agg(
         greedy=(sample == -1).any(), n=(sample >= 0).sum(), last=sample.max()
     )
     # Sample numbers do not repeat, so n of them that end at n - 1 are 0..n-1.
-    counted = (pl.col("n") == dataset.n) & (pl.col("last") == dataset.n - 1)
-    for prompt, greedy, *_ in found.filter(~counted | (pl.col("greedy") != dataset.greedy)).iter_rows():
-        if greedy != dataset.greedy:
-            raise ValueError(
-                f"evaluate: prompt {prompt!r} has no greedy response (sample_index -1) as the other prompts have;"
-                " sample this dataset again, greedy for all prompts or for none"
-            )
-        samples = rows.filter((pl.col("prompt_id") == prompt) & (sample >= 0))["sample_index"].to_list()
+    counted = (pl.col("n") == shape.n) & (pl.col("last") == shape.n - 1)
+    differing = found.filter(~counted | (pl.col("greedy") != shape.greedy))
+    if differing.is_empty():
+        return
+    prompt, greedy, *_ = differing.row(0)
+    if greedy != shape.greedy:
         raise ValueError(
-            f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{dataset.n - 1} as for the"
-            " other prompts; sample this dataset again with one n for all prompts"
+            f"evaluate: prompt {prompt!r} has no greedy response (sample_index -1) as the other prompts have;"
+            " sample this dataset again, greedy for all prompts or for none"
         )
+    samples = rows.filter((pl.col("prompt_id") == prompt) & (sample >= 0))["sample_index"].to_list()
+    raise ValueError(
+        f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{shape.n - 1} as for the"
+        " other prompts; sample this dataset again with one n for all prompts"
+    )
 
 
 def _refuse(rows: pl.DataFrame, problem: str) -> None:
     if rows.height:
-        prompt, sample = rows.sort(KEY).select(KEY).row(0)
+        prompt, sample = rows.sort(_KEY).select(_KEY).row(0)
         raise ValueError(f"evaluate: prompt {prompt!r}, sample {sample} {problem} ({rows.height} such rows)")
+
+
+def _rows_of(rows: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
+    return rows.join(prompts, on="prompt_id", how="semi")
+
+
+def _style(rules: Sequence[StyleRule]) -> pl.Expr:
+    text = pl.col("text").str.strip_chars_start()
+    style = pl.lit(OTHER_STYLE if rules else None, pl.String)
+    for rule in reversed(rules):
+        style = pl.when(text.str.starts_with(rule.prefix)).then(pl.lit(rule.name)).otherwise(style)
+    return style
+
+
+def _distinct(values: pl.Expr) -> pl.Expr:
+    return values.drop_nulls().n_unique()
+
+
+def _first_alike(column: str) -> pl.Expr:
+    first = pl.col("sample_index").min().over("row", column)
+    return pl.when(pl.col(column).is_not_null()).then(first)

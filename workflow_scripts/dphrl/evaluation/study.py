@@ -1,30 +1,42 @@
-"""The policies on each dataset, with the resamples of its prompts."""
+"""All policies of a run on all datasets, with the bootstrap of each dataset: the input of every table."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.bootstrap import Floats, PromptBootstrap
-from dphrl.evaluation.classes import NO_CLASS
-from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.estimator import NO_CLASS, pass_at_k
 
 Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
 BASE = "base"
-POLICY = ["method", "seed", "step"]
-POLICY_SCHEMA = {"method": pl.String, "seed": pl.Int32, "step": pl.Int32, "dataset": pl.String}
-INTERVAL_SCHEMA = {"value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+COUNTS = ("distinct_styles", "distinct_programs")
+MOST_LEVELS = 24
+"""A dataset with more levels than these has scores rather than levels; it gets no tables by level."""
+
+
+class PolicyKey(NamedTuple):
+    """A method ("base" or a trained one) with a training seed, after some steps (0 for base), on a dataset."""
+
+    method: str
+    seed: int
+    step: int
+    dataset: str
 
 
 @dataclass(frozen=True)
 class Policy:
     """One policy on one dataset, rows sorted by prompt_id."""
 
-    key: tuple[str, int, int, str]
+    key: PolicyKey
     rows: pl.DataFrame
     bootstrap: PromptBootstrap
 
@@ -43,7 +55,7 @@ class Policy:
         return self.rows["correct"].explode().to_numpy().reshape(self.rows.height, -1)
 
     def codes(self, name: str) -> NDArray[np.int32]:
-        """(prompts, n) of a list column of `classes`, `NO_CLASS` where a sample has none."""
+        """(prompts, n) of a column of classes, `NO_CLASS` where a sample has none."""
         if not self.rows[name].list.len().max():
             return np.full((self.rows.height, self.n), NO_CLASS, dtype=np.int32)
         return self.rows[name].explode().fill_null(NO_CLASS).to_numpy().reshape(self.rows.height, -1)
@@ -64,48 +76,103 @@ class Policy:
         counts, place = np.unique(self.rows["c"].to_numpy(), return_inverse=True)
         return np.asarray(estimator(self.n, counts[:, None], np.array([list(k)])))[place]
 
+    def proportions(self, k: Sequence[int]) -> dict[str, Floats]:
+        """greedy (where there is one), mean@n and pass@k for the two largest k up to n, (prompts, 1) each."""
+        largest = self.up_to_n(k)[-2:]
+        greedy = {} if self.rows["greedy_correct"].null_count() else {"greedy": self.column("greedy_correct")}
+        passed = self.pass_at(largest)
+        solved = {f"pass@{one}": passed[:, [place]] for place, one in enumerate(largest)}
+        return {**greedy, f"mean@{self.n}": self.column("c") / self.n, **solved}
 
-def policies(
-    evaluations: pl.DataFrame, columns: Sequence[str], bootstrap: BootstrapConfig, seed: int
-) -> Iterator[Policy]:
-    """All policies, dataset by dataset, base first, with n and those columns.
 
-    Raises:
-        ValueError: policies were evaluated on different prompts.
+@dataclass(frozen=True)
+class Study:
+    """The policies of a run with the settings of its tables, made once by `from_evaluations`.
+
+    Attributes:
+        policies: dataset by dataset, base first, then by method, seed and step. Those of a dataset share its bootstrap,
+            which is drawn once.
+        config: its `k`, `bootstrap`, `against` and `claims`.
+        seed: of the bootstrap and of maj@k.
     """
-    marks = [name for name in ("cluster",) if name in evaluations.columns]
-    needed = evaluations.select("dataset", *POLICY, "prompt_id", "n", *marks, *columns)
-    ordered = needed.sort("dataset", pl.col("method") != BASE, *POLICY, "prompt_id")
-    for _, rows in ordered.group_by("dataset", maintain_order=True):
-        dataset = str(rows["dataset"][0])
-        expected: pl.Series | None = None
-        for (method, policy_seed, step), group in rows.group_by(POLICY, maintain_order=True):
-            prompts = group["prompt_id"]
-            if expected is None:
-                expected = prompts
-                draws = PromptBootstrap(len(prompts), dataset, bootstrap, seed, _clusters(group))
-            if not prompts.equals(expected):
-                differing = sorted(set(prompts) ^ set(expected)) or prompts
-                raise ValueError(
-                    f"{method} seed {policy_seed} step {step} on {dataset!r} covers other prompts than the first"
-                    f" policy, for instance {differing[0]!r} ({len(prompts)} rows, expected {len(expected)});"
-                    " evaluate it again"
-                )
-            yield Policy((str(method), int(policy_seed), int(step), dataset), group, draws)
+
+    policies: Sequence[Policy]
+    config: EvaluateConfig
+    seed: int
+
+    @classmethod
+    def from_evaluations(cls, evaluations: pl.DataFrame, config: EvaluateConfig, seed: int) -> Study:
+        """The study of these evaluations.
+
+        Args:
+            evaluations: the tables "evaluation" of all policies below each other, in any order of rows, with the
+                columns method str, seed i32, step i32 and dataset str (`PolicyKey`). Without the columns of classes,
+                the cluster or the level, tables have no rows of these.
+            config, seed: as the attributes.
+
+        Raises:
+            ValueError: policies were evaluated on different prompts.
+        """
+        by_policy = evaluations.partition_by(PolicyKey._fields, as_dict=True, include_key=False)
+        return cls._of_policies({PolicyKey(*key): rows for key, rows in by_policy.items()}, config, seed)
+
+    @classmethod
+    def _of_policies(cls, evaluations: Mapping[PolicyKey, pl.DataFrame], config: EvaluateConfig, seed: int) -> Study:
+        policies: list[Policy] = []
+        for key in sorted(evaluations, key=lambda key: (key.dataset, key.method != BASE, key)):
+            rows = evaluations[key].sort("prompt_id")
+            if not policies or policies[-1].key.dataset != key.dataset:
+                prompts = rows["prompt_id"]
+                bootstrap = PromptBootstrap(rows.height, key.dataset, config.bootstrap, seed, _clusters(rows))
+            _check_same_prompts(key, rows["prompt_id"], prompts)
+            policies.append(Policy(key, rows, bootstrap))
+        return cls(policies, config, seed)
+
+    @cached_property
+    def levels(self) -> list[tuple[str, Study]]:
+        """The study of the prompts of each level of a dataset alone, by level and dataset.
+
+        Prompts without a level are in none of them. A dataset with more than `MOST_LEVELS` levels has none.
+        """
+        found: dict[tuple[str, str], dict[PolicyKey, pl.DataFrame]] = {}
+        for policy in self.policies:
+            if "level" in policy.rows.columns:
+                marked = policy.rows.drop_nulls("level")
+                for (level,), rows in marked.partition_by("level", as_dict=True).items():
+                    found.setdefault((level, policy.key.dataset), {})[policy.key] = rows
+        number = Counter(dataset for _, dataset in found)
+        return [
+            (level, self._of_policies(found[level, dataset], self.config, self.seed))
+            for level, dataset in sorted(found)
+            if number[dataset] <= MOST_LEVELS
+        ]
+
+    def last_steps(self) -> Study:
+        """The policies at the last step of each training; with the same bootstraps."""
+        last: dict[tuple[str, int], int] = {}
+        for method, seed, step, _ in (policy.key for policy in self.policies):
+            last[method, seed] = max(step, last.get((method, seed), 0))
+        return replace(self, policies=[policy for policy in self.policies if policy.key.step == last[policy.key[:2]]])
+
+    def datasets_with(self, column: str) -> set[str]:
+        """Datasets where some policy has a list that is not empty, or a count above 0, in a column."""
+        found = set()
+        for policy in self.policies:
+            if column in policy.rows.columns:
+                values = policy.rows[column]
+                sizes = values.list.len() if isinstance(values.dtype, pl.List) else values
+                if (sizes > 0).any():
+                    found.add(policy.key.dataset)
+        return found
 
 
-def datasets_with(evaluations: pl.DataFrame, column: str) -> set[str]:
-    """Datasets where a list column, or a column of counts, of some policy is not empty."""
-    if column not in evaluations.columns:
-        return set()
-    value = pl.col(column)
-    size = value.list.len() if isinstance(evaluations.schema[column], pl.List) else value
-    return set(evaluations.filter(size > 0)["dataset"])
-
-
-def table(rows: Sequence[tuple[object, ...]], schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:
-    """A frame from its rows."""
-    return pl.DataFrame(rows, schema=schema, orient="row")
+def _check_same_prompts(key: PolicyKey, prompts: pl.Series, expected: pl.Series) -> None:
+    if not prompts.equals(expected):
+        differing = sorted(set(prompts) ^ set(expected)) or prompts
+        raise ValueError(
+            f"{key.method} seed {key.seed} step {key.step} on {key.dataset!r} covers other prompts than the first"
+            f" policy, for instance {differing[0]!r} ({len(prompts)} rows, expected {len(expected)}); evaluate it again"
+        )
 
 
 def _clusters(rows: pl.DataFrame) -> NDArray[np.object_] | None:

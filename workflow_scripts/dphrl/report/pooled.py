@@ -10,9 +10,10 @@ import polars as pl
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import read_footer, read_table
-from dphrl.config.blocks.evaluate import BootstrapConfig
-from dphrl.evaluation.claims import ClaimRules, claims
+from dphrl.config.blocks.evaluate import ClaimsConfig, EvaluateConfig
+from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, holm, t_interval
+from dphrl.evaluation.study import Study
 from dphrl.layout.names import PolicyName
 from dphrl.report.names import last_steps
 
@@ -94,14 +95,13 @@ def seed_differences(runs: Sequence[FinishedRun]) -> pl.DataFrame:
     found = [pl.DataFrame(schema={**_SCHEMA, "seed": pl.Int32})]
     for run in runs:
         # Only the difference of each comparison is used, so the smallest number of resamples is enough.
-        bootstrap = BootstrapConfig(**{**run.settings["bootstrap"], "replicates": _MIN_REPLICATES})
+        bootstrap = {**run.settings["bootstrap"], "replicates": _MIN_REPLICATES}
+        config = EvaluateConfig(**{**run.settings, "bootstrap": bootstrap})
         base = run.evaluations.filter(method=_BASE)
         for (seed,), trained in (
             run.evaluations.filter(pl.col("step") > 0).sort("seed").group_by("seed", maintain_order=True)
         ):
-            compared = comparisons(
-                pl.concat([base, trained]), run.settings["k"], bootstrap, run.seed, run.settings["against"]
-            )
+            compared = comparisons(Study.from_evaluations(pl.concat([base, trained]), config, run.seed))
             rows = compared.filter(kind="prompts").with_columns(run=pl.lit(run.name))
             found.append(rows.select(*_SCHEMA).with_columns(seed=pl.lit(seed, pl.Int32)))
     return pl.concat(found)
@@ -131,7 +131,7 @@ def pooled(differences: pl.DataFrame, confidence: float) -> pl.DataFrame:
 
 def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
     """The table "claims" of pooled comparisons, by the rules that the runs share."""
-    return claims(compared, ClaimRules(**run.settings["claims"]))
+    return claims(compared, ClaimsConfig(**run.settings["claims"]))
 
 
 def _read(folder: Path) -> FinishedRun:
