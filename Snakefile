@@ -7,7 +7,7 @@ from snakemake.utils import min_version
 
 from dphrl.config.load import check_files, load_config
 from dphrl.config.errors import ConfigError
-from dphrl.config.remarks import remarks
+from dphrl.config.checks import notices
 
 min_version("9.0")
 
@@ -41,7 +41,7 @@ include: "rules/audit.smk"
 
 
 onstart:
-    print("\n".join(remarks(CONFIG)), file=sys.stderr)
+    print("\n".join(notices(CONFIG)), file=sys.stderr)
     # Each finished job makes this limit wake the scheduler once more a second, for ever: after 200 jobs half a core.
     workflow.scheduler.job_rate_limiter = None
 

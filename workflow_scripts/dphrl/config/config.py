@@ -1,8 +1,8 @@
 """The whole configuration, and what must hold between its blocks."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from dphrl.config.blocks.base import Block
 from dphrl.config.blocks.datasets import DatasetConfig
@@ -18,8 +18,6 @@ from dphrl.config.blocks.sampling import SamplingConfig
 from dphrl.config.blocks.scoring import ScoringConfig
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.blocks.train import TrainConfig
-from dphrl.config.checks import problems_between
-from dphrl.config.errors import ProblemsError
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -68,13 +66,6 @@ class Config(Block):
     )
     evaluate: EvaluateConfig = Field(default=EvaluateConfig(), description="What is estimated, on which datasets.")
     report: ReportConfig = Field(default=ReportConfig(), description="The page at the end.")
-
-    @model_validator(mode="after")
-    def _blocks_fit(self) -> Self:
-        problems = problems_between(self)
-        if problems:
-            raise ProblemsError(problems)
-        return self
 
     @property
     def has_model(self) -> bool:

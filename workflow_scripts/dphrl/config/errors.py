@@ -21,14 +21,6 @@ class Problem:
         return "\n".join(lines)
 
 
-class ProblemsError(ValueError):
-    """Carries the problems between blocks out of the root model's validator."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = tuple(problems)
-
-
 class ConfigError(Exception):
     """A configuration that cannot be used; the text lists every problem."""
 

@@ -35,9 +35,9 @@ class EngineConfig(Block):
     )
 
     @model_validator(mode="after")
-    def _only_vllm_is_spread(self) -> Self:
+    def _tensor_parallel_needs_vllm(self) -> Self:
         if self.tensor_parallel > 1 and self.name != "vllm":
             raise PydanticCustomError(
-                "tensor_parallel_needs_vllm", "Input should have tensor_parallel 1: only vllm is spread over GPUs"
+                "tensor_parallel_needs_vllm", "tensor_parallel 1: only vllm can spread an engine over several GPUs"
             )
         return self

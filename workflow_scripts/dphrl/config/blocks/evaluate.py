@@ -20,7 +20,7 @@ class StyleRule(Block):
 
     @field_validator("name")
     @classmethod
-    def _not_reserved(cls, name: str) -> str:
+    def _name_is_not_reserved(cls, name: str) -> str:
         if name == OTHER_STYLE:
             raise ValueError(
                 f"the name {OTHER_STYLE!r} is kept for responses that match no prefix: choose another name"
@@ -71,20 +71,20 @@ class EvaluateConfig(Block):
 
     @field_validator("datasets")
     @classmethod
-    def _datasets_once(cls, datasets: tuple[str, ...]) -> tuple[str, ...]:
+    def _datasets_are_distinct(cls, datasets: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(datasets)) != len(datasets):
             raise ValueError(f"{list(datasets)} names a dataset twice: name each once")
         return datasets
 
     @field_validator("k")
     @classmethod
-    def _k_ascending(cls, k: tuple[int, ...]) -> tuple[int, ...]:
+    def _k_is_ascending(cls, k: tuple[int, ...]) -> tuple[int, ...]:
         if list(k) != sorted(set(k)):
             raise ValueError(f"{list(k)} is not strictly ascending: write {sorted(set(k))}")
         return k
 
     @model_validator(mode="after")
-    def _every_style_reachable(self) -> Self:
+    def _every_style_is_reachable(self) -> Self:
         for task, rules in self.styles.items():
             for position, rule in enumerate(rules):
                 for earlier in rules[:position]:

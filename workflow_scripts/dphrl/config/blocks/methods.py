@@ -107,7 +107,7 @@ class MethodConfig(Block):
     lora: LoraConfig | None = Field(None, description="Train low-rank adapters instead of all weights.")
 
     @model_validator(mode="after")
-    def _no_key_without_effect(self) -> Self:
+    def _every_key_has_an_effect(self) -> Self:
         plain = type(self).model_fields
         for key, names in NEEDS.items():
             default = 0.0 if key == "eta" else plain[key].default

@@ -91,16 +91,16 @@ class TrainConfig(Block):
     )
 
     @model_validator(mode="after")
-    def _seeds_differ(self) -> Self:
+    def _seeds_are_distinct(self) -> Self:
         if len(set(self.seeds)) < len(self.seeds):
-            raise PydanticCustomError("seeds_repeated", "Input should have each seed once in `seeds`")
+            raise PydanticCustomError("seeds_repeated", "each seed once in `seeds`")
         return self
 
     @model_validator(mode="after")
-    def _weights_are_of_whole_softmaxes(self) -> Self:
+    def _tis_needs_untruncated_sampling(self) -> Self:
         if self.tis_cap is not None and (self.top_p < 1 or self.temperature != 1):
             raise PydanticCustomError(
-                "tis_needs_the_softmax",
-                "Input should have top_p 1 and temperature 1 with tis_cap: both log-probabilities are of that softmax",
+                "tis_needs_untruncated_sampling",
+                "top_p 1 and temperature 1 with tis_cap: pi_old and pi_sampler must be the same softmax",
             )
         return self
