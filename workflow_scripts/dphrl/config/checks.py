@@ -72,12 +72,12 @@ def _sources(config: Config) -> Iterator[Problem]:
                     f"datasets.{name}.{key}", given, f"no such key here: it has an effect only for task {SQL}"
                 )
         if dataset.source == TOY and config.toy is None:
-            allowed = "the path of your own data, or a block toy (toy: {} has its defaults)"
+            allowed = "the path of a file, or a block toy (toy: {} has its defaults)"
             yield Problem(f"datasets.{name}.source", show(TOY), allowed)
 
 
 def _answers(config: Config) -> Iterator[Problem]:
-    """Every policy has a model or recorded answers."""
+    """Every policy has a model or recorded responses."""
     for policy, recorded in config.replay.items():
         for name in recorded:
             yield from _unknown_dataset(config, f"replay.{policy}.{name}", name)
@@ -90,11 +90,11 @@ def _answers(config: Config) -> Iterator[Problem]:
         return
     allowed = "the folder of a base model, or a block toy that trains one"
     if config.methods:
-        yield Problem("policy.base", "null", f"{allowed}; without a model only recorded answers: methods: {{}}")
+        yield Problem("policy.base", "null", f"{allowed}; to use recorded responses only, set methods: {{}}")
         return
     for name in dict.fromkeys([config.train_dataset, *config.evaluate.datasets]):
         if name not in config.replay.get(BASE, {}):
-            yield Problem("policy.base", "null", f"{allowed}; or recorded answers: replay.{BASE}.{name}")
+            yield Problem("policy.base", "null", f"{allowed}; or recorded responses: replay.{BASE}.{name}")
 
 
 def _divides(path: str, value: int, whole_path: str, whole: int) -> Iterator[Problem]:
@@ -115,8 +115,7 @@ def _counts(config: Config) -> Iterator[Problem]:
             "train.mini_batches", train.mini_batches, "train.rehearsal_per_step", train.rehearsal_per_step
         )
     per_update = train.prompts_per_step // train.mini_batches
-    if per_update % train.ranks:
-        yield from _divides("train.ranks", train.ranks, "train.prompts_per_step / train.mini_batches", per_update)
+    yield from _divides("train.ranks", train.ranks, "train.prompts_per_step / train.mini_batches", per_update)
     if config.methods:
         yield from _divides("engine.tensor_parallel", config.engine.tensor_parallel, "train.ranks", train.ranks)
     for name, method in config.methods.items():
@@ -132,7 +131,7 @@ def _counts(config: Config) -> Iterator[Problem]:
 
 
 def _samples(config: Config) -> Iterator[Problem]:
-    """Every k has an evaluation set with that many samples, every such set has a k."""
+    """Every k needs an evaluation set with that many samples, and every evaluation set a k that it can estimate."""
     plan, k, names = config.sampling.evaluate, config.evaluate.k, config.evaluate.datasets
     for name in plan.n_by_dataset:
         if name not in names:
@@ -171,5 +170,5 @@ def _lengths(config: Config) -> Iterator[Problem]:
         allowed = f"at least {longest} = prompts.max_tokens + sampling.refine.max_tokens: one sequence"
         yield Problem("reference.token_budget", show(config.reference.token_budget), allowed)
     if config.engine.dtype != config.train.dtype:
-        allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are pushed into the engine as they are"
+        allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are copied into the engine unchanged"
         yield Problem("engine.dtype", show(config.engine.dtype), allowed)

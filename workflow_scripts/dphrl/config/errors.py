@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words that a user can act on."""
+"""Errors in a configuration, in words that a user can act on."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ConfigError(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`; null if none does."""
+    """The known name most similar to `name`; None if none is similar."""
     return next(iter(get_close_matches(name, sorted(known), n=1)), None)
 
 

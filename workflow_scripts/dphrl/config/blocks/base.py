@@ -1,4 +1,4 @@
-"""What every block of the configuration has in common."""
+"""The base class of all blocks."""
 
 from typing import Any, Literal, get_args
 
