@@ -1,4 +1,4 @@
-"""A wrong configuration is refused with the key's path, what was given, what is allowed, and the nearest known key."""
+"""A wrong configuration is refused; the error names the key, the given value, the allowed ones, the nearest key."""
 
 import copy
 from pathlib import Path

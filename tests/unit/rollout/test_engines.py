@@ -1,4 +1,4 @@
-"""The transformers engine: what every engine must do, and how it samples."""
+"""The transformers engine: the checks that every engine must pass, and its sampling."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The shared cache: logits of the plain forward pass, whatever responses share it, leave it and join it."""
+"""The shared cache gives the logits of the plain forward pass, whichever responses are added and removed."""
 
 from collections.abc import Sequence
 
@@ -150,7 +150,7 @@ def test_a_response_that_is_over_disturbs_no_other() -> None:
     for seed in range(LONGEST):
         checked.step(seed)
     checked.admit([[7, 8]], [0])
-    # The first two have no more room.
+    # The first two have their maximum length.
     checked.cache.step(torch.tensor([1, 2, 9]))
     checked.keep([2])
     checked.texts[0].append(9)

@@ -1,4 +1,4 @@
-"""What must hold between the blocks of a configuration, and the notices printed at the start of a run."""
+"""Checks between the blocks of a configuration, and the notices printed at the start of a run."""
 
 from collections.abc import Iterator
 from heapq import nsmallest

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: `path` of the key (train.lr), what was `given`, what is `allowed`, and the `nearest` known name."""
+    """One problem: `path` of the key (train.lr), `given` value, `allowed` values, and the `nearest` known name."""
 
     path: str
     given: str

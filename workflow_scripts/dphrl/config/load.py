@@ -21,7 +21,7 @@ def load_config(data: dict[str, Any] | None) -> Config:
     """The checked configuration, with every default filled in.
 
     Raises:
-        ConfigError: with the path of each wrong key, what was given, what is allowed, and the nearest known key.
+        ConfigError: with the path of each wrong key, the given value, the allowed ones, and the nearest known key.
     """
     if not data:
         required = ", ".join(name for name, field in Config.model_fields.items() if field.is_required())

@@ -2,7 +2,7 @@
 
 A step computes one token of every response. Its attention has two parts, as in Hydragen (arXiv 2402.05099): the queries
 of all responses to a prompt against the one copy of the prompt's keys, a dense product, and each query against the keys
-of its own response. The softmax is over the scores of both parts, so the result is that of plain attention.
+of the response so far. The softmax is over the scores of both parts, so the result is that of plain attention.
 
 All layers but attention run on one sequence: the concatenated prompts, or one token of each response.
 """

@@ -86,7 +86,7 @@ def read_examples(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Exam
 
 
 def batch_indices(rows: int, batch: int, seed: int, step: int) -> list[int]:
-    """Indices of a step's rows: the step-th slice of an endless sequence of permutations, one per pass over the corpus."""
+    """Rows of a step: the step-th slice of an endless sequence of permutations, one per pass over the corpus."""
     indices = []
     permutations: dict[int, list[int]] = {}
     for position in range(step * batch, (step + 1) * batch):

@@ -68,7 +68,7 @@ class Question:
 
     @property
     def level(self) -> str:
-        """What the gold query needs: "one table", "join" or "subquery"."""
+        """Form of the gold query: "one table", "join" or "subquery"."""
         if self.family in _ON_CHILD:
             return "join"
         return "subquery" if self.family == "average" else "one table"

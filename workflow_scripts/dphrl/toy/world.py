@@ -22,7 +22,7 @@ def build_world(folder: Path, config: ToyConfig) -> None:
     """Write the world into `folder`; the same config gives the same bytes.
 
     - `databases/<db>/<db>.sqlite`
-    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family, level (what the query needs)
+    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family, level (the query's form)
     - `questions/maths.jsonl`: prompt, answer, level (the operation)
     - `corpus.jsonl`: prompt, response, kind (sql or maths), db_id, family, annotator (the style), correct, blind
     - `tokenizer/`: a Hugging Face tokenizer folder

@@ -70,7 +70,7 @@ class TrainConfig(Block):
     )
     zero_stage: Literal[0, 1, 2, 3] = Field(
         1,
-        description="DeepSpeed ZeRO stage, which is what the ranks share out: 0 nothing, 1 the optimizer state, 2 "
+        description="DeepSpeed ZeRO stage; the ranks divide among them: 0 nothing, 1 the optimizer state, 2 "
         "also the gradients, 3 also the weights.",
     )
     offload_optimizer: bool = Field(False, description="Keep the optimizer state in CPU memory.")
