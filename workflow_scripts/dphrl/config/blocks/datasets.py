@@ -52,8 +52,7 @@ class DatasetConfig(Block):
         "next to the source, as in the Spider and BIRD releases.",
     )
     comparison: Literal["spider", "bird", "strict"] | None = Field(
-        None,
-        description="How results are compared, for all rows; null: by each row's `comparison`, else by scoring.sql.",
+        None, description="Comparison of results for all rows; null: by each row's `comparison`, else by scoring.sql."
     )
     instruction: str | None = Field(
         None,

@@ -30,9 +30,7 @@ class BootstrapConfig(Block):
     """Configuration of the bootstrap."""
 
     replicates: int = Field(2000, ge=100, description="Number of bootstrap replicates.")
-    confidence: float = Field(
-        0.95, gt=0.0, lt=1.0, description="Confidence level of all intervals in tables and figures."
-    )
+    confidence: float = Field(0.95, gt=0.0, lt=1.0, description="Confidence level of all intervals.")
 
 
 class ClaimsConfig(Block):
@@ -54,9 +52,7 @@ class EvaluateConfig(Block):
         "(sampling.evaluate); headline tables show the two largest.",
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
-        {},
-        description="Solution styles by task: the first matching prefix decides; a response that matches none has "
-        "style 'other'.",
+        {}, description="Solution styles by task; the first matching prefix decides, no match gives 'other'."
     )
     bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Intervals, by resampling prompts.")
     against: tuple[str, ...] = Field(

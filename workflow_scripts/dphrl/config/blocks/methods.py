@@ -65,26 +65,18 @@ class MethodConfig(Block):
     )
     topk: Literal["sum", "conditional"] | None = Field(
         None,
-        description="Use the reference's top-K log-probabilities (reference.top_k) on D_pef. sum: the exact sum over "
-        "the K tokens, plus the sampled token if it is not one of them; conditional: the mean over the K tokens if "
-        "the sampled token is one of them, never of higher variance than that token alone; null: the sampled token "
-        "only.",
+        description="Use the reference's top-K log-probabilities (reference.top_k) on D_pef. sum: exact over the K "
+        "tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if the sampled one "
+        "is among them, never of higher variance than that token alone; null: the sampled token only.",
     )
     js_scale: float = Field(
-        1.0,
-        gt=0,
-        description="Factor of js: 1.0 is the sum of the two KL divergences to the mixture, 0.5 their mean (textbook).",
+        1.0, gt=0, description="Factor of js: 1.0 sums the two KL divergences to the mixture, 0.5 averages them."
     )
     alpha: float = Field(
-        0.5,
-        ge=0,
-        le=1,
-        description="Order of alpha: 1 gives the forward KL, 0 the reverse KL estimated on reference samples.",
+        0.5, ge=0, le=1, description="Order of alpha: 1 is the forward KL, 0 the reverse KL on reference samples."
     )
     js_beta: Literal["auto"] | Annotated[float, Field(ge=0)] = Field(
-        "auto",
-        description="Weight of js_definition's half on the rollouts, as a multiple of eta; auto: N_pef / N_exp of the "
-        "batch.",
+        "auto", description="Weight of js_definition's rollout half in units of eta; auto: N_pef / N_exp of the batch."
     )
     eta: float = Field(
         default_factory=_paper_eta,
@@ -96,15 +88,10 @@ class MethodConfig(Block):
         0.28, gt=0, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
     )
     l_cap: float = Field(
-        3.0,
-        gt=0,
-        le=50,
-        description="Log-ratio beyond which the divergence continues linearly, so that it stays finite.",
+        3.0, gt=0, le=50, description="Log-ratio beyond which the divergence is linear, so that it stays finite."
     )
     advantage_std: bool = Field(
-        True,
-        description="Divide advantages by the group's standard deviation; false: do not, as Dr. GRPO (arXiv "
-        "2503.20783).",
+        True, description="Divide advantages by the group's standard deviation; false: Dr. GRPO (arXiv 2503.20783)."
     )
     refills: int = Field(
         0,
@@ -113,13 +100,9 @@ class MethodConfig(Block):
         "correct or all wrong by new ones; 0: it keeps them.",
     )
     overlong_buffer: int = Field(
-        0,
-        ge=0,
-        description="Soft overlong punishment (DAPO): over this many last tokens the reward falls to -1; 0: none.",
+        0, ge=0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
     )
-    lora: LoraConfig | None = Field(
-        None, description="Train low-rank adapters instead of all weights; null: all weights."
-    )
+    lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
 
     @model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Self:

@@ -11,14 +11,11 @@ class PartitionConfig(Block):
     """Configuration of the block `partition` (arXiv 2509.07430, section 4 and appendix F)."""
 
     pef_min_correct: int = Field(
-        8,
-        ge=1,
-        description="Minimum number of correct pre-samples of a candidate for D_pef (paper: 8 of 8 for SQL).",
+        8, ge=1, description="Minimum number of correct pre-samples of a candidate for D_pef (paper: 8 of 8 for SQL)."
     )
     on_reject: Literal["explore", "discard"] = Field(
         "explore",
-        description="What happens to a candidate whose refinement sample is wrong: explore moves it to D_exp, discard "
-        "drops it.",
+        description="If the refinement sample of a candidate is wrong: explore moves it to D_exp, discard drops it.",
     )
     drop_all_wrong: bool = Field(
         False, description="Drop prompts without a correct pre-sample (the paper does so for maths)."

@@ -12,7 +12,6 @@ class PolicyConfig(Block):
         None,
         min_length=1,
         description="Folder of the base model and its tokenizer in the Hugging Face layout (config.json, "
-        "*.safetensors, tokenizer.json); null: the model that the block `toy` trains, or none if all responses are "
-        "recorded.",
+        "*.safetensors, tokenizer.json); null: the model of the block `toy`, or none if all responses are recorded.",
         examples=["models/Llama-3.1-8B-Instruct"],
     )

@@ -21,9 +21,7 @@ class SamplesConfig(Block):
         description="Responses of each policy to a prompt: the greedy one, if it exists, and the first samples.",
     )
     characters: int = Field(
-        4000,
-        ge=100,
-        description="Maximum length of a text; longer ones are shown by their beginning and end.",
+        4000, ge=100, description="Maximum length of a text; longer ones are shown by their beginning and end."
     )
 
 

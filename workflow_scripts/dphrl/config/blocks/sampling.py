@@ -16,15 +16,12 @@ class PlanConfig(Block):
         0.95,
         gt=0,
         le=1,
-        description="Nucleus sampling: draw from the most probable tokens with this total probability; 1: from all.",
+        description="Nucleus: draw from the most probable tokens of this total probability; 1: from all.",
     )
     max_tokens: int = Field(4096, ge=1, description="Maximum length of a response in tokens.")
     greedy: bool = Field(False, description="Also generate one greedy response per prompt (sample_index -1).")
     shards: int = Field(
-        1,
-        ge=1,
-        description="Number of jobs that share the prompts; each starts the engine once. It does not change the "
-        "samples.",
+        1, ge=1, description="Jobs that share the prompts; each starts the engine once. It does not change the samples."
     )
 
 
@@ -59,13 +56,11 @@ class SamplingConfig(Block):
     """Configuration of the block `sampling`."""
 
     presample: PresamplePlan = Field(
-        default=PresamplePlan(),
-        description="Samples of the base policy on the training set, shared by all methods and seeds.",
+        default=PresamplePlan(), description="Base policy on the training set, once for all methods and seeds."
     )
     refine: RefinePlan = Field(
-        default=RefinePlan(), description="One new sample of the base policy on each candidate for D_pef."
+        default=RefinePlan(), description="Base policy on the candidates for D_pef: one new sample each."
     )
     evaluate: EvaluatePlan = Field(
-        default=EvaluatePlan(),
-        description="Samples of the base policy and of every trained policy on the evaluation sets.",
+        default=EvaluatePlan(), description="Base policy and every trained policy on the evaluation sets."
     )

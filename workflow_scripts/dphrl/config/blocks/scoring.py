@@ -20,17 +20,12 @@ class SqlScoringConfig(Block):
     )
     partial: Literal["none", "columns", "one_to_one"] = Field(
         "none",
-        description="Reward of an answer that runs but is wrong. columns and one_to_one: 0.8 * min(1, m^2 / (n_gold * "
-        "n_pred)), where m counts the gold columns found in the answer (one_to_one: each answer column matches at "
-        "most one); none: 0.",
+        description="Reward of an answer that runs but is wrong. none: 0; else 0.8 * min(1, m^2 / (n_gold * n_pred)), "
+        "where m counts the gold columns found in the answer (one_to_one: each answer column is matched at most once).",
     )
     workers: int = Field(2, ge=1, description="Number of worker processes that execute SQL.")
-    timeout_s: float = Field(
-        30.0, gt=0, description="Time limit of a query in seconds; max_steps should stop it first."
-    )
-    max_steps: int = Field(
-        500_000_000, ge=1000, description="Maximum number of SQLite virtual machine steps of a query."
-    )
+    timeout_s: float = Field(30.0, gt=0, description="Seconds that a query may run; max_steps should stop it first.")
+    max_steps: int = Field(500_000_000, ge=1000, description="Most SQLite virtual machine steps of a query.")
     max_rows: int = Field(200_000, ge=1, description="Maximum number of rows of a result; more is `too_large`.")
     max_bytes: int = Field(64 * 2**20, ge=1, description="Maximum size of a result in bytes; more is `too_large`.")
     memory_mib: int = Field(1024, ge=256, description="Memory limit (address space) of a worker in MiB.")

@@ -53,14 +53,8 @@ class ToyConfig(Block):
         "same one per annotator, database and family of questions.",
     )
     questions: ToyQuestions = Field(ToyQuestions(), description="Number of questions of each split.")
-    corpus: int = Field(
-        25600, ge=20, description="Number of rows of the supervised corpus that the base model is trained on."
-    )
+    corpus: int = Field(25600, ge=20, description="Rows of the supervised corpus that the base model is trained on.")
     vocabulary: int = Field(512, ge=128, description="Size of the byte-pair vocabulary, with special tokens.")
     model: ToyModel = Field(ToyModel(), description="Shape of the base model.")
     optimizer: ToyOptimizer = Field(ToyOptimizer(), description="Supervised training of the base model.")
-    threads: int = Field(
-        2,
-        ge=1,
-        description="PyTorch threads of the supervised training; another number gives slightly different weights.",
-    )
+    threads: int = Field(2, ge=1, description="PyTorch threads of that training; the weights depend on it.")

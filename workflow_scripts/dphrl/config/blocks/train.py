@@ -14,21 +14,17 @@ class TrainConfig(Block):
     """Configuration of the block `train` (defaults: arXiv 2509.07430, Table 7, Llama on SQL)."""
 
     seeds: list[Annotated[int, Field(ge=0)]] = Field(
-        [1], min_length=1, description="Seeds of data order and rollouts: one training per method and seed."
+        [1], min_length=1, description="Seeds of data order and rollouts, one training each."
     )
     steps: int = Field(208, ge=1, description="Training steps; a larger number continues a finished training.")
     segment_steps: int = Field(
-        26,
-        ge=1,
-        description="Steps per job, so at most this many are lost by a crash or a time limit. Divides eval_every.",
+        26, ge=1, description="Steps per job: the most that a crash or time limit can cost. Divides eval_every."
     )
     eval_every: int = Field(
         52, ge=1, description="Steps between two policies that are saved and evaluated. Divides steps."
     )
     prompts_per_step: int = Field(128, ge=1, description="Prompts with rollouts per step.")
-    rollouts_per_prompt: int = Field(
-        16, ge=2, description="Rollouts per prompt: the group that advantages are relative to."
-    )
+    rollouts_per_prompt: int = Field(16, ge=2, description="Rollouts per prompt: the group of the advantages.")
     rehearsal_per_step: int = Field(
         256, ge=1, description="Stored responses of D_pef per step, for methods whose divergence uses them."
     )
@@ -38,11 +34,7 @@ class TrainConfig(Block):
     )
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of the rollouts.")
     top_p: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="Nucleus sampling of the rollouts; below 1 (paper: 0.95) they are not samples of the policy "
-        "itself.",
+        1.0, gt=0, le=1, description="Nucleus sampling; below 1 (paper: 0.95) rollouts are not samples of the policy."
     )
     max_tokens: int = Field(4096, ge=1, description="Maximum length of a rollout in tokens.")
     lr: float = Field(1e-6, gt=0, description="Learning rate of AdamW, constant after the warm-up.")
@@ -52,10 +44,7 @@ class TrainConfig(Block):
     clip_grad_norm: float = Field(1.0, gt=0, description="Maximum norm of the gradient of an update.")
     eps_low: float = Field(0.2, gt=0, lt=1, description="Lower clip of the policy ratio is 1 - eps_low.")
     dual_clip: float | None = Field(
-        3.0,
-        gt=1,
-        description="Dual clip: bound of the loss of a token with negative advantage, in units of |advantage|; null: "
-        "none.",
+        3.0, gt=1, description="Dual clip: largest loss of a token with negative advantage, per |advantage|; null: off."
     )
     tis_cap: float | None = Field(
         None,
@@ -65,13 +54,11 @@ class TrainConfig(Block):
         "the mismatch is only measured.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
-    ranks: int = Field(
-        1, ge=1, description="Processes of a training, one per GPU. Divides prompts_per_step / mini_batches."
-    )
+    ranks: int = Field(1, ge=1, description="Processes, one per GPU. Divides prompts_per_step / mini_batches.")
     zero_stage: Literal[0, 1, 2, 3] = Field(
         1,
-        description="DeepSpeed ZeRO stage; the ranks divide among them: 0 nothing, 1 the optimizer state, 2 "
-        "also the gradients, 3 also the weights.",
+        description="DeepSpeed ZeRO stage; the ranks divide among them: 0 nothing, 1 the optimizer state, 2 also the "
+        "gradients, 3 also the weights.",
     )
     offload_optimizer: bool = Field(False, description="Keep the optimizer state in CPU memory.")
     gradient_checkpointing: bool = Field(
@@ -87,9 +74,7 @@ class TrainConfig(Block):
         description="joint: one mean over all sequences of a mini-batch, so the effective weight of rehearsal is eta "
         "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta.",
     )
-    token_budget: int = Field(
-        32384, ge=1, description="Maximum number of tokens per forward and backward pass of a rank."
-    )
+    token_budget: int = Field(32384, ge=1, description="Most tokens per forward and backward pass of one rank.")
     canary_tolerance: float | None = Field(
         None,
         gt=0,
