@@ -8,7 +8,7 @@ from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config
-from dphrl.config.remarks import remarks
+from dphrl.config.checks import notices
 
 min_version("9.0")
 
@@ -42,7 +42,7 @@ include: "rules/targets.smk"
 
 
 onstart:
-    print("\n".join(remarks(CONFIG)), file=sys.stderr)
+    print("\n".join(notices(CONFIG)), file=sys.stderr)
     # Each finished job would start one more timer of this limit, and after 200 jobs the scheduler takes half a core
     # (https://github.com/snakemake/snakemake/pull/3744). The attribute is private, so it is known for version 9 only.
     if snakemake.__version__.startswith("9."):

@@ -37,7 +37,8 @@ from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, load_model, response_topk
 from dphrl.model.packing import PromptSharing, plan
-from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.engine import Engine
+from dphrl.rollout.factory import make_engine
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.collectives import rank, start_process_group
 from dphrl.training.launch import run_ranks

@@ -1,4 +1,4 @@
-"""The embedded default's world: databases, questions, supervised mix, tokenizer."""
+"""The embedded default's world: databases, questions, supervised corpus, tokenizer."""
 
 import json
 from pathlib import Path

@@ -24,7 +24,7 @@ with stage(*() if given("recorded") else ("vllm", "torch", "transformers")) as j
         recorded = job.file("recorded", snakemake.input.recorded)
         completions = ReplayEngine(recorded, prompts, tokenize, config["first"]).generate(requests)
     elif requests and policy:
-        from dphrl.rollout.engine import make_engine  # recorded answers need neither it nor torch
+        from dphrl.rollout.factory import make_engine  # recorded answers need neither it nor torch
 
         with job.part("start"):
             engine = make_engine(policy, EngineConfig(**config["engine"]))

@@ -1,4 +1,4 @@
-"""The embedded default's base model, trained from scratch on the supervised mix."""
+"""The embedded default's base model, trained from scratch on the supervised corpus."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A scorer of one's own: the last line of a response is the answer, and it must be one of the accepted ones."""
+"""A custom scorer: the last line of a response is the answer, and it must be one of the accepted ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ class OneOf(CustomScorer):
         if not answer:
             return Verdict("no_answer", correct=False, reward=0.0)
         correct = self._fold(answer) in map(self._fold, truth["accepted"])
-        # Answers that say the same share a class: it is what distinct answers are counted by.
+        # Equivalent answers have the same class, which is how distinct answers are counted.
         return Verdict(
             "correct" if correct else "wrong", correct, float(correct), answer, answer_class=self._fold(answer)
         )

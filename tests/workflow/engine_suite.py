@@ -12,7 +12,8 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 
 from dphrl.artifacts import progress
 from dphrl.config.blocks.engine import EngineConfig
-from dphrl.rollout.engine import AsleepError, Digest, Engine, make_engine
+from dphrl.rollout.engine import AsleepError, Digest, Engine
+from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Completion, Request
 from dphrl.toy.tokenizer import write_tokenizer
 

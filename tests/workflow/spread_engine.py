@@ -16,7 +16,7 @@ from tiny_training import ENGINE
 from torch import Tensor
 
 from dphrl.model.logprobs import load_model
-from dphrl.rollout.engine import make_engine
+from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Request
 from dphrl.training.collectives import rank, start_process_group, world_size
 from dphrl.training.shared_engine import SharedEngine

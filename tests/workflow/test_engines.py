@@ -13,7 +13,8 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
-from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.engine import Engine
+from dphrl.rollout.factory import make_engine
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 from dphrl.training.weight_sync import StaleWeightsError, WeightSync

@@ -1,4 +1,4 @@
-"""The generated schema and the documented defaults say what the models say."""
+"""The generated schema, defaults and table of blocks agree with the models."""
 
 import json
 from collections.abc import Iterator
@@ -8,31 +8,30 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel
 
-from dphrl.config.config import Config
-from dphrl.config.documentation import defaults_text, schema_text
-from dphrl.config.keys import block_in
+from dphrl.config.blocks.base import Block
+from dphrl.config.documentation import defaults_text, readme_text, schema_text
 from dphrl.config.load import load_config
 
 FOLDER = Path(__file__).resolve().parents[3] / "config"
 
 
-def blocks(block: type[BaseModel] = Config) -> Iterator[type[BaseModel]]:
-    yield block
-    for field in block.model_fields.values():
-        inner = block_in(field.annotation)
-        if inner is not None:
-            yield from blocks(inner)
+def blocks(block: type[Block] = Block) -> Iterator[type[Block]]:
+    for derived in block.__subclasses__():
+        yield derived
+        yield from blocks(derived)
 
 
-@pytest.mark.parametrize(("name", "text"), [("schema.json", schema_text), ("defaults.yaml", defaults_text)])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("schema.json", schema_text), ("defaults.yaml", defaults_text), ("README.md", readme_text)],
+)
 def test_the_committed_files_are_what_the_models_give(name: str, text: Any) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == text(), f"config/{name} is out of date: run `make schema`"
 
 
-@pytest.mark.parametrize("block", list(dict.fromkeys(blocks())), ids=lambda block: block.__name__)
-def test_every_key_is_described_and_no_unknown_key_is_taken(block: type[BaseModel]) -> None:
+@pytest.mark.parametrize("block", list(blocks()), ids=lambda block: block.__name__)
+def test_every_key_is_described_and_no_unknown_key_is_accepted(block: type[Block]) -> None:
     for name, field in block.model_fields.items():
         assert field.description, f"{block.__name__}.{name} has no description"
     assert block.model_config.get("extra") == "forbid"

@@ -1,4 +1,4 @@
-"""The paper's experiments as configurations: the published values stand in them, and nothing else reaches them."""
+"""The experiments of the paper as configurations: with the published values, and none of config.yaml's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_published_settings_stand_in_an_experiment(name: str) -> None:
+def test_an_experiment_has_the_published_settings(name: str) -> None:
     config, published = experiment(name), PUBLISHED[name]
     train, sampling = config.train, config.sampling
     assert (train.lr, train.steps, train.max_tokens) == (published.lr, published.steps, published.max_tokens)
@@ -100,12 +100,12 @@ def test_each_set_is_evaluated_with_its_published_k(name: str) -> None:
     config, k = experiment(name), PUBLISHED[name].k
     assert set(config.evaluate.datasets) == k.keys()
     assert set(k.values()) <= set(config.evaluate.k)
-    # 16 at least: the base's second draw takes 8 more than keep and explore do.
+    # At least 16: the base policy's second draw needs 8 more than keep and explore.
     assert {name: config.sampling.evaluate.samples(name) for name in k} == {name: max(k[name], 16) for name in k}
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_published_methods_stand_in_an_experiment(name: str) -> None:
+def test_an_experiment_has_the_published_methods(name: str) -> None:
     methods = experiment(name).methods
     found = {key: (m.online, m.divergence, m.eta, m.eps_high) for key, m in methods.items()}
     assert found == METHODS[name]

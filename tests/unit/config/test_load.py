@@ -1,4 +1,4 @@
-"""A wrong configuration is refused with the key's path, what was given, what is allowed, and the nearest known key."""
+"""A wrong configuration is refused; the error names the key, the given value, the allowed ones, the nearest key."""
 
 import copy
 from pathlib import Path
@@ -9,11 +9,10 @@ import yaml
 from pydantic import ValidationError
 
 from dphrl.config.blocks.datasets import FieldName
-from dphrl.config.config import Config
+from dphrl.config.checks import notices
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.keys import known_paths
 from dphrl.config.load import check_files, load_config, read_config
-from dphrl.config.remarks import remarks
 from dphrl.tasks.fields import NAMES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -84,9 +83,7 @@ def test_the_nearest_key_is_looked_for_in_the_block_and_then_everywhere(
     assert problems(put(data, path, 1))[path].nearest == nearest
 
 
-@pytest.mark.parametrize(
-    "path", sorted(known for known in known_paths(Config) if "<" not in known and "[" not in known)
-)
+@pytest.mark.parametrize("path", sorted(known for known in known_paths() if "<" not in known and "[" not in known))
 def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
     block, _, _ = path.rpartition(".")
     unknown = f"{block}.not_a_key".removeprefix(".")
@@ -241,24 +238,24 @@ def test_a_run_of_recorded_answers_needs_no_model() -> None:
     assert "replay.base.spider" in problems(RECORDED | {"replay": {}})["policy.base"].allowed
 
 
-def test_the_weight_of_rehearsal_is_told_as_it_works(data: dict[str, Any]) -> None:
-    separate = list(remarks(load_config(data)))
+def test_the_effective_weight_of_rehearsal_is_stated(data: dict[str, Any]) -> None:
+    separate = list(notices(load_config(data)))
     assert [line.split(" weighs ")[1].split()[0] for line in separate] == ["0.1", "1"]
-    (line,) = remarks(
+    (line,) = notices(
         load_config(put(put(data, "methods", {"m": {"divergence": "js"}}), "train.rehearsal_norm", "joint"))
     )
-    # 32 stored to 256 rolled out: eta / 8.
+    # 32 stored responses to 256 rollouts: eta / 8.
     assert " weighs 0.025 " in line
-    told = list(remarks(load_config(put(put(data, "train.top_p", 0.95), "methods", {"grpo": {}}))))
-    assert ["supports differ" in line for line in told] == [True]
-    assert not list(remarks(load_config(RECORDED)))
+    found = list(notices(load_config(put(put(data, "train.top_p", 0.95), "methods", {"grpo": {}}))))
+    assert ["supports differ" in line for line in found] == [True]
+    assert not list(notices(load_config(RECORDED)))
 
 
 def test_every_field_of_a_row_can_be_renamed() -> None:
     assert set(get_args(FieldName)) == set(NAMES)
 
 
-def test_databases_lie_beside_the_source_unless_said_otherwise() -> None:
+def test_databases_are_next_to_the_source_unless_stated_otherwise() -> None:
     config = load_config(RECORDED)
     assert config.datasets["spider"].database_folder == "spider/database"
     elsewhere = {"spider": RECORDED["datasets"]["spider"] | {"databases": "db"}}  # type: ignore[index]

@@ -1,21 +1,23 @@
-"""The transformers engine: what every engine must do, and how it samples."""
+"""The transformers engine: the checks that every engine must pass, and its sampling."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import nn
 from transformers import MistralConfig, MistralForCausalLM
 
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.rollout.decoding import Settings, sample_tokens
-from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.engine import Engine
+from dphrl.rollout.factory import make_engine
 from dphrl.rollout.transformers_engine import TransformersEngine
 
 
@@ -44,18 +46,18 @@ class Pass(NamedTuple):
 
 
 def _small(policy: Policy, **settings: float) -> tuple[TransformersEngine, list[Pass]]:
-    """An engine with these settings, and where each of its forward passes is noted."""
+    """An engine with these settings, and the list of its forward passes, filled as it runs."""
     made = EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN, **settings)  # type: ignore[arg-type]
     engine = make_engine(policy.folder, made)
     assert isinstance(engine, TransformersEngine)
     passes: list[Pass] = []
 
-    def note(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+    def record(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
         cache = kwargs["shared_attention"].__self__
         numbers = sum(states.numel() for layer in cache._layers.values() for states in vars(layer).values())
         passes.append(Pass(kwargs["input_ids"].numel(), len(cache.prompts), len(cache._owner), numbers))
 
-    engine._model.register_forward_pre_hook(note, with_kwargs=True)
+    engine._model.register_forward_pre_hook(record, with_kwargs=True)
     return engine, passes
 
 
@@ -70,7 +72,7 @@ BYTES_PER_TOKEN = 4 * NUMBERS_PER_TOKEN
         ({"max_num_seqs": 1}, 1, 10_000),
         ({"max_num_seqs": 5}, 5, 10_000),
         ({"kv_cache_gib": 100 * BYTES_PER_TOKEN / 2**30}, 256, 100),
-        # Less than one row needs: rows come one by one.
+        # Less than one row needs: rows are drawn one by one.
         ({"kv_cache_gib": 3 * BYTES_PER_TOKEN / 2**30}, 1, 10_000),
     ],
 )
@@ -84,17 +86,17 @@ def test_a_small_batch_draws_the_same_within_its_bounds(
     assert max(made.numbers for made in passes) <= tokens * NUMBERS_PER_TOKEN
 
 
-def test_what_finished_makes_room_for_the_next(policy: Policy) -> None:
+def test_a_finished_response_is_replaced_by_the_next(policy: Policy) -> None:
     small, passes = _small(policy, max_num_seqs=4)
     long = replace(requests()[0], prompt_token_ids=[4] * 12, temperature=0.5, top_p=0.5, max_tokens=40)
     seed = next(s for s in range(100) if len(small.generate([replace(long, seed=s)])[0].token_ids) == 40)
     passes.clear()
     small.generate([replace(long, seed=seed), *requests(9, max_tokens=8)])
-    # The short ones were drawn beside the long one: no more passes than its tokens, and a prefill for each refill.
+    # The short ones were drawn in the same passes as the long one: no more passes than its tokens, and a prefill each.
     assert len(passes) <= 40 + 9
 
 
-def test_responses_to_one_prompt_share_its_place_in_the_cache(policy: Policy) -> None:
+def test_responses_to_one_prompt_share_one_copy_of_it_in_the_cache(policy: Policy) -> None:
     small, passes = _small(policy)
     asked = [replace(r, prompt_token_ids=[3 + i % 3] * 9) for i, r in enumerate(requests(30))]
     small.generate(asked)
@@ -125,6 +127,7 @@ def test_all_bits_of_a_seed_count(engine: Engine) -> None:
     top_p=st.floats(0.01, 1),
     uniform=st.floats(0, 1, exclude_max=True),
 )
+@example(logits=[0.0, 4.0], temperature=0.125, top_p=1.0, uniform=0.0)
 def test_a_token_is_drawn_where_the_distribution_function_passes_the_number(
     logits: list[float], temperature: float, top_p: float, uniform: float
 ) -> None:
@@ -138,11 +141,11 @@ def test_a_token_is_drawn_where_the_distribution_function_passes_the_number(
         ),
         torch.tensor([uniform], dtype=torch.float64),
     ).tolist()
-    probs = (row / temperature).softmax(-1).tolist()
-    kept: list[int] = []
-    for i in sorted(range(len(probs)), key=lambda i: -probs[i]):
-        if sum(probs[j] for j in kept) < top_p - 1e-12:
-            kept.append(i)
+    (probs,) = (row[None] / temperature).softmax(-1).tolist()
+    descending = sorted(range(len(probs)), key=lambda i: -probs[i])
+    sums = accumulate(probs[i] for i in descending)
+    # A token is kept if those before it have less than top_p: exactly so, however small its own probability.
+    kept = descending[: sum(up_to - probs[i] < top_p for i, up_to in zip(descending, sums, strict=True))]
     total = sum(probs[j] for j in kept)
     below = sum(probs[j] for j in kept if j < drawn)
     assert drawn in kept

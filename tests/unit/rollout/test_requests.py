@@ -1,4 +1,4 @@
-"""What is asked of an engine: order, seeds, shards."""
+"""Requests to an engine: order, seeds, shards."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""The shared cache: logits of the plain forward pass, whatever responses share it, leave it and join it."""
+"""The shared cache gives the logits of the plain forward pass, whichever responses are added and removed."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from dphrl.rollout.shared_cache import SharedCache, closed_up, install_shared_cache
+from dphrl.rollout.shared_cache import SharedCache, compacted, install_shared_cache
 
 VOCABULARY = 50
-# More than _FIRST_ROOM, so that room is made more than once.
+# More than _FIRST_POSITIONS, so that memory is allocated more than once.
 LONGEST = 40
-# For some of the responses of a test: what is needed is made, and what is not needed any more is given back.
-ROOM = 6 * LONGEST
+# Enough for some of the responses of a test: memory is allocated when needed, and freed when it is not.
+MAX_TOKENS = 6 * LONGEST
 
 
 def _model(config: type, model: type, key_heads: int) -> PreTrainedModel:
@@ -55,7 +55,7 @@ class Checked:
     def __init__(self, model: PreTrainedModel, prompts: Sequence[list[int]], owner: Sequence[int]) -> None:
         self.model = model
         self.texts: list[list[int]] = []
-        self.cache = SharedCache(model, max_tokens=ROOM)
+        self.cache = SharedCache(model, max_tokens=MAX_TOKENS)
         self.admit(prompts, owner)
 
     def admit(self, prompts: Sequence[list[int]], owner: Sequence[int]) -> None:
@@ -120,7 +120,7 @@ def test_those_that_stay_are_not_copied() -> None:
     checked.step(0)
     (layer, *_) = checked.cache._layers.values()
     before = [states.data_ptr() for states in vars(layer).values()]
-    checked.keep(closed_up([1, 2]))
+    checked.keep(compacted([1, 2]))
     checked.admit([[8, 9], [6, 7]], [0, 1])
     checked.step(1)
     assert checked.cache.prompts == [(6, 7), (8, 9)]
@@ -128,8 +128,8 @@ def test_those_that_stay_are_not_copied() -> None:
 
 
 @given(st.sets(st.integers(0, 30)))
-def test_closed_up_rows_move_to_the_free_places(rows: set[int]) -> None:
-    order = closed_up(sorted(rows))
+def test_compacted_rows_move_into_the_gaps(rows: set[int]) -> None:
+    order = compacted(sorted(rows))
     assert set(order) == rows
     assert all(order[row] == row for row in rows if row < len(rows))
 
@@ -150,7 +150,7 @@ def test_a_response_that_is_over_disturbs_no_other() -> None:
     for seed in range(LONGEST):
         checked.step(seed)
     checked.admit([[7, 8]], [0])
-    # The first two have no more room.
+    # The first two have their maximum length.
     checked.cache.step(torch.tensor([1, 2, 9]))
     checked.keep([2])
     checked.texts[0].append(9)
@@ -163,7 +163,7 @@ def test_in_bfloat16_the_logits_are_near_those_of_the_plain_forward_pass() -> No
     exact = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0, -1]
     model = model.to(torch.bfloat16)
     plain = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0, -1].float()
-    cache = SharedCache(model, max_tokens=ROOM)
+    cache = SharedCache(model, max_tokens=MAX_TOKENS)
     cache.admit([tuple(prompt)], LONGEST)
     for token in response:
         logits = cache.step(torch.tensor([token]))

@@ -58,8 +58,8 @@ def oracle() -> Iterator[Oracle]:
 
 
 def questions(number: int) -> list[Question]:
-    draw = random.Random(7)
-    return [draw_question(DATABASES, draw) for _ in range(number)]
+    rng = random.Random(7)
+    return [draw_question(DATABASES, rng) for _ in range(number)]
 
 
 def test_the_five_databases_have_the_rows_and_columns_that_the_prompts_show(world: Path) -> None:
@@ -150,10 +150,10 @@ def test_each_style_evaluates_to_the_golds_rows(style: str, oracle: Oracle) -> N
 
 @pytest.mark.parametrize("design", ["soft", "sharp"])
 def test_an_answer_is_correct_exactly_when_it_evaluates_to_the_golds_rows(design: Any, oracle: Oracle) -> None:
-    draw = random.Random(11)
+    rng = random.Random(11)
     wrong = 0
     for question in filter(lambda question: answerable(question, oracle), questions(400)):
-        written = annotators.answer(question, "plan", design, SMALL.seed, oracle, draw)
+        written = annotators.answer(question, "plan", design, SMALL.seed, oracle, rng)
         same = oracle.rows(question.database, written.response) == oracle.rows(question.database, question.sql)
         assert same is written.correct
         wrong += not same
@@ -170,8 +170,8 @@ def test_a_sharp_habit_is_fixed_and_soft_errors_are_fresh(oracle: Oracle) -> Non
     )
 
     def errors(design: Any) -> set[str]:
-        draw = random.Random(5)
-        answers = [annotators.answer(question, "lower", design, SMALL.seed, oracle, draw) for _ in range(60)]
+        rng = random.Random(5)
+        answers = [annotators.answer(question, "lower", design, SMALL.seed, oracle, rng) for _ in range(60)]
         return {written.response for written in answers if not written.correct}
 
     assert len(errors("sharp")) == 1
@@ -180,20 +180,20 @@ def test_a_sharp_habit_is_fixed_and_soft_errors_are_fresh(oracle: Oracle) -> Non
 
 @pytest.mark.parametrize("writing", maths.WRITINGS)
 def test_maths_responses_box_the_answer_when_they_are_correct(writing: str) -> None:
-    draw = random.Random(2)
+    rng = random.Random(2)
     for _ in range(200):
-        problem = maths.draw_problem(draw)
-        response, correct, _ = maths.respond(problem, writing, SMALL.seed, draw)
+        problem = maths.draw_problem(rng)
+        response, correct, _ = maths.respond(problem, writing, SMALL.seed, rng)
         assert response.endswith("}")
         assert (int(response[response.rindex("{") + 1 : -1]) == problem.answer) is correct
 
 
 def test_unknown_styles_and_writings_are_refused() -> None:
-    draw = random.Random(1)
+    rng = random.Random(1)
     with pytest.raises(ValueError, match="expected one of plain"):
         annotators.write_in_style(questions(1)[0], "haiku")
     with pytest.raises(ValueError, match="expected one of bare"):
-        maths.respond(maths.draw_problem(draw), "haiku", 1, draw)
+        maths.respond(maths.draw_problem(rng), "haiku", 1, rng)
 
 
 def test_asking_for_more_questions_than_there_are_is_an_error_that_names_the_split(oracle: Oracle) -> None:

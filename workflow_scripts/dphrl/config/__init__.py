@@ -1,1 +1,1 @@
-"""The configuration, one module per block; empty so that a stage depends on the blocks that it imports only."""
+"""The configuration: one model per block, checks between blocks, loading, and the part that each stage depends on."""

@@ -1,24 +1,39 @@
-"""What must hold between the blocks of a configuration."""
-
-from __future__ import annotations
+"""Checks between the blocks of a configuration, and the notices printed at the start of a run."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from heapq import nsmallest
 
 from dphrl.config.blocks.datasets import MATH, SQL, TOY
 from dphrl.config.blocks.toy import ToyQuestions
+from dphrl.config.config import Config
 from dphrl.config.errors import Problem, nearest, show
-
-if TYPE_CHECKING:
-    from dphrl.config.config import Config
 
 BASE = "base"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
 
 
-def problems_between(config: Config) -> list[Problem]:
-    """Everything that is wrong between blocks; each block by itself is right already."""
+def problems(config: Config) -> list[Problem]:
+    """Everything that is wrong between blocks, each of which is valid by itself."""
     return [*_names(config), *_sources(config), *_answers(config), *_counts(config), *_lengths(config)]
+
+
+def notices(config: Config) -> Iterator[str]:
+    """Effective weights and known caveats that a reader of the results should know."""
+    train = config.train
+    rollouts = train.prompts_per_step * train.rollouts_per_prompt
+    share = train.rehearsal_per_step / rollouts if train.rehearsal_norm == "joint" else 1.0
+    for name, method in config.methods.items():
+        if method.rehearses:
+            yield (
+                f"{name}: rehearsal weighs {method.eta * share:g} of the policy loss (eta {method.eta:g}, "
+                f"rehearsal_norm {train.rehearsal_norm}, {train.rehearsal_per_step} stored responses to {rollouts} "
+                "rollouts)"
+            )
+    if config.methods and train.top_p < 1:
+        yield (
+            f"train.top_p is {train.top_p:g}: rollouts are drawn from the truncated policy, but pi_old is the full "
+            "softmax, so their supports differ"
+        )
 
 
 def _unknown_dataset(config: Config, path: str, name: str) -> Iterator[Problem]:
@@ -35,7 +50,7 @@ def _names(config: Config) -> Iterator[Problem]:
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:
         if task not in tasks:
-            allowed = f"a task: {', '.join(tasks)} (a scorer of yours needs an entry under scoring.custom)"
+            allowed = f"a task: {', '.join(tasks)} (a custom scorer needs an entry under scoring.custom)"
             yield Problem(path, show(task), allowed, nearest(task, tasks))
     for task in {SQL, MATH} & config.scoring.custom.keys():
         yield Problem(f"scoring.custom.{task}", show(task), "any other name: that task has a scorer")
@@ -57,12 +72,12 @@ def _sources(config: Config) -> Iterator[Problem]:
                     f"datasets.{name}.{key}", given, f"no such key here: it has an effect only for task {SQL}"
                 )
         if dataset.source == TOY and config.toy is None:
-            allowed = "the path of your own data, or a block toy (toy: {} has its defaults)"
+            allowed = "the path of a file, or a block toy (toy: {} has its defaults)"
             yield Problem(f"datasets.{name}.source", show(TOY), allowed)
 
 
 def _answers(config: Config) -> Iterator[Problem]:
-    """Every policy has a model or recorded answers."""
+    """Every policy has a model or recorded responses."""
     for policy, recorded in config.replay.items():
         for name in recorded:
             yield from _unknown_dataset(config, f"replay.{policy}.{name}", name)
@@ -75,20 +90,19 @@ def _answers(config: Config) -> Iterator[Problem]:
         return
     allowed = "the folder of a base model, or a block toy that trains one"
     if config.methods:
-        yield Problem("policy.base", "null", f"{allowed}; without a model only recorded answers: methods: {{}}")
+        yield Problem("policy.base", "null", f"{allowed}; to use recorded responses only, set methods: {{}}")
         return
     for name in dict.fromkeys([config.train_dataset, *config.evaluate.datasets]):
         if name not in config.replay.get(BASE, {}):
-            yield Problem("policy.base", "null", f"{allowed}; or recorded answers: replay.{BASE}.{name}")
+            yield Problem("policy.base", "null", f"{allowed}; or recorded responses: replay.{BASE}.{name}")
 
 
 def _divides(path: str, value: int, whole_path: str, whole: int) -> Iterator[Problem]:
     if whole % value:
         divisors = [n for n in range(1, whole + 1) if whole % n == 0]
-        close = sorted(sorted(divisors, key=lambda n: (abs(n - value), n))[:4])
-        yield Problem(
-            path, show(value), f"a divisor of {whole_path} = {whole}, for instance {', '.join(map(str, close))}"
-        )
+        close = sorted(nsmallest(4, divisors, key=lambda n: abs(n - value)))
+        allowed = f"a divisor of {whole_path} = {whole}, for instance {', '.join(map(str, close))}"
+        yield Problem(path, show(value), allowed)
 
 
 def _counts(config: Config) -> Iterator[Problem]:
@@ -101,8 +115,7 @@ def _counts(config: Config) -> Iterator[Problem]:
             "train.mini_batches", train.mini_batches, "train.rehearsal_per_step", train.rehearsal_per_step
         )
     per_update = train.prompts_per_step // train.mini_batches
-    if per_update % train.ranks:
-        yield from _divides("train.ranks", train.ranks, "train.prompts_per_step / train.mini_batches", per_update)
+    yield from _divides("train.ranks", train.ranks, "train.prompts_per_step / train.mini_batches", per_update)
     if config.methods:
         yield from _divides("engine.tensor_parallel", config.engine.tensor_parallel, "train.ranks", train.ranks)
     for name, method in config.methods.items():
@@ -118,7 +131,7 @@ def _counts(config: Config) -> Iterator[Problem]:
 
 
 def _samples(config: Config) -> Iterator[Problem]:
-    """Every k has an evaluation set with that many samples, every such set has a k."""
+    """Every k needs an evaluation set with that many samples, and every evaluation set a k that it can estimate."""
     plan, k, names = config.sampling.evaluate, config.evaluate.k, config.evaluate.datasets
     for name in plan.n_by_dataset:
         if name not in names:
@@ -157,5 +170,5 @@ def _lengths(config: Config) -> Iterator[Problem]:
         allowed = f"at least {longest} = prompts.max_tokens + sampling.refine.max_tokens: one sequence"
         yield Problem("reference.token_budget", show(config.reference.token_budget), allowed)
     if config.engine.dtype != config.train.dtype:
-        allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are pushed into the engine as they are"
+        allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are copied into the engine unchanged"
         yield Problem("engine.dtype", show(config.engine.dtype), allowed)

@@ -1,8 +1,8 @@
-"""The whole configuration, and what must hold between its blocks."""
+"""The whole configuration: all blocks together."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from dphrl.config.blocks.base import Block
 from dphrl.config.blocks.datasets import DatasetConfig
@@ -18,8 +18,6 @@ from dphrl.config.blocks.sampling import SamplingConfig
 from dphrl.config.blocks.scoring import ScoringConfig
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.blocks.train import TrainConfig
-from dphrl.config.checks import problems_between
-from dphrl.config.errors import ProblemsError
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -28,15 +26,15 @@ RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*
 class Config(Block):
     """The configuration of one run."""
 
-    run: RunName = Field(description="Name of the run; its files go to results/<run>.", examples=["bird"])
-    seed: int = Field(1, ge=0, description="Seed of sampling, evaluation and bootstrap; training has train.seeds.")
+    run: RunName = Field(description="Name of the run; its files are in `results/<run>`.", examples=["bird"])
+    seed: int = Field(1, ge=0, description="Seed of sampling and bootstrap; training uses train.seeds.")
     toy: ToyConfig | None = Field(
-        None, description="The embedded world: databases, questions and a base model from scratch; null: not built."
+        None, description="The embedded world: databases, questions and a base model trained from scratch; null: none."
     )
-    policy: PolicyConfig = Field(default=PolicyConfig(), description="The base policy, which is also the reference.")
+    policy: PolicyConfig = Field(default=PolicyConfig(), description="The base model, which is also the reference.")
     datasets: dict[Name, DatasetConfig] = Field(
         min_length=1,
-        description="The datasets by name: the training set and the evaluation sets.",
+        description="The training set and the evaluation sets, by name.",
         examples=[
             {
                 "bird_train": {"task": "sql", "source": "data/bird/train.json", "comparison": "bird"},
@@ -45,38 +43,33 @@ class Config(Block):
             }
         ],
     )
-    train_dataset: str = Field(description="Name of the dataset that is trained on.", examples=["bird_train"])
+    train_dataset: str = Field(description="Name of the training set.", examples=["bird_train"])
     prompts: PromptsConfig = Field(default=PromptsConfig(), description="From questions to prompt tokens.")
     scoring: ScoringConfig = Field(default=ScoringConfig(), description="From responses to verdicts.")
-    engine: EngineConfig = Field(default=EngineConfig(), description="The sampling engine (vLLM).")
-    sampling: SamplingConfig = Field(default=SamplingConfig(), description="What is drawn from a policy, and for what.")
+    engine: EngineConfig = Field(default=EngineConfig(), description="The inference engine.")
+    sampling: SamplingConfig = Field(default=SamplingConfig(), description="Responses that are drawn from policies.")
     partition: PartitionConfig = Field(
-        default=PartitionConfig(), description="Near-perfect (D_pef) and exploration (D_exp) prompts."
+        default=PartitionConfig(),
+        description="Division of the training set into near-perfect (D_pef) and exploration (D_exp) prompts.",
     )
     reference: ReferenceConfig = Field(
         default=ReferenceConfig(), description="Stored reference responses and their log-probabilities."
     )
-    train: TrainConfig = Field(default=TrainConfig(), description="The training, common to all methods.")
+    train: TrainConfig = Field(default=TrainConfig(), description="Training settings that all methods share.")
     methods: dict[Name, MethodConfig] = Field(
-        default=PAPER_METHODS, description="The methods by name; all share one pre-sampling. {}: no training."
+        default=PAPER_METHODS, description="The methods to train, by name; {}: none."
     )
     replay: dict[Name, dict[Name, str]] = Field(
         {},
-        description="Answers that were recorded elsewhere, by policy and dataset: files of {source_index or prompt_id, "
-        "response}. Under base they stand in for the base policy; any other name is a policy that is only evaluated.",
+        description="Recorded responses in place of an engine, by policy and dataset: files with rows {source_index "
+        "or prompt_id, response} (docs/replay.md). `base` is the base policy; any other name is an additional policy, "
+        "which is only evaluated.",
         examples=[{"base": {"spider": "data/answers.jsonl"}}],
     )
-    evaluate: EvaluateConfig = Field(default=EvaluateConfig(), description="What is estimated, on which datasets.")
-    report: ReportConfig = Field(default=ReportConfig(), description="The page at the end.")
-
-    @model_validator(mode="after")
-    def _blocks_fit(self) -> Self:
-        problems = problems_between(self)
-        if problems:
-            raise ProblemsError(problems)
-        return self
+    evaluate: EvaluateConfig = Field(default=EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
+    report: ReportConfig = Field(default=ReportConfig(), description="The report page.")
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a base model; without one all answers are recorded ones."""
+        """Whether there is a base model; without one all responses are recorded."""
         return self.policy.base is not None or self.toy is not None

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words that a user can act on."""
+"""Errors in a configuration, in words that a user can act on."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: `path` of the key (train.lr), what was `given`, what is `allowed`, and the `nearest` known name."""
+    """One problem: `path` of the key (train.lr), `given` value, `allowed` values, and the `nearest` known name."""
 
     path: str
     given: str
@@ -21,14 +21,6 @@ class Problem:
         return "\n".join(lines)
 
 
-class ProblemsError(ValueError):
-    """Carries the problems between blocks out of the root model's validator."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = tuple(problems)
-
-
 class ConfigError(Exception):
     """A configuration that cannot be used; the text lists every problem."""
 
@@ -39,7 +31,7 @@ class ConfigError(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`; null if none does."""
+    """The known name most similar to `name`; None if none is similar."""
     return next(iter(get_close_matches(name, sorted(known), n=1)), None)
 
 

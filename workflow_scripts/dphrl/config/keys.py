@@ -1,64 +1,55 @@
-"""The known keys: a walk over the blocks, for error messages and for the documented defaults."""
+"""The keys of a configuration, found in its JSON schema: for error messages and for the generated documentation."""
 
 from collections.abc import Iterator, Sequence
-from types import NoneType, UnionType
-from typing import Annotated, Union, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel
+from dphrl.config.config import Config
 
-
-def plain(annotation: object) -> object:
-    """The annotation without `Annotated[...]` and without `| None`."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return plain(get_args(annotation)[0])
-    if origin in (Union, UnionType):
-        parts = [part for part in get_args(annotation) if part is not NoneType]
-        return plain(parts[0]) if len(parts) == 1 else annotation
-    return annotation
+Node = dict[str, Any]
+SCHEMA: Node = Config.model_json_schema()
 
 
-def is_block(annotation: object) -> bool:
-    """Whether the annotation is a block of keys."""
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+def resolve(node: Node) -> Node:
+    """The node that a reference or `... | null` leads to; any other node itself."""
+    if "$ref" in node:
+        return resolve(SCHEMA["$defs"][node["$ref"].rpartition("/")[2]])
+    options = [option for option in node.get("anyOf", ()) if option != {"type": "null"}]
+    return resolve(options[0]) if len(options) == 1 else node
 
 
-def inside(annotation: object) -> object:
-    """What a mapping or a list holds; null for anything else."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is dict:
-        return plain(arguments[1])
-    return plain(arguments[0]) if origin in (list, tuple) else None
+def entry(node: Node) -> Node | None:
+    """The node of an entry of a mapping or a list; None for any other node."""
+    node = resolve(node)
+    candidates = [node.get("items"), node.get("additionalProperties"), *node.get("patternProperties", {}).values()]
+    return next((candidate for candidate in candidates if isinstance(candidate, dict)), None)
 
 
-def block_in(annotation: object) -> type[BaseModel] | None:
-    """The block in an annotation, however deep in mappings and lists; null if there is none."""
-    current = plain(annotation)
-    while current is not None and not is_block(current):
-        current = inside(current)
-    return current  # type: ignore[return-value]
+def block_in(node: Node) -> Node | None:
+    """The block of keys in a node, at any depth of mappings and lists; None if there is none."""
+    current: Node | None = node
+    while current is not None and "properties" not in resolve(current):
+        current = entry(current)
+    return None if current is None else resolve(current)
 
 
-def block_at(root: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel] | None:
-    """The block that holds the key at `location`; null where the last part is no key of a block."""
-    current: object = root
-    for part in location[:-1]:
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            field = current.model_fields.get(str(part))
-            current = plain(field.annotation) if field is not None else None
-        else:
-            current = inside(current)
-    return current if isinstance(current, type) and issubclass(current, BaseModel) else None
+def node_at(location: Sequence[str | int]) -> Node:
+    """The node at a pydantic error location; empty where the schema has none."""
+    if location[-1:] == ("[key]",):
+        return dict(resolve(node_at(location[:-2])).get("propertyNames", {}))
+    node = SCHEMA
+    for part in location:
+        node = resolve(node).get("properties", {}).get(part) or entry(node) or {}
+    return node
 
 
-def known_paths(block: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every known key as a dotted path; a free name is written as <name>."""
-    for name, field in block.model_fields.items():
+def known_paths(block: Node = SCHEMA, prefix: str = "") -> Iterator[str]:
+    """Every known key as a dotted path; a free name is written as <name>, the place in a list as []."""
+    for name, node in block["properties"].items():
         path = prefix + name
         yield path
-        current = plain(field.annotation)
-        while current is not None and not is_block(current):
-            path += ".<name>" if get_origin(current) is dict else "[]"
-            current = inside(current)
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            yield from known_paths(current, f"{path}.")
+        current: Node | None = node
+        while current is not None and "properties" not in resolve(current):
+            path += "[]" if "items" in resolve(current) else ".<name>"
+            current = entry(current)
+        if current is not None:
+            yield from known_paths(resolve(current), f"{path}.")

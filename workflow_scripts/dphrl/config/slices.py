@@ -1,7 +1,7 @@
 """The part of the configuration that each stage depends on, as text that is the same for the same values.
 
-What is not in a slice can change without a rerun: the number of shards and of workers, and what a path already says.
-No slice names a file or folder: slices stand in footers, and a file is true wherever its inputs lie.
+What is not in a slice can change without a rerun: the numbers of shards and workers, and values that are in the path.
+A slice contains no file or folder: it is recorded in footers, which hold wherever the inputs are stored.
 """
 
 import json
@@ -14,10 +14,11 @@ from dphrl.config.config import Config
 
 
 def canonical(value: BaseModel | Mapping[str, Any]) -> str:
-    """Sorted compact JSON, with the defaults of models written out: equal values give equal text.
+    """Sorted compact JSON, in which models have all their defaults: equal values give equal text.
 
     Raises:
-        ValueError: for a number that is not finite. TypeError: for a value that JSON does not have.
+        ValueError: a number is not finite.
+        TypeError: a value has no JSON form.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
 
@@ -25,47 +26,46 @@ def canonical(value: BaseModel | Mapping[str, Any]) -> str:
 def _plain(value: object) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no place in a configuration slice")
+    raise TypeError(f"a configuration slice holds a {type(value).__name__}: expected a model or a JSON value")
 
 
 NOTHING = canonical({})
 
-# What a training's path or the number of its jobs already says, and where metrics are shown besides: a change of these
-# leaves what is done as it is.
+# The schedule, the seed (it is in the path) and the trackers: changing these does not invalidate finished segments.
 _NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "trackers"}
 
 
 def nothing(config: Config) -> str:
-    """The slice of a stage that depends on no key."""
+    """For a stage that depends on no key."""
     return NOTHING
 
 
 def base(config: Config) -> str:
-    """What the base policy depends on: the block toy, or nothing where it is the user's own."""
+    """For the base policy: the block `toy`, or nothing where the model is given."""
     return world(config) if config.policy.base is None else NOTHING
 
 
 def world(config: Config) -> str:
-    """What the toy's world and base model depend on."""
+    """For the toy's world and base model."""
     return canonical(config.toy or {})
 
 
 def prompts(config: Config, dataset: str) -> str:
-    """What the prompts of `dataset` depend on."""
+    """For the prompts of `dataset`."""
     return canonical({**_reading(config, dataset), **config.prompts.model_dump()})
 
 
 def gold(config: Config, dataset: str) -> str:
-    """What the audited gold answers of `dataset` depend on."""
+    """For the audited gold answers of `dataset`."""
     chosen = config.datasets[dataset]
     rules = {"comparison": chosen.comparison, "drop": sorted(chosen.drop)}
     return canonical({**_reading(config, dataset), **rules, **_scorer(config, dataset)})
 
 
 def sample(config: Config, policy: str, dataset: str, plan: str) -> str:
-    """What a plan's samples depend on: the engine and the plan, not the number of its jobs.
+    """For the samples of a plan: the engine and the plan, without the number of jobs.
 
-    Recorded answers have no engine and no seed; `first` is where a plan begins to take them.
+    Recorded responses have no engine and no seed; `first` is the index of the first one that the plan uses.
     """
     chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
     if plan == "evaluate":
@@ -77,29 +77,30 @@ def sample(config: Config, policy: str, dataset: str, plan: str) -> str:
 
 
 def scoring(config: Config, dataset: str) -> str:
-    """What verdicts on `dataset` depend on: the scorer of its task, not the number of its workers."""
+    """For the verdicts on `dataset`: the scorer of its task, without the number of workers."""
     return canonical(_scorer(config, dataset))
 
 
 def candidates(config: Config) -> str:
-    """What the division by pre-samples depends on."""
+    """For the choice of the candidates by pre-samples."""
     rule = config.partition.model_dump(mode="json", exclude={"on_reject"})
     return canonical({"n": config.sampling.presample.n, "partition": rule})
 
 
 def partition(config: Config) -> str:
-    """What the settling of the candidates depends on."""
+    """For the decision on the candidates by refinement samples."""
     return canonical({"on_reject": config.partition.on_reject})
 
 
 def reference(config: Config) -> str:
-    """What the reference log-probs depend on: they are those of the training forward pass."""
+    """For the reference log-probs, which are computed by the training forward pass."""
     return canonical({"dtype": config.train.dtype, **config.reference.model_dump()})
 
 
 def train(config: Config, method: str) -> str:
-    """What the training of `method` depends on: its own block, the block train without schedule and seeds, the engine
-    and the scorer. Adding a method, a seed or steps changes no slice that exists.
+    """For the training of `method`: its block, the block train without schedule and seeds, engine and scorer.
+
+    Adding a method, a seed or steps changes no existing slice.
     """
     block = config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN)
     scorer = _scorer(config, config.train_dataset)
@@ -107,36 +108,36 @@ def train(config: Config, method: str) -> str:
 
 
 def evaluate(config: Config, dataset: str) -> str:
-    """What the evaluation of a policy on `dataset` depends on."""
+    """For the evaluation of a policy on `dataset`."""
     rules = config.evaluate.styles.get(config.datasets[dataset].task, ())
     return canonical({"styles": [rule.model_dump(mode="json") for rule in rules]})
 
 
 def tables(config: Config) -> str:
-    """What the tables over all policies depend on."""
+    """For the tables over all policies."""
     chosen = config.evaluate
     rules = {"against": list(chosen.against), "claims": chosen.claims}
     return canonical({"k": list(chosen.k), "bootstrap": chosen.bootstrap, **rules})
 
 
 def paper(config: Config) -> str:
-    """What the paper's tables depend on: their columns, and which published figures stand beside them."""
+    """For the paper's tables: their columns, and which published numbers they show."""
     tasks = [(name, config.datasets[name].task) for name in config.evaluate.datasets]
     return canonical({"datasets": tasks, "published": config.evaluate.published, "methods": config.methods})
 
 
 def figure(config: Config, published: object) -> str:
-    """What a figure depends on: which published numbers it shows, if any."""
+    """For a figure: which published numbers it shows, if any."""
     return canonical({"published": config.evaluate.published}) if published else NOTHING
 
 
 def report(config: Config) -> str:
-    """What the page says of itself."""
+    """For the texts of the report page."""
     return canonical(config.report)
 
 
 def _reading(config: Config, dataset: str) -> dict[str, Any]:
-    """How the rows of `dataset` become prompts."""
+    """The keys that decide how rows of `dataset` become prompts."""
     chosen = config.datasets[dataset]
     return {"task": chosen.task, "fields": chosen.fields, "instruction": chosen.instruction}
 

@@ -1,4 +1,1 @@
-"""Drawing responses: plans and seeds, and what serves them: an engine, or a file of recorded answers.
-
-The engines are imported by the name of their module: a run of recorded answers needs neither of them nor torch.
-"""
+"""Responses: what is requested, with which seeds, and what answers: an engine or a file of recorded responses."""

@@ -1,4 +1,4 @@
-"""Responses that are drawn together from a model, one token of each at a time."""
+"""Batched sampling from a model: one token of every response per step."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from dphrl.rollout.requests import Request
-from dphrl.rollout.shared_cache import SharedCache, closed_up
+from dphrl.rollout.shared_cache import SharedCache, compacted
 
 _UNIFORMS_PER_BLOCK = 64
 
 
 @dataclass
 class Response:
-    """A response in the making.
+    """An unfinished or finished response.
 
     Attributes:
-        limit: most tokens it may have.
-        uniforms: gives the number in [0, 1) that decides each of its tokens, one per position.
-        finish_reason: empty until it is finished.
+        limit: maximum number of its tokens.
+        uniforms: the random numbers in [0, 1) that its tokens are drawn with, one per position.
+        finish_reason: empty while it is unfinished.
     """
 
     request: Request
@@ -36,63 +36,63 @@ class Response:
 
 
 class Batch:
-    """Responses in a model's cache; those that finish stay until they are dropped.
+    """Responses in a model's cache; finished ones stay until `drop_finished`.
 
     Args:
-        model: one that `install_shared_cache` prepared.
+        model: prepared by `install_shared_cache`.
         ends: tokens that end a response.
-        max_cached_tokens: most tokens that the cache keeps room for.
+        max_cached_tokens: capacity in tokens that the cache may keep allocated.
 
     Attributes:
-        responses: those that go on, and those that finished since the last `drop_finished`.
-        finished: how many of them finished.
+        responses: unfinished ones, and those finished since the last `drop_finished`.
+        finished: number of finished ones among them.
     """
 
     def __init__(self, model: PreTrainedModel, ends: frozenset[int], max_cached_tokens: int) -> None:
         self._cache, self._device, self._ends = SharedCache(model, max_cached_tokens), model.device, ends
         self._last = torch.zeros(0, dtype=torch.int64, device=self._device)
-        self._take([])
+        self._set([])
 
     @property
     def prompts(self) -> Sequence[tuple[int, ...]]:
-        """The prompts that the cache holds."""
+        """The prompts in the cache."""
         return self._cache.prompts
 
     def admit(self, responses: list[Response]) -> None:
-        """Take in responses, at least one, none of them begun: each gets its first token."""
-        self._take([*self.responses, *responses])
+        """Add new responses, at least one, and draw the first token of each."""
+        self._set([*self.responses, *responses])
         logits = self._cache.admit([response.prompt for response in responses], self._longest)
         settings = Settings.of([response.request for response in responses], self._device)
         self._last = torch.cat([self._last, self._draw(logits, responses, settings)])
 
     def extend(self) -> None:
-        """Draw one more token of each response."""
+        """Draw the next token of each response."""
         self._last = self._draw(self._cache.step(self._last), self.responses, self._settings)
 
     def drop_finished(self) -> None:
-        """Take out what finished."""
-        going = closed_up([i for i, response in enumerate(self.responses) if not response.finish_reason])
-        self._take([self.responses[i] for i in going])
-        self._cache.keep(going, self._longest)
-        self._last = self._last[going]
+        """Remove the finished responses."""
+        unfinished = compacted([i for i, response in enumerate(self.responses) if not response.finish_reason])
+        self._set([self.responses[i] for i in unfinished])
+        self._cache.keep(unfinished, self._longest)
+        self._last = self._last[unfinished]
 
     @property
     def _longest(self) -> int:
         return max((response.limit for response in self.responses), default=0)
 
-    def _take(self, responses: list[Response]) -> None:
+    def _set(self, responses: list[Response]) -> None:
         self.responses = responses
         self.finished = sum(bool(response.finish_reason) for response in responses)
         self._settings = Settings.of([response.request for response in responses], self._device)
 
     def _draw(self, logits: Tensor, responses: list[Response], settings: Settings) -> Tensor:
-        """Draw a token of each of these responses, and note it where the response is not finished."""
-        # A stream per response: what else is in the batch has no part in it.
+        """Draw a token of each of these responses, and append it to the unfinished ones."""
+        # Each response has its own stream, so it does not depend on the rest of the batch.
         uniforms = torch.tensor([next(response.uniforms) for response in responses], dtype=torch.float64)
         logprobs = logits.log_softmax(-1)
         drawn = sample_tokens(logprobs, settings, uniforms.to(logits.device))
-        of_drawn = logprobs.gather(-1, drawn[:, None])[:, 0]
-        for response, token, logprob in zip(responses, drawn.tolist(), of_drawn.tolist(), strict=True):
+        drawn_logprobs = logprobs.gather(-1, drawn[:, None])[:, 0]
+        for response, token, logprob in zip(responses, drawn.tolist(), drawn_logprobs.tolist(), strict=True):
             if response.finish_reason:
                 continue
             response.tokens.append(token)
@@ -106,7 +106,7 @@ class Batch:
 
 
 def uniforms_of(seed: int) -> Iterator[float]:
-    """Numbers in [0, 1) without end, those of this seed; made in blocks, which cost less than one by one."""
+    """The endless stream of random numbers in [0, 1) of this seed, generated in blocks for speed."""
     stream = np.random.Generator(np.random.Philox(key=seed))
     while True:
         yield from stream.random(_UNIFORMS_PER_BLOCK).tolist()
@@ -118,9 +118,8 @@ class Settings:
 
     Attributes:
         temperature: (rows, 1), float; 1 in greedy rows.
-        top_p: (rows, 1), float: the fewest tokens of that probability together are kept, at infinity all; None for all
-            tokens of all rows.
-        greedy: (greedy rows,), int64: those that take the most probable token.
+        top_p: (rows, 1), float, infinity for no truncation; None if no row is truncated.
+        greedy: (greedy rows,), int64: indices of the rows that take the most probable token.
     """
 
     temperature: Tensor
@@ -143,8 +142,8 @@ def sample_tokens(logits: Tensor, settings: Settings, uniforms: Tensor) -> Tenso
     """Draw one token per row by the inverse of its distribution function, in the order of the vocabulary.
 
     Args:
-        logits: (rows, vocabulary), float; log-probs are as good.
-        settings: of the rows.
+        logits: (rows, vocabulary), float; log-probs give the same result.
+        settings: those of the rows.
         uniforms: (rows), float64 in [0, 1).
 
     Returns:
@@ -153,7 +152,7 @@ def sample_tokens(logits: Tensor, settings: Settings, uniforms: Tensor) -> Tenso
     probs = (logits / settings.temperature).softmax(-1)
     if settings.top_p is not None:
         probs = probs * _nucleus(probs, settings.top_p)
-    # Sums over a whole vocabulary are in double precision: in float32 they would lose the rare tokens.
+    # Summed in double precision: in float32 the sum over a vocabulary would lose the rare tokens.
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     drawn = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)[:, 0]
     if len(settings.greedy):
@@ -162,7 +161,7 @@ def sample_tokens(logits: Tensor, settings: Settings, uniforms: Tensor) -> Tenso
 
 
 def _nucleus(probs: Tensor, top_p: Tensor) -> Tensor:
-    """Which tokens are kept, bool (rows, vocabulary); of equally probable ones the first in the vocabulary."""
+    """The fewest tokens with at least top_p in sum, bool (rows, vocabulary); ties go to the lower token id."""
     ordered = _descending(probs).double()
     count = (ordered.cumsum(-1) - ordered < top_p).sum(-1, keepdim=True)
     least = ordered.gather(-1, count - 1).to(probs.dtype)
@@ -171,8 +170,8 @@ def _nucleus(probs: Tensor, top_p: Tensor) -> Tensor:
 
 
 def _descending(probs: Tensor) -> Tensor:
-    """Each row from its greatest to its least."""
+    """Each row in descending order."""
     if probs.device.type == "cpu":
-        # Many times as fast as PyTorch's sort there.
+        # On the CPU NumPy sorts many times as fast as PyTorch.
         return torch.from_numpy(np.sort(probs.numpy())).flip(-1)
     return probs.sort(dim=-1, descending=True).values

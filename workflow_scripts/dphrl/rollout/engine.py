@@ -1,20 +1,18 @@
-"""What an engine is: responses, log-probs of a given text, weights that come and go."""
+"""The protocol of engines: responses, log-probs of a given text, and replaceable weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from dphrl.config.blocks.engine import EngineConfig
 from dphrl.rollout.requests import Completion, Request
 
 
 class Digest(NamedTuple):
-    """What a tensor holds, in short: equal tensors have equal digests, others hardly ever."""
+    """Fingerprint of a tensor: equal tensors have equal digests, different ones almost never."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -27,9 +25,9 @@ class Digest(NamedTuple):
 
 
 class Engine(Protocol):
-    """Draws responses from a policy, in the process of its caller.
+    """Draws responses from a policy, in the caller's process.
 
-    A response is a function of weights, prompt and seed: not of the requests that are drawn with it.
+    A response depends on weights, prompt and seed only, not on the requests drawn in the same batch.
     """
 
     @property
@@ -43,56 +41,38 @@ class Engine(Protocol):
 
         Raises:
             ValueError: a prompt is empty or leaves no room for a response.
-            AsleepError: the engine sleeps (so do all methods but `wake`).
+            AsleepError: the engine sleeps (all methods but `wake` raise it).
         """
 
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
         """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1."""
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the weights (Hugging Face names) and forget whatever was computed with the old ones.
+        """Replace the weights (Hugging Face names) and drop everything computed with the old ones.
 
-        Weights are taken one by one, so an iterator may gather each when it is asked for; it is run to its end. A
-        tensor may be held until its layer is whole: its memory must not be used again.
+        Weights are read one by one, so an iterator may gather each on demand; it is always exhausted. The engine may
+        hold a tensor until its layer is complete: the caller must not reuse its memory.
         """
 
     def digests(self) -> dict[str, Digest]:
-        """What the engine holds, under the names of `push`; tensors that it keeps in another form may be missing."""
+        """Digests of the engine's weights, under the names of `push`; weights kept in another form may be missing."""
 
     def sleep(self) -> None:
-        """Give the accelerator's memory back; the weights may be lost."""
+        """Free the accelerator's memory; the weights may be lost."""
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Take these weights as `push` does, out of sleep where the engine sleeps."""
-
-
-def make_engine(folder: Path, config: EngineConfig, *, distributed: bool = False) -> Engine:
-    """The engine that `config` names, on the weights of a Hugging Face folder.
-
-    Args:
-        folder: model and tokenizer.
-        config: which engine; dtype, lengths, memory.
-        distributed: the engine runs inside an initialised process group, beside a trainer.
-    """
-    # Imported when asked for: a machine may have only one of them.
-    if config.name == "transformers":
-        from dphrl.rollout.transformers_engine import TransformersEngine
-
-        return TransformersEngine(folder, config)
-    from dphrl.rollout.vllm_engine import VllmEngine
-
-    return VllmEngine(folder, config, distributed=distributed)
+        """Load these weights as `push` does, and end the sleep if the engine sleeps."""
 
 
 class AsleepError(RuntimeError):
-    """A sleeping engine was asked for something but to wake; its weights may be lost."""
+    """A sleeping engine, whose weights may be lost, was called for anything but to wake."""
 
     def __init__(self) -> None:
         super().__init__("the engine sleeps, and its weights may be lost: call wake(weights) first")
 
 
 def check_prompts(requests: Sequence[Request], max_model_len: int) -> None:
-    """Refuse prompts that no response can follow.
+    """Refuse prompts that leave no room for a response.
 
     Raises:
         ValueError: a prompt is empty, or no shorter than `max_model_len`.

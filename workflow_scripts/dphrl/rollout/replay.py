@@ -1,9 +1,9 @@
-"""Answers that were recorded elsewhere (an API, another cluster), in place of an engine."""
+"""Recorded responses (of an API, of another cluster) in place of an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,22 @@ _FIELDS = {"prompt_id", "source_index", "response", "responses", "sample_index",
 
 
 class RecordedError(ValueError):
-    """A file of recorded answers cannot be used; the text names the file and the row."""
-
-
-@dataclass(frozen=True)
-class _Answer:
-    text: str
-    finish_reason: str
+    """A file of recorded responses cannot be used; the text names the file and the row."""
 
 
 class ReplayEngine:
-    """Serves requests from a file of recorded answers.
+    """Answers requests from a file of recorded responses.
 
-    A row of the file has `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0);
-    `response` or `responses`; and may have `sample_index` (-1: greedy), else a prompt's answers are numbered as they
-    come; and `finish_reason` (stop, length). Answers to rows that are no prompts (duplicates, for instance) are left.
+    A row of the file has `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0),
+    and `response` or `responses`. Optional are `sample_index` (-1: greedy; by default a prompt's responses are
+    numbered in file order) and `finish_reason` (stop, length). Rows that belong to no prompt, such as a duplicate
+    question, are ignored.
 
     Args:
         file: JSONL, JSON or parquet.
         prompts: prompt_id, source_index of the dataset.
-        tokenize: text to token ids with the policy's tokenizer; None (no model at hand) leaves them empty.
-        first: recorded sample that is the plan's sample 0.
+        tokenize: text to token ids with the policy's tokenizer; None (there is no model) leaves them empty.
+        first: index of the recorded sample that is the plan's sample 0.
 
     Raises:
         RecordedError: a row is malformed, a sample is recorded twice, or no row belongs to the prompts.
@@ -48,24 +43,24 @@ class ReplayEngine:
         self._file, self._tokenize, self._first = file, tokenize, first
         self._source = dict(prompts.select("prompt_id", "source_index").iter_rows())
         by_source = {index: key for key, index in self._source.items()}
-        self._answers: dict[str, dict[int, _Answer]] = {}
+        self._responses: dict[str, dict[int, Completion]] = {}
         for number, row in enumerate(read_source(file)):
-            key, answers = self._read(number, row)
+            key, responses = self._read(number, row)
             prompt = by_source.get(key) if isinstance(key, int) else key
             if isinstance(prompt, str) and prompt in self._source:
-                self._record(number, prompt, row.get("sample_index"), answers)
-        if not self._answers:
+                self._record(number, prompt, row.get("sample_index"), responses)
+        if not self._responses:
             raise RecordedError(f"{file}: no row belongs to a prompt of the dataset: is this the right file?")
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
-        """The recorded answer to each request, in order; there are no log-probs.
+        """The recorded response to each request, in order; there are no log-probs.
 
         Raises:
-            RecordedError: a sample that is wanted was not recorded.
+            RecordedError: a requested sample was not recorded.
         """
         return [self._completion(request) for request in requests]
 
-    def _read(self, number: int, row: dict[str, Any]) -> tuple[int | str, list[_Answer]]:
+    def _read(self, number: int, row: dict[str, Any]) -> tuple[int | str, list[Completion]]:
         unknown = sorted(row.keys() - _FIELDS)
         keys = [row[name] for name in ("prompt_id", "source_index") if row.get(name) is not None]
         texts = [row["response"]] if "response" in row else row.get("responses")
@@ -78,21 +73,21 @@ class ReplayEngine:
             raise self._error(number, "expected a text under response, or a list of texts under responses")
         if finish not in ("stop", "length"):
             raise self._error(number, f"finish_reason {finish!r}: expected stop or length")
-        return keys[0], [_Answer(text, finish) for text in texts]
+        return keys[0], [Completion([], [], text, finish) for text in texts]
 
-    def _record(self, number: int, prompt: str, index: int | None, answers: Sequence[_Answer]) -> None:
-        recorded = self._answers.setdefault(prompt, {})
+    def _record(self, number: int, prompt: str, index: int | None, responses: Sequence[Completion]) -> None:
+        recorded = self._responses.setdefault(prompt, {})
         if index is None:
             index = max(recorded, default=GREEDY) + 1
-        if not isinstance(index, int) or index < GREEDY or (index == GREEDY and len(answers) > 1):
+        if not isinstance(index, int) or index < GREEDY or (index == GREEDY and len(responses) > 1):
             raise self._error(number, f"sample_index {index!r}: expected {GREEDY} (one greedy response), 0, 1, ...")
-        for offset, answer in enumerate(answers):
+        for offset, response in enumerate(responses):
             if index + offset in recorded:
                 raise self._error(number, f"sample {index + offset} of this prompt was recorded by an earlier row")
-            recorded[index + offset] = answer
+            recorded[index + offset] = response
 
     def _completion(self, request: Request) -> Completion:
-        recorded = self._answers.get(request.prompt_id, {})
+        recorded = self._responses.get(request.prompt_id, {})
         index = GREEDY if request.sample_index == GREEDY else self._first + request.sample_index
         if index not in recorded:
             wanted = "a greedy response (sample_index -1)" if index == GREEDY else f"sample {index}"
@@ -102,9 +97,8 @@ class ReplayEngine:
                 f"the samples {found}, but {wanted} is needed: record it, or lower n (or switch greedy off) of the "
                 "plan under sampling"
             )
-        answer = recorded[index]
-        tokens = self._tokenize(answer.text) if self._tokenize else []
-        return Completion(tokens, [], answer.text, answer.finish_reason)
+        response = recorded[index]
+        return replace(response, token_ids=self._tokenize(response.text) if self._tokenize else [])
 
     def _error(self, number: int, problem: str) -> RecordedError:
         return RecordedError(f"{self._file}, row {number}: {problem}")

@@ -1,4 +1,4 @@
-"""What is asked of an engine, and with which seed: a plan turned into one request per sample."""
+"""Requests to an engine and their completions: a sampling plan becomes one request per sample, each with its seed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.sampling import PlanConfig
 
 GREEDY = -1
@@ -15,7 +16,7 @@ GREEDY = -1
 
 @dataclass(frozen=True)
 class Request:
-    """One response to draw. Each sample is a request of its own: `n` samples of one request would share seeds."""
+    """One response to draw. Each sample is a separate request: `n` samples of one request would share seeds."""
 
     prompt_id: str
     sample_index: int
@@ -28,10 +29,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """What an engine drew.
+    """A response that an engine drew.
 
     Attributes:
-        token_ids: response tokens, the end token included where the model gave it.
+        token_ids: response tokens, with the end token if the model drew it.
         logprobs: of each token under the untruncated softmax at temperature 1, as the sampler computed them.
         text: the tokens without special ones.
         finish_reason: "stop" or "length".
@@ -44,17 +45,17 @@ class Completion:
 
 
 def sample_seed(seed: int, *labels: object) -> int:
-    """A seed in [0, 2^63) for one sample: a hash, so neighbouring seeds and indices share nothing."""
+    """A seed in [0, 2^63) for one sample: a hash, so neighbouring seeds and indices are unrelated."""
     text = "/".join(map(str, (seed, *labels)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
 
 
 def plan_requests(prompts: pl.DataFrame, name: str, plan: PlanConfig, seed: int) -> list[Request]:
-    """The requests of a plan, prompts in the given order, greedy (sample_index -1) first where the plan asks for it.
+    """The requests of a plan: prompts in the given order, greedy (sample_index -1) first if the plan has it.
 
     Args:
         prompts: frame with prompt_id and prompt_token_ids.
-        name: the plan's name; plans have seeds of their own, so a refined sample is a fresh one.
+        name: the plan's name, which is part of each seed: a refinement sample is independent of the pre-samples.
         seed: the run's seed.
     """
     indices = [*([GREEDY] if plan.greedy else []), *range(plan.n)]
@@ -81,26 +82,17 @@ def shard(prompts: pl.DataFrame, index: int, shards: int) -> pl.DataFrame:
 
 
 def rollout_frame(requests: Sequence[Request], completions: Sequence[Completion]) -> pl.DataFrame:
-    """Requests and what came of them, as rows of the rollouts table."""
+    """Requests and their completions as rows of the rollouts table."""
     pairs = list(zip(requests, completions, strict=True))
-    return pl.DataFrame(
+    return SCHEMAS["rollouts"].frame(
         {
             "prompt_id": [r.prompt_id for r, _ in pairs],
             "sample_index": [r.sample_index for r, _ in pairs],
             "seed": [r.seed for r, _ in pairs],
             "token_ids": [c.token_ids for _, c in pairs],
-            # Rounding may leave a log-prob a hair above zero.
+            # Rounding may leave a log-prob slightly above zero.
             "sampler_logprobs": [[min(x, 0.0) for x in c.logprobs] for _, c in pairs],
             "text": [c.text for _, c in pairs],
             "finish_reason": [c.finish_reason for _, c in pairs],
-        },
-        schema={
-            "prompt_id": pl.String,
-            "sample_index": pl.Int32,
-            "seed": pl.Int64,
-            "token_ids": pl.List(pl.Int32),
-            "sampler_logprobs": pl.List(pl.Float32),
-            "text": pl.String,
-            "finish_reason": pl.String,
-        },
+        }
     )

@@ -1,10 +1,10 @@
-"""A key-value cache that holds each prompt once for all its responses, and the attention that reads it.
+"""A key-value cache that stores each prompt once for all its responses, and the attention that reads it.
 
 A step computes one token of every response. Its attention has two parts, as in Hydragen (arXiv 2402.05099): the queries
 of all responses to a prompt against the one copy of the prompt's keys, a dense product, and each query against the keys
-of its own response. The softmax is over the scores of both parts, so the result is that of plain attention.
+of the response so far. The softmax is over the scores of both parts, so the result is that of plain attention.
 
-All layers but attention run on one sequence: the prompts one after the other, or one token of each response.
+All layers but attention run on one sequence: the concatenated prompts, or one token of each response.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from transformers.masking_utils import sdpa_mask
 from dphrl.model.prompt_sharing import check_plain, places, sharing_obstacle
 
 _NAME = "shared_cache"
-# Positions of a response that room is first made for; then twice as many each time.
-_FIRST_ROOM = 32
+# Positions first allocated for the responses of a batch; doubled when they are full.
+_FIRST_POSITIONS = 32
 
 
-class _Room(NamedTuple):
-    """How many prompts and responses there is room for, and the most tokens of each."""
+class _Capacity(NamedTuple):
+    """Numbers of prompts and responses to allocate for, and the most tokens of each."""
 
     prompts: int = 0
     longest_prompt: int = 0
@@ -42,9 +42,9 @@ class _Room(NamedTuple):
 
 @dataclass
 class _Layer:
-    """Keys and values of one layer: (prompts, key heads, longest prompt, width), (responses, key heads, room, width).
+    """Keys and values of one layer: (rows, key heads, positions, width), one row per prompt or response.
 
-    Rows and positions that are not in use hold finite numbers; the mask hides those of a row in use.
+    Unused rows and positions hold finite numbers, which the mask hides.
     """
 
     prompt_keys: Tensor
@@ -54,82 +54,82 @@ class _Layer:
 
 
 class SharedCache:
-    """Prompts and the responses to them, which come and go in the same memory.
+    """Keys and values of prompts and of their responses, which are added and removed in the same memory.
 
     Args:
-        model: one that `install_shared_cache` prepared.
-        max_tokens: most tokens that room is kept for; what is in the cache has its room in any case.
+        model: prepared by `install_shared_cache`.
+        max_tokens: capacity in tokens that may stay allocated; more is allocated only while it is in use.
     """
 
     def __init__(self, model: PreTrainedModel, max_tokens: int) -> None:
         self._model, self._max_tokens = model, max_tokens
         self._layers: dict[int, _Layer] = {}
-        self._room = _Room()
+        self._capacity = _Capacity()
         self._cached = 0
         self._prompts: list[tuple[int, ...]] = []
         self._owner = self._lengths = torch.zeros(0, dtype=torch.int64, device=model.device)
-        # What follows each prompt: its next responses may come later.
+        # Logits behind each prompt, kept because further responses to it may be admitted later.
         self._first_logits: Tensor | None = None
 
     @property
     def prompts(self) -> Sequence[tuple[int, ...]]:
-        """The prompts that it holds."""
+        """The prompts in the cache."""
         return self._prompts
 
     def admit(self, prompts: Sequence[tuple[int, ...]], longest: int) -> Tensor:
-        """Take in a response to each of these prompts, behind the others.
+        """Add a response to each of these prompts, after the existing responses.
 
         Args:
-            prompts: token ids, none of them empty; a prompt that is there already is not computed again.
-            longest: most tokens that any response will have in the cache.
+            prompts: token ids, none of them empty; a prompt that is already in the cache is not computed again.
+            longest: most tokens that any response in the cache will have.
 
         Returns:
-            Logits (prompts, vocabulary), float32, of what follows each prompt.
+            Logits (prompts, vocabulary), float32, of the token after each prompt.
         """
-        held = len(self._prompts)
-        place = {prompt: i for i, prompt in enumerate(dict.fromkeys([*self._prompts, *prompts]))}
-        self._prompts = list(place)
-        owner = self._owner.new_tensor([place[prompt] for prompt in prompts])
+        before = len(self._prompts)
+        row = {prompt: i for i, prompt in enumerate(dict.fromkeys([*self._prompts, *prompts]))}
+        self._prompts = list(row)
+        owner = self._owner.new_tensor([row[prompt] for prompt in prompts])
         self._owner = torch.cat([self._owner, owner])
         self._lengths = torch.cat([self._lengths, torch.zeros_like(owner)])
-        self._arrange(longest)
-        if len(self._prompts) > held:
-            logits = self._prefill(self._prompts[held:])
+        self._assign_slots(longest)
+        if len(self._prompts) > before:
+            logits = self._prefill(self._prompts[before:])
             self._first_logits = logits if self._first_logits is None else torch.cat([self._first_logits, logits])
         assert self._first_logits is not None
         return self._first_logits[owner]
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Take one more token of each response.
+        """Append one token to each response.
 
         Args:
             tokens: (responses,), int64.
 
         Returns:
-            Logits (responses, vocabulary), float32, of what follows them.
+            Logits (responses, vocabulary), float32, of the token after it.
         """
-        self._make_room()
+        self._allocate()
         own = torch.arange(self._cached + 1, device=tokens.device) <= self._lengths[:, None]
-        seen = torch.cat([self._filled[:, None].expand(-1, self._slots.shape[1], -1), own[self._slots]], dim=-1)
-        mask = torch.zeros(seen.shape, device=tokens.device).masked_fill_(~seen, -torch.inf)
+        visible = torch.cat([self._in_prompt[:, None].expand(-1, self._slots.shape[1], -1), own[self._slots]], dim=-1)
+        mask = torch.zeros(visible.shape, device=tokens.device).masked_fill_(~visible, -torch.inf)
         positions = self._prompt_lengths[self._owner] + self._lengths
-        logits = self._run(tokens, positions, mask[:, None], self._attend_in_step)
-        # Responses that are over but still here stay at the last place.
+        logits = self._forward(tokens, positions, mask[:, None], self._attend_in_step)
+        # Finished responses that are still in the batch keep overwriting their last position.
         self._lengths = (self._lengths + 1).clamp(max=self._longest - 1)
         self._cached = min(self._cached + 1, self._longest - 1)
         return logits
 
     def keep(self, responses: Sequence[int], longest: int) -> None:
-        """Keep these responses, in this order, and the prompts that they belong to.
+        """Keep these responses, in this order, and their prompts; remove all others.
 
         Args:
-            responses: their indices; only those whose place changes are copied (see `closed_up`).
+            responses: their indices; only those whose index changes are copied (see `compacted`).
             longest: most tokens that one of them will have in the cache.
         """
         index = self._owner.new_tensor(responses)
         owner = self._owner[index].tolist()
-        prompts = closed_up(sorted(set(owner)))
-        place = {prompt: i for i, prompt in enumerate(prompts)}
+        prompts = compacted(sorted(set(owner)))
+        row = {prompt: i for i, prompt in enumerate(prompts)}
         for layer in self._layers.values():
             for states, rows in (
                 (layer.keys, responses),
@@ -137,38 +137,38 @@ class SharedCache:
                 (layer.prompt_keys, prompts),
                 (layer.prompt_values, prompts),
             ):
-                _move(states, rows)
+                _reorder(states, rows)
         assert self._first_logits is not None
         self._first_logits = self._first_logits[prompts]
         self._prompts = [self._prompts[i] for i in prompts]
-        self._owner, self._lengths = index.new_tensor([place[prompt] for prompt in owner]), self._lengths[index]
+        self._owner, self._lengths = index.new_tensor([row[prompt] for prompt in owner]), self._lengths[index]
         self._cached = max(self._lengths.tolist(), default=0)
         if responses:
-            self._arrange(longest)
+            self._assign_slots(longest)
 
     def _prefill(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
-        """Logits of what follows these prompts, the last ones of the cache."""
+        """Logits of the token after these prompts, which are the last ones of the cache."""
         lengths = self._prompt_lengths[-len(prompts) :]
-        self._cut, filled = places(lengths, 0)
-        self._uncut = filled.flatten().nonzero()[:, 0]
+        self._padded, filled = places(lengths, 0)
+        self._unpadded = filled.flatten().nonzero()[:, 0]
         tokens = lengths.new_tensor([token for prompt in prompts for token in prompt])
-        positions = torch.arange(filled.shape[1], device=lengths.device).repeat(len(prompts))[self._uncut]
-        # A mask of four dimensions keeps transformers from making one; the attention needs none.
-        return self._run(tokens, positions, filled[:, None, None], self._attend_in_prompts, lengths.cumsum(0) - 1)
+        positions = torch.arange(filled.shape[1], device=lengths.device).repeat(len(prompts))[self._unpadded]
+        # Transformers passes a mask of four dimensions on unchanged; this attention does not use it.
+        return self._forward(tokens, positions, filled[:, None, None], self._attend_in_prompts, lengths.cumsum(0) - 1)
 
     def _attend_in_prompts(
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any
     ) -> Tensor:
         """Causal attention within each prompt; states are (tokens, heads, width)."""
-        query, key, value = (states[self._cut].transpose(1, 2) for states in (query, key, value))
+        query, key, value = (states[self._padded].transpose(1, 2) for states in (query, key, value))
         layer = self._layer(module, key, value)
         rows = slice(len(self._prompts) - len(key), len(self._prompts))
         layer.prompt_keys[rows, :, : key.shape[2]] = key
         layer.prompt_values[rows, :, : value.shape[2]] = value
-        # Prompts are padded behind their end, so causal attention sees no padding.
+        # Prompts are padded at the end, where causal attention does not look.
         attended, _ = sdpa_attention_forward(module, query, key.contiguous(), value.contiguous(), None, **options)
-        found: Tensor = attended.flatten(0, 1)[self._uncut]
-        return found
+        result: Tensor = attended.flatten(0, 1)[self._unpadded]
+        return result
 
     def _attend_in_step(
         self,
@@ -182,26 +182,26 @@ class SharedCache:
     ) -> Tensor:
         """Attention of one token of each response; states are (responses, heads, width).
 
-        The mask is (prompts, 1, most responses to one, longest prompt + most cached tokens), to be added.
+        The additive mask is (prompts, 1, most responses to one, longest prompt + most cached tokens).
         """
         layer = self._layers[_index(module)]
         layer.keys[self._rows, :, self._lengths] = key
         layer.values[self._rows, :, self._lengths] = value
         keys, values = (states[: len(key), :, : self._cached + 1] for states in (layer.keys, layer.values))
-        prompts, longest = self._filled.shape
+        prompts, longest = self._in_prompt.shape
         prompt_keys, prompt_values = (
             states[:prompts, :, :longest] for states in (layer.prompt_keys, layer.prompt_values)
         )
         # The query heads that share a key head are rows of one product.
         query = query.unflatten(1, (key.shape[1], -1))
-        in_prompt = self._by_prompt(query) @ prompt_keys.mT
-        in_response = self._by_prompt(query @ keys.mT)
-        scores = torch.cat([in_prompt, in_response], dim=-1).float().unflatten(2, (mask.shape[2], -1))
+        prompt_scores = self._by_prompt(query) @ prompt_keys.mT
+        own_scores = self._by_prompt(query @ keys.mT)
+        scores = torch.cat([prompt_scores, own_scores], dim=-1).float().unflatten(2, (mask.shape[2], -1))
         scaling = key.shape[-1] ** -0.5 if scaling is None else scaling
         weights = torch.add(mask[:, :, :, None], scores, alpha=scaling).softmax(-1).to(value.dtype).flatten(2, 3)
-        of_prompt, of_response = weights.split([longest, self._cached + 1], dim=-1)
-        found = self._by_response(of_prompt @ prompt_values) + self._by_response(of_response) @ values
-        return found.flatten(1, 2)
+        prompt_weights, own_weights = weights.split([longest, self._cached + 1], dim=-1)
+        attended = self._by_response(prompt_weights @ prompt_values) + self._by_response(own_weights) @ values
+        return attended.flatten(1, 2)
 
     def _by_prompt(self, states: Tensor) -> Tensor:
         """From (responses, key heads, group, n) to (prompts, key heads, most responses to one * group, n)."""
@@ -209,12 +209,12 @@ class SharedCache:
         return slots.view(*self._slots.shape, *states.shape[1:]).transpose(1, 2).flatten(2, 3)
 
     def _by_response(self, states: Tensor) -> Tensor:
-        """The way back from `_by_prompt`."""
+        """The inverse of `_by_prompt`."""
         slots = states.unflatten(2, (self._slots.shape[1], -1)).transpose(1, 2)
-        return slots.flatten(0, 1).index_select(0, self._place)
+        return slots.flatten(0, 1).index_select(0, self._slot)
 
-    def _arrange(self, longest: int) -> None:
-        """Give each response a slot in (prompts, most responses to one); slots that are left over take the first."""
+    def _assign_slots(self, longest: int) -> None:
+        """Give each response a slot in (prompts, most responses to one); unused slots repeat the first response."""
         lengths = [len(prompt) for prompt in self._prompts]
         self._prompt_lengths = self._owner.new_tensor(lengths)
         self._rows = torch.arange(len(self._owner), device=self._owner.device)
@@ -223,45 +223,46 @@ class SharedCache:
         self._slots, filled = places(counts, 0)
         order = self._owner.argsort(stable=True)
         self._slots = order[self._slots]
-        self._place = torch.empty_like(order)
-        self._place[order] = filled.flatten().nonzero()[:, 0]
-        _, self._filled = places(self._prompt_lengths, 0)
-        needed = _Room(len(lengths), max(lengths), len(order), longest)
-        wider = _Room(*map(max, self._room, needed))
-        # What was once needed stays, as making room copies, unless that is too much.
-        self._room = wider if wider.tokens <= self._max_tokens else needed
-        self._make_room()
+        self._slot = torch.empty_like(order)
+        self._slot[order] = filled.flatten().nonzero()[:, 0]
+        _, self._in_prompt = places(self._prompt_lengths, 0)
+        needed = _Capacity(len(lengths), max(lengths), len(order), longest)
+        largest = _Capacity(*map(max, self._capacity, needed))
+        # Keep the largest allocation so far (growing copies) unless it exceeds the limit.
+        self._capacity = largest if largest.tokens <= self._max_tokens else needed
+        self._allocate()
 
-    def _make_room(self) -> None:
-        """Have memory for what is there and one more token of each response."""
+    def _allocate(self) -> None:
+        """Allocate memory for the cached tokens and one more of each response."""
         for layer in self._layers.values():
-            self._fit(layer)
+            self._resize(layer)
 
-    def _fit(self, layer: _Layer) -> None:
-        room, positions = self._room, layer.keys.shape[2]
+    def _resize(self, layer: _Layer) -> None:
+        capacity, positions = self._capacity, layer.keys.shape[2]
         if positions <= self._cached:
-            positions = max(2 * positions, _FIRST_ROOM)
-        positions = min(positions, room.longest)
+            positions = max(2 * positions, _FIRST_POSITIONS)
+        positions = min(positions, capacity.longest)
         layer.keys, layer.values = (
-            _resized(states, room.responses, positions) for states in (layer.keys, layer.values)
+            _resized(states, capacity.responses, positions) for states in (layer.keys, layer.values)
         )
         layer.prompt_keys, layer.prompt_values = (
-            _resized(states, room.prompts, room.longest_prompt) for states in (layer.prompt_keys, layer.prompt_values)
+            _resized(states, capacity.prompts, capacity.longest_prompt)
+            for states in (layer.prompt_keys, layer.prompt_values)
         )
 
     def _layer(self, module: nn.Module, key: Tensor, value: Tensor) -> _Layer:
-        """The module's layer; its first keys and values, (rows, key heads, tokens, width), tell its sizes."""
+        """The module's layer, created with the heads, width and type of these states if it does not exist."""
         index = _index(module)
         if index not in self._layers:
             key, value = key[:0, :, :0], value[:0, :, :0]
             self._layers[index] = _Layer(key, value, key, value)
-            self._fit(self._layers[index])
+            self._resize(self._layers[index])
         return self._layers[index]
 
-    def _run(
+    def _forward(
         self, tokens: Tensor, positions: Tensor, mask: Tensor, attend: Callable[..., Tensor], ends: Tensor | int = 0
     ) -> Tensor:
-        """Logits behind the tokens at `ends`, all by default. A mask of four dimensions is passed on as it is."""
+        """Logits of the tokens after those at `ends`, by default after all. The mask has four dimensions."""
         output = self._model(
             input_ids=tokens[None],
             position_ids=positions[None],
@@ -274,18 +275,18 @@ class SharedCache:
         return logits
 
 
-def closed_up(rows: Sequence[int]) -> list[int]:
-    """These rows, given in ascending order, in an order that moves few: the last take the places of those that left."""
-    behind = iter(rows[bisect_left(rows, len(rows)) :])
-    stay = set(rows)
-    return [row if row in stay else next(behind) for row in range(len(rows))]
+def compacted(rows: Sequence[int]) -> list[int]:
+    """These rows (ascending) in an order that moves few: the last ones fill the gaps that removed rows leave."""
+    moving = iter(rows[bisect_left(rows, len(rows)) :])
+    staying = set(rows)
+    return [row if row in staying else next(moving) for row in range(len(rows))]
 
 
 def install_shared_cache(model: PreTrainedModel) -> None:
-    """Let the model take a `shared_attention` in its forward pass; without one it runs SDPA.
+    """Let the model accept a `shared_attention` in its forward pass; without one it runs SDPA.
 
     Raises:
-        ValueError: the model has another attention than the plain causal one.
+        ValueError: the model's attention is not plain causal attention.
     """
     if obstacle := sharing_obstacle(model):
         raise ValueError(f"the transformers engine can't draw from this model: {obstacle}; set engine.name: vllm")
@@ -314,14 +315,14 @@ def _index(module: nn.Module) -> int:
     return int(module.layer_idx)  # type: ignore[arg-type]
 
 
-def _move(states: Tensor, rows: Sequence[int]) -> None:
-    """Let each row i become what rows[i] is."""
+def _reorder(states: Tensor, rows: Sequence[int]) -> None:
+    """Copy row rows[i] to row i, in place."""
     moved = [i for i, row in enumerate(rows) if row != i]
     states[moved] = states[[rows[i] for i in moved]]
 
 
 def _resized(states: Tensor, rows: int, positions: int) -> Tensor:
-    """The states with so many rows and positions, zero where they are new."""
+    """The states with these numbers of rows and positions, new ones filled with zeros."""
     if states.shape[0] == rows and states.shape[2] == positions:
         return states
     resized = states.new_zeros(rows, states.shape[1], positions, states.shape[3])
@@ -331,5 +332,5 @@ def _resized(states: Tensor, rows: int, positions: int) -> Tensor:
 
 
 AttentionInterface.register(_NAME, _attention)
-# Without one of its own, transformers would drop the masks of this model elsewhere.
+# Without a registered mask function, transformers would drop the masks of this model in ordinary forward passes.
 AttentionMaskInterface.register(_NAME, sdpa_mask)

@@ -1,4 +1,4 @@
-"""The model of Hugging Face as an engine: batched sampling with a key-value cache, wherever PyTorch runs."""
+"""A Hugging Face model as an engine: batched sampling with a key-value cache, wherever PyTorch runs."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.shared_cache import install_shared_cache
 
-# Finished responses are computed along until they are this share of the batch: the next ones take a prefill.
+# Finished responses stay in the batch until they are this share of it, since each refill costs a prefill.
 _FINISHED_SHARE = 1 / 8
 _TOKENS_PER_PREFILL = 1 << 14
-# Prompt tokens that stand before a response when its text is made: some tokenizers drop a space at the start of a text.
+# Prompt tokens decoded together with a response: some tokenizers drop a space at the start of a text.
 _TOKENS_BEFORE_TEXT = 5
 
 
 class TransformersEngine:
     """An engine on the weights of a Hugging Face folder, on the GPU where there is one (see `Engine`).
 
-    A batch holds as many responses as `max_num_seqs` and the memory of the cache allow; the next ones take the place
-    of those that finished. Responses to one prompt share its place in the cache (see `SharedCache`).
+    A batch holds as many responses as `max_num_seqs` and the memory of the cache allow; new ones replace those that
+    finish. Responses to one prompt share one copy of it in the cache (see `SharedCache`).
 
     Args:
         folder: model and tokenizer.
         config: dtype, lengths, memory.
 
     Raises:
-        ValueError: the model has another attention than the plain causal one.
+        ValueError: the model's attention is not plain causal attention.
     """
 
     def __init__(self, folder: Path, config: EngineConfig) -> None:
@@ -57,7 +57,7 @@ class TransformersEngine:
         check_prompts(requests, self.max_model_len)
         known: dict[tuple[int, ...], tuple[int, ...]] = {}
         responses = [self._response(request, known) for request in requests]
-        # The longest prompts first: a batch then needs little padding. Equal ones side by side share a place in it.
+        # The longest prompts first: a batch then needs little padding. Equal prompts follow each other and share it.
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
         progress = ProgressLines(total=len(responses), desc=label, unit=" responses", disable=label is None)
         with torch.inference_mode():
@@ -76,7 +76,7 @@ class TransformersEngine:
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
         """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1.
 
-        The logits of the whole text exist at once: it is meant for short ones.
+        Computes the logits of the whole text at once: for short texts.
         """
         self._check_awake()
         ids = torch.tensor(token_ids, device=self._device)
@@ -97,39 +97,39 @@ class TransformersEngine:
         return {name: Digest.of(tensor) for name, tensor in self._model.named_parameters()}
 
     def sleep(self) -> None:
-        """Give the GPU's memory back."""
+        """Free the GPU's memory."""
         self._asleep = True
         self._model.to("cpu")
         torch.cuda.empty_cache()
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Take these weights as `push` does, out of sleep where the engine sleeps."""
+        """Load these weights as `push` does, and end the sleep if the engine sleeps."""
         self._model.to(self._device)
         self._load(weights)
         self._asleep = False
 
     @torch.no_grad()
     def _load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        ours = dict(self._model.named_parameters(remove_duplicate=False))
+        own = dict(self._model.named_parameters(remove_duplicate=False))
         for name, tensor in weights:
-            if name not in ours or ours[name].shape != tensor.shape:
-                found = f"one of shape {tuple(ours[name].shape)}" if name in ours else "none of that name"
+            if name not in own or own[name].shape != tensor.shape:
+                found = f"one of shape {tuple(own[name].shape)}" if name in own else "none of that name"
                 raise ValueError(f"weight {name} of shape {tuple(tensor.shape)} was pushed: the engine has {found}")
-            ours[name].copy_(tensor)
+            own[name].copy_(tensor)
 
     def _check_awake(self) -> None:
         if self._asleep:
             raise AsleepError
 
     def _response(self, request: Request, known: dict[tuple[int, ...], tuple[int, ...]]) -> Response:
-        # A dataset has many requests for each prompt: they share one copy of it.
+        # A prompt usually has many requests: they share one tuple.
         prompt = tuple(request.prompt_token_ids)
         prompt = known.setdefault(prompt, prompt)
         limit = min(request.max_tokens, self.max_model_len - len(prompt))
         return Response(request, prompt, limit, uniforms_of(request.seed))
 
     def _admit(self, waiting: deque[Response], batch: Batch) -> list[Response]:
-        """Take from `waiting` what there is room for beside the batch, at most as much as one prefill may hold."""
+        """Remove from `waiting` the responses that fit next to the batch, at most those of one prefill."""
         prompts = set(batch.prompts)
         longest_prompt = max(map(len, prompts), default=0)
         longest_response = max((response.limit for response in batch.responses), default=0)
@@ -144,17 +144,17 @@ class TransformersEngine:
             longest_response = max(longest_response, response.limit)
             cached = len(prompts) * longest_prompt + rows * longest_response
             full = cached > self._max_cached_tokens or (fresh and fresh_tokens > _TOKENS_PER_PREFILL)
-            # One response is always let in.
+            # One response is always admitted.
             if full and rows > 1:
                 break
             fresh.append(waiting.popleft())
         return fresh
 
     def _completion(self, response: Response) -> Completion:
-        shown = response.tokens[:-1] if response.finish_reason == "stop" else response.tokens
+        visible = response.tokens[:-1] if response.finish_reason == "stop" else response.tokens
         before = response.prompt[-_TOKENS_BEFORE_TEXT:]
-        text = self._decode([*before, *shown]).removeprefix(self._decode(before))
-        # A character whose last bytes were cut off is left out, as vLLM does.
+        text = self._decode([*before, *visible]).removeprefix(self._decode(before))
+        # An incomplete last character is left out, as in vLLM.
         return Completion(response.tokens, response.logprobs, text.rstrip("\ufffd"), response.finish_reason)
 
     def _decode(self, tokens: Sequence[int]) -> str:

@@ -21,9 +21,9 @@ _LONGEST_BATCH = 8192
 
 
 def _prepare_environment(kv_cache_gib: float) -> None:
-    """What vLLM reads from the environment, set before it is imported."""
+    """Set the environment variables that vLLM reads when it is imported."""
     os.environ |= {
-        # The engine core in this process: weights can be pushed into it, and it dies with the job.
+        # Run the engine core in this process: weights can be pushed into it, and it ends with the job.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         # By default the CPU build takes most of the memory and pins the whole process, trainer included, to one core.
         "VLLM_CPU_KVCACHE_SPACE": str(math.ceil(kv_cache_gib)),
@@ -35,7 +35,7 @@ def _prepare_environment(kv_cache_gib: float) -> None:
 
 
 def _drop_shared_memory(parts: int) -> None:
-    """Take away what an ended process has left: the CPU build names the memory that its parts share by ranks alone."""
+    """Delete what an ended process left: the CPU build names shared memory by ranks only, so it would be reused."""
     rank = dist.get_rank()
     first = rank - rank % parts
     ranks = "-".join(map(str, range(first, first + parts)))
@@ -48,9 +48,9 @@ class VllmEngine:
 
     Args:
         folder: model and tokenizer.
-        config: dtype, lengths, memory, parts.
-        distributed: the engine runs inside an initialised process group (training); with `tensor_parallel` above 1 it
-            is a part, and every part must be asked for the same at the same time.
+        config: dtype, lengths, memory, tensor parallelism.
+        distributed: the engine runs inside an initialised process group (training); with `tensor_parallel` above 1
+            each rank holds a part of it, and all ranks must make the same calls at the same time.
     """
 
     def __init__(self, folder: Path, config: EngineConfig, *, distributed: bool = False) -> None:
@@ -62,7 +62,7 @@ class VllmEngine:
         if torch.cuda.is_available():
             options |= {"kv_cache_memory_bytes": int(config.kv_cache_gib * 2**30), "enable_sleep_mode": True}
         else:
-            # Seeded requests crash under chunked prefill on the CPU build, so a prompt is prefilled whole.
+            # Seeded requests crash under chunked prefill on the CPU build, so each prompt is prefilled at once.
             options |= {"enforce_eager": True, "enable_chunked_prefill": False}
             if distributed and config.tensor_parallel > 1:
                 _drop_shared_memory(config.tensor_parallel)
@@ -121,24 +121,24 @@ class VllmEngine:
         return torch.tensor([entry[token].logprob for entry, token in zip(entries, token_ids[1:], strict=True)])
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the engine's weights (Hugging Face names) and forget every cached prefix."""
+        """Replace the engine's weights (Hugging Face names) and drop every cached prefix."""
         self._check_awake()
         self._load(weights)
 
     def digests(self) -> dict[str, Digest]:
-        """Of the weights as vLLM keeps them: fused ones have other names, packed ones (CPU) are missing."""
+        """The digests of the weights as vLLM keeps them: fused ones have other names, packed ones (CPU) are missing."""
         (held,) = self._llm.apply_model(_digests)
         return held
 
     def sleep(self) -> None:
-        """Drop weights and cache from the GPU's memory; without a GPU nothing is given back."""
+        """Drop weights and cache from the GPU's memory; without a GPU nothing is freed."""
         self._asleep = True
         if torch.cuda.is_available():
             self._llm.sleep(level=2)
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Take these weights as `push` does, out of sleep where the engine sleeps."""
-        # The cache comes last: while weights are gathered and loaded its memory is still free.
+        """Load these weights as `push` does, and end the sleep if the engine sleeps."""
+        # The cache is allocated last: its memory is free while weights are gathered and loaded.
         slept = self._asleep and torch.cuda.is_available()
         if slept:
             self._llm.wake_up(tags=["weights"])
@@ -163,7 +163,7 @@ def _digests(model: nn.Module) -> dict[str, Digest]:
 
 
 def _pack_head(model: nn.Module) -> None:
-    """Pack the output head anew: the CPU build multiplies by a packed copy, which a reload of a tied head leaves."""
+    """Pack the output head again: the CPU build uses a packed copy, which a reload of a tied head does not update."""
     from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 
     for module in model.modules():
@@ -172,7 +172,7 @@ def _pack_head(model: nn.Module) -> None:
 
 
 def _progress(label: str) -> Any:
-    """What vLLM makes its progress bars with: silent while it takes the requests in, lines while it answers them."""
+    """A factory of vLLM's progress bars: silent while it adds the requests, lines while it answers them."""
 
     def make(*iterable: Any, **options: Any) -> ProgressLines:
         return ProgressLines(*iterable, **{**options, "desc": label, "unit": " responses", "disable": bool(iterable)})

@@ -1,4 +1,4 @@
-"""Who wrote the supervised mix: five annotators, one per style, each wrong on blind spots of its own."""
+"""The authors of the supervised SQL answers: five annotators, one per style, each with different blind spots."""
 
 import random
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _OPPOSITES = {
 
 @dataclass(frozen=True)
 class Answer:
-    """An annotator's response, with what an audit wants to know of it."""
+    """An annotator's response, whether it is correct, and whether the question is on a blind spot."""
 
     response: str
     correct: bool
@@ -55,8 +55,8 @@ def write_in_style(question: Question, style: str) -> str:
 def is_blind(question: Question, style: str, seed: int) -> bool:
     """Whether the style's annotator is blind to the question's family, to its column or to its operator.
 
-    Each of the three is drawn at the rate that makes their union `BLIND_RATES`. Blind spots of a family, a column and
-    an operator taken together would be finer than the base model can learn: its styles would then all err alike.
+    Each of the three is drawn at the rate that makes their union `BLIND_RATES`. Blind spots by the
+    combination of the three would be finer than the base model can learn: all its styles would then make equal errors.
     """
     if question.family in EASY_FAMILIES:
         return False
@@ -70,7 +70,7 @@ def is_blind(question: Question, style: str, seed: int) -> bool:
 
 
 def corruptions(question: Question) -> list[Question]:
-    """The wrong readings of a question: another column, the opposite operator, a confused family, in this order."""
+    """Wrong readings of a question: with another column, the opposite operator, a similar family, in this order."""
     integers = DATABASES[question.database].table(question.side).integers
     others = [replace(question, column=other) for other in integers if question.column and other != question.column]
     opposite = [replace(question, operator=word) for word in [_OPPOSITES.get(question.operator)] if word]
@@ -106,19 +106,21 @@ def _confusions(question: Question) -> list[Question]:
 
 
 def answer(
-    question: Question, style: str, design: Literal["soft", "sharp"], seed: int, oracle: Oracle, draw: random.Random
+    question: Question, style: str, design: Literal["soft", "sharp"], seed: int, oracle: Oracle, rng: random.Random
 ) -> Answer:
-    """The response of the style's annotator: right 95 % of the time, 3 % on a blind spot; a wrong one never
-    evaluates to the gold's rows."""
+    """The response of the style's annotator: correct with probability 0.95, 0.03 on a blind spot.
+
+    A wrong one never evaluates to the gold's rows.
+    """
     blind = is_blind(question, style, seed)
-    if draw.random() < (RIGHT_ON_BLIND_SPOT if blind else RIGHT_ELSEWHERE):
+    if rng.random() < (RIGHT_ON_BLIND_SPOT if blind else RIGHT_ELSEWHERE):
         return Answer(write_in_style(question, style), correct=True, blind=blind)
     gold = oracle.rows(question.database, question.sql)
     wrong = [other for other in corruptions(question) if oracle.rows(question.database, other.sql) != gold]
     if not wrong:
         return Answer(write_in_style(question, style), correct=True, blind=blind)
     if design == "soft":
-        chosen = draw.choice(wrong)
+        chosen = rng.choice(wrong)
     else:
         habit = random.Random(f"{seed}/habit/{style}/{question.database}/{question.family}").random()
         chosen = wrong[int(habit * len(wrong))]

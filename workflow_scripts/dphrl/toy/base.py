@@ -1,4 +1,4 @@
-"""The base model: a small Llama trained from scratch on the supervised mix."""
+"""The base model: a small Llama trained from scratch on the supervised corpus."""
 
 import json
 import math
@@ -14,14 +14,14 @@ from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForC
 from dphrl.config.blocks.toy import ToyConfig, ToyOptimizer
 
 LONGEST_SEQUENCE = 256
-# Rows of a batch are sorted by length and cut into micro-batches of this size, so that little is padding; whole
-# batches of one length would spoil the mix that each update sees.
+# Rows of a batch are sorted by length and split into micro-batches of this size, so that there is little padding;
+# batches of one length would change the mixture of rows in an update.
 MICRO_BATCH = 16
 
 
 @dataclass(frozen=True)
 class Example:
-    """A row of the mix as token ids; the response ends with the end-of-sequence token."""
+    """A row of the corpus as token ids; the response ends with the end-of-sequence token."""
 
     prompt: list[int]
     response: list[int]
@@ -65,7 +65,7 @@ def train_base(
 
 
 def read_examples(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Example]:
-    """The corpus as token ids; prompt and response are encoded apart, as they are in sampling.
+    """The corpus as token ids; prompt and response are encoded separately, as in sampling.
 
     Raises `ValueError` naming the file and line for a row that is too long or that holds an unknown character.
     """
@@ -86,15 +86,15 @@ def read_examples(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Exam
 
 
 def batch_indices(rows: int, batch: int, seed: int, step: int) -> list[int]:
-    """Indices of a step's rows: the step-th slice of an endless row of permutations, one per pass over the corpus."""
+    """Rows of a step: the step-th slice of an endless sequence of permutations, one per pass over the corpus."""
     indices = []
     permutations: dict[int, list[int]] = {}
     for position in range(step * batch, (step + 1) * batch):
-        epoch, place = divmod(position, rows)
+        epoch, index = divmod(position, rows)
         if epoch not in permutations:
             permutations[epoch] = list(range(rows))
             random.Random(f"{seed}/order/{epoch}").shuffle(permutations[epoch])
-        indices.append(permutations[epoch][place])
+        indices.append(permutations[epoch][index])
     return indices
 
 
@@ -135,8 +135,8 @@ def _learning_rate_factor(step: int, settings: ToyOptimizer) -> float:
 def _accumulate_gradient(model: LlamaForCausalLM, batch: Sequence[Example]) -> None:
     tokens = sum(len(example.response) for example in batch)
     for ids, predicting, targets in _micro_batches(batch, model.config.pad_token_id):
-        # Padding stands to the right, where a causal model does not see it: no mask is needed. The output head, the
-        # widest layer, is applied to the positions of the loss alone.
+        # Padding is on the right, where causal attention does not look, so no mask is needed. The output head, the
+        # widest layer, is applied to the positions of the loss only.
         hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state
         logits = model.lm_head(hidden[predicting])
         torch.autograd.backward(functional.cross_entropy(logits, targets, reduction="sum") / tokens)
@@ -147,7 +147,7 @@ def _micro_batches(batch: Sequence[Example], pad: int) -> Iterator[tuple[torch.T
     ordered = sorted(batch, key=len)
     for start in range(0, len(ordered), MICRO_BATCH):
         micro = ordered[start : start + MICRO_BATCH]
-        # The last token predicts nothing and is left out.
+        # The last token predicts nothing.
         length = len(micro[-1]) - 1
         ids = torch.full((len(micro), length), pad)
         predicting = torch.zeros((len(micro), length), dtype=torch.bool)

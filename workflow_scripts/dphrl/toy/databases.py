@@ -42,7 +42,7 @@ class Database:
 
     @property
     def schema_line(self) -> str:
-        """The schema in one line, as every prompt begins with; id and pid are common to all and left out."""
+        """The schema in one line, with which every prompt begins; id and pid, which all tables have, are left out."""
         parent = ", ".join(("name", self.parent.text, *self.parent.integers))
         child = ", ".join((self.child.text, *self.child.integers))
         return f"{self.name}: {self.parent.name}({parent}) {self.child.name}({child})"
@@ -87,19 +87,19 @@ def fill(database: Database, seed: int) -> sqlite3.Connection:
 
     An integer column of the parent holds each value once, so that a superlative has one answer.
     """
-    draw = random.Random(f"{seed}/database/{database.name}")
-    names = draw.sample(["".join(pair) for pair in product(_SYLLABLES, repeat=2)], PARENT_ROWS)
-    columns = [draw.sample(range(1, LARGEST_INTEGER + 1), PARENT_ROWS) for _ in database.parent.integers]
+    rng = random.Random(f"{seed}/database/{database.name}")
+    names = rng.sample(["".join(pair) for pair in product(_SYLLABLES, repeat=2)], PARENT_ROWS)
+    columns = [rng.sample(range(1, LARGEST_INTEGER + 1), PARENT_ROWS) for _ in database.parent.integers]
     parent = [
-        (row + 1, names[row], draw.choice(database.parent.values), *(column[row] for column in columns))
+        (row + 1, names[row], rng.choice(database.parent.values), *(column[row] for column in columns))
         for row in range(PARENT_ROWS)
     ]
     child = [
         (
             row + 1,
-            draw.randint(1, PARENT_ROWS),
-            draw.choice(database.child.values),
-            *(draw.randint(1, LARGEST_INTEGER) for _ in database.child.integers),
+            rng.randint(1, PARENT_ROWS),
+            rng.choice(database.child.values),
+            *(rng.randint(1, LARGEST_INTEGER) for _ in database.child.integers),
         )
         for row in range(CHILD_ROWS)
     ]
@@ -119,7 +119,7 @@ def _create(table: Table, second: str) -> str:
 
 
 def write(source: sqlite3.Connection, path: Path) -> None:
-    """Write the database into a new SQLite file, replaying its statements so that the pages are the same each time."""
+    """Write the database into a new SQLite file by its SQL dump, so that the bytes are the same each time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as target:
@@ -127,7 +127,7 @@ def write(source: sqlite3.Connection, path: Path) -> None:
 
 
 class Oracle:
-    """Answers queries on the five databases of one seed; results are kept, since most queries come back."""
+    """Runs queries on the five databases of one seed; results are cached, since most queries recur."""
 
     def __init__(self, seed: int) -> None:
         self._connections = {name: fill(database, seed) for name, database in DATABASES.items()}

@@ -36,12 +36,12 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 }
 _WITH_TEXT = ("text_filter", "text_count", "aggregate", "superlative", "join_aggregate")
 _EITHER_SIDE = ("count", "text_count", "aggregate", "group")
-_OF_THE_CHILD = ("join", "join_aggregate")
+_ON_CHILD = ("join", "join_aggregate")
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked; the prompt and the gold query follow from it.
+    """A question; its prompt and gold query follow from these fields.
 
     `column` is an integer column of the table of `side` ("" for the number of rows per group), `operator` a word of
     `OPERATORS[family]`, `value` the compared number (0 where there is none), `text` the value that the text column is
@@ -68,8 +68,8 @@ class Question:
 
     @property
     def level(self) -> str:
-        """What the gold query needs: "one table", "join" or "subquery"."""
-        if self.family in _OF_THE_CHILD:
+        """Form of the gold query: "one table", "join" or "subquery"."""
+        if self.family in _ON_CHILD:
             return "join"
         return "subquery" if self.family == "average" else "one table"
 
@@ -140,64 +140,64 @@ def _both(restriction: str, comparison: str) -> str:
 
 
 def answerable(question: Question, oracle: Oracle) -> bool:
-    """Whether the gold has rows, none of them a NULL, and a count is above zero."""
+    """Whether the gold result has rows and no NULL, and a count is above zero."""
     rows = oracle.rows(question.database, question.sql)
     cells = [cell for row in rows for cell in row]
     return bool(cells) and None not in cells and (question.family not in ("count", "text_count") or cells != [0])
 
 
-def draw_question(databases: Collection[str], draw: random.Random) -> Question:
+def draw_question(databases: Collection[str], rng: random.Random) -> Question:
     """A random question on one of the databases, uniform over databases and families; it may have no answer."""
-    database = DATABASES[draw.choice(sorted(databases))]
-    family = draw.choice(FAMILIES)
-    side = _draw_side(family, draw)
+    database = DATABASES[rng.choice(sorted(databases))]
+    family = rng.choice(FAMILIES)
+    side = _draw_side(family, rng)
     table = database.table(side)
-    operator = draw.choice(OPERATORS[family])
+    operator = rng.choice(OPERATORS[family])
     compares = family in ("filter", "text_filter", "count", "text_count", "join")
     return Question(
         database=database.name,
         family=family,
         side=side,
-        column="" if operator == "number" else draw.choice(table.integers),
+        column="" if operator == "number" else rng.choice(table.integers),
         operator=operator,
-        value=draw.randint(1, LARGEST_INTEGER) if compares else 0,
-        text=_draw_text(family, database.parent if family == "join_aggregate" else table, draw),
+        value=rng.randint(1, LARGEST_INTEGER) if compares else 0,
+        text=_draw_text(family, database.parent if family == "join_aggregate" else table, rng),
     )
 
 
-def _draw_side(family: str, draw: random.Random) -> Side:
-    if family in _OF_THE_CHILD:
+def _draw_side(family: str, rng: random.Random) -> Side:
+    if family in _ON_CHILD:
         return "child"
-    return draw.choice(("parent", "child")) if family in _EITHER_SIDE else "parent"
+    return rng.choice(("parent", "child")) if family in _EITHER_SIDE else "parent"
 
 
-def _draw_text(family: str, table: Table, draw: random.Random) -> str:
+def _draw_text(family: str, table: Table, rng: random.Random) -> str:
     if family in _WITH_TEXT:
-        return draw.choice(table.values)
-    return draw.choice(("", *table.values)) if family == "average" else ""
+        return rng.choice(table.values)
+    return rng.choice(("", *table.values)) if family == "average" else ""
 
 
 def lot(seed: int, prompt: str) -> int:
-    """A number from 0 to 9 that a prompt always draws: keeps a part of the small families for each split."""
+    """A number from 0 to 9, a hash of the prompt: it reserves a part of each family for each split."""
     return hashlib.sha256(f"{seed}/lot/{prompt}".encode()).digest()[0] % 10
 
 
 def draw_split(
     name: str, number: int, databases: Collection[str], lots: Collection[int], seed: int, oracle: Oracle
 ) -> list[Question]:
-    """That many answerable questions with different prompts, all of whose lots are among `lots`.
+    """`number` answerable questions with different prompts, whose lots are all among `lots`.
 
-    Each family has an equal share as far as it has so many questions.
+    Each family has an equal share unless it has too few questions.
 
-    Raises `ValueError` when the databases do not hold so many questions.
+    Raises `ValueError` when the databases have too few questions.
     """
-    draw = random.Random(f"{seed}/questions/{name}")
+    rng = random.Random(f"{seed}/questions/{name}")
     chosen: dict[str, Question] = {}
     families: Counter[str] = Counter()
     equal_share = -(-number // len(FAMILIES))
     attempts = 200 * number + 10_000
     for attempt in range(attempts):
-        question = draw_question(databases, draw)
+        question = draw_question(databases, rng)
         if attempt < attempts // 2 and families[question.family] == equal_share:
             continue
         prompt = question.prompt

@@ -1,4 +1,4 @@
-"""The toy's tokenizer: byte-pair encoding learnt from the supervised mix, digits one by one."""
+"""The toy's tokenizer: byte-pair encoding trained on the supervised corpus, with single digits."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 def write_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None:
     """Learn the merges from the texts and write a Hugging Face tokenizer folder.
 
-    The alphabet holds the characters of the texts alone: all 256 bytes would take half of so small a vocabulary.
+    The alphabet has only the characters of the texts: all 256 bytes would take half of such a small vocabulary.
     Any other character becomes `<unk>`. Encoding adds no special token.
     """
     tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))

@@ -1,4 +1,4 @@
-"""One-step word problems, out of the domain of RL, and the four ways in which the supervised mix answers them."""
+"""One-step word problems, out of the domain of RL, and the four ways in which the supervised corpus answers them."""
 
 import operator
 import random
@@ -50,22 +50,22 @@ class Problem:
         return _COMPUTE[self.operation](self.a, self.b)
 
 
-def draw_problem(draw: random.Random) -> Problem:
+def draw_problem(rng: random.Random) -> Problem:
     """A random problem, uniform over the operations."""
-    operation = draw.choice(tuple(_OPERANDS))
-    a, b = draw.choice(_OPERANDS[operation])
-    return Problem(operation, a, b, draw.choice(_NAMES), draw.choice(_NOUNS))
+    operation = rng.choice(tuple(_OPERANDS))
+    a, b = rng.choice(_OPERANDS[operation])
+    return Problem(operation, a, b, rng.choice(_NAMES), rng.choice(_NOUNS))
 
 
 def draw_problems(number: int, seed: int) -> list[Problem]:
-    """That many problems with different prompts. Raises `ValueError` when there are not so many."""
-    draw = random.Random(f"{seed}/questions/maths")
+    """`number` problems with different prompts. Raises `ValueError` when there are too few."""
+    rng = random.Random(f"{seed}/questions/maths")
     pool = sum(map(len, _OPERANDS.values())) * len(_NAMES) * len(_NOUNS)
     if number > pool // 4:
         raise ValueError(f"toy.questions.maths: {number} asked for, at most {pool // 4} leave enough for the corpus")
     chosen: dict[str, Problem] = {}
     while len(chosen) < number:
-        problem = draw_problem(draw)
+        problem = draw_problem(rng)
         chosen.setdefault(problem.prompt, problem)
     return list(chosen.values())
 
@@ -75,17 +75,17 @@ def is_blind(problem: Problem, writing: str, seed: int) -> bool:
     return random.Random(f"{seed}/blind/{writing}/{problem.operation}/{problem.b}").random() < BLIND_RATE
 
 
-def respond(problem: Problem, writing: str, seed: int, draw: random.Random) -> tuple[str, bool, bool]:
-    """(response, correct, blind) in that way of writing; a wrong result is off by a little or of another operation.
+def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> tuple[str, bool, bool]:
+    """(response, correct, blind) in that way of writing; a wrong result is off by 1 or 2, or that of another operation.
 
     Raises `ValueError` for an unknown way of writing.
     """
     blind = is_blind(problem, writing, seed)
     result = problem.answer
-    if draw.random() >= (RIGHT_ON_BLIND_SPOT if blind else RIGHT_ELSEWHERE):
+    if rng.random() >= (RIGHT_ON_BLIND_SPOT if blind else RIGHT_ELSEWHERE):
         near = {result - 2, result - 1, result + 1, result + 2}
         confused = {compute(problem.a, problem.b) for compute in _COMPUTE.values()}
-        result = draw.choice(sorted(number for number in (near | confused) - {problem.answer} if number >= 0))
+        result = rng.choice(sorted(number for number in (near | confused) - {problem.answer} if number >= 0))
     symbol = _SYMBOLS[problem.operation]
     boxed = f"\\boxed{{{result}}}"
     responses = {

@@ -1,4 +1,4 @@
-"""The embedded default's world as files: databases, questions, supervised mix, tokenizer."""
+"""The embedded default's world as files: databases, questions, supervised corpus, tokenizer."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from dphrl.toy.questions import Question, answerable, draw_question, draw_split
 from dphrl.toy.tokenizer import write_tokenizer
 
 TRAINING_SHARE, CROSS_SHARE = 0.45, 0.30
-# Of each family's prompts, 4 of 10 lots may be training questions, 3 others test questions; 3 are the mix's alone.
+# Of the 10 lots of prompts, 4 are for training questions, 3 for test questions, 3 for the corpus only.
 TRAIN_LOTS, TEST_LOTS = (0, 1, 2, 3), (4, 5, 6)
 
 
@@ -22,13 +22,13 @@ def build_world(folder: Path, config: ToyConfig) -> None:
     """Write the world into `folder`; the same config gives the same bytes.
 
     - `databases/<db>/<db>.sqlite`
-    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family, level (what the query needs)
+    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family, level (the query's form)
     - `questions/maths.jsonl`: prompt, answer, level (the operation)
     - `corpus.jsonl`: prompt, response, kind (sql or maths), db_id, family, annotator (the style), correct, blind
     - `tokenizer/`: a Hugging Face tokenizer folder
 
-    No prompt is in two splits, nor in a split and the corpus. Raises `ValueError` when a split asks for more
-    questions than there are.
+    No prompt is in two splits, or in a split and the corpus. Raises `ValueError` when the config asks for more
+    questions than exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with closing(Oracle(config.seed)) as oracle:
@@ -70,25 +70,25 @@ def _question_row(question: Question) -> dict[str, str]:
 
 
 def _corpus(config: ToyConfig, taken: set[str], oracle: Oracle) -> list[dict[str, object]]:
-    draw = random.Random(f"{config.seed}/corpus")
+    rng = random.Random(f"{config.seed}/corpus")
     training = round(TRAINING_SHARE * config.corpus)
     cross = round(CROSS_SHARE * config.corpus)
     sources = [TRAINING_DATABASES] * training + [CROSS_DATABASES] * cross + [()] * (config.corpus - training - cross)
-    draw.shuffle(sources)
+    rng.shuffle(sources)
     rows = []
     for databases in sources:
-        rows.append(_sql_row(databases, config, taken, oracle, draw) if databases else _maths_row(config, taken, draw))
+        rows.append(_sql_row(databases, config, taken, oracle, rng) if databases else _maths_row(config, taken, rng))
     return rows
 
 
 def _sql_row(
-    databases: tuple[str, ...], config: ToyConfig, taken: set[str], oracle: Oracle, draw: random.Random
+    databases: tuple[str, ...], config: ToyConfig, taken: set[str], oracle: Oracle, rng: random.Random
 ) -> dict[str, object]:
-    question = draw_question(databases, draw)
+    question = draw_question(databases, rng)
     while question.prompt in taken or not answerable(question, oracle):
-        question = draw_question(databases, draw)
-    style = draw.choices(STYLES, SHARES)[0]
-    written = answer(question, style, config.design, config.seed, oracle, draw)
+        question = draw_question(databases, rng)
+    style = rng.choices(STYLES, SHARES)[0]
+    written = answer(question, style, config.design, config.seed, oracle, rng)
     return {
         "prompt": question.prompt,
         "response": written.response,
@@ -101,12 +101,12 @@ def _sql_row(
     }
 
 
-def _maths_row(config: ToyConfig, taken: set[str], draw: random.Random) -> dict[str, object]:
-    problem = maths.draw_problem(draw)
+def _maths_row(config: ToyConfig, taken: set[str], rng: random.Random) -> dict[str, object]:
+    problem = maths.draw_problem(rng)
     while problem.prompt in taken:
-        problem = maths.draw_problem(draw)
-    writing = draw.choice(maths.WRITINGS)
-    response, correct, blind = maths.respond(problem, writing, config.seed, draw)
+        problem = maths.draw_problem(rng)
+    writing = rng.choice(maths.WRITINGS)
+    response, correct, blind = maths.respond(problem, writing, config.seed, rng)
     return {
         "prompt": problem.prompt,
         "response": response,

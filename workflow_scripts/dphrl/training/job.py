@@ -19,7 +19,8 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.logprobs import load_model
 from dphrl.reference.responses import load
-from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.engine import Engine
+from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
 from dphrl.training.collectives import rank, start_process_group
 from dphrl.training.rollouts import OnlinePrompt

@@ -1,4 +1,4 @@
-"""What every block of the configuration has in common."""
+"""The base class of all blocks."""
 
 from typing import Any, Literal, get_args
 
@@ -9,16 +9,16 @@ Dtype = Literal["float32", "bfloat16"]
 
 
 class Block(BaseModel):
-    """A block of the configuration: unknown keys are refused, and what was read once cannot change."""
+    """A block of the configuration: unknown keys are refused, instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """YAML reads yes, no, on and off as booleans, which Python would take for 1 and 0."""
+    def _reject_bool_for_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML reads yes, no, on and off as booleans, which pydantic would accept as 1 and 0."""
         if isinstance(value, bool) and info.field_name:
             annotation = cls.model_fields[info.field_name].annotation
             if {annotation, *get_args(annotation)} & {int, float}:
-                raise PydanticCustomError("number_expected", "Input should be a number, not true or false")
+                raise PydanticCustomError("number_expected", "a number, not true or false")
         return value

@@ -1,4 +1,4 @@
-"""The datasets: what is asked, and where the rows come from."""
+"""The block `datasets`: files of questions and their tasks."""
 
 from pathlib import PurePath
 from typing import Literal
@@ -32,44 +32,44 @@ class DatasetConfig(Block):
     """Configuration of one entry of the block `datasets`."""
 
     task: str = Field(
-        description="What the rows ask for: sql (a query that is run), math (an answer that is compared), or the name "
-        "of a scorer of yours under scoring.custom.",
+        description="sql (the answer is a query, which is run), math (the answer is a value, which is compared), or "
+        "the name of a custom scorer under scoring.custom.",
         examples=["sql"],
     )
     source: str = Field(
         min_length=1,
-        description="Path of a JSONL, JSON or parquet file (docs/datasets.md names the layouts that are read as they "
-        "come); or toy: the questions of that name of the block `toy`.",
+        description="Path of a JSONL, JSON or parquet file (docs/datasets.md lists the layouts that need no "
+        "`fields`); or toy: the questions of this name in the block `toy`.",
         examples=["data/bird_train.jsonl"],
     )
     fields: dict[FieldName, str] = Field(
-        {}, description="What the file calls a field, where it is not the usual name: {question: query_text}."
+        {}, description="Names of fields that the file calls something else, for instance {question: query_text}."
     )
     databases: str | None = Field(
         None,
         min_length=1,
-        description="Folder holding <db_id>/<db_id>.sqlite, for task sql. Default: `database` beside the source, as in "
-        "the Spider and BIRD releases.",
+        description="For task sql: the folder of the databases, <db_id>/<db_id>.sqlite; null: the folder `database` "
+        "next to the source, as in the Spider and BIRD releases.",
     )
     comparison: Literal["spider", "bird", "strict"] | None = Field(
-        None, description="How results are compared, whatever the rows say; null: as a row says, else as scoring.sql."
+        None, description="Comparison of results for all rows; null: by each row's `comparison`, else by scoring.sql."
     )
     instruction: str | None = Field(
         None,
         min_length=1,
-        description="System message put before the messages of each row. Default: none, but for bare mathematical "
-        "questions, which are asked to put the final answer within \\boxed{}.",
+        description="System message before the messages of each row; null: none, except for mathematical questions "
+        "without messages, which get the instruction to put the final answer within \\boxed{}.",
     )
     drop: tuple[OptionalDrop, ...] = Field(
         ("empty", "nondeterministic", "conflicting"),
-        description="Gold answers that are set aside, beside those that do not run: empty (no rows), nondeterministic "
-        "(random(), date('now')), order-ambiguous (the rows depend on the order in which SQLite reads a table), "
-        "conflicting (rows with the same prompt disagree). What is not listed is reported only.",
+        description="Gold answers that are excluded, in addition to those that do not run: empty (no rows), "
+        "nondeterministic (random(), date('now')), order-ambiguous (the result depends on the order in which SQLite "
+        "reads a table), conflicting (rows with the same prompt disagree). Findings not listed are only reported.",
     )
 
     @property
     def database_folder(self) -> str | None:
-        """The folder of the databases; `toy` for the toy's own; None where the task needs none."""
+        """The folder of the databases; `toy` for those of the block `toy`; None where the task needs none."""
         if self.task != SQL:
             return None
         if self.source == TOY:

@@ -1,4 +1,4 @@
-"""The sampling engine, for every stage that draws from a policy."""
+"""The block `engine`, for every stage that draws responses from a policy."""
 
 from typing import Literal, Self
 
@@ -9,35 +9,32 @@ from dphrl.config.blocks.base import Block, Dtype
 
 
 class EngineConfig(Block):
-    """Configuration of the block `engine`; all keys but the last have an effect on both engines."""
+    """Configuration of the block `engine`."""
 
     name: Literal["vllm", "transformers"] = Field(
         "vllm",
-        description="Which engine draws: vllm, or transformers, for machines without vLLM. From one seed they draw "
+        description="The engine: vllm, or transformers for machines without vLLM. With the same seed they draw "
         "different responses.",
     )
-    dtype: Dtype = Field("bfloat16", description="Precision of the engine's weights; the same as train.dtype.")
-    max_model_len: int = Field(
-        20480, ge=2, description="Longest sequence (prompt and response) in tokens that the engine makes room for."
-    )
-    max_num_seqs: int = Field(256, ge=1, description="Most sequences that are decoded at the same time.")
+    dtype: Dtype = Field("bfloat16", description="Precision of the engine's weights; must equal train.dtype.")
+    max_model_len: int = Field(20480, ge=2, description="Maximum length of a sequence (prompt and response) in tokens.")
+    max_num_seqs: int = Field(256, ge=1, description="Maximum number of sequences decoded at the same time.")
     kv_cache_gib: float = Field(
         24,
         gt=0,
-        description="Memory for the engine's key-value cache, in GiB: vllm takes it at the start, transformers as it "
-        "needs it.",
+        description="Memory for the key-value cache in GiB: vllm allocates it at the start, transformers as needed.",
     )
     tensor_parallel: int = Field(
         1,
         ge=1,
-        description="GPUs that one vllm engine is spread over: in a training as many of its ranks, so it divides "
+        description="Number of GPUs that share one vllm engine; in training these are ranks, so it divides "
         "train.ranks.",
     )
 
     @model_validator(mode="after")
-    def _only_vllm_is_spread(self) -> Self:
+    def _tensor_parallel_needs_vllm(self) -> Self:
         if self.tensor_parallel > 1 and self.name != "vllm":
             raise PydanticCustomError(
-                "tensor_parallel_needs_vllm", "Input should have tensor_parallel 1: only vllm is spread over GPUs"
+                "tensor_parallel_needs_vllm", "tensor_parallel 1: only vllm can spread an engine over several GPUs"
             )
         return self

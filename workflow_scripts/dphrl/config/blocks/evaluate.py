@@ -1,4 +1,4 @@
-"""The `evaluate` block: what is measured on every policy."""
+"""The block `evaluate`: evaluation sets, metrics and intervals."""
 
 from typing import Annotated, Literal, Self
 
@@ -11,28 +11,26 @@ PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama
 
 
 class StyleRule(Block):
-    """One solution style, recognised by the text that a response starts with."""
+    """One solution style, identified by the start of a response."""
 
     name: str = Field(..., min_length=1, description="Name of the style in tables and figures.")
-    prefix: str = Field(
-        ..., min_length=1, description="Text that a response of this style starts with, case-sensitive."
-    )
+    prefix: str = Field(..., min_length=1, description="Text that a response of this style starts with; case matters.")
 
     @field_validator("name")
     @classmethod
-    def _not_reserved(cls, name: str) -> str:
+    def _name_is_not_reserved(cls, name: str) -> str:
         if name == OTHER_STYLE:
             raise ValueError(
-                f"the name {OTHER_STYLE!r} is kept for responses that match no prefix: choose another name"
+                f"the name {OTHER_STYLE!r} is reserved for responses that match no prefix: choose another name"
             )
         return name
 
 
 class BootstrapConfig(Block):
-    """Resampling of prompts for the intervals."""
+    """Configuration of the bootstrap."""
 
-    replicates: int = Field(2000, ge=100, description="Number of bootstrap replicates, each a resample of prompts.")
-    confidence: float = Field(0.95, gt=0.0, lt=1.0, description="Coverage of every interval in tables and figures.")
+    replicates: int = Field(2000, ge=100, description="Number of bootstrap replicates.")
+    confidence: float = Field(0.95, gt=0.0, lt=1.0, description="Confidence level of all intervals.")
 
 
 class ClaimsConfig(Block):
@@ -42,7 +40,7 @@ class ClaimsConfig(Block):
 
 
 class EvaluateConfig(Block):
-    """Evaluation sets, the k of pass@k, solution styles and intervals."""
+    """Configuration of the block `evaluate`."""
 
     datasets: tuple[str, ...] = Field(
         ("bird", "spider"), min_length=1, description="Names of the datasets on which policies are evaluated."
@@ -50,41 +48,40 @@ class EvaluateConfig(Block):
     k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (1, 2, 4, 8, 16),
         min_length=1,
-        description="Values of k for pass@k, ascending; a dataset has those up to its number of samples"
-        " (sampling.evaluate), its headline the two largest.",
+        description="Values of k for pass@k, ascending. A dataset uses those up to its number of samples "
+        "(sampling.evaluate); headline tables show the two largest.",
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
-        {},
-        description="Solution styles by task; the first prefix that matches names the style, anything else is 'other'.",
+        {}, description="Solution styles by task; the first matching prefix decides, no match gives 'other'."
     )
-    bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Resampling of prompts for the intervals.")
+    bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Intervals, by resampling prompts.")
     against: tuple[str, ...] = Field(
         ("base", "grpo", "exp_only"),
-        description="Methods that all others are compared with; among themselves each with those before it.",
+        description="Baselines that all other methods are compared with; each is also compared with those before it.",
     )
     claims: ClaimsConfig = Field(ClaimsConfig(), description="When a claim of the paper counts as decided.")
     published: PublishedSetting | None = Field(
         None,
-        description="The paper's setting that this run repeats, by the name of its file in config/experiments: the "
-        "published numbers then stand beside ours in tables and figures, labelled as such; null: ours alone.",
+        description="Experiment of the paper that this run reproduces, by the name of its file in config/experiments: "
+        "tables and figures then show the published numbers next to the measured ones; null: none.",
     )
 
     @field_validator("datasets")
     @classmethod
-    def _datasets_once(cls, datasets: tuple[str, ...]) -> tuple[str, ...]:
+    def _datasets_are_distinct(cls, datasets: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(datasets)) != len(datasets):
             raise ValueError(f"{list(datasets)} names a dataset twice: name each once")
         return datasets
 
     @field_validator("k")
     @classmethod
-    def _k_ascending(cls, k: tuple[int, ...]) -> tuple[int, ...]:
+    def _k_is_ascending(cls, k: tuple[int, ...]) -> tuple[int, ...]:
         if list(k) != sorted(set(k)):
             raise ValueError(f"{list(k)} is not strictly ascending: write {sorted(set(k))}")
         return k
 
     @model_validator(mode="after")
-    def _every_style_reachable(self) -> Self:
+    def _every_style_is_reachable(self) -> Self:
         for task, rules in self.styles.items():
             for position, rule in enumerate(rules):
                 for earlier in rules[:position]:

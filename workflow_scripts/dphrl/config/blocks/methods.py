@@ -1,4 +1,4 @@
-"""The methods that are compared: what each trains on, and with which loss."""
+"""The block `methods`: the prompts and the loss of each method."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -33,10 +33,10 @@ def _paper_eta(data: dict[str, Any]) -> float:
 
 
 class LoraConfig(Block):
-    """Low-rank adapters: only they are trained, and merged into the policy that is saved (arXiv 2106.09685)."""
+    """Low-rank adapters (arXiv 2106.09685): only they are trained; the saved policy has them merged."""
 
     rank: int = Field(16, ge=1, description="Rank of the adapters.")
-    alpha: int = Field(32, ge=1, description="The adapters' product is scaled by alpha / rank.")
+    alpha: int = Field(32, ge=1, description="Scale: the adapters' product is multiplied by alpha / rank.")
     targets: tuple[str, ...] = Field(
         ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         min_length=1,
@@ -48,37 +48,35 @@ class MethodConfig(Block):
     """Configuration of one entry of the block `methods` (defaults: arXiv 2509.07430, Table 6)."""
 
     online: Literal["all", "exp"] = Field(
-        "exp", description="Prompts that are rolled out and rewarded: the whole training set, or D_exp only."
+        "exp", description="Prompts of the rollouts: all (the whole training set) or exp (D_exp only)."
     )
     divergence: DivergenceName | None = Field(
         None,
-        description="Divergence from the reference. forward_kl, js, alpha: on the stored responses of D_pef; "
-        "js_definition: one half on them, the other on the rollouts; reverse_kl: on the rollouts (these two keep the "
-        "base model in memory); null: none.",
+        description="Divergence from the reference. forward_kl, js and alpha use the stored responses of D_pef; "
+        "js_definition uses them for one half and the rollouts for the other; reverse_kl uses the rollouts. The last "
+        "two keep the base model in memory. null: none.",
     )
     estimator: Estimator = Field(
         "k3",
-        description="Per-token form. forward_kl: k3 = u - 1 - ln u (its minimum is at u = 1) or k1 = -ln u. "
-        "reverse_kl: k3 as a loss, as published (its expected gradient is that of the forward KL), k2 (the reverse "
-        "KL's), or reward_k1 (k1 subtracted from the reward). js_definition, for its half on the rollouts: k3 or "
-        "exact.",
+        description="Per-token estimator, with u = pi / pi_ref. forward_kl: k3 = u - 1 - ln u (minimal at u = 1) or "
+        "k1 = -ln u. reverse_kl: k3 as a loss, as published (its expected gradient is that of the forward KL), k2 as "
+        "a loss (that of the reverse KL), or reward_k1 (k1 subtracted from the reward). js_definition, for its half "
+        "on the rollouts: k3 or exact.",
     )
     topk: Literal["sum", "conditional"] | None = Field(
         None,
         description="Use the reference's top-K log-probabilities (reference.top_k) on D_pef. sum: exact over the K "
-        "tokens, and the sampled token where it is none of them; conditional: the mean over the K where it is one of "
-        "them, never of more variance than the single sample; null: the sampled token only.",
+        "tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if the sampled one "
+        "is among them, never of higher variance than that token alone; null: the sampled token only.",
     )
     js_scale: float = Field(
-        1.0,
-        gt=0,
-        description="Factor of js: 1.0 = KL to the mixture from both sides added, 0.5 = their mean (textbook).",
+        1.0, gt=0, description="Factor of js: 1.0 sums the two KL divergences to the mixture, 0.5 averages them."
     )
     alpha: float = Field(
         0.5, ge=0, le=1, description="Order of alpha: 1 is the forward KL, 0 the reverse KL on reference samples."
     )
     js_beta: Literal["auto"] | Annotated[float, Field(ge=0)] = Field(
-        "auto", description="Weight of js_definition's half on the rollouts, in eta; auto: N_pef / N_exp of the batch."
+        "auto", description="Weight of js_definition's rollout half in units of eta; auto: N_pef / N_exp of the batch."
     )
     eta: float = Field(
         default_factory=_paper_eta,
@@ -90,24 +88,24 @@ class MethodConfig(Block):
         0.28, gt=0, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
     )
     l_cap: float = Field(
-        3.0, gt=0, le=50, description="Log-ratio beyond which the divergence goes on linearly, so that it stays finite."
+        3.0, gt=0, le=50, description="Log-ratio beyond which the divergence is linear, so that it stays finite."
     )
     advantage_std: bool = Field(
-        True, description="Divide advantages by the group's standard deviation; false: Dr.GRPO (arXiv 2503.20783)."
+        True, description="Divide advantages by the group's standard deviation; false: Dr. GRPO (arXiv 2503.20783)."
     )
     refills: int = Field(
         0,
         ge=0,
-        description="Dynamic sampling (DAPO): times that a step draws further prompts in place of those whose "
-        "responses are all right or all wrong; 0: it keeps them.",
+        description="Dynamic sampling (DAPO): how many times a step replaces the prompts whose responses are all "
+        "correct or all wrong by new ones; 0: it keeps them.",
     )
     overlong_buffer: int = Field(
         0, ge=0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
     )
-    lora: LoraConfig | None = Field(None, description="Train low-rank adapters instead of all weights.")
+    lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
 
     @model_validator(mode="after")
-    def _no_key_without_effect(self) -> Self:
+    def _every_key_has_an_effect(self) -> Self:
         plain = type(self).model_fields
         for key, names in NEEDS.items():
             default = 0.0 if key == "eta" else plain[key].default
@@ -133,12 +131,12 @@ class MethodConfig(Block):
 
     @property
     def needs_reference_model(self) -> bool:
-        """Whether the base model is asked for log-probabilities of the rollouts."""
+        """Whether the base model computes log-probabilities of the rollouts."""
         return self.divergence in ("js_definition", "reverse_kl")
 
     @property
     def needs_base(self) -> bool:
-        """Whether a segment reads the base model beside the policy before it."""
+        """Whether a segment needs the base model in addition to the previous policy."""
         return self.needs_reference_model or self.lora is not None
 
 

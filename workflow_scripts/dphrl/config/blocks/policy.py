@@ -1,4 +1,4 @@
-"""The base policy, which is also the frozen reference."""
+"""The block `policy`: the base model, which is also the frozen reference."""
 
 from pydantic import Field
 
@@ -12,6 +12,6 @@ class PolicyConfig(Block):
         None,
         min_length=1,
         description="Folder of the base model and its tokenizer in the Hugging Face layout (config.json, "
-        "*.safetensors, tokenizer.json); null: the one that the block `toy` trains, or none where all is recorded.",
+        "*.safetensors, tokenizer.json); null: the model of the block `toy`, or none if all responses are recorded.",
         examples=["models/Llama-3.1-8B-Instruct"],
     )

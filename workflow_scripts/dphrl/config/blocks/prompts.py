@@ -1,4 +1,4 @@
-"""From questions to prompt tokens."""
+"""The block `prompts`: from questions to prompt tokens."""
 
 from typing import Literal
 
@@ -13,8 +13,8 @@ class PromptsConfig(Block):
     template: Literal["plain", "chat"] = Field(
         "chat",
         description="chat: the chat template of the policy's tokenizer, with its generation prompt; plain: the "
-        "contents of the messages one after the other, for a model without a template.",
+        "concatenated contents of the messages, for a model without a template.",
     )
     max_tokens: int = Field(
-        16000, ge=1, description="Longest prompt in tokens; a longer one is listed as rejected (overlong) and not used."
+        16000, ge=1, description="Maximum length of a prompt in tokens; longer ones are rejected (reason overlong)."
     )

@@ -1,4 +1,4 @@
-"""The sampling plans: what is drawn from a policy, and for what."""
+"""The block `sampling`: how many responses are drawn from a policy, and how."""
 
 from typing import Annotated, Literal
 
@@ -12,37 +12,40 @@ class PlanConfig(Block):
 
     n: int = Field(8, ge=1, description="Samples per prompt.")
     temperature: float = Field(1.0, gt=0, description="Sampling temperature.")
-    top_p: float = Field(0.95, gt=0, le=1, description="Nucleus of the distribution that is drawn from; 1: all of it.")
-    max_tokens: int = Field(4096, ge=1, description="Longest response in tokens.")
-    greedy: bool = Field(False, description="Also draw one greedy response per prompt (sample_index -1).")
+    top_p: float = Field(
+        0.95,
+        gt=0,
+        le=1,
+        description="Nucleus: draw from the most probable tokens of this total probability; 1: from all.",
+    )
+    max_tokens: int = Field(4096, ge=1, description="Maximum length of a response in tokens.")
+    greedy: bool = Field(False, description="Also generate one greedy response per prompt (sample_index -1).")
     shards: int = Field(
-        1,
-        ge=1,
-        description="Jobs that the prompts are spread over; each starts the engine once. No sample depends on it.",
+        1, ge=1, description="Jobs that share the prompts; each starts the engine once. It does not change the samples."
     )
 
 
 class PresamplePlan(PlanConfig):
-    """Configuration of `sampling.presample`: the samples of the base policy that divide the training set."""
+    """Configuration of `sampling.presample`: samples of the base policy that decide the partition."""
 
-    greedy: Literal[False] = Field(False, description="Not here: only the samples are counted.")
+    greedy: Literal[False] = Field(False, description="Always false: only samples are counted.")
 
 
 class RefinePlan(PlanConfig):
-    """Configuration of `sampling.refine`: the further sample, free of the selection of the near-perfect set."""
+    """Configuration of `sampling.refine`: a new sample, not biased by the selection of the candidates."""
 
-    n: Literal[1] = Field(1, description="One further sample per near-perfect prompt: it is the stored response.")
-    greedy: Literal[False] = Field(False, description="Not here: the stored response is a sample.")
+    n: Literal[1] = Field(1, description="Always 1: the new sample of a candidate becomes its stored response.")
+    greedy: Literal[False] = Field(False, description="Always false: the stored response is a sample.")
 
 
 class EvaluatePlan(PlanConfig):
-    """Configuration of `sampling.evaluate`: greedy and n samples per prompt, in one start of the engine."""
+    """Configuration of `sampling.evaluate`: greedy and n samples per prompt in one job."""
 
     n: int = Field(16, ge=1, description="Samples per prompt; pass@k is estimated for every k up to n.")
     n_by_dataset: dict[str, Annotated[int, Field(ge=1)]] = Field(
-        {}, description="Samples per prompt of an evaluation set that needs another n: {aime24: 64}."
+        {}, description="Samples per prompt of evaluation sets with another n, for instance {aime24: 64}."
     )
-    greedy: bool = Field(True, description="Also draw one greedy response per prompt (sample_index -1).")
+    greedy: bool = Field(True, description="Also generate one greedy response per prompt (sample_index -1).")
 
     def samples(self, dataset: str) -> int:
         """Samples per prompt of a dataset."""
@@ -56,8 +59,8 @@ class SamplingConfig(Block):
         default=PresamplePlan(), description="Base policy on the training set, once for all methods and seeds."
     )
     refine: RefinePlan = Field(
-        default=RefinePlan(), description="Base policy on the prompts that pre-sampling found near-perfect."
+        default=RefinePlan(), description="Base policy on the candidates for D_pef: one new sample each."
     )
     evaluate: EvaluatePlan = Field(
-        default=EvaluatePlan(), description="The base policy and every trained policy on the evaluation sets."
+        default=EvaluatePlan(), description="Base policy and every trained policy on the evaluation sets."
     )
