@@ -9,8 +9,16 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 # Only a CPU build has this version, so no CUDA build comes by accident.
 TORCH           ?= torch==2.13.0+cpu
 
+COMPILE = $(VENV)/pins/bin/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --custom-compile-command "make pins" $(PINS)
+# The other files for a CPU hold what they need on top of cpu.txt.
+ON_TOP = --override envs/overrides.txt -c envs/cpu.txt --extra cpu
+NAMES  = s/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p
+
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# What `make pins` derives the files under envs/ with.
+UV    ?= uv==0.13.9
 ENV_FILES := envs/build.txt envs/cpu.txt envs/dev.txt
 STAMP := $(VENV)/.installed
 
@@ -18,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-full test test-unit test-full test-slurm lint format accept schema audit-deps clean
+.PHONY: help install demo demo-full test test-unit test-full test-slurm lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -78,6 +86,15 @@ schema: install ## Rewrite config/schema.json and config/defaults.yaml.
 accept: install ## Accept results that are there as up to date (after a change known to be neutral).
 	@$(BIN)/snakemake --touch --cores $(CORES)
 	@$(BIN)/python -m dphrl.audit accept results/demo
+
+pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade takes newer versions (needs an index).
+	@$(PYTHON) -m venv $(VENV)/pins
+	@$(VENV)/pins/bin/python -m pip --disable-pip-version-check install -qq "$(UV)"
+	@$(COMPILE) --override envs/overrides.txt --extra cpu --no-emit-package setuptools -o envs/cpu.txt
+	@$(COMPILE) $(ON_TOP) --extra build -o envs/build.txt $$(sed -n '$(NAMES)' envs/cpu.txt)
+	@$(COMPILE) $(ON_TOP) --extra dev -o envs/dev.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
+	@$(COMPILE) $(ON_TOP) --extra slurm -o envs/slurm.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
+	@$(COMPILE) --extra gpu -o envs/gpu.txt
 
 audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).
 	@$(PYTHON) -m venv $(VENV)/audit
