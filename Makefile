@@ -65,15 +65,17 @@ test-unit: install ## The fast tests only.
 test-full: install ## All tests, the long matrices too.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/workflow
 
-test-slurm: install ## The workflow on a SLURM of its own on this machine (needs Debian's slurm-wlm and munge).
+test-slurm: install ## The workflow on a separate SLURM on this machine (needs Debian's slurm-wlm and munge).
 	@$(PIP) install -qq --no-deps --require-hashes -r envs/slurm.txt
 	@$(BIN)/python -m pytest -m slurm tests/slurm
 
-lint: install ## Style, formatting and types (the findings of `snakemake --lint` are a unit test).
+lint: install ## Style, formatting, types and words (the findings of `snakemake --lint` are a unit test).
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/snakefmt --check Snakefile rules
 	@$(BIN)/mypy
+	@$(BIN)/codespell
+	@$(BIN)/python .ci/words.py
 
 format: install ## Rewrite Python and Snakemake files in the project's style.
 	@$(BIN)/ruff check --fix .
