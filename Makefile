@@ -6,19 +6,19 @@ CORES           ?= 2
 # Index to take torch from; empty: the configured one first, then PyTorch's own index of CPU builds.
 TORCH_INDEX     ?=
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
-# Only a CPU build has this version, so no CUDA build comes by accident.
+# Only a CPU build has this version, so a CUDA build is never installed by mistake.
 TORCH           ?= torch==2.13.0+cpu
 
+# `make pins` derives the files under envs/ with this version of uv.
+UV      ?= uv==0.13.9
 COMPILE = $(VENV)/pins/bin/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make pins" $(PINS)
-# The other files for a CPU hold what they need on top of cpu.txt.
+# build.txt, dev.txt and slurm.txt have only packages that are not in cpu.txt.
 ON_TOP = --override envs/overrides.txt -c envs/cpu.txt --extra cpu
 NAMES  = s/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p
 
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
-# What `make pins` derives the files under envs/ with.
-UV    ?= uv==0.13.9
 ENV_FILES := envs/build.txt envs/cpu.txt envs/dev.txt
 STAMP := $(VENV)/.installed
 
