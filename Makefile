@@ -6,8 +6,16 @@ CORES           ?= 2
 # Index to take torch from; empty: the configured one first, then PyTorch's own index of CPU builds.
 TORCH_INDEX     ?=
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
-# Only a CPU build has this version, so no CUDA build comes by accident.
+# Only a CPU build has this version, so a CUDA build is never installed by mistake.
 TORCH           ?= torch==2.13.0+cpu
+
+# `make pins` derives the files under envs/ with this version of uv.
+UV      ?= uv==0.13.9
+COMPILE = $(VENV)/pins/bin/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --custom-compile-command "make pins" $(PINS)
+# build.txt, dev.txt and slurm.txt have only packages that are not in cpu.txt.
+ON_TOP = --override envs/overrides.txt -c envs/cpu.txt --extra cpu
+NAMES  = s/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p
 
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
@@ -18,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-full test test-unit test-full test-slurm lint format accept schema audit-deps clean
+.PHONY: help install demo demo-full test test-unit test-full test-slurm lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,15 +65,17 @@ test-unit: install ## The fast tests only.
 test-full: install ## All tests, the long matrices too.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/workflow
 
-test-slurm: install ## The workflow on a SLURM of its own on this machine (needs Debian's slurm-wlm and munge).
+test-slurm: install ## The workflow on a separate SLURM on this machine (needs Debian's slurm-wlm and munge).
 	@$(PIP) install -qq --no-deps --require-hashes -r envs/slurm.txt
 	@$(BIN)/python -m pytest -m slurm tests/slurm
 
-lint: install ## Style, formatting and types (the findings of `snakemake --lint` are a unit test).
+lint: install ## Style, formatting, types and words (the findings of `snakemake --lint` are a unit test).
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/snakefmt --check Snakefile rules
 	@$(BIN)/mypy
+	@$(BIN)/codespell
+	@$(BIN)/python .ci/words.py
 
 format: install ## Rewrite Python and Snakemake files in the project's style.
 	@$(BIN)/ruff check --fix .
@@ -78,6 +88,15 @@ schema: install ## Rewrite config/schema.json, config/defaults.yaml and the tabl
 accept: install ## Accept results that are there as up to date (after a change known to be neutral).
 	@$(BIN)/snakemake --touch --cores $(CORES)
 	@$(BIN)/python -m dphrl.audit accept results/demo
+
+pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade takes newer versions (needs an index).
+	@$(PYTHON) -m venv $(VENV)/pins
+	@$(VENV)/pins/bin/python -m pip --disable-pip-version-check install -qq "$(UV)"
+	@$(COMPILE) --override envs/overrides.txt --extra cpu --no-emit-package setuptools -o envs/cpu.txt
+	@$(COMPILE) $(ON_TOP) --extra build -o envs/build.txt $$(sed -n '$(NAMES)' envs/cpu.txt)
+	@$(COMPILE) $(ON_TOP) --extra dev -o envs/dev.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
+	@$(COMPILE) $(ON_TOP) --extra slurm -o envs/slurm.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
+	@$(COMPILE) --extra gpu -o envs/gpu.txt
 
 audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).
 	@$(PYTHON) -m venv $(VENV)/audit
