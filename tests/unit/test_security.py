@@ -26,10 +26,9 @@ from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference import load as load_reference
 from dphrl.reference.build import save_parts, tensorise
-from dphrl.rollout.replay import response_encoder
 from dphrl.tasks.databases import database_path
 from dphrl.tasks.source import read_source
-from dphrl.tasks.tokens import encoder
+from dphrl.tasks.tokens import encoder, response_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "workflow_scripts"

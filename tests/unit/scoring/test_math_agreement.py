@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from dphrl.scoring import MathScorer, Verdict
-from dphrl.scoring.extract import extract_boxed
+from dphrl.scoring.math.answers import extract_boxed
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

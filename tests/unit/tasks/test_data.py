@@ -12,11 +12,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dphrl.tasks.databases import database_path
+from dphrl.tasks.databases import database_path, schema_text
 from dphrl.tasks.gold import gold_of
 from dphrl.tasks.overlap import overlap
 from dphrl.tasks.prepare import Prepared, prepare
-from dphrl.tasks.schema import schema_of
 from dphrl.tasks.source import read_source
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -179,7 +178,7 @@ def test_the_prompts_are_those_published_with_dph_rl() -> None:
     equal: Counter[Callable[[str], str]] = Counter()
     for messages, theirs, row in zip(own, published, rows, strict=True):
         ours = json.loads(messages)[0]["content"]
-        schema = schema_of(database_path(SPIDER / "database", row["db_id"]))
+        schema = schema_text(database_path(SPIDER / "database", row["db_id"]))
         before, after = ours.split(schema)
         assert theirs.startswith(before)
         assert theirs.endswith(after)
@@ -189,7 +188,7 @@ def test_the_prompts_are_those_published_with_dph_rl() -> None:
 
 
 def test_examples_are_python_lists_of_at_most_two_values() -> None:
-    schemas = "\n".join(schema_of(path) for path in sorted((SPIDER / "database").glob("*/*.sqlite")))
+    schemas = "\n".join(schema_text(path) for path in sorted((SPIDER / "database").glob("*/*.sqlite")))
     examples = [ast.literal_eval(text) for text in re.findall(r" -- example: (\[.*\])$", schemas, re.M)]
     assert {len(values) for values in examples} == {1, 2}
     assert max(len(value) for values in examples for value in values if isinstance(value, str)) == 40

@@ -11,26 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.tasks.fields import Fields, MalformedError, Row, canonical
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.tasks.fields import Fields, MalformedError, Row, json_text
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
 from dphrl.tasks.source import SourceError
 
-_PROMPTS = {
-    "prompt_id": pl.String(),
-    "task": pl.String(),
-    "messages": pl.String(),
-    "prompt_token_ids": pl.List(pl.Int32()),
-    "source": pl.String(),
-    "source_index": pl.Int32(),
-    "level": pl.String(),
-}
-_REJECTED = {
-    "source_index": pl.Int32(),
-    "reason": pl.String(),
-    "detail": pl.String(),
-    "duplicate_of": pl.Int32(),
-}
 _LONGEST_LEVEL = 40
 
 
@@ -51,7 +37,7 @@ class Prepared:
 
 def prompt_id(task: str, messages: Sequence[dict[str, str]]) -> str:
     """Hex blake2b (16 bytes) of task and messages as canonical JSON."""
-    text = canonical({"task": task, "messages": list(messages)})
+    text = json_text({"task": task, "messages": list(messages)})
     return hashlib.blake2b(text.encode("utf-8"), digest_size=16).hexdigest()
 
 
@@ -109,14 +95,11 @@ def prepare(
         elif tokenizer_encode and not tokens:
             rejected.append((index, "malformed", "the prompt has no tokens", None))
         else:
-            prompts.append((key, task, canonical(messages), tokens, source, index, _level(row, lookup)))
+            prompts.append((key, task, json_text(messages), tokens, source, index, _level(row, lookup)))
     if rejected and not prompts:
         counts = ", ".join(f"{count} {reason}" for reason, count in Counter(row[1] for row in rejected).items())
         raise SourceError(f"{source}: none of {len(rows)} rows is a prompt ({counts}); row 0: {rejected[0][2]}")
-    return Prepared(
-        prompts=pl.DataFrame(prompts, schema=_PROMPTS, orient="row"),
-        rejected=pl.DataFrame(rejected, schema=_REJECTED, orient="row"),
-    )
+    return Prepared(prompts=SCHEMAS["prompts"].frame(prompts), rejected=SCHEMAS["rejected"].frame(rejected))
 
 
 def _level(row: Row, fields: Fields) -> str | None:

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.tasks.databases import database_path
+from dphrl.tasks.databases import database_path, schema_text
 from dphrl.tasks.fields import Fields, MalformedError, Row, show, text
-from dphrl.tasks.schema import schema_of
 
 Messages = list[dict[str, str]]
 
@@ -120,6 +119,6 @@ def _sql_prompt(row: Row, question: str, fields: Fields, database: Path | None) 
     if str(evidence or "").strip():
         question = f"{text(name, evidence)}\n{question}"
     try:
-        return _SQL_PROMPT.format(schema=schema_of(database), question=question)
+        return _SQL_PROMPT.format(schema=schema_text(database), question=question)
     except ValueError:
         raise MalformedError(f"db_id: {database.name} is no readable SQLite database") from None

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from dphrl.config.blocks.base import Block
+from dphrl.config.scorers import Comparison
 
 SQL, MATH = "sql", "math"
 TOY = "toy"
@@ -51,7 +52,7 @@ class DatasetConfig(Block):
         description="Folder holding <db_id>/<db_id>.sqlite, for task sql. Default: `database` beside the source, as in "
         "the Spider and BIRD releases.",
     )
-    comparison: Literal["spider", "bird", "strict"] | None = Field(
+    comparison: Comparison | None = Field(
         None, description="How results are compared, whatever the rows say; null: as a row says, else as scoring.sql."
     )
     instruction: str | None = Field(

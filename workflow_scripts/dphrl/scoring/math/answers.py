@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dphrl.scoring.extract import extract_boxed
 from dphrl.scoring.verdict import digest
+from dphrl.tasks.latex import last_boxed, split_at_commas
 
 MAX_CHARACTERS: Final = 4000
 _LARGEST_EXPONENT: Final = 400
@@ -55,6 +55,11 @@ _UNIT: Final = re.compile(
 )
 
 
+def extract_boxed(response: str) -> str | None:
+    r"""The content of the last complete \boxed{}, or None if there is none or it is empty."""
+    return last_boxed(response) or None
+
+
 def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     r"""The answer of a response, and whether it is prose in which the answer must still be found; None without one.
 
@@ -65,8 +70,6 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     if mode == "boxed":
         boxed = extract_boxed(response)
         return None if boxed is None else (boxed, False)
-    if mode != "final":
-        raise ValueError(f"answer={mode!r}: expected 'boxed' or 'final'")
     found = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
     if found is None:
         marked = _MARKED.findall(response)
@@ -183,16 +186,7 @@ def _split(text: str) -> list[str]:
     text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
     if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
         text = text[2:-2]
-    texts, depth, start = [], 0, 0
-    for index, char in enumerate(text):
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-        elif char == "," and depth == 0:
-            texts.append(text[start:index])
-            start = index + 1
-    return [*texts, text[start:]]
+    return split_at_commas(text)
 
 
 @dataclass(frozen=True)

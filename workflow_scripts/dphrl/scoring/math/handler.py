@@ -1,10 +1,10 @@
-"""What a worker does with one pair of mathematical answers."""
+"""Compares two mathematical answers inside a worker process."""
 
 import signal
 import types
 from typing import Any
 
-from dphrl.scoring.workers.messages import Message, done
+from dphrl.scoring.workers.messages import Message, verdict_reply
 
 
 class _TimeUpError(BaseException):
@@ -49,12 +49,12 @@ class MathHandler:
         except _TimeUpError:
             self._clear_cache()
             verdict, what = ("gold_error", "gold not read") if gold is None else ("timeout", "not compared")
-            return {"status": "wall", "verdict": verdict, "detail": f"{what} after {self._timeout_s:g} s"}
+            return verdict_reply(verdict, detail=f"{what} after {self._timeout_s:g} s", retry=True)
         except MemoryError:
             self._clear_cache()
-            return done("out_of_memory", detail="the comparison needs more memory than it may use")
+            return verdict_reply("out_of_memory", detail="the comparison needs more memory than it may use")
         except RecursionError:
-            return done("wrong", detail="nested too deeply to be compared")
+            return verdict_reply("wrong", detail="nested too deeply to be compared")
 
     def _compare(self, gold: list[Any], task: Message) -> Message:
         answer = self._parse(task["answer"], task["prose"])
@@ -63,7 +63,6 @@ class MathHandler:
             pairs is not None and self._match(pairs[0], pairs[1], tolerance)
         )
         return {
-            "status": "done",
             "gold_read": bool(gold),
             "gold_value": any(not isinstance(value, str) for value in gold),
             "equal": equal,
@@ -71,7 +70,7 @@ class MathHandler:
         }
 
     def _match(self, golds: list[str], answers: list[str], tolerance: float | None) -> bool:
-        """Whether each gold equals an answer of its own."""
+        """Whether each gold can be paired with an equal answer, each answer used once."""
         left = [self._parse(answer) for answer in answers]
         for gold in map(self._parse, golds):
             match = next((index for index, values in enumerate(left) if self._same(gold, values, tolerance)), None)
@@ -88,7 +87,7 @@ class MathHandler:
         try:
             return bool(abs((gold[0] - answer[0]).evalf()) <= tolerance)
         except (TypeError, ValueError, AttributeError):
-            # What is no number is at no distance.
+            # One of the two is not a number.
             return False
 
     def _parse(self, text: str, prose: bool = False) -> list[Any]:

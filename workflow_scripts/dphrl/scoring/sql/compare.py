@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+from dphrl.scoring.sql.program import orders_at_top
 from dphrl.scoring.verdict import EMPTY_ANSWER, digest
 
 Row = tuple[Hashable, ...]
@@ -22,8 +23,6 @@ def gold_orders(gold_sql: str, comparison: str) -> bool:
     if comparison == "spider":
         return "order by" in gold_sql.lower()
     if comparison == "strict":
-        from dphrl.scoring.sql.program import orders_at_top
-
         return orders_at_top(gold_sql)
     if comparison == "bird":
         return False

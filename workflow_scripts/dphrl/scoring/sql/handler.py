@@ -1,4 +1,4 @@
-"""What a worker does with one SQL answer; the handler keeps its caches in the worker."""
+"""Judges one SQL answer inside a worker process; keeps the results of gold queries."""
 
 import signal
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from typing import Final
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
 from dphrl.scoring.sql.program import nondeterministic, program_class, tie_breaks
 from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
-from dphrl.scoring.workers.messages import Message, done
+from dphrl.scoring.workers.messages import Message, verdict_reply
 
 _GOLD_CACHE_BYTES: Final = 32 * 2**20
 _GOLD_CACHE_ENTRIES: Final = 4096
@@ -49,7 +49,7 @@ class SqlHandler:
     def run(self, task: Message) -> Message:
         try:
             reply = self._reply(task)
-            if self._programs and "sql" in task and reply["status"] == "done":
+            if self._programs and "sql" in task and not reply["retry"]:
                 with suppress(MemoryError):
                     reply["program_class"] = program_class(task["sql"])
             return reply
@@ -63,32 +63,28 @@ class SqlHandler:
                 return self._examine(database, gold, comparison)
             return self._judge(database, gold, task["sql"], comparison)
         except MemoryError:
-            return done("out_of_memory", detail="comparing the results needs more memory than it may use")
+            return verdict_reply("out_of_memory", detail="comparing the results needs more memory than it may use")
         except BudgetExceededError as error:
-            return done("timeout", detail=str(error))
+            return verdict_reply("timeout", detail=str(error))
         except DatabaseFaultError as fault:
-            return {"status": "fault", "detail": str(fault)}
+            return verdict_reply("infrastructure_error", detail=str(fault))
 
     def _judge(self, database: str, gold_sql: str, sql: str, comparison: str) -> Message:
         gold = self._gold(database, gold_sql)
-        if gold.status == "wall":
-            return {"status": "wall", "verdict": "gold_error", "detail": f"gold: {gold.detail}"}
-        if gold.status != "ok":
-            return done("gold_error", detail=f"gold: {gold.status}: {gold.detail}")
+        if gold.outcome != "ok":
+            return _gold_error("gold", gold)
         answer: Execution = gold if sql == gold_sql else self._execute(database, sql)
-        if answer.status == "wall":
-            return {"status": "wall", "verdict": "timeout", "detail": answer.detail}
-        if answer.status != "ok":
-            return done(answer.status, detail=answer.detail)
+        if answer.outcome != "ok":
+            return verdict_reply(answer.outcome, detail=answer.detail, retry=answer.by_clock)
         self._set_alarm()
         ordered = gold_orders(gold_sql, comparison)
         if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
             # Equal results have equal classes.
             if comparison not in gold.classes:
                 gold.classes[comparison] = answer_class(gold.rows, comparison, ordered)
-            return done("correct", reward=1.0, answer_class=gold.classes[comparison])
+            return verdict_reply("correct", reward=1.0, answer_class=gold.classes[comparison])
         klass = answer_class(answer.rows, comparison, ordered)
-        return done("wrong", reward=self._partial_credit(gold, answer), answer_class=klass)
+        return verdict_reply("wrong", reward=self._partial_credit(gold, answer), answer_class=klass)
 
     def _examine(self, database: str, sql: str, comparison: str) -> Message:
         """The gold scored as an answer, and why it should not be used, if so."""
@@ -101,15 +97,13 @@ class SqlHandler:
             return reply
         gold = self._gold(database, sql)
         reversed_ = self._execute(database, sql, reverse=True)
-        if reversed_.status == "wall":
-            return {"status": "wall", "verdict": "gold_error", "detail": f"in reverse: {reversed_.detail}"}
-        if reversed_.status != "ok":
-            return done("gold_error", detail=f"in reverse: {reversed_.status}: {reversed_.detail}")
+        if reversed_.outcome != "ok":
+            return _gold_error("in reverse", reversed_)
         # SQLite does not reverse a SELECT that orders: its ties are broken in two ways instead.
         width = len(gold.rows[0]) if gold.rows else 0
         broken = [self._execute(database, variant) for variant in tie_breaks(sql, width)]
         pairs: list[tuple[Execution, Execution]] = [(gold, reversed_)]
-        if broken and all(execution.status == "ok" for execution in broken):
+        if broken and all(execution.outcome == "ok" for execution in broken):
             pairs.append((broken[0], broken[1]))
         self._set_alarm()
         ordered = gold_orders(sql, comparison)
@@ -133,8 +127,8 @@ class SqlHandler:
         gold = self._golds.get(key)
         if gold is None:
             found = self._execute(database, sql)
-            gold = _Gold(found.status, found.rows, found.size, found.detail)
-            if gold.status == "wall":
+            gold = _Gold(found.outcome, found.rows, found.size, found.detail, found.by_clock)
+            if gold.by_clock:
                 return gold
             self._golds[key] = gold
             self._gold_bytes += gold.size
@@ -147,3 +141,8 @@ class SqlHandler:
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+
+def _gold_error(which: str, gold: Execution) -> Message:
+    detail = gold.detail if gold.by_clock else f"{gold.outcome}: {gold.detail}"
+    return verdict_reply("gold_error", detail=f"{which}: {detail}", retry=gold.by_clock)

@@ -4,7 +4,7 @@ import logging
 from functools import lru_cache
 from typing import Any, Final
 
-from dphrl.scoring.extract import normalise_sql
+from dphrl.scoring.sql.extract import normalise_sql
 from dphrl.scoring.verdict import digest
 
 MAX_PROGRAM_CHARACTERS: Final = 10_000

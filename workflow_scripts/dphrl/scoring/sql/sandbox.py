@@ -1,9 +1,9 @@
-"""SQL that a model wrote, executed on a read-only database under limits.
+"""Model-written SQL, executed on a read-only database under limits.
 
 Opening a file read-only is no sandbox (VACUUM INTO and ATTACH still write): the authorizer's allow-list and the ban on
 attaching are. The first limit is a count of virtual machine steps, which is the same on every machine; the wall clock
-comes second and is reported apart (`wall`), so that it can be tried once more. Both are looked at between steps: a long
-step is bounded by the length limit, and what remains is for an alarm that ends the process (`handler.py`).
+comes second and is reported separately (`by_clock`), so that the query can run once more. Both are checked between
+steps: the length limit bounds a long step, and an alarm that ends the process (`handler.py`) does the rest.
 """
 
 import re
@@ -15,7 +15,7 @@ from operator import methodcaller
 from typing import Any, Final
 from urllib.parse import quote
 
-from dphrl.scoring.extract import is_select, normalise_sql
+from dphrl.scoring.sql.extract import is_select, normalise_sql
 
 MAX_LENGTH: Final = 100_000
 _STEPS_PER_CALL: Final = 1000
@@ -73,12 +73,16 @@ class Limits:
 
 @dataclass(slots=True)
 class Execution:
-    """How a query ended: `status` is `ok`, `wall` or one of the verdicts; `rows` is its result if `ok`."""
+    """How a query ended: `outcome` is `ok` or the verdict on it; `rows` is its result if `ok`.
 
-    status: str
+    `by_clock`: a timeout by the wall clock, which depends on the machine and its load.
+    """
+
+    outcome: str
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     size: int = 0
     detail: str | None = None
+    by_clock: bool = False
 
 
 class Sandbox:
@@ -89,7 +93,7 @@ class Sandbox:
         self._open: OrderedDict[tuple[str, bool], sqlite3.Connection] = OrderedDict()
         self._steps = 0
         self._deadline = 0.0
-        self._wall = False
+        self._out_of_time = False
 
     def execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
         """Run one query; with `reverse`, rows come in the reverse of the order that the query leaves open.
@@ -102,7 +106,7 @@ class Sandbox:
             return Execution("too_large", detail=f"the query has {len(sql)} characters, limit {MAX_LENGTH}")
         if not is_select(sql):
             return Execution("refused", detail="not a SELECT or WITH statement")
-        self._steps, self._wall = 0, False
+        self._steps, self._out_of_time = 0, False
         self._deadline = time.monotonic() + self._limits.timeout_s
         cursor = None
         try:
@@ -137,8 +141,8 @@ class Sandbox:
         """How a query failed, by the error's code; by its text only where SQLite has no code for it."""
         text = str(error)
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if self._wall:
-            return Execution("wall", detail=f"not done after {self._limits.timeout_s:g} s")
+        if self._out_of_time:
+            return Execution("timeout", detail=f"not done after {self._limits.timeout_s:g} s", by_clock=True)
         if code == sqlite3.SQLITE_INTERRUPT:
             return Execution("timeout", detail=f"more than {self._limits.max_steps} steps")
         if code in _BROKEN_DATABASE:
@@ -166,8 +170,8 @@ class Sandbox:
         self._steps += _STEPS_PER_CALL
         if self._steps > self._limits.max_steps:
             return True
-        self._wall = time.monotonic() > self._deadline
-        return self._wall
+        self._out_of_time = time.monotonic() > self._deadline
+        return self._out_of_time
 
 
 def _connect(database: str, reverse: bool) -> sqlite3.Connection:

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Final
 
 from dphrl.scoring.verdict import InfrastructureError
-from dphrl.scoring.workers.messages import Message
+from dphrl.scoring.workers.messages import Message, verdict_reply
 from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
 
 _KILLS_BORNE: Final = 5
@@ -105,10 +105,10 @@ class Pool:
                     while pending and not self._stopped.is_set():
                         reply = process.receive(self._deadline_s)
                         task = pending.pop(reply["id"])
-                        if reply["status"] == "wall":
+                        if reply.get("retry"):
                             suspects.append(task)
                         else:
-                            replies[task["id"]] = _without_fault(reply)
+                            replies[task["id"]] = _checked(reply)
                 except WorkerLost:
                     # Replies come in the order of the tasks: the first without one was being judged.
                     self._slots[slot] = None
@@ -119,7 +119,7 @@ class Pool:
             process = self._worker(0)
             try:
                 process.send({"tasks": [task]}, self._deadline_s)
-                return _without_fault(process.receive(self._deadline_s))
+                return _checked(process.receive(self._deadline_s))
             except WorkerLost as loss:
                 self._slots[0] = None
                 if not loss.outside:
@@ -133,10 +133,10 @@ class Pool:
         """What a task's second lost worker says about it."""
         if loss.late or loss.signal in _TIME_UP:
             detail = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
-            return {"status": "wall", "verdict": "timeout", "detail": detail}
+            return verdict_reply("timeout", detail=detail)
         if loss.signal in _CRASHES:
             detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
-            return {"status": "done", "verdict": "runtime_error", "detail": detail}
+            return verdict_reply("runtime_error", detail=detail)
         raise InfrastructureError(
             f"a scoring worker failed twice by an error of its own: {loss}. The task: {str(task)[:500]}"
         ) from loss
@@ -158,7 +158,7 @@ class Pool:
                     raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
 
 
-def _without_fault(reply: Message) -> Message:
-    if reply["status"] == "fault":
+def _checked(reply: Message) -> Message:
+    if reply.get("verdict") == "infrastructure_error":
         raise InfrastructureError(str(reply["detail"]))
     return reply

@@ -17,7 +17,7 @@ from typing import IO, Final
 
 import dphrl
 from dphrl.scoring.workers import worker
-from dphrl.scoring.workers.messages import Message
+from dphrl.scoring.workers.messages import HEADER, Message, encode
 
 START_SECONDS: Final = 120.0
 _START: Final = f"import sys; sys.path.insert(0, sys.argv[1]); from {worker.__name__} import main; main()"
@@ -78,7 +78,7 @@ class WorkerProcess:
     def send(self, message: Message, seconds: float) -> None:
         """Write a message; a worker that has not taken it after `seconds` (it may be frozen) is killed."""
         deadline = time.monotonic() + seconds
-        data = memoryview(worker.encode(message))
+        data = memoryview(encode(message))
         try:
             while data:
                 self._wait(self._writable, deadline)
@@ -89,10 +89,10 @@ class WorkerProcess:
     def receive(self, seconds: float) -> Message:
         """The next reply; a worker that has not given it after `seconds` is killed."""
         deadline = time.monotonic() + seconds
-        size = worker.HEADER.size
+        size = HEADER.size
         while True:
             if len(self._buffer) >= size:
-                (length,) = worker.HEADER.unpack_from(self._buffer)
+                (length,) = HEADER.unpack_from(self._buffer)
                 if len(self._buffer) >= size + length:
                     reply: Message = json.loads(self._buffer[size : size + length])
                     del self._buffer[: size + length]

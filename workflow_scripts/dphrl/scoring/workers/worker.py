@@ -6,71 +6,53 @@ within resource limits, and ends when its parent does.
 
 import ctypes
 import gc
-import json
 import math
 import os
 import resource
 import select
-import struct
 import sys
 import threading
 import time
-from typing import Any, BinaryIO, Final
+from collections.abc import Callable
+from typing import BinaryIO, Final
 
-HEADER: Final = struct.Struct(">I")
+from dphrl.scoring.math.handler import MathHandler
+from dphrl.scoring.sql.handler import SqlHandler
+from dphrl.scoring.workers.messages import Handler, Message, encode, read
+
 _ORPHAN_POLL_MS: Final = 2000
 # From <linux/sched.h>.
 _NEW_USER: Final = 0x10000000
 _NEW_NETWORK: Final = 0x40000000
 _OBJECTS_PER_COLLECTION: Final = 100_000
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    """A message as bytes with its length before it; lone surrogates survive as escapes."""
-    data = json.dumps(message).encode("ascii")
-    return HEADER.pack(len(data)) + data
-
-
-def read_message(stream: BinaryIO) -> dict[str, Any] | None:
-    """The next message, or None at the end of the stream."""
-    header = stream.read(HEADER.size)
-    if len(header) < HEADER.size:
-        return None
-    (size,) = HEADER.unpack(header)
-    data = stream.read(size)
-    return dict(json.loads(data)) if len(data) == size else None
+_HANDLERS: Final[dict[str, Callable[[Message], Handler]]] = {"sql": SqlHandler, "math": MathHandler}
 
 
 def main() -> None:
     """Serve tasks until standard input ends. The first message says what kind of tasks: kind, options, memory_mib."""
-    from dphrl.scoring.math.handler import MathHandler
-    from dphrl.scoring.sql.handler import SqlHandler
-    from dphrl.scoring.workers.messages import Handler
-
     requests = sys.stdin.buffer
     # Whatever a library prints must not fall among the replies.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.set_blocking(2, False)
-    first = read_message(requests)
+    first = read(requests)
     if first is None:
         return
     _leave_network()
     threading.Thread(target=_die_with_parent, args=(requests.fileno(), os.getppid()), daemon=True).start()
     _limit(first["memory_mib"])
-    handlers: dict[str, type[SqlHandler] | type[MathHandler]] = {"sql": SqlHandler, "math": MathHandler}
-    handler: Handler = handlers[first["kind"]](first["options"])
+    handler = _HANDLERS[first["kind"]](first["options"])
     # Results are many small objects, few of them in cycles: the collector need not look after every 700.
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    _send(replies, {"status": "ready"})
-    while (batch := read_message(requests)) is not None:
+    _send(replies, {"ready": True})
+    while (batch := read(requests)) is not None:
         for task in batch["tasks"]:
             _allow_cpu(first["cpu_s"])
             _send(replies, {**handler.run(task), "id": task["id"]})
 
 
-def _send(stream: BinaryIO, message: dict[str, Any]) -> None:
+def _send(stream: BinaryIO, message: Message) -> None:
     stream.write(encode(message))
     stream.flush()
 
