@@ -310,7 +310,7 @@ def test_given_messages_are_taken_as_they_are_after_the_instruction() -> None:
     system = {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], "answer": "1"}
     assert asked(system, "math") == [("system", "s"), ("user", "q")]
     assert malformed(system, "math", instruction="i") == (
-        "message 0: expected no system message beside the dataset's instruction"
+        "message 0: expected no system message in addition to the dataset's instruction"
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 _EXAMPLES: Final = 2
-# A column with one value only would be read to the end of a table of gigabytes.
+# Without a limit, a column of equal values would be read to the end of a table of gigabytes.
 _SCANNED: Final = 100_000
 _LONGEST: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -43,11 +43,11 @@ _RESERVED: Final = frozenset(_WORDS.split())
 def database_path(folder: str | Path, db_id: str) -> Path:
     """The file of a database: `<folder>/<db_id>/<db_id>.sqlite`, the layout of the Spider and BIRD releases.
 
-    A `db_id` that ends in `.sqlite` is itself the path inside the folder, as the rows of DPH-RL (arXiv 2509.07430) have
-    it: `name/name.sqlite`.
+    A `db_id` that ends in `.sqlite` is the path inside the folder: rows of DPH-RL (arXiv 2509.07430) have
+    `name/name.sqlite`.
 
     Raises:
-        ValueError: `db_id` leaves the folder or is no file name.
+        ValueError: `db_id` leaves the folder or is not a file name.
         FileNotFoundError: there is no such file.
     """
     relative = PurePosixPath(db_id if db_id.endswith(".sqlite") else f"{db_id}/{db_id}.sqlite")
@@ -65,31 +65,28 @@ def schema_text(path: Path) -> str:
     """The tables of a SQLite database as CREATE TABLE statements, in the layout of OmniSQL (arXiv 2503.02240).
 
     Each column has its declared type and up to two example values: the first distinct ones of 100,000 rows, in their
-    order, without NULL, empty text and BLOBs; longer texts are cut at 40 characters, bytes that are no UTF-8 are left
-    out. Primary and foreign keys follow. The file is opened read-only, and read once per process.
+    order, without NULL, empty text and BLOBs; longer texts are cut at 40 characters, bytes that are not UTF-8 are
+    dropped. Primary and foreign keys follow. The file is opened read-only, and read once per process.
 
     Raises:
-        ValueError: the file is no readable SQLite database.
+        ValueError: the file is not a readable SQLite database.
     """
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             connection.text_factory = lambda data: data.decode("utf-8", "ignore")
-            names = [
-                name
-                for (name,) in connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-                )
-            ]
-            columns = {name: _columns(connection, name) for name in names}
-            return "\n\n".join(_create_table(connection, name, columns) for name in names)
+            names = connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+            ).fetchall()
+            columns = {name: _columns(connection, name) for (name,) in names}
+            return "\n\n".join(_create_table(connection, name, columns) for name in columns)
     except sqlite3.Error as error:
         raise ValueError(f"{path}: expected a readable SQLite database: {error}") from None
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> dict[str, tuple[str, int]]:
-    """Declared type and place in the primary key (0: not in it) of each column."""
+    """Declared type and position in the primary key (0: not in it) of each column."""
     rows = connection.execute("SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1", (table,))
-    return {name: (declared, place) for name, declared, place in rows}
+    return {name: (declared, position) for name, declared, position in rows}
 
 
 def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, dict[str, tuple[str, int]]]) -> str:
@@ -117,7 +114,7 @@ def _examples(connection: sqlite3.Connection, table: str, column: str) -> list[A
 
 
 def _primary_key(columns: dict[str, tuple[str, int]]) -> list[str]:
-    return sorted((name for name, (_, place) in columns.items() if place), key=lambda name: columns[name][1])
+    return sorted((name for name, (_, position) in columns.items() if position), key=lambda name: columns[name][1])
 
 
 def _foreign_keys(
@@ -130,10 +127,10 @@ def _foreign_keys(
         'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq', (table,)
     ):
         keys[number, spelling.get(parent.casefold(), parent)].append((source, target))
-    place = {name.casefold(): index for index, name in enumerate(columns[table])}
-    for (_, parent), pairs in sorted(keys.items(), key=lambda item: place.get(item[1][0][0].casefold(), 0)):
+    position = {name.casefold(): index for index, name in enumerate(columns[table])}
+    for (_, parent), pairs in sorted(keys.items(), key=lambda item: position.get(item[1][0][0].casefold(), 0)):
         sources = [source for source, _ in pairs]
-        # SQLite leaves the target out where the declaration does: it is the parent's primary key.
+        # A declaration without a target column means the parent's primary key.
         targets = [target for _, target in pairs if target] or _primary_key(columns.get(parent, {}))
         label = "_".join([table, *sources]).lower().replace(" ", "_")
         to = f"{_name(parent)} ({_names(targets)})" if targets else _name(parent)

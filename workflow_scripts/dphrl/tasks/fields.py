@@ -30,10 +30,10 @@ class Fields:
     """Looks up fields by our names.
 
     Args:
-        renames: our name -> the dataset's, where it is none of `NAMES`.
+        renames: our name -> the dataset's, where it is not in `NAMES`.
 
     Raises:
-        ValueError: a name in `renames` is none of ours.
+        ValueError: `renames` has an unknown name.
     """
 
     def __init__(self, renames: Mapping[str, str]) -> None:
@@ -51,7 +51,7 @@ class Fields:
         """The value of a field that must be text.
 
         Raises:
-            MalformedError: it is absent, blank or no text.
+            MalformedError: it is absent, blank or not text.
         """
         given, value = self.find(row, name)
         if value is None:

@@ -13,14 +13,14 @@ _DECIMAL: Final = re.compile(r"(-?)0*(\d+?)(?:\.(\d*?)0*)?", re.ASCII)
 
 
 def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
-    r"""The ground truth of a row, as the task's scorer takes it.
+    r"""The ground truth of a row, in the form that the task's scorer needs.
 
-    Its fields stand in the row itself or, as in verl and TRL, under `ground_truth` or `reward_model.ground_truth`.
+    Its fields are in the row itself or, as in verl and TRL, under `ground_truth` or `reward_model.ground_truth`.
 
     - sql: `db_id`, `gold_sql` and, where the row has one, `comparison`.
-    - math: `answer` (text, a number, or a list of texts: all of them are wanted, in any order) and, where the row has
-      them, `tolerance` (as the dataset gives it) and `unit`. Without an answer it is the last \boxed{} of `solution`.
-    - any other task: the object under `ground_truth`, as it is.
+    - math: `answer` (text, a number, or a list of texts: all are required, in any order) and, where the row has them,
+      `tolerance` (unchanged) and `unit`. Without `answer`, the last \boxed{} of `solution` is the answer.
+    - any other task: the object under `ground_truth`, unchanged.
 
     Raises:
         MalformedError: a field is missing or of the wrong kind.
@@ -28,14 +28,14 @@ def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
     name, value = _nested(row, fields)
     if task not in ("sql", "math"):
         return _object(name, value)
-    # A ground truth that is no object is the answer itself.
+    # A ground truth that is not an object is the answer.
     within = value if isinstance(value, dict) else {"gold_sql" if task == "sql" else "answer": value}
     merged = {field: found for field, found in (*within.items(), *row.items()) if found is not None}
     return _sql(merged, fields) if task == "sql" else _math(merged, fields)
 
 
 def comparable(truth: dict[str, Any], task: str) -> str:
-    """A text that is the same for ground truths that say the same: of maths answers 27 is "27" and "$27.0$"."""
+    """Equal texts for equivalent ground truths: the maths answers 27, "27" and "$27.0$" are equivalent."""
     if task != "math":
         return json_text(truth)
     answers = truth["answer"] if isinstance(truth["answer"], list) else [truth["answer"]]

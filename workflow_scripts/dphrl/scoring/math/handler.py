@@ -8,15 +8,15 @@ from dphrl.scoring.workers.messages import Message, verdict_reply
 
 
 class _TimeUpError(BaseException):
-    """The alarm rang; a BaseException because the libraries under it catch Exception."""
+    """The time is up; a BaseException because the libraries below catch Exception."""
 
 
 class MathHandler:
     """Compares two answers by math-verify.
 
-    Task: gold (LaTeX), answer (LaTeX, or prose that holds it somewhere if prose), pairs (null, or the members of each
-    that are to be matched one to one, LaTeX), tolerance (null or float, absolute). Reply: gold_read (as anything),
-    gold_value (as more than text), equal, extracted (str|null); or verdict, detail.
+    Task: gold (LaTeX), answer (LaTeX; if `prose`, a text that contains it), pairs (null, or the members of each to be
+    matched one to one, LaTeX), tolerance (null or float, absolute). Reply: gold_read (parsed at all), gold_value
+    (parsed as more than text), equal, extracted (str|null); or as `verdict_reply`.
     """
 
     def __init__(self, options: Message) -> None:
@@ -27,14 +27,14 @@ class MathHandler:
 
         logging.disable(logging.CRITICAL)
         self._library = math_verify
-        # Of LaTeX that cannot be read the library would take any number in it (2 of 2^^3): for prose only.
+        # Plain expressions for prose only: in LaTeX that it cannot parse, the library picks any number (2 of 2^^3).
         self._latex = [math_verify.LatexExtractionConfig()]
         self._prose = [*self._latex, math_verify.ExprExtractionConfig()]
         self._clear_cache = clear_cache
         self._timeout_s: float = options["timeout_s"]
-        # The first use compiles patterns and builds the grammar: not on an answer's time.
+        # The first use compiles patterns and builds the grammar; no answer should pay for that.
         self._same(self._parse("\\frac{1}{2}"), self._parse("it is 1/2", prose=True), None)
-        signal.signal(signal.SIGALRM, _ring)
+        signal.signal(signal.SIGALRM, _raise_time_up)
 
     def run(self, task: Message) -> Message:
         gold: list[Any] | None = None
@@ -91,11 +91,11 @@ class MathHandler:
             return False
 
     def _parse(self, text: str, prose: bool = False) -> list[Any]:
-        """The value and the text that the library reads; only the text if it has no value, nothing if it finds none."""
+        """The value and the text that the library finds; only the text if it has no value, nothing if there is none."""
         if prose:
             return list(self._library.parse(text, self._prose, parsing_timeout=None))
         return list(self._library.parse(f"${text}$", self._latex, parsing_timeout=None))
 
 
-def _ring(_signal: int, _frame: types.FrameType | None) -> None:
+def _raise_time_up(_signal: int, _frame: types.FrameType | None) -> None:
     raise _TimeUpError

@@ -1,4 +1,4 @@
-r"""The maths scorer: the answer in a response against the gold answer, by value."""
+r"""The maths scorer: compares the answer in a response with the gold answer by value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,9 +55,9 @@ class MathScorer(PooledScorer):
         """Verdicts in the order of the responses; reward 1.0 or 0.0.
 
         Args:
-            responses: what the model wrote.
+            responses: model outputs.
             ground_truths: `{"answer": text, number or list of texts, "tolerance"?: number or text, "unit"?}` each. Of
-                a list, all are wanted, in any order; an answer within the tolerance (absolute) is correct.
+                a list, all are required, in any order; an answer within the tolerance (absolute) is correct.
 
         Raises:
             ValueError: the lengths differ, or a ground truth has no answer.
@@ -72,10 +72,7 @@ class MathScorer(PooledScorer):
         return self._finish(judged)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-        r"""What each gold scores when a model answers it: ("correct", None) or ("gold_error", "unrunnable").
-
-        The gold is put in a \boxed{} and compared with itself.
-        """
+        r"""Each gold, put in a \boxed{}, compared with itself: ("correct", None) or ("gold_error", "unrunnable")."""
         boxed = [f"\\boxed{{{_gold(index, truth).text}}}" for index, truth in enumerate(ground_truths)]
         return [
             ("correct", None) if verdict.correct else ("gold_error", "unrunnable")
@@ -88,7 +85,7 @@ class MathScorer(PooledScorer):
 
 @dataclass(frozen=True)
 class _Gold:
-    """A gold answer: its clean text, how far (absolute) a correct one may lie from it, the unit that may follow."""
+    """A gold answer: its clean text, the largest (absolute) error of a correct answer, the unit that may follow."""
 
     text: str
     tolerance: Fraction | None = None
@@ -156,7 +153,7 @@ def _text(item: object) -> str | None:
 
 
 def _judge(found: tuple[str, bool] | None, gold: _Gold) -> Verdict | _Comparison:
-    """The verdict where it needs no algebra, else what is left to find out."""
+    """The verdict where it needs no algebra, else the comparison that is left for math-verify."""
     if len(gold.text) > MAX_CHARACTERS or not gold.members:
         detail = f"a gold answer of {len(gold.text)} characters, expected 1 to {MAX_CHARACTERS}"
         return Verdict("gold_error", False, 0.0, found and found[0][:MAX_CHARACTERS], detail=detail)
@@ -170,24 +167,24 @@ def _judge(found: tuple[str, bool] | None, gold: _Gold) -> Verdict | _Comparison
     found_members = members(text)
     if not found_members:
         return Verdict("no_answer", False, 0.0, extracted)
-    alike = len(found_members) == len(gold.members)
+    same_length = len(found_members) == len(gold.members)
     wanted, left = _unmatched(gold, found_members)
-    if alike and not wanted:
+    if same_length and not wanted:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    if alike and all(member.value is not None and not member.percent for member in (*wanted, *left)):
+    if same_length and all(member.value is not None and not member.percent for member in (*wanted, *left)):
         return Verdict("wrong", False, 0.0, extracted, answer_class(found_members))
     expanded = expand_exponents(extracted if prose else text)
     if expanded is None:
         # math-verify takes 1e999999999 for 1.
         detail = "a power of ten that is out of range"
         return Verdict("wrong", False, 0.0, extracted, answer_class(found_members), detail=detail)
-    several = alike and len(gold.members) > 1
+    several = same_length and len(gold.members) > 1
     pairs = (tuple(_expanded(m.text) for m in wanted), tuple(_expanded(m.text) for m in left)) if several else None
     return _Comparison(gold, extracted, expanded, prose, pairs)
 
 
 def _unmatched(gold: _Gold, found: list[Member]) -> tuple[list[Member], list[Member]]:
-    """The members of the gold and of an answer that equal none of the other's, each serving once."""
+    """The members of the gold and of an answer that cannot be paired with an equal one of the other."""
     wanted, left = [], list(found)
     for member in gold.members:
         match = next((other for other in left if member.equals(other, gold.tolerance)), None)

@@ -18,7 +18,7 @@ _GRACE_S: Final = 0.5
 
 @dataclass(slots=True)
 class _Gold(Execution):
-    """A gold's execution, with its answer classes by comparison as they become known."""
+    """A gold's execution, with its answer class for each comparison that was used."""
 
     classes: dict[str, str] = field(default_factory=dict)
 
@@ -26,8 +26,8 @@ class _Gold(Execution):
 class SqlHandler:
     """Executes an answer and its gold, and compares them; or examines a gold.
 
-    Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm ends the
-    process, whatever it is in the middle of.
+    Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm kills the
+    process.
 
     Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
     Reply: verdict, reward, answer_class, program_class, detail; of an examined gold, reason as well.
@@ -43,7 +43,7 @@ class SqlHandler:
         self._gold_bytes = 0
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if self._programs:
-            # sqlglot is loaded here: too little memory for it is no answer's fault.
+            # Loads sqlglot: too little memory for it must not be blamed on an answer.
             program_class("SELECT 1")
 
     def run(self, task: Message) -> Message:
@@ -83,11 +83,12 @@ class SqlHandler:
             if comparison not in gold.classes:
                 gold.classes[comparison] = answer_class(gold.rows, comparison, ordered)
             return verdict_reply("correct", reward=1.0, answer_class=gold.classes[comparison])
-        klass = answer_class(answer.rows, comparison, ordered)
-        return verdict_reply("wrong", reward=self._partial_credit(gold, answer), answer_class=klass)
+        one_to_one = self._partial == "one_to_one"
+        credit = 0.0 if self._partial == "none" else partial_credit(gold.rows, answer.rows, one_to_one)
+        return verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
 
     def _examine(self, database: str, sql: str, comparison: str) -> Message:
-        """The gold scored as an answer, and why it should not be used, if so."""
+        """The gold scored as an answer, with the reason not to use it, or None."""
         reply = self._judge(database, sql, sql, comparison)
         if reply["verdict"] != "correct":
             return reply
@@ -99,7 +100,7 @@ class SqlHandler:
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
             return _gold_error("in reverse", reversed_)
-        # SQLite does not reverse a SELECT that orders: its ties are broken in two ways instead.
+        # SQLite does not reverse a SELECT with ORDER BY: its ties are broken in two ways instead.
         width = len(gold.rows[0]) if gold.rows else 0
         broken = [self._execute(database, variant) for variant in tie_breaks(sql, width)]
         pairs: list[tuple[Execution, Execution]] = [(gold, reversed_)]
@@ -112,11 +113,6 @@ class SqlHandler:
         elif not gold.rows:
             reply["reason"] = "empty"
         return reply
-
-    def _partial_credit(self, gold: Execution, answer: Execution) -> float:
-        if self._partial == "none":
-            return 0.0
-        return partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
 
     def _execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
         self._set_alarm()

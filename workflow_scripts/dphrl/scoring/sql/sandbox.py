@@ -1,9 +1,9 @@
-"""Model-written SQL, executed on a read-only database under limits.
+"""Executes untrusted SQL on a read-only database under limits.
 
-Opening a file read-only is no sandbox (VACUUM INTO and ATTACH still write): the authorizer's allow-list and the ban on
-attaching are. The first limit is a count of virtual machine steps, which is the same on every machine; the wall clock
-comes second and is reported separately (`by_clock`), so that the query can run once more. Both are checked between
-steps: the length limit bounds a long step, and an alarm that ends the process (`handler.py`) does the rest.
+Opening a file read-only is not a sandbox (VACUUM INTO and ATTACH still write): the authorizer's allow-list and the ban
+on attaching are. The first limit is a count of virtual machine steps, the same on every machine. The second is the wall
+clock; it is reported separately (`by_clock`), so that the query can run once more. Both are checked between steps: the
+length limit bounds a single step, and an alarm that kills the process (`handler.py`) ends one that is still too long.
 """
 
 import re
@@ -22,35 +22,29 @@ _STEPS_PER_CALL: Final = 1000
 _OPEN_DATABASES: Final = 16
 _HEAP_BYTES: Final = 512 * 2**20
 _TEXTS: Final = (str, bytes)
-_ALLOWED: Final = frozenset(
-    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-)
-# printf and format spend seconds in one opcode that no limit sees; the others answer differently each time.
-_DENIED_FUNCTIONS: Final = frozenset(
-    {
-        "printf",
-        "format",
-        "load_extension",
-        "random",
-        "randomblob",
-        "zeroblob",
-        "changes",
-        "total_changes",
-        "last_insert_rowid",
-        "fts3_tokenizer",
-    }
-)
-_BROKEN_DATABASE: Final = frozenset(
-    {
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    }
-)
-# Matched at the start: what follows may quote the query.
+_ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+# printf and format spend seconds in one opcode that no limit covers; most others give another result each time.
+_DENIED_FUNCTIONS: Final = {
+    "printf",
+    "format",
+    "load_extension",
+    "random",
+    "randomblob",
+    "zeroblob",
+    "changes",
+    "total_changes",
+    "last_insert_rowid",
+    "fts3_tokenizer",
+}
+_BROKEN_DATABASE: Final = {
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+}
+# Matched at the start: the rest of a message may quote the query.
 _SYNTAX: Final = re.compile(
     r'near ".*": syntax error|incomplete input|unrecognized token|parser stack overflow|Expression tree is too large',
     re.DOTALL,
@@ -63,7 +57,7 @@ class DatabaseFaultError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one query may use: VM steps, seconds, result rows, result bytes (8 a value and the length of texts)."""
+    """Of one query: VM steps, seconds, result rows, result bytes (8 per value and the length of texts)."""
 
     max_steps: int
     timeout_s: float
@@ -86,7 +80,7 @@ class Execution:
 
 
 class Sandbox:
-    """Executes queries; keeps the last few databases open."""
+    """Executes queries; keeps the databases that were used last open."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -96,10 +90,10 @@ class Sandbox:
         self._out_of_time = False
 
     def execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
-        """Run one query; with `reverse`, rows come in the reverse of the order that the query leaves open.
+        """Run one query; with `reverse`, SQLite visits rows in reverse where the query does not order them.
 
         Raises:
-            DatabaseFaultError: the file cannot be opened or is no intact database.
+            DatabaseFaultError: the file cannot be opened or is not an intact database.
         """
         sql = normalise_sql(sql)
         if len(sql) > MAX_LENGTH:
@@ -124,7 +118,7 @@ class Sandbox:
     def _fetch(self, cursor: sqlite3.Cursor) -> Execution:
         rows: list[tuple[Any, ...]] = []
         size = 0
-        # One by one: a block of rows may be large beyond any memory before it is counted.
+        # One by one: a block of rows could exceed the memory before it is counted.
         for row in cursor:
             rows.append(row)
             size += 8 * len(row)
@@ -151,7 +145,7 @@ class Sandbox:
             return Execution("refused", detail=text)
         if code == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
             return Execution("too_large", detail=text)
-        # Text that SQLite cannot be given: NUL characters, lone surrogates.
+        # Text that SQLite does not accept: NUL characters, lone surrogates.
         unreadable = isinstance(error, UnicodeError | ValueError | sqlite3.ProgrammingError)
         return Execution("parse_error" if unreadable or _SYNTAX.match(text) else "runtime_error", detail=text)
 

@@ -16,8 +16,8 @@ class Handler(Protocol):
     def run(self, task: Message) -> Message:
         """The reply to one task, without its id.
 
-        With `retry`, the task ran out of wall-clock time and should run once more, alone. The verdict
-        `infrastructure_error` stops the scoring.
+        With `retry`, it ran out of wall-clock time and should run once more, alone. The verdict `infrastructure_error`
+        stops the scoring.
         """
 
 
