@@ -1,4 +1,4 @@
-r"""Mathematics: which answer a response ends in, equality as text and as number, and math-verify behind them."""
+r"""Mathematics: the final answer of a response, equality as text and as number, and then math-verify."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""The maths scorer against judgements made elsewhere, and the golds of public datasets against themselves."""
+"""The maths scorer against published judgements, and the golds of public datasets against themselves."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def judge(pairs: list[tuple[str, Any]], answer: str) -> list[Verdict]:
 
 
 def test_the_cases_of_math_verify() -> None:
-    # Its default: LaTeX and plain expressions, no precision and no option of its own.
+    # Its default: LaTeX and plain expressions, no precision, no other option.
     rows = lines("math_graded/math_verify_cases.jsonl")
     verdicts = judge([(row["pred"], row["gold"]) for row in rows], "final")
     differing = [

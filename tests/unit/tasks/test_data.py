@@ -85,7 +85,7 @@ def test_dapo_repeats_prompts(dapo: tuple[Prepared, list[Any], Counter[str]]) ->
 def test_the_counts_of_the_data_readme_are_of_letters_and_digits(
     dapo: tuple[Prepared, list[Any], Counter[str]],
 ) -> None:
-    """Which takes x + 1 for x - 1; a prompt is a duplicate here only if it is the same text."""
+    """By these, x + 1 and x - 1 are one prompt; here a duplicate is the same text."""
 
     def distinct(prompts: pl.DataFrame) -> int:
         texts = (json.loads(messages)[-1]["content"] for messages in prompts["messages"])
@@ -143,7 +143,7 @@ def test_the_releases_of_spider_and_bird_are_read(
     assert all(set(truth) == {"db_id", "gold_sql"} for truth in truths)
 
 
-def test_the_evidence_of_bird_stands_before_the_question() -> None:
+def test_the_evidence_of_bird_comes_before_the_question() -> None:
     prepared, _, _ = read(BIRD / "executable.jsonl", "sql", BIRD / "database")
     [message] = json.loads(prepared.prompts["messages"][0])
     evidence, question = "shortest life expectancy refers to MIN(LifeExpectancy);", "Which country has the shortest"
@@ -164,7 +164,7 @@ def without_keys(schema: str) -> str:
 
 
 def columns_alone(schema: str) -> str:
-    """Neither types nor keys nor examples, nor the table that SQLite keeps for itself."""
+    """Neither types nor keys nor examples, nor SQLite's internal table."""
     return COLUMN.sub(r"\1\2", without_keys(SEQUENCE.sub("", schema)))
 
 

@@ -34,7 +34,7 @@ def truths(rows: list[dict[str, Any]], task: str, **reading: Any) -> list[Any]:
 
 
 def malformed(row: dict[str, Any], task: str, **reading: Any) -> str:
-    """Why a row is rejected; a good row stands beside it."""
+    """Why a row is rejected, in a dataset with one good row."""
     good = {"prompt": "good", "db_id": "d", "gold_sql": "s", "answer": "1", "ground_truth": {}}
     rejected = prepare([good, row], task, "s", encode, 100, **reading).rejected
     assert rejected.select("source_index", "reason", "duplicate_of").rows() == [(1, "malformed", None)]

@@ -1,4 +1,4 @@
-"""Databases as prompts: where they lie, their schema, the OmniSQL layout."""
+"""Databases in prompts: their paths, their schema, the OmniSQL layout."""
 
 import json
 import sqlite3
@@ -104,7 +104,7 @@ def test_an_unreadable_database_is_named(databases: Path) -> None:
 
 
 @pytest.mark.parametrize("db_id", ["shop", "shop/shop.sqlite"])
-def test_a_database_lies_in_the_folder_of_its_name(databases: Path, db_id: str) -> None:
+def test_a_database_is_in_the_folder_of_its_name(databases: Path, db_id: str) -> None:
     assert database_path(databases, db_id) == databases / "shop" / "shop.sqlite"
 
 

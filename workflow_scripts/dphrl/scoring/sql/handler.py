@@ -3,7 +3,6 @@
 import signal
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
@@ -14,13 +13,8 @@ from dphrl.scoring.workers.messages import Message, verdict_reply
 _GOLD_CACHE_BYTES: Final = 32 * 2**20
 _GOLD_CACHE_ENTRIES: Final = 4096
 _GRACE_S: Final = 0.5
-
-
-@dataclass(slots=True)
-class _Gold(Execution):
-    """A gold's execution, with its answer class for each comparison that was used."""
-
-    classes: dict[str, str] = field(default_factory=dict)
+# A gold's execution, with its answer class for each comparison that was used.
+_Gold = tuple[Execution, dict[str, str]]
 
 
 class SqlHandler:
@@ -30,7 +24,7 @@ class SqlHandler:
     process.
 
     Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
-    Reply: verdict, reward, answer_class, program_class, detail; of an examined gold, reason as well.
+    Reply: as `verdict_reply`, with program_class; of an examined gold, with reason.
     """
 
     def __init__(self, options: Message) -> None:
@@ -70,19 +64,19 @@ class SqlHandler:
             return verdict_reply("infrastructure_error", detail=str(fault))
 
     def _judge(self, database: str, gold_sql: str, sql: str, comparison: str) -> Message:
-        gold = self._gold(database, gold_sql)
+        gold, classes = self._gold(database, gold_sql)
         if gold.outcome != "ok":
             return _gold_error("gold", gold)
-        answer: Execution = gold if sql == gold_sql else self._execute(database, sql)
+        answer = gold if sql == gold_sql else self._execute(database, sql)
         if answer.outcome != "ok":
             return verdict_reply(answer.outcome, detail=answer.detail, retry=answer.by_clock)
         self._set_alarm()
         ordered = gold_orders(gold_sql, comparison)
         if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
             # Equal results have equal classes.
-            if comparison not in gold.classes:
-                gold.classes[comparison] = answer_class(gold.rows, comparison, ordered)
-            return verdict_reply("correct", reward=1.0, answer_class=gold.classes[comparison])
+            if comparison not in classes:
+                classes[comparison] = answer_class(gold.rows, comparison, ordered)
+            return verdict_reply("correct", reward=1.0, answer_class=classes[comparison])
         one_to_one = self._partial == "one_to_one"
         credit = 0.0 if self._partial == "none" else partial_credit(gold.rows, answer.rows, one_to_one)
         return verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
@@ -96,14 +90,14 @@ class SqlHandler:
         if nondeterministic(sql):
             reply["reason"] = "nondeterministic"
             return reply
-        gold = self._gold(database, sql)
+        gold, _ = self._gold(database, sql)
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
             return _gold_error("in reverse", reversed_)
         # SQLite does not reverse a SELECT with ORDER BY: its ties are broken in two ways instead.
         width = len(gold.rows[0]) if gold.rows else 0
         broken = [self._execute(database, variant) for variant in tie_breaks(sql, width)]
-        pairs: list[tuple[Execution, Execution]] = [(gold, reversed_)]
+        pairs = [(gold, reversed_)]
         if broken and all(execution.outcome == "ok" for execution in broken):
             pairs.append((broken[0], broken[1]))
         self._set_alarm()
@@ -120,20 +114,18 @@ class SqlHandler:
 
     def _gold(self, database: str, sql: str) -> _Gold:
         key = (database, sql)
-        gold = self._golds.get(key)
-        if gold is None:
-            found = self._execute(database, sql)
-            gold = _Gold(found.outcome, found.rows, found.size, found.detail, found.by_clock)
-            if gold.by_clock:
+        if key not in self._golds:
+            gold: _Gold = (self._execute(database, sql), {})
+            if gold[0].by_clock:
                 return gold
             self._golds[key] = gold
-            self._gold_bytes += gold.size
+            self._gold_bytes += gold[0].size
             while len(self._golds) > 1 and (
                 self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > _GOLD_CACHE_ENTRIES
             ):
-                self._gold_bytes -= self._golds.popitem(last=False)[1].size
+                self._gold_bytes -= self._golds.popitem(last=False)[1][0].size
         self._golds.move_to_end(key)
-        return gold
+        return self._golds[key]
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)

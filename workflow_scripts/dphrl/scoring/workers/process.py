@@ -62,7 +62,8 @@ class WorkerProcess:
             env={**os.environ, **_ENVIRONMENT},
             start_new_session=True,
         )
-        self._stdin, self._stdout, self._stderr = map(_non_blocking, _pipes(self._process))
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._stdin, self._stdout, self._stderr = map(_non_blocking, pipes)
         self._writable, self._readable = select.poll(), select.poll()
         self._writable.register(self._stdin, select.POLLOUT)
         self._readable.register(self._stdout, select.POLLIN)
@@ -130,13 +131,7 @@ class WorkerProcess:
         return WorkerLost(late, returncode, stderr.decode("utf-8", "replace").strip()[-2000:])
 
 
-def _pipes(process: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    return process.stdin, process.stdout, process.stderr
-
-
-def _non_blocking(stream: IO[bytes]) -> IO[bytes]:
+def _non_blocking(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
     os.set_blocking(stream.fileno(), False)
     return stream
