@@ -22,28 +22,34 @@ _STEPS_PER_CALL: Final = 1000
 _OPEN_DATABASES: Final = 16
 _HEAP_BYTES: Final = 512 * 2**20
 _TEXTS: Final = (str, bytes)
-_ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_ALLOWED: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
 # printf and format spend seconds in one opcode that no limit covers; most others give another result each time.
-_DENIED_FUNCTIONS: Final = {
-    "printf",
-    "format",
-    "load_extension",
-    "random",
-    "randomblob",
-    "zeroblob",
-    "changes",
-    "total_changes",
-    "last_insert_rowid",
-    "fts3_tokenizer",
-}
-_BROKEN_DATABASE: Final = {
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-}
+_DENIED_FUNCTIONS: Final = frozenset(
+    {
+        "printf",
+        "format",
+        "load_extension",
+        "random",
+        "randomblob",
+        "zeroblob",
+        "changes",
+        "total_changes",
+        "last_insert_rowid",
+        "fts3_tokenizer",
+    }
+)
+_BROKEN_DATABASE: Final = frozenset(
+    {
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    }
+)
 # Matched at the start: the rest of a message may quote the query.
 _SYNTAX: Final = re.compile(
     r'near ".*": syntax error|incomplete input|unrecognized token|parser stack overflow|Expression tree is too large',
