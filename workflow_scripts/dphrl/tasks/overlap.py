@@ -3,7 +3,7 @@
 import json
 import unicodedata
 from collections.abc import Mapping
-from typing import Final
+from functools import cache
 
 import polars as pl
 
@@ -37,22 +37,15 @@ def overlap(train_prompts: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> p
     return SCHEMAS["overlap"].frame(found).sort("prompt_id", "dataset")
 
 
-class _SignificantCharacters(dict[int, str]):
-    """Table for `str.translate`: keeps letters, digits and mathematical signs, which change the question."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        kept = character.isalnum() or unicodedata.category(character) == "Sm" or character in "-*/%^"
-        self[code] = character if kept else ""
-        return self[code]
-
-
-_SIGNIFICANT: Final = _SignificantCharacters()
-
-
 def _texts(messages: str) -> tuple[str, ...]:
     return tuple(message["content"] for message in json.loads(messages) if message["role"] != "system")
 
 
 def _normalised(texts: tuple[str, ...]) -> str:
-    return unicodedata.normalize("NFKC", " ".join(texts)).casefold().translate(_SIGNIFICANT)
+    return "".join(filter(_is_significant, unicodedata.normalize("NFKC", " ".join(texts)).casefold()))
+
+
+@cache
+def _is_significant(character: str) -> bool:
+    """Letters, digits and mathematical signs are: a change of these changes the question."""
+    return character.isalnum() or unicodedata.category(character) == "Sm" or character in "-*/%^"

@@ -24,8 +24,8 @@ _LONGEST_LEVEL = 40
 class Prepared:
     """A dataset, ready to be sampled: tables of the schemas `prompts` and `rejected`.
 
-    `source_index` counts the rows of the source from 0; each is in one of the tables. `level` is a prompt's difficulty as
-    the source states it, `duplicate_of` the `source_index` of the first row with the same prompt.
+    `source_index` counts the rows of the source from 0; each is in one of the tables. `level` is the difficulty in the
+    source, `duplicate_of` the `source_index` of the first row with the same prompt.
     """
 
     prompts: pl.DataFrame

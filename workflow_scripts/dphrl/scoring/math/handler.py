@@ -1,5 +1,6 @@
 """Compares two mathematical answers inside a worker process."""
 
+import logging
 import signal
 import types
 from typing import Any
@@ -20,8 +21,6 @@ class MathHandler:
     """
 
     def __init__(self, options: Message) -> None:
-        import logging
-
         import math_verify
         from sympy.core.cache import clear_cache
 

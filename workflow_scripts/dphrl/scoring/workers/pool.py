@@ -142,9 +142,7 @@ class Pool:
         ) from loss
 
     def _worker(self, slot: int) -> WorkerProcess:
-        process = self._slots[slot]
-        if process is None:
-            process = self._slots[slot] = self._start()
+        process = self._slots[slot] = self._slots[slot] or self._start()
         return process
 
     def _start(self) -> WorkerProcess:
