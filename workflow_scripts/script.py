@@ -14,7 +14,7 @@ from snakemake.iocontainers import Snakemake
 import __main__
 
 if TYPE_CHECKING:
-    from dphrl.scoring.protocol import Scorer
+    from dphrl.scoring.scorer import Scorer
 
 # Snakemake defines the object in the script that it runs.
 snakemake: Snakemake = __main__.snakemake

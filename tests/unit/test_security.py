@@ -26,17 +26,16 @@ from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference import load as load_reference
 from dphrl.reference.build import save_parts, tensorise
-from dphrl.rollout.replay import response_encoder
 from dphrl.tasks.databases import database_path
 from dphrl.tasks.source import read_source
-from dphrl.tasks.tokens import encoder
+from dphrl.tasks.tokens import encoder, response_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "workflow_scripts"
 # What runs what it reads, by the call that does.
 RUNS_WHAT_IT_READS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 LOADS = {"torch.load", "numpy.load", "np.load", "yaml.load", "yaml.unsafe_load", "eval", "exec"}
-# The user's own scorer is code by intent, and named in the config.
+# A custom scorer is code by intent, and named in the config.
 NAMED_CODE = {"scoring/custom.py"}
 EVIL = "from pathlib import Path\nPath({mark!r}).write_text('ran')\n"
 
@@ -48,7 +47,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
         _unpickled.append(".".join(map(str, arguments)))
 
 
-# An audit hook cannot be taken away again; it only takes notes.
+# An audit hook cannot be removed; this one only records.
 sys.addaudithook(_note)
 
 
@@ -176,7 +175,7 @@ def test_names_of_the_config_cannot_leave_the_results(name: str, place: str) -> 
         load_config(data)
 
 
-def test_a_manifest_does_not_vouch_for_a_file_that_was_put_beside(policy: Path, tmp_path: Path) -> None:
+def test_a_manifest_does_not_vouch_for_a_file_that_was_added_to_its_folder(policy: Path, tmp_path: Path) -> None:
     folder = tmp_path / "policy"
     folder.mkdir()
     for file in policy.iterdir():

@@ -22,13 +22,13 @@ PREDICTIONS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 # Positions in the official dev.json of golds with ORDER BY in a subquery only.
 ORDERED_INSIDE = [43, 44, 159, 160]
 
-# The gold of two training questions: ORDER BY stands before INTERSECT, which SQLite does not read.
+# The gold of two training questions: ORDER BY before INTERSECT, which SQLite does not parse.
 REFUSED_BY_SQLITE = {
     "SELECT document_name FROM documents GROUP BY document_type_code ORDER BY count(*) DESC LIMIT 3 INTERSECT "
     "SELECT document_name FROM documents GROUP BY document_structure_code ORDER BY count(*) DESC LIMIT 3"
 }
 
-# InterCode compares sets of rows and is blind to what `spider` sees: row 1789 repeats names that the gold has once.
+# InterCode compares sets of rows; `spider` counts repeats too: row 1789 repeats names that the gold has once.
 INTERCODE_RIGHT_BY_SETS_ONLY = [1789]
 # FORMAT is refused (its result differs from the gold's, too).
 INTERCODE_REFUSED = [2166]
@@ -101,7 +101,7 @@ def test_every_metric_of_the_ibm_toolkit_is_met(scores: Scores, comparison: str,
 def test_intercode_agrees_where_mysql_and_sqlite_do(
     scores: Scores, comparison: str, wrongly_wrong: list[int], wrongly_right: int
 ) -> None:
-    """`spider` finds 50 more right: their columns stand in another order than the gold's."""
+    """`spider` finds 50 more right: their columns have another order than the gold's."""
     rows = predictions("intercode_actions")
     verdicts = scores(comparison, [row["action"] for row in rows], rows)
     found = defaultdict(list)

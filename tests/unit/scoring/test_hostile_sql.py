@@ -126,10 +126,10 @@ REFUSED = [
     "VALUES (1), (2)",
     "SELECTED",
     "Here is the query: SELECT a FROM t",
-    # Plans and insides.
+    # Query plans.
     "EXPLAIN SELECT a FROM t",
     "EXPLAIN QUERY PLAN SELECT a FROM t",
-    # Functions that answer differently each time, or take seconds in one step.
+    # Functions with another result each time, or with steps of seconds.
     "SELECT random()",
     "SELECT a FROM t ORDER BY RANDOM() LIMIT 1",
     "SELECT abs(random()) % 3 + 1 FROM t",
@@ -181,11 +181,11 @@ TIMEOUT = [
     f"{FEW} SELECT DISTINCT p.x + q.x FROM c p, c q ORDER BY 1 LIMIT 1",
     f"{FEW} SELECT p.x FROM c p, c q GROUP BY p.x * q.x HAVING count(*) < 0",
     f"{FEW} SELECT x FROM c INTERSECT SELECT p.x * q.x FROM c p, c q",
-    # Seconds between two looks at the clock: many searches of a long text, each one step.
+    # Seconds between two checks of the clock: many searches of a long text, each one step.
     f"SELECT {repeated('instr(h || h, h || a)', 250)} FROM t, (SELECT '{'a' * 45_000}' AS h)",
     f"SELECT {repeated('replace(h || h, h || a, 1) = 1', 250, ' OR ')} FROM t, (SELECT '{'a' * 45_000}' AS h)",
     f"{FEW} SELECT sum(instr(h || h, h || x)) FROM c, (SELECT '{'a' * 45_000}' AS h)",
-    # Seconds before the first step: each name stands for two of the one before.
+    # Seconds before the first step: each name expands to two of the one before.
     "WITH c0 AS (SELECT 1 AS x), "
     + ", ".join(f"c{i} AS NOT MATERIALIZED (SELECT p.x FROM c{i - 1} p, c{i - 1} q)" for i in range(1, 30))
     + " SELECT x FROM c29",

@@ -1,4 +1,4 @@
-r"""Mathematics: which answer a response ends in, equality as text and as number, and math-verify behind them."""
+r"""Mathematics: the final answer of a response, equality as text and as number, and then math-verify."""
 
 import random
 import time
@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.scoring import MathScorer
-from dphrl.scoring.extract import extract_boxed
-from dphrl.scoring.math.answers import clean, final_answer, members, normal_form, number
+from dphrl.scoring.math.answers import clean, extract_boxed, final_answer, members, normal_form, number
 
 
 @pytest.fixture(scope="module")

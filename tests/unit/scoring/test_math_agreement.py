@@ -1,4 +1,4 @@
-"""The maths scorer against judgements made elsewhere, and the golds of public datasets against themselves."""
+"""The maths scorer against published judgements, and the golds of public datasets against themselves."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from dphrl.scoring import MathScorer, Verdict
-from dphrl.scoring.extract import extract_boxed
+from dphrl.scoring.math.answers import extract_boxed
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
@@ -29,7 +29,7 @@ def judge(pairs: list[tuple[str, Any]], answer: str) -> list[Verdict]:
 
 
 def test_the_cases_of_math_verify() -> None:
-    # Its default: LaTeX and plain expressions, no precision and no option of its own.
+    # Its default: LaTeX and plain expressions, no precision, no other option.
     rows = lines("math_graded/math_verify_cases.jsonl")
     verdicts = judge([(row["pred"], row["gold"]) for row in rows], "final")
     differing = [

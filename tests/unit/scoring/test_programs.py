@@ -24,7 +24,7 @@ ONE_PROGRAM = {
         "SELECT x.a FROM t x JOIN u y ON x.id = y.id WHERE y.b = 'x'",
         "SELECT t.a FROM t JOIN u ON t.id = u.id WHERE u.b = 'x'",
     ],
-    "order of inner joins and where their conditions stand": [
+    "order of inner joins and place of their conditions": [
         "SELECT T1.a FROM t AS T1 JOIN u AS T2 ON T1.id = T2.id JOIN v AS T3 ON T2.k = T3.k WHERE T3.b > 1",
         "SELECT T3.a FROM v AS T1 INNER JOIN u AS T2 ON T1.k = T2.k JOIN t AS T3 ON T2.id = T3.id WHERE T1.b > 1",
         "SELECT t.a FROM u, v, t WHERE v.b > 1 AND u.id = t.id AND u.k = v.k",

@@ -18,9 +18,10 @@ from dphrl.artifacts.catalogue import VERDICTS as DECLARED
 from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.config.blocks.scoring import ScoringConfig, SqlScoringConfig
 from dphrl.scoring import SqlScorer
-from dphrl.scoring.extract import extract_boxed, extract_sql, normalise_sql
 from dphrl.scoring.factory import make_scorer
+from dphrl.scoring.math.answers import extract_boxed
 from dphrl.scoring.sql.compare import answer_class, equal, partial_credit
+from dphrl.scoring.sql.extract import extract_sql, normalise_sql
 from dphrl.scoring.tables import audit_gold, verdict_frame
 from dphrl.scoring.verdict import EMPTY_ANSWER
 

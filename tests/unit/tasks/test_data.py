@@ -12,11 +12,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dphrl.tasks.databases import database_path
+from dphrl.tasks.databases import database_path, schema_text
 from dphrl.tasks.gold import gold_of
 from dphrl.tasks.overlap import overlap
 from dphrl.tasks.prepare import Prepared, prepare
-from dphrl.tasks.schema import schema_of
 from dphrl.tasks.source import read_source
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -86,7 +85,7 @@ def test_dapo_repeats_prompts(dapo: tuple[Prepared, list[Any], Counter[str]]) ->
 def test_the_counts_of_the_data_readme_are_of_letters_and_digits(
     dapo: tuple[Prepared, list[Any], Counter[str]],
 ) -> None:
-    """Which takes x + 1 for x - 1; a prompt is a duplicate here only if it is the same text."""
+    """By these, x + 1 and x - 1 are one prompt; here a duplicate is the same text."""
 
     def distinct(prompts: pl.DataFrame) -> int:
         texts = (json.loads(messages)[-1]["content"] for messages in prompts["messages"])
@@ -144,7 +143,7 @@ def test_the_releases_of_spider_and_bird_are_read(
     assert all(set(truth) == {"db_id", "gold_sql"} for truth in truths)
 
 
-def test_the_evidence_of_bird_stands_before_the_question() -> None:
+def test_the_evidence_of_bird_comes_before_the_question() -> None:
     prepared, _, _ = read(BIRD / "executable.jsonl", "sql", BIRD / "database")
     [message] = json.loads(prepared.prompts["messages"][0])
     evidence, question = "shortest life expectancy refers to MIN(LifeExpectancy);", "Which country has the shortest"
@@ -165,7 +164,7 @@ def without_keys(schema: str) -> str:
 
 
 def columns_alone(schema: str) -> str:
-    """Neither types nor keys nor examples, nor the table that SQLite keeps for itself."""
+    """Neither types nor keys nor examples, nor SQLite's internal table."""
     return COLUMN.sub(r"\1\2", without_keys(SEQUENCE.sub("", schema)))
 
 
@@ -179,7 +178,7 @@ def test_the_prompts_are_those_published_with_dph_rl() -> None:
     equal: Counter[Callable[[str], str]] = Counter()
     for messages, theirs, row in zip(own, published, rows, strict=True):
         ours = json.loads(messages)[0]["content"]
-        schema = schema_of(database_path(SPIDER / "database", row["db_id"]))
+        schema = schema_text(database_path(SPIDER / "database", row["db_id"]))
         before, after = ours.split(schema)
         assert theirs.startswith(before)
         assert theirs.endswith(after)
@@ -189,7 +188,7 @@ def test_the_prompts_are_those_published_with_dph_rl() -> None:
 
 
 def test_examples_are_python_lists_of_at_most_two_values() -> None:
-    schemas = "\n".join(schema_of(path) for path in sorted((SPIDER / "database").glob("*/*.sqlite")))
+    schemas = "\n".join(schema_text(path) for path in sorted((SPIDER / "database").glob("*/*.sqlite")))
     examples = [ast.literal_eval(text) for text in re.findall(r" -- example: (\[.*\])$", schemas, re.M)]
     assert {len(values) for values in examples} == {1, 2}
     assert max(len(value) for values in examples for value in values if isinstance(value, str)) == 40

@@ -34,7 +34,7 @@ def truths(rows: list[dict[str, Any]], task: str, **reading: Any) -> list[Any]:
 
 
 def malformed(row: dict[str, Any], task: str, **reading: Any) -> str:
-    """Why a row is rejected; a good row stands beside it."""
+    """Why a row is rejected, in a dataset with one good row."""
     good = {"prompt": "good", "db_id": "d", "gold_sql": "s", "answer": "1", "ground_truth": {}}
     rejected = prepare([good, row], task, "s", encode, 100, **reading).rejected
     assert rejected.select("source_index", "reason", "duplicate_of").rows() == [(1, "malformed", None)]
@@ -310,7 +310,7 @@ def test_given_messages_are_taken_as_they_are_after_the_instruction() -> None:
     system = {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], "answer": "1"}
     assert asked(system, "math") == [("system", "s"), ("user", "q")]
     assert malformed(system, "math", instruction="i") == (
-        "message 0: expected no system message beside the dataset's instruction"
+        "message 0: expected no system message in addition to the dataset's instruction"
     )
 
 

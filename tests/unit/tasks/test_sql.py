@@ -1,4 +1,4 @@
-"""Databases as prompts: where they lie, their schema, the OmniSQL layout."""
+"""Databases in prompts: their paths, their schema, the OmniSQL layout."""
 
 import json
 import sqlite3
@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from dphrl.tasks.databases import database_path
+from dphrl.tasks.databases import database_path, schema_text
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.schema import schema_of
 from dphrl.tasks.source import SourceError
 
 SHOP = """
@@ -72,12 +71,12 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_schema_has_types_examples_and_keys(databases: Path) -> None:
-    assert schema_of(databases / "shop" / "shop.sqlite").lower() == SCHEMA.lower()
+    assert schema_text(databases / "shop" / "shop.sqlite").lower() == SCHEMA.lower()
 
 
 def test_the_last_line_of_a_table_has_no_comma(tmp_path: Path) -> None:
     path = write(tmp_path / "d" / "d.sqlite", "create table t (id int, year int); insert into t values (1, 2)")
-    assert schema_of(path).splitlines() == [
+    assert schema_text(path).splitlines() == [
         "CREATE TABLE t (",
         "    id INT, -- example: [1]",
         "    `year` INT -- example: [2]",
@@ -87,25 +86,25 @@ def test_the_last_line_of_a_table_has_no_comma(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "d" / "d.sqlite", "create table t (a text); insert into t values (cast(x'41ff42' as text))")
-    assert "-- example: ['AB']" in schema_of(path)
+    assert "-- example: ['AB']" in schema_text(path)
 
 
 def test_reading_a_schema_writes_nothing_and_happens_once(tmp_path: Path) -> None:
     path = write(tmp_path / "d" / "d.sqlite", "pragma journal_mode = wal; create table t (a int)")
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
-    schema = schema_of(path)
+    schema = schema_text(path)
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
     path.unlink()
-    assert schema_of(path) == schema
+    assert schema_text(path) == schema
 
 
 def test_an_unreadable_database_is_named(databases: Path) -> None:
     with pytest.raises(ValueError, match=r"broken.sqlite: expected a readable SQLite database"):
-        schema_of(databases / "broken" / "broken.sqlite")
+        schema_text(databases / "broken" / "broken.sqlite")
 
 
 @pytest.mark.parametrize("db_id", ["shop", "shop/shop.sqlite"])
-def test_a_database_lies_in_the_folder_of_its_name(databases: Path, db_id: str) -> None:
+def test_a_database_is_in_the_folder_of_its_name(databases: Path, db_id: str) -> None:
     assert database_path(databases, db_id) == databases / "shop" / "shop.sqlite"
 
 
@@ -131,7 +130,7 @@ def messages(row: dict[str, Any], databases: Path | None, instruction: str | Non
 def test_a_bare_question_gets_the_schema_and_its_evidence(databases: Path) -> None:
     row = {"question": "How many?", "evidence": "many = count", "db_id": "shop", "SQL": "SELECT 1"}
     [message] = messages(row, databases)
-    schema = schema_of(databases / "shop" / "shop.sqlite")
+    schema = schema_text(databases / "shop" / "shop.sqlite")
     assert f"\nDatabase Schema:\n{schema}\nThis schema describes " in message["content"]
     assert "\nQuestion:\nmany = count\nHow many?\n\nInstructions:\n" in message["content"]
     assert messages({**row, "evidence": " "}, databases) == messages({**row, "evidence": None}, databases)

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from safetensors import safe_open
-from transformers import AutoTokenizer
 
 from dphrl.artifacts.tables import by_prompts, slices
 from dphrl.audit.across import KEY, Decode, lost
 from dphrl.audit.artifacts import Artifact, RowCheck, Run, check_rows, delete_and_rerun
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.tasks.tokens import load_tokenizer
 
 _INDEX, _TENSORS = "reference/index.parquet", "reference/responses.safetensors"
 _BASE = "policies/base/manifest.json"
@@ -38,7 +38,7 @@ def decoder(run: Run) -> Decode | None:
     if base is None or not base.sound:
         return None
     try:
-        tokenizer = AutoTokenizer.from_pretrained(base.file.parent, local_files_only=True, trust_remote_code=False)
+        tokenizer = load_tokenizer(base.file.parent)
     except (OSError, ValueError) as error:
         base.check(
             False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error}). {delete_and_rerun(_BASE)}"

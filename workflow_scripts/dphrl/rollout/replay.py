@@ -102,12 +102,3 @@ class ReplayEngine:
 
     def _error(self, number: int, problem: str) -> RecordedError:
         return RecordedError(f"{self._file}, row {number}: {problem}")
-
-
-def response_encoder(policy: Path) -> Callable[[str], list[int]]:
-    """The function from a recorded text to token ids, the end token included, by the tokenizer in `policy`."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True, trust_remote_code=False)
-    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    return lambda text: [*tokenizer(text, add_special_tokens=False)["input_ids"], *end]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedModel
 
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.engine import EngineConfig
@@ -17,6 +17,7 @@ from dphrl.rollout.decoding import Batch, Response, uniforms_of
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.shared_cache import install_shared_cache
+from dphrl.tasks.tokens import load_tokenizer
 
 # Finished responses stay in the batch until they are this share of it, since each refill costs a prefill.
 _FINISHED_SHARE = 1 / 8
@@ -44,7 +45,7 @@ class TransformersEngine:
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self._model = load_model(folder, config.dtype).to(self._device).eval().requires_grad_(False)
         install_shared_cache(self._model)
-        self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        self._tokenizer = load_tokenizer(folder)
         ends = self._model.generation_config.eos_token_id
         self._ends = frozenset([self._tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])])
         self._max_num_seqs = config.max_num_seqs

@@ -1,6 +1,6 @@
 """From a response to a verdict: SQL by execution, mathematics by value, in worker processes that can be killed.
 
-Nothing heavy is imported here, because every worker process imports this package.
+Nothing heavy is imported here: every worker process imports this package.
 """
 
 from dphrl.scoring.custom import CustomScorer, register

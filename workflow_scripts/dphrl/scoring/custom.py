@@ -1,22 +1,22 @@
-"""Scorers of the user's own: a registered class in a file that the configuration names."""
+"""Custom scorers: a registered class in a file that the configuration names."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
+from dphrl.scoring.scorer import Scorer
 from dphrl.scoring.verdict import Verdict
 
 _registered: dict[str, type["CustomScorer"]] = {}
 _Class = TypeVar("_Class", bound=type["CustomScorer"])
 
 
-class CustomScorer:
-    """Base of the user's own scorers; `scoring.custom.<name>.options` are the arguments of `__init__`.
+class CustomScorer(Scorer):
+    """Base of custom scorers; `scoring.custom.<name>.options` are the arguments of `__init__`.
 
-    It runs in the scoring job itself. A scorer that executes what a model wrote must do so in processes of its own
-    that are held within limits, as `SqlScorer` does.
+    It runs in the scoring job itself. A scorer that executes model output must do so in separate processes under
+    limits, as `SqlScorer` does.
     """
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
@@ -24,11 +24,11 @@ class CustomScorer:
         raise NotImplementedError
 
     def response_to(self, ground_truth: Mapping[str, Any]) -> str | None:
-        """A response that must be judged correct, so that gold answers can be audited; None: they are not."""
+        """A response that must be judged correct, so that gold answers can be audited; None: no audit."""
         return None
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-        """For each gold the verdict on its own answer, and `unrunnable` where that is not `correct`."""
+        """For each gold answer the verdict on its `response_to`, and `unrunnable` where that is not `correct`."""
         responses = [self.response_to(truth) for truth in ground_truths]
         asked = [(text, truth) for text, truth in zip(responses, ground_truths, strict=True) if text is not None]
         verdicts = iter(self.score([text for text, _ in asked], [truth for _, truth in asked]))
@@ -36,15 +36,7 @@ class CustomScorer:
         return [(verdict, None if verdict == "correct" else "unrunnable") for verdict in found]
 
     def close(self) -> None:
-        """Release what the scorer holds."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+        """Release the scorer's resources."""
 
 
 def register(name: str) -> Callable[[_Class], _Class]:
@@ -61,11 +53,11 @@ def load_scorer(name: str, source: str | Path, options: Mapping[str, Any]) -> Cu
     """The scorer that the file `source` registers as `name`.
 
     Raises:
-        ValueError: the file cannot be run, or registers no scorer of that name.
+        ValueError: the file is not Python, or registers no scorer of that name.
     """
     spec = importlib.util.spec_from_file_location(f"dphrl_scorer_{name}", source)
     if spec is None or spec.loader is None:
-        raise ValueError(f"scoring.custom.{name}: {source} is no Python file")
+        raise ValueError(f"scoring.custom.{name}: {source} is not a Python file: expected a name that ends in .py")
     _registered.pop(name, None)
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
     if name not in _registered:

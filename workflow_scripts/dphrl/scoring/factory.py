@@ -1,14 +1,12 @@
 """From the configuration to a scorer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dphrl.scoring.custom import load_scorer
 from dphrl.scoring.math.scorer import MathScorer
-from dphrl.scoring.protocol import Scorer
+from dphrl.scoring.scorer import Scorer
 from dphrl.scoring.sql.scorer import SqlScorer
 
 
@@ -29,10 +27,10 @@ def make_scorer(
         workers: worker processes.
         databases: folder of the databases; needed for `sql`.
         source: file of a custom scorer.
-        programs: whether verdicts on SQL tell the class of the program; a training does not need it.
+        programs: whether verdicts on SQL have a program class; training does not need it.
 
     Raises:
-        ValueError: what the task needs is not given.
+        ValueError: `databases` or `source` is missing.
     """
     if task == "sql":
         if databases is None:

@@ -1,46 +1,34 @@
-"""Verdicts and gold as tables. polars is imported late: the worker processes import this package too."""
-
-from __future__ import annotations
+"""Verdicts and gold answers as tables."""
 
 import json
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dphrl.scoring.protocol import Scorer
+import polars as pl
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.scoring.scorer import Scorer
 from dphrl.scoring.verdict import Verdict
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFrame:
     """Verdicts as a table of the schema `verdicts`, in the order of `keys`.
 
     Args:
-        keys: prompt_id str, sample_index i32; one row per verdict. Further columns are left out.
+        keys: prompt_id, sample_index; one row per verdict. Other columns are ignored.
         verdicts: in the order of `keys`.
 
     Raises:
         ValueError: there are more or fewer verdicts than keys.
     """
-    import polars as pl
-
     if keys.height != len(verdicts):
         raise ValueError(f"{len(verdicts)} verdicts for {keys.height} keys: expected as many")
-    columns = {
-        "verdict": pl.String(),
-        "correct": pl.Boolean(),
-        "reward": pl.Float64(),
-        "extracted": pl.String(),
-        "answer_class": pl.String(),
-        "program_class": pl.String(),
-        "detail": pl.String(),
-    }
-    values = [
-        pl.Series(name, [_storable(getattr(verdict, name)) for verdict in verdicts], dtype=dtype)
-        for name, dtype in columns.items()
-    ]
-    return keys.select(pl.col("prompt_id"), pl.col("sample_index").cast(pl.Int32)).with_columns(values)
+    schema = SCHEMAS["verdicts"]
+
+    def values(name: str) -> Any:
+        return keys[name] if name in schema.key else [_without_surrogates(getattr(one, name)) for one in verdicts]
+
+    return schema.frame({name: values(name) for name in schema.columns})
 
 
 def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -> pl.DataFrame:
@@ -68,26 +56,24 @@ def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.
     """The gold with a verdict on each row, and whether it may be used.
 
     Args:
-        gold: prompt_id str, ground_truth (JSON) str, kept bool, reason str|null, as `dphrl.tasks.gold_of` makes it.
+        gold: prompt_id, ground_truth (JSON), reason, as `dphrl.tasks.gold.gold_of` makes it.
         scorer: of the task that the ground truths belong to.
-        drop: reasons that set a row aside, beside `unrunnable`, which always does.
+        drop: reasons for which a row is not kept, in addition to `unrunnable`.
 
     Returns:
-        prompt_id, ground_truth, verdict str, kept bool, reason str|null, in the order of `gold`. The reason is that
-        which set the row aside, else that which could have; one that `gold` came with goes before one of the audit.
+        A table of the schema `gold`, in the order of `gold`. The reason is the first for which the row is not kept,
+        else the first found; a reason in `gold` comes before one of the audit.
     """
-    import polars as pl
-
     audited = scorer.audit([json.loads(truth) for truth in gold["ground_truth"].to_list()])
     rows = []
-    for earlier, (verdict, found) in zip(gold["reason"].to_list(), audited, strict=True):
+    columns = gold.select("prompt_id", "ground_truth", "reason").iter_rows()
+    for (key, truth, earlier), (verdict, found) in zip(columns, audited, strict=True):
         reasons = [reason for reason in (earlier, found) if reason is not None]
         decisive = [reason for reason in reasons if reason == "unrunnable" or reason in drop]
-        rows.append((verdict, not decisive, next(iter(decisive + reasons), None)))
-    schema = {"verdict": pl.String(), "kept": pl.Boolean(), "reason": pl.String()}
-    return gold.select("prompt_id", "ground_truth").hstack(pl.DataFrame(rows, schema, orient="row"))
+        rows.append((key, truth, verdict, not decisive, next(iter(decisive + reasons), None)))
+    return SCHEMAS["gold"].frame(rows)
 
 
-def _storable(value: Any) -> Any:
-    """Text without lone surrogates, which no table can hold."""
+def _without_surrogates(value: Any) -> Any:
+    """Text without lone surrogates, which tables cannot hold."""
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value

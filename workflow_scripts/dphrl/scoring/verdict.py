@@ -1,4 +1,4 @@
-"""What a scorer says about one answer."""
+"""The verdict on one answer."""
 
 import hashlib
 import json
@@ -8,11 +8,11 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement on one answer.
+    """The verdict on one answer.
 
-    `verdict` is one of VERDICTS; `reward` is 1.0 if correct, else the partial credit (0.0 where there is none).
-    `answer_class` is a digest of what the answer evaluates to, null if it does not; answers that are equal under the
-    comparison have equal classes. `program_class` is a digest of the canonical program, null if unparsed or no program.
+    `verdict` is one of `artifacts.verdicts.VERDICTS`; `reward` is 1.0 if correct, else the partial credit, if any.
+    `answer_class` is a digest of the answer's value, null if it has none; answers that are equal under the comparison
+    have equal classes. `program_class` is a digest of the canonical program, null if the answer is not a program.
     """
 
     verdict: str
@@ -25,7 +25,7 @@ class Verdict:
 
 
 class InfrastructureError(RuntimeError):
-    """Scoring could not be done for a reason that is not the answer's: never a zero reward."""
+    """Scoring failed by no fault of an answer: never a zero reward."""
 
 
 def digest(value: Any) -> str:

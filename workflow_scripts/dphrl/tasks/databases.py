@@ -1,17 +1,53 @@
-"""Where a database lies."""
+"""SQLite databases: where each one is, and its schema as the text of a prompt."""
 
+import functools
 import os
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+_EXAMPLES: Final = 2
+# Without a limit, a column of equal values would be read to the end of a table of gigabytes.
+_SCANNED: Final = 100_000
+_LONGEST: Final = 40
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The reserved words of SQL-92 and the keywords of SQLite.
+_WORDS: Final = """
+ABORT ABSOLUTE ACTION ADD AFTER ALL ALLOCATE ALTER ALWAYS ANALYZE AND ANY ARE AS ASC ASSERTION AT ATTACH AUTHORIZATION
+AUTOINCREMENT AVG BEFORE BEGIN BETWEEN BIT BIT_LENGTH BOTH BY CASCADE CASCADED CASE CAST CATALOG CHAR CHARACTER
+CHARACTER_LENGTH CHAR_LENGTH CHECK CLOSE COALESCE COLLATE COLLATION COLUMN COMMIT CONFLICT CONNECT CONNECTION
+CONSTRAINT CONSTRAINTS CONTINUE CONVERT CORRESPONDING COUNT CREATE CROSS CURRENT CURRENT_DATE CURRENT_TIME
+CURRENT_TIMESTAMP CURRENT_USER CURSOR DATABASE DATE DAY DEALLOCATE DEC DECIMAL DECLARE DEFAULT DEFERRABLE DEFERRED
+DELETE DESC DESCRIBE DESCRIPTOR DETACH DIAGNOSTICS DISCONNECT DISTINCT DO DOMAIN DOUBLE DROP EACH ELSE END ESCAPE
+EXCEPT EXCEPTION EXCLUDE EXCLUSIVE EXEC EXECUTE EXISTS EXPLAIN EXTERNAL EXTRACT FAIL FALSE FETCH FILTER FIRST FLOAT
+FOLLOWING FOR FOREIGN FOUND FROM FULL GENERATED GET GLOB GLOBAL GO GOTO GRANT GROUP GROUPS HAVING HOUR IDENTITY IF
+IGNORE IMMEDIATE IN INDEX INDEXED INDICATOR INITIALLY INNER INPUT INSENSITIVE INSERT INSTEAD INT INTEGER INTERSECT
+INTERVAL INTO IS ISNULL ISOLATION JOIN KEY LANGUAGE LAST LEADING LEFT LEVEL LIKE LIMIT LOCAL LOWER MATCH MATERIALIZED
+MAX MIN MINUTE MODULE MONTH NAMES NATIONAL NATURAL NCHAR NEXT NO NOT NOTHING NOTNULL NULL NULLIF NULLS NUMERIC
+OCTET_LENGTH OF OFFSET ON ONLY OPEN OPTION OR ORDER OTHERS OUTER OUTPUT OVER OVERLAPS PAD PARTIAL PARTITION PLAN
+POSITION PRAGMA PRECEDING PRECISION PREPARE PRESERVE PRIMARY PRIOR PRIVILEGES PROCEDURE PUBLIC QUERY RAISE RANGE READ
+REAL RECURSIVE REFERENCES REGEXP REINDEX RELATIVE RELEASE RENAME REPLACE RESTRICT RETURNING REVOKE RIGHT ROLLBACK ROW
+ROWS SAVEPOINT SCHEMA SCROLL SECOND SECTION SELECT SESSION SESSION_USER SET SIZE SMALLINT SOME SPACE SQL SQLCODE
+SQLERROR SQLSTATE SUBSTRING SUM SYSTEM_USER TABLE TEMP TEMPORARY THEN TIES TIME TIMESTAMP TIMEZONE_HOUR
+TIMEZONE_MINUTE TO TRAILING TRANSACTION TRANSLATE TRANSLATION TRIGGER TRIM TRUE UNBOUNDED UNION UNIQUE UNKNOWN UPDATE
+UPPER USAGE USER USING VACUUM VALUE VALUES VARCHAR VARYING VIEW VIRTUAL WHEN WHENEVER WHERE WINDOW WITH WITHOUT WORK
+WRITE YEAR ZONE
+"""
+_RESERVED: Final = frozenset(_WORDS.split())
 
 
 def database_path(folder: str | Path, db_id: str) -> Path:
     """The file of a database: `<folder>/<db_id>/<db_id>.sqlite`, the layout of the Spider and BIRD releases.
 
-    A `db_id` that ends in `.sqlite` is itself the path inside the folder, as the rows of DPH-RL (arXiv 2509.07430) have
-    it: `name/name.sqlite`.
+    A `db_id` that ends in `.sqlite` is the path inside the folder: rows of DPH-RL (arXiv 2509.07430) have
+    `name/name.sqlite`.
 
     Raises:
-        ValueError: `db_id` leaves the folder or is no file name.
+        ValueError: `db_id` leaves the folder or is not a file name.
         FileNotFoundError: there is no such file.
     """
     relative = PurePosixPath(db_id if db_id.endswith(".sqlite") else f"{db_id}/{db_id}.sqlite")
@@ -22,3 +58,94 @@ def database_path(folder: str | Path, db_id: str) -> Path:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"database {db_id!r}: {path} is missing")
     return path
+
+
+@functools.cache
+def schema_text(path: Path) -> str:
+    """The tables of a SQLite database as CREATE TABLE statements, in the layout of OmniSQL (arXiv 2503.02240).
+
+    Each column has its declared type and up to two example values: the first distinct ones of 100,000 rows, in their
+    order, without NULL, empty text and BLOBs; longer texts are cut at 40 characters, bytes that are not UTF-8 are
+    dropped. Primary and foreign keys follow. The file is opened read-only, and read once per process.
+
+    Raises:
+        ValueError: the file is not a readable SQLite database.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "ignore")
+            names = connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+            ).fetchall()
+            columns = {name: _columns(connection, name) for (name,) in names}
+            return "\n\n".join(_create_table(connection, name, columns) for name in columns)
+    except sqlite3.Error as error:
+        raise ValueError(f"{path}: expected a readable SQLite database: {error}") from None
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> dict[str, tuple[str, int]]:
+    """Declared type and position in the primary key (0: not in it) of each column."""
+    rows = connection.execute("SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1", (table,))
+    return {name: (declared, position) for name, declared, position in rows}
+
+
+def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, dict[str, tuple[str, int]]]) -> str:
+    lines = []
+    for column, (declared, _) in columns[table].items():
+        examples = _examples(connection, table, column)
+        lines.append((f"{_name(column)} {declared}".rstrip(), f" -- example: {examples}" if examples else ""))
+    key = _primary_key(columns[table])
+    if key:
+        lines.append((f"PRIMARY KEY ({_names(key)})", ""))
+    lines += [(text, "") for text in dict.fromkeys(_foreign_keys(connection, table, columns))]
+    commas = [","] * (len(lines) - 1) + [""]
+    body = "\n".join(f"    {text}{comma}{comment}" for (text, comment), comma in zip(lines, commas, strict=True))
+    return f"CREATE TABLE {_name(table)} (\n{body}\n);"
+
+
+def _examples(connection: sqlite3.Connection, table: str, column: str) -> list[Any]:
+    # NOT INDEXED: an index would give the values in an order that depends on SQLite's choice of it.
+    value = _quoted(column)
+    first = f"SELECT {value} AS value FROM {_quoted(table)} NOT INDEXED LIMIT {_SCANNED}"
+    rows = connection.execute(
+        f"SELECT DISTINCT value FROM ({first}) WHERE value <> '' AND typeof(value) <> 'blob' LIMIT {_EXAMPLES}"
+    )
+    return [found[:_LONGEST] if isinstance(found, str) else found for (found,) in rows]
+
+
+def _primary_key(columns: dict[str, tuple[str, int]]) -> list[str]:
+    return sorted((name for name, (_, position) in columns.items() if position), key=lambda name: columns[name][1])
+
+
+def _foreign_keys(
+    connection: sqlite3.Connection, table: str, columns: dict[str, dict[str, tuple[str, int]]]
+) -> Iterator[str]:
+    """The constraints in the order of their columns."""
+    spelling = {name.casefold(): name for name in columns}
+    keys = defaultdict(list)
+    for number, parent, source, target in connection.execute(
+        'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq', (table,)
+    ):
+        keys[number, spelling.get(parent.casefold(), parent)].append((source, target))
+    position = {name.casefold(): index for index, name in enumerate(columns[table])}
+    for (_, parent), pairs in sorted(keys.items(), key=lambda item: position.get(item[1][0][0].casefold(), 0)):
+        sources = [source for source, _ in pairs]
+        # A declaration without a target column means the parent's primary key.
+        targets = [target for _, target in pairs if target] or _primary_key(columns.get(parent, {}))
+        label = "_".join([table, *sources]).lower().replace(" ", "_")
+        to = f"{_name(parent)} ({_names(targets)})" if targets else _name(parent)
+        yield f"CONSTRAINT fk_{label} FOREIGN KEY ({_names(sources)}) REFERENCES {to}"
+
+
+def _name(identifier: str) -> str:
+    if _PLAIN.fullmatch(identifier) and identifier.upper() not in _RESERVED:
+        return identifier
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def _names(identifiers: list[str]) -> str:
+    return ", ".join(_name(identifier) for identifier in identifiers)
+
+
+def _quoted(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'

@@ -1,30 +1,25 @@
-"""The fields of a row, whatever a dataset calls them."""
+"""Fields of a dataset's rows, found under our names or those of known datasets."""
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
+
+from dphrl.config.blocks.datasets import FieldName
 
 Row = Mapping[str, Any]
 
-# Our name of a field -> its names in the datasets, the first in a row is taken. `problem` is MATH's, `query` and
-# `hardness` Spider's, `SQL` and `difficulty` BIRD's, `cmp_method` DPH-RL's, `target` verl's for MATH, `final_answer`
-# and `error` are OlympiadBench's.
-NAMES: Final = {
-    "prompt": ("prompt",),
-    "messages": ("messages",),
-    "question": ("question", "problem"),
-    "evidence": ("evidence",),
-    "ground_truth": ("ground_truth",),
-    "db_id": ("db_id",),
-    "gold_sql": ("gold_sql", "query", "SQL"),
-    "comparison": ("comparison", "cmp_method"),
-    "answer": ("answer", "target", "final_answer"),
-    "solution": ("solution",),
-    "is_multiple_answer": ("is_multiple_answer",),
-    "tolerance": ("tolerance", "error"),
-    "unit": ("unit",),
-    "level": ("level", "difficulty", "hardness"),
+# Other names of a field: `problem` is MATH's, `query` and `hardness` Spider's, `SQL` and `difficulty` BIRD's,
+# `cmp_method` DPH-RL's, `target` verl's for MATH, `final_answer` and `error` OlympiadBench's.
+_OTHER_NAMES: Final[dict[FieldName, tuple[str, ...]]] = {
+    "question": ("problem",),
+    "gold_sql": ("query", "SQL"),
+    "comparison": ("cmp_method",),
+    "answer": ("target", "final_answer"),
+    "tolerance": ("error",),
+    "level": ("difficulty", "hardness"),
 }
+# Our name of a field -> its names in the datasets; the first that a row has is used.
+NAMES: Final[dict[str, tuple[str, ...]]] = {name: (name, *_OTHER_NAMES.get(name, ())) for name in get_args(FieldName)}
 
 
 class MalformedError(ValueError):
@@ -35,10 +30,10 @@ class Fields:
     """Looks up fields by our names.
 
     Args:
-        renames: our name -> the dataset's, where it is none of `NAMES`.
+        renames: our name -> the dataset's, where it is not in `NAMES`.
 
     Raises:
-        ValueError: a name in `renames` is none of ours.
+        ValueError: `renames` has an unknown name.
     """
 
     def __init__(self, renames: Mapping[str, str]) -> None:
@@ -47,23 +42,23 @@ class Fields:
             raise ValueError(f"fields: unknown {', '.join(unknown)}: expected some of {', '.join(NAMES)}")
         self._names = {**NAMES, **{name: (given,) for name, given in renames.items()}}
 
-    def find(self, row: Row, name: str) -> tuple[str, Any]:
-        """The field's name in this row and its value; null is as good as absent, and its value is None."""
+    def find(self, row: Row, name: FieldName) -> tuple[str, Any]:
+        """The field's name in this row and its value; a null value counts as absent and gives None."""
         names = self._names[name]
         return next(((given, row[given]) for given in names if row.get(given) is not None), (names[0], None))
 
-    def text(self, row: Row, name: str) -> str:
+    def text(self, row: Row, name: FieldName) -> str:
         """The value of a field that must be text.
 
         Raises:
-            MalformedError: it is absent, blank or no text.
+            MalformedError: it is absent, blank or not text.
         """
         given, value = self.find(row, name)
         if value is None:
             raise self.missing(row, name)
         return text(given, value)
 
-    def missing(self, row: Row, *names: str) -> MalformedError:
+    def missing(self, row: Row, *names: FieldName) -> MalformedError:
         """The error that a row has none of these fields."""
         wanted = " or ".join(given for name in names for given in self._names[name])
         found = ", ".join(str(name) for name, value in row.items() if value is not None)
@@ -83,11 +78,11 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def canonical(value: Any) -> str:
-    """JSON that is the same for equal values.
+def json_text(value: Any) -> str:
+    """Sorted compact JSON: equal values give equal text.
 
     Raises:
-        ValueError, TypeError: the value is no JSON.
+        ValueError, TypeError: the value cannot be written as JSON.
     """
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 

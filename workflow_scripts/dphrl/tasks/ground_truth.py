@@ -2,25 +2,25 @@
 
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from dphrl.tasks.fields import Fields, MalformedError, Row, canonical, show, text
+from dphrl.config.scorers import Comparison
+from dphrl.tasks.fields import Fields, MalformedError, Row, json_text, show, text
+from dphrl.tasks.latex import last_boxed, split_at_commas
 
-_COMPARISONS: Final = ("spider", "bird", "strict")
-_OPENING, _CLOSING = "([{", ")]}"
 _TOLERANCE: Final = re.compile(r"\d*\.?\d+(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
 _DECIMAL: Final = re.compile(r"(-?)0*(\d+?)(?:\.(\d*?)0*)?", re.ASCII)
 
 
 def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
-    r"""The ground truth of a row, as the task's scorer takes it.
+    r"""The ground truth of a row, in the form that the task's scorer needs.
 
-    Its fields stand in the row itself or, as in verl and TRL, under `ground_truth` or `reward_model.ground_truth`.
+    Its fields are in the row itself or, as in verl and TRL, under `ground_truth` or `reward_model.ground_truth`.
 
     - sql: `db_id`, `gold_sql` and, where the row has one, `comparison`.
-    - math: `answer` (text, a number, or a list of texts: all of them are wanted, in any order) and, where the row has
-      them, `tolerance` (as the dataset gives it) and `unit`. Without an answer it is the last \boxed{} of `solution`.
-    - any other task: the object under `ground_truth`, as it is.
+    - math: `answer` (text, a number, or a list of texts: all are required, in any order) and, where the row has them,
+      `tolerance` (unchanged) and `unit`. Without `answer`, the last \boxed{} of `solution` is the answer.
+    - any other task: the object under `ground_truth`, unchanged.
 
     Raises:
         MalformedError: a field is missing or of the wrong kind.
@@ -28,18 +28,18 @@ def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
     name, value = _nested(row, fields)
     if task not in ("sql", "math"):
         return _object(name, value)
-    # A ground truth that is no object is the answer itself.
+    # A ground truth that is not an object is the answer.
     within = value if isinstance(value, dict) else {"gold_sql" if task == "sql" else "answer": value}
     merged = {field: found for field, found in (*within.items(), *row.items()) if found is not None}
     return _sql(merged, fields) if task == "sql" else _math(merged, fields)
 
 
 def comparable(truth: dict[str, Any], task: str) -> str:
-    """A text that is the same for ground truths that say the same: of maths answers 27 is "27" and "$27.0$"."""
+    """Equal texts for equivalent ground truths: the maths answers 27, "27" and "$27.0$" are equivalent."""
     if task != "math":
-        return canonical(truth)
+        return json_text(truth)
     answers = truth["answer"] if isinstance(truth["answer"], list) else [truth["answer"]]
-    return canonical({**truth, "answer": sorted(map(_plain, answers))})
+    return json_text({**truth, "answer": sorted(map(_plain, answers))})
 
 
 def _nested(row: Row, fields: Fields) -> tuple[str, Any]:
@@ -53,18 +53,19 @@ def _object(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MalformedError(f"{name}: expected an object, found {show(value)}")
     try:
-        canonical(value).encode("utf-8")
+        json_text(value).encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise MalformedError(f"{name}: expected JSON: {error}") from None
     return value
 
 
 def _sql(row: Row, fields: Fields) -> dict[str, Any]:
-    truth = {name: fields.text(row, name) for name in ("db_id", "gold_sql")}
+    truth = {"db_id": fields.text(row, "db_id"), "gold_sql": fields.text(row, "gold_sql")}
     name, comparison = fields.find(row, "comparison")
     if comparison is not None:
-        if comparison not in _COMPARISONS:
-            raise MalformedError(f"{name}: expected one of {', '.join(_COMPARISONS)}, found {show(comparison)}")
+        known = get_args(Comparison)
+        if comparison not in known:
+            raise MalformedError(f"{name}: expected one of {', '.join(known)}, found {show(comparison)}")
         truth["comparison"] = comparison
     return truth
 
@@ -86,7 +87,9 @@ def _answer(row: Row, fields: Fields) -> Any:
     name, answer = fields.find(row, "answer")
     solution_name, solution = fields.find(row, "solution")
     if answer in (None, "") and solution is not None:
-        name, answer = solution_name, _last_boxed(solution_name, text(solution_name, solution))
+        name, answer = solution_name, last_boxed(text(solution_name, solution))
+        if answer is None:
+            raise MalformedError(f"{name}: expected a complete \\boxed{{}}, found {show(solution[-60:])}")
     if answer is None:
         raise fields.missing(row, "answer", "solution")
     if not isinstance(answer, list):
@@ -111,28 +114,12 @@ def _number_or_text(name: str, value: Any) -> str | int | float:
 
 
 def _parts(answer: str) -> list[str]:
-    """The answers of a text that lists several, split at commas outside of brackets.
+    """The answers of a text that lists several.
 
-    `$` signs go: a comma stands inside of them as often as between them, `$-1,2$` and `$-1$,$2$`.
+    `$` signs are removed: in the datasets, a comma separates answers inside of them (`$-1,2$`) and between them.
     """
-    parts, depth = [""], 0
-    for character in answer.replace("$", ""):
-        depth += (character in _OPENING) - (character in _CLOSING)
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts] if all(map(str.strip, parts)) else [answer]
-
-
-def _last_boxed(name: str, solution: str) -> str:
-    start = solution.rfind("\\boxed{")
-    depth = 0
-    for end in range(start + len("\\boxed"), len(solution) if start >= 0 else 0):
-        depth += (solution[end] == "{") - (solution[end] == "}")
-        if depth == 0:
-            return solution[start + len("\\boxed{") : end]
-    raise MalformedError(f"{name}: expected a complete \\boxed{{}}, found {show(solution[-60:])}")
+    parts = [part.strip() for part in split_at_commas(answer.replace("$", ""))]
+    return parts if all(parts) else [answer]
 
 
 def _plain(answer: str | int | float) -> str:

@@ -11,38 +11,21 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.tasks.fields import Fields, MalformedError, Row, canonical
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.tasks.fields import Fields, MalformedError, Row, json_text
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
 from dphrl.tasks.source import SourceError
 
-_PROMPTS = {
-    "prompt_id": pl.String(),
-    "task": pl.String(),
-    "messages": pl.String(),
-    "prompt_token_ids": pl.List(pl.Int32()),
-    "source": pl.String(),
-    "source_index": pl.Int32(),
-    "level": pl.String(),
-}
-_REJECTED = {
-    "source_index": pl.Int32(),
-    "reason": pl.String(),
-    "detail": pl.String(),
-    "duplicate_of": pl.Int32(),
-}
 _LONGEST_LEVEL = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A dataset, ready to be sampled.
+    """A dataset, ready to be sampled: tables of the schemas `prompts` and `rejected`.
 
-    prompts: prompt_id str, task str, messages (JSON) str, prompt_token_ids list[i32], source str, source_index i32,
-    level str|null (what the source says of its difficulty).
-    rejected: source_index i32, reason str (duplicate, overlong, malformed), detail str, duplicate_of i32|null (of a
-    duplicate: `source_index` of the first row with that prompt).
-    `source_index` counts the rows of the source from 0; each is in `prompts` or in `rejected`.
+    `source_index` counts the rows of the source from 0; each is in one of the tables. `level` is the difficulty in the
+    source, `duplicate_of` the `source_index` of the first row with the same prompt.
     """
 
     prompts: pl.DataFrame
@@ -51,7 +34,7 @@ class Prepared:
 
 def prompt_id(task: str, messages: Sequence[dict[str, str]]) -> str:
     """Hex blake2b (16 bytes) of task and messages as canonical JSON."""
-    text = canonical({"task": task, "messages": list(messages)})
+    text = json_text({"task": task, "messages": list(messages)})
     return hashlib.blake2b(text.encode("utf-8"), digest_size=16).hexdigest()
 
 
@@ -73,18 +56,18 @@ def prepare(
 
     Args:
         rows: as `read_source` gives them.
-        task: `sql`, `math` or the name of a task with a scorer of its own.
-        source: name of the dataset's origin, for the table and the error.
+        task: `sql`, `math` or the name of a custom scorer.
+        source: name of the source, for the table and the error.
         tokenizer_encode: messages to token ids, with the prompt template; None where nothing is sampled: then
             `prompt_token_ids` are empty and no prompt is overlong.
         max_tokens: longest prompt.
-        fields: our name of a field -> the dataset's, where it is none of those that are known.
-        instruction: a system message before the messages of each row; it replaces the task's own.
+        fields: our name of a field -> the dataset's, where it has another name than the known ones.
+        instruction: a system message before the messages of each row, instead of the task's.
         databases: folder of `<db_id>/<db_id>.sqlite`; a SQL row whose database is not in it is malformed, and without
-            it a SQL row needs a prompt of its own.
+            the folder a SQL row needs a complete prompt.
 
     Raises:
-        SourceError: there are rows, but no row is a prompt.
+        SourceError: no row is a prompt.
         ValueError: `fields` has an unknown name.
     """
     lookup = Fields(fields)
@@ -109,18 +92,15 @@ def prepare(
         elif tokenizer_encode and not tokens:
             rejected.append((index, "malformed", "the prompt has no tokens", None))
         else:
-            prompts.append((key, task, canonical(messages), tokens, source, index, _level(row, lookup)))
+            prompts.append((key, task, json_text(messages), tokens, source, index, _level(row, lookup)))
     if rejected and not prompts:
         counts = ", ".join(f"{count} {reason}" for reason, count in Counter(row[1] for row in rejected).items())
         raise SourceError(f"{source}: none of {len(rows)} rows is a prompt ({counts}); row 0: {rejected[0][2]}")
-    return Prepared(
-        prompts=pl.DataFrame(prompts, schema=_PROMPTS, orient="row"),
-        rejected=pl.DataFrame(rejected, schema=_REJECTED, orient="row"),
-    )
+    return Prepared(prompts=SCHEMAS["prompts"].frame(prompts), rejected=SCHEMAS["rejected"].frame(rejected))
 
 
 def _level(row: Row, fields: Fields) -> str | None:
-    """The level of a row on one short line. It decides nothing, so a value that names none is as good as absent."""
+    """The level of a row on one short line; as nothing depends on it, a value of another type counts as absent."""
     _, value = fields.find(row, "level")
     if isinstance(value, float) and math.isfinite(value):
         value = f"{value:g}"

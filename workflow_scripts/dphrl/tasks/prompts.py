@@ -1,11 +1,10 @@
-"""The messages that a row asks the policy with."""
+"""Prompt messages of a dataset row."""
 
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.tasks.databases import database_path
+from dphrl.tasks.databases import database_path, schema_text
 from dphrl.tasks.fields import Fields, MalformedError, Row, show, text
-from dphrl.tasks.schema import schema_of
 
 Messages = list[dict[str, str]]
 
@@ -51,16 +50,16 @@ def messages_of(
 ) -> Messages:
     """The messages of a row.
 
-    `prompt` (text or messages) or `messages` is taken as it is. A bare `question` gets the prompt of its task: for sql
-    that of OmniSQL with the schema of the database `truth["db_id"]` and BIRD's `evidence` before the question; for math
-    the system message of Qwen2.5-Math; for any other task none.
+    `prompt` (text or messages) or `messages` is used unchanged. A bare `question` gets the prompt of its task: for sql
+    OmniSQL's with the schema of the database `truth["db_id"]` and BIRD's `evidence` before the question; for math the
+    system message of Qwen2.5-Math; for any other task none.
 
     Args:
-        instruction: a system message to put first, in place of the task's own.
-        databases: folder of the databases; without it neither are databases looked for nor SQL prompts built.
+        instruction: a system message to put first, instead of the task's.
+        databases: folder of the databases; without it databases are not checked and SQL prompts not built.
 
     Raises:
-        MalformedError: a field is missing or of the wrong kind, or the database is not there.
+        MalformedError: a field is missing or of the wrong kind, or the database is missing.
     """
     database = _database(databases, truth["db_id"]) if task == "sql" and databases else None
     messages = _given(row, fields)
@@ -74,12 +73,12 @@ def messages_of(
     if instruction is None:
         return messages
     if messages[0]["role"] == "system":
-        raise MalformedError("message 0: expected no system message beside the dataset's instruction")
+        raise MalformedError("message 0: expected no system message in addition to the dataset's instruction")
     return [{"role": "system", "content": instruction}, *messages]
 
 
 def _given(row: Row, fields: Fields) -> Messages | None:
-    """The messages that the row has itself, or None if it has a bare question."""
+    """The row's messages, or None if it has a bare question."""
     found = [field for field in (fields.find(row, "prompt"), fields.find(row, "messages")) if field[1] is not None]
     if not found:
         if fields.find(row, "question")[1] is None:
@@ -96,7 +95,7 @@ def _given(row: Row, fields: Fields) -> Messages | None:
 
 
 def _message(name: str, value: Any) -> dict[str, str]:
-    # A column of a parquet table gives each message all keys that any has.
+    # In a parquet column, each message has all keys that any message has; the rest are null.
     message = {key: held for key, held in value.items() if held is not None} if isinstance(value, dict) else {}
     if set(message) != {"role", "content"} or message["role"] not in _ROLES:
         raise MalformedError(f"{name}: expected role ({', '.join(_ROLES)}) and content, found {show(value)}")
@@ -104,7 +103,7 @@ def _message(name: str, value: Any) -> dict[str, str]:
 
 
 def _database(databases: Path, db_id: str) -> Path:
-    # The detail does not name the folder: it stands in a table, which names no path.
+    # The detail does not name the folder: it is written to a table, and tables contain no paths.
     try:
         return database_path(databases, db_id)
     except ValueError:
@@ -120,6 +119,6 @@ def _sql_prompt(row: Row, question: str, fields: Fields, database: Path | None) 
     if str(evidence or "").strip():
         question = f"{text(name, evidence)}\n{question}"
     try:
-        return _SQL_PROMPT.format(schema=schema_of(database), question=question)
+        return _SQL_PROMPT.format(schema=schema_text(database), question=question)
     except ValueError:
         raise MalformedError(f"db_id: {database.name} is no readable SQLite database") from None

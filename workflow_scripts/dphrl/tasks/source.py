@@ -12,10 +12,10 @@ class SourceError(ValueError):
 
 
 def read_source(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a dataset file; what a row holds is judged by `prepare`.
+    """The rows of a dataset file, whose fields `prepare` checks.
 
-    The suffix says the format: `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects,
-    `.parquet` one row per object, nested columns as dicts and lists.
+    The suffix is the format: `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects,
+    `.parquet` one object per row, nested columns as dicts and lists.
 
     Raises:
         SourceError: another suffix, a file or a row that is not of that format, or no rows.

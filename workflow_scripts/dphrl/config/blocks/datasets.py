@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from dphrl.config.blocks.base import Block
+from dphrl.config.scorers import Comparison
 
 SQL, MATH = "sql", "math"
 TOY = "toy"
@@ -51,7 +52,7 @@ class DatasetConfig(Block):
         description="For task sql: the folder of the databases, <db_id>/<db_id>.sqlite; null: the folder `database` "
         "next to the source, as in the Spider and BIRD releases.",
     )
-    comparison: Literal["spider", "bird", "strict"] | None = Field(
+    comparison: Comparison | None = Field(
         None, description="Comparison of results for all rows; null: by each row's `comparison`, else by scoring.sql."
     )
     instruction: str | None = Field(

@@ -1,47 +1,58 @@
 """The block `scoring`: how responses are judged."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from dphrl.config.blocks.base import Block
+from dphrl.config.scorers import Comparison, MathAnswer, MathDefaults, Partial, SqlAnswer, SqlDefaults
 
 
 class SqlScoringConfig(Block):
     """Configuration of `scoring.sql`: queries are executed and their results compared with the gold's."""
 
-    comparison: Literal["spider", "bird", "strict"] = Field(
-        "spider",
+    comparison: Comparison = Field(
+        SqlDefaults.comparison,
         description="spider: rows as a multiset, columns in any order, rows in order if the gold has ORDER BY; bird: "
         "rows as a set; strict: columns in order, rows in order if the gold's outermost query has ORDER BY.",
     )
-    answer: Literal["fenced", "bare"] = Field(
-        "fenced", description="fenced: the answer is the last ```sql block; bare: it is the whole response."
+    answer: SqlAnswer = Field(
+        SqlDefaults.answer, description="fenced: the answer is the last ```sql block; bare: it is the whole response."
     )
-    partial: Literal["none", "columns", "one_to_one"] = Field(
-        "none",
+    partial: Partial = Field(
+        SqlDefaults.partial,
         description="Reward of an answer that runs but is wrong. none: 0; else 0.8 * min(1, m^2 / (n_gold * n_pred)), "
         "where m counts the gold columns found in the answer (one_to_one: each answer column is matched at most once).",
     )
     workers: int = Field(2, ge=1, description="Number of worker processes that execute SQL.")
-    timeout_s: float = Field(30.0, gt=0, description="Seconds that a query may run; max_steps should stop it first.")
-    max_steps: int = Field(500_000_000, ge=1000, description="Most SQLite virtual machine steps of a query.")
-    max_rows: int = Field(200_000, ge=1, description="Maximum number of rows of a result; more is `too_large`.")
-    max_bytes: int = Field(64 * 2**20, ge=1, description="Maximum size of a result in bytes; more is `too_large`.")
-    memory_mib: int = Field(1024, ge=256, description="Memory limit (address space) of a worker in MiB.")
+    timeout_s: float = Field(
+        SqlDefaults.timeout_s, gt=0, description="Seconds that a query may run; max_steps should stop it first."
+    )
+    max_steps: int = Field(SqlDefaults.max_steps, ge=1000, description="Most SQLite virtual machine steps of a query.")
+    max_rows: int = Field(
+        SqlDefaults.max_rows, ge=1, description="Maximum number of rows of a result; more is `too_large`."
+    )
+    max_bytes: int = Field(
+        SqlDefaults.max_bytes, ge=1, description="Maximum size of a result in bytes; more is `too_large`."
+    )
+    memory_mib: int = Field(
+        SqlDefaults.memory_mib, ge=256, description="Memory limit (address space) of a worker in MiB."
+    )
 
 
 class MathScoringConfig(Block):
     """Configuration of `scoring.math`: answers are compared with the gold by value."""
 
     workers: int = Field(2, ge=1, description="Number of worker processes that compare expressions.")
-    answer: Literal["boxed", "final"] = Field(
-        "boxed",
+    answer: MathAnswer = Field(
+        MathDefaults.answer,
         description=r"boxed: the answer is the last \boxed{}; final: without one, it is the text after `####`, `A:` "
         "or `the answer is`, else the last expression.",
     )
-    timeout_s: float = Field(5.0, gt=0, description="Time limit of a comparison in seconds.")
-    memory_mib: int = Field(1024, ge=256, description="Memory limit (address space) of a worker in MiB.")
+    timeout_s: float = Field(MathDefaults.timeout_s, gt=0, description="Time limit of a comparison in seconds.")
+    memory_mib: int = Field(
+        MathDefaults.memory_mib, ge=256, description="Memory limit (address space) of a worker in MiB."
+    )
 
 
 class CustomScoringConfig(Block):

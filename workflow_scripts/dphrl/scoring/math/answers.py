@@ -1,4 +1,4 @@
-r"""Mathematical answers as text: which one a response ends in, and the forms in which equal answers look equal."""
+r"""Mathematical answers as text: the final answer of a response, and normal forms that make equal answers equal."""
 
 import re
 import unicodedata
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dphrl.scoring.extract import extract_boxed
 from dphrl.scoring.verdict import digest
+from dphrl.tasks.latex import last_boxed, split_at_commas
 
 MAX_CHARACTERS: Final = 4000
 _LARGEST_EXPONENT: Final = 400
@@ -55,18 +55,21 @@ _UNIT: Final = re.compile(
 )
 
 
-def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
-    r"""The answer of a response, and whether it is prose in which the answer must still be found; None without one.
+def extract_boxed(response: str) -> str | None:
+    r"""The content of the last complete \boxed{}, or None if there is none or it is empty."""
+    return last_boxed(response) or None
 
-    `mode` is `boxed` (the last \boxed{}) or `final`: boxes, joined where they stand together, unless a "final answer
-    is" comes after them; else what follows the last `####` or `A:` at the start of a line; else the last 4000
-    characters of the response, as prose.
+
+def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
+    r"""The answer of a response, and whether it is prose that contains the answer; None if there is none.
+
+    `mode` is `boxed` (the last \boxed{}) or `final`: adjacent boxes, joined, unless "final answer is" comes after
+    them; else what follows the last `####` or `A:` at the start of a line; else the last 4000 characters of the
+    response, as prose.
     """
     if mode == "boxed":
         boxed = extract_boxed(response)
         return None if boxed is None else (boxed, False)
-    if mode != "final":
-        raise ValueError(f"answer={mode!r}: expected 'boxed' or 'final'")
     found = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
     if found is None:
         marked = _MARKED.findall(response)
@@ -78,7 +81,7 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
 
 
 def gold_answer(text: str) -> str:
-    """The answer in a gold text, which may be a whole solution that ends in one."""
+    """The answer in a gold text, which may be a whole solution that ends with its answer."""
     boxes = _boxes(text)
     if boxes is not None:
         return boxes
@@ -87,7 +90,7 @@ def gold_answer(text: str) -> str:
 
 
 def _boxes(response: str) -> str | None:
-    r"""The last \boxed{}, with those before it that belong to it, joined by commas; math-verify's rule."""
+    r"""The last \boxed{}, with the adjacent ones before it, joined by commas; math-verify's rule."""
     contents: list[str] = []
     for piece in reversed(response.rsplit("\\boxed", _MOST_BOXES)[1:]):
         content = extract_boxed("\\boxed" + piece)
@@ -110,7 +113,7 @@ def _belong_together(content: str, between: str, following: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """The answer as LaTeX for math-verify: no invisible characters, no delimiters, numbers as it can read them."""
+    """The answer as LaTeX for math-verify: no invisible characters, no delimiters, numbers in a form that it parses."""
     if _PLAIN.fullmatch(text):
         return text
     text = _INVISIBLE.sub("", text).translate(_SYMBOLS)
@@ -129,7 +132,7 @@ def clean(text: str) -> str:
 
 
 def normal_form(text: str) -> str:
-    """The answer without what does not change its value; equal forms are equal answers. Takes what `clean` returns."""
+    """A clean answer without all that does not change its value; equal forms are equal answers."""
     text = _SPACING.sub("", text).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
     # Row breaks too: some copies of MATH have one backslash where LaTeX has two.
     text = _BACKSLASHES.sub(r"\\", text).strip()
@@ -151,7 +154,7 @@ def _between_digits(gap: re.Match[str]) -> bool:
 def number(form: str) -> Fraction | None:
     """The value of a normal form that is a decimal, a fraction or a mixed number, exactly; None for anything else.
 
-    A unit and a percent sign do not count.
+    A unit and a percent sign are ignored.
     """
     form = _UNIT.sub("", form).rstrip(" \\")
     if _THOUSANDS.fullmatch(form):
@@ -172,7 +175,7 @@ def number(form: str) -> Fraction | None:
 
 
 def expand_exponents(text: str) -> str | None:
-    """The text with 1.5e3 as 1.5 times a power of ten, which math-verify reads; None if a power is out of range."""
+    """The text with 1.5e3 as 1.5 times a power of ten, for math-verify; None if a power is out of range."""
     exponents = [int(match[2]) for match in _E_NOTATION.finditer(text)]
     if any(abs(exponent) > _LARGEST_EXPONENT for exponent in exponents):
         return None
@@ -183,24 +186,15 @@ def _split(text: str) -> list[str]:
     text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
     if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
         text = text[2:-2]
-    texts, depth, start = [], 0, 0
-    for index, char in enumerate(text):
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-        elif char == "," and depth == 0:
-            texts.append(text[start:index])
-            start = index + 1
-    return [*texts, text[start:]]
+    return split_at_commas(text)
 
 
 @dataclass(frozen=True)
 class Member:
     """One of the values that an answer lists.
 
-    `text` is clean, `left` the `x=` before it if any, `form` the normal form of the rest, `value` its value if it is a
-    plain number (`percent`: one with a percent sign).
+    `text` is clean, `left` is an `x=` before it, `form` the normal form of the rest, `value` its value if it is a plain
+    number (`percent`: with a percent sign).
     """
 
     text: str
@@ -210,7 +204,7 @@ class Member:
     percent: bool
 
     def equals(self, other: "Member", tolerance: Fraction | None = None) -> bool:
-        """Whether the two are equal as texts or as numbers; False also where only algebra could tell.
+        """Whether the two are equal as texts or as numbers; False also where it takes algebra to know.
 
         Decimals are equal if they agree to 6 places, as for math-verify, and to 1 part in 10,000.
         """
@@ -231,7 +225,7 @@ class Member:
 
 
 def members(text: str) -> list[Member]:
-    r"""What a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the one member."""
+    r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
     if _PLAIN.fullmatch(text):
         return [Member(text, "", text, Fraction(text), False)]
     found = []
@@ -245,7 +239,7 @@ def members(text: str) -> list[Member]:
 
 
 def answer_class(listed: list[Member]) -> str:
-    """Class of an answer: equal for equal numbers and for equal normal forms, in lists whatever their order."""
+    """Digest of an answer: equal for equal numbers and for equal normal forms, in lists regardless of order."""
     return digest(
         sorted(m.form if m.value is None else f"{m.value.numerator:x}/{m.value.denominator:x}" for m in listed)
     )

@@ -1,40 +1,39 @@
-"""What a worker does with one pair of mathematical answers."""
+"""Compares two mathematical answers inside a worker process."""
 
+import logging
 import signal
 import types
 from typing import Any
 
-from dphrl.scoring.workers.messages import Message, done
+from dphrl.scoring.workers.messages import Message, verdict_reply
 
 
 class _TimeUpError(BaseException):
-    """The alarm rang; a BaseException because the libraries under it catch Exception."""
+    """The time is up; a BaseException because the libraries below catch Exception."""
 
 
 class MathHandler:
     """Compares two answers by math-verify.
 
-    Task: gold (LaTeX), answer (LaTeX, or prose that holds it somewhere if prose), pairs (null, or the members of each
-    that are to be matched one to one, LaTeX), tolerance (null or float, absolute). Reply: gold_read (as anything),
-    gold_value (as more than text), equal, extracted (str|null); or verdict, detail.
+    Task: gold (LaTeX), answer (LaTeX; if `prose`, a text that contains it), pairs (null, or the members of each to be
+    matched one to one, LaTeX), tolerance (null or float, absolute). Reply: gold_read (parsed at all), gold_value
+    (parsed as more than text), equal, extracted (str|null); or as `verdict_reply`.
     """
 
     def __init__(self, options: Message) -> None:
-        import logging
-
         import math_verify
         from sympy.core.cache import clear_cache
 
         logging.disable(logging.CRITICAL)
         self._library = math_verify
-        # Of LaTeX that cannot be read the library would take any number in it (2 of 2^^3): for prose only.
+        # Plain expressions for prose only: in LaTeX that it cannot parse, the library picks any number (2 of 2^^3).
         self._latex = [math_verify.LatexExtractionConfig()]
         self._prose = [*self._latex, math_verify.ExprExtractionConfig()]
         self._clear_cache = clear_cache
         self._timeout_s: float = options["timeout_s"]
-        # The first use compiles patterns and builds the grammar: not on an answer's time.
+        # The first use compiles patterns and builds the grammar; no answer should pay for that.
         self._same(self._parse("\\frac{1}{2}"), self._parse("it is 1/2", prose=True), None)
-        signal.signal(signal.SIGALRM, _ring)
+        signal.signal(signal.SIGALRM, _raise_time_up)
 
     def run(self, task: Message) -> Message:
         gold: list[Any] | None = None
@@ -49,12 +48,12 @@ class MathHandler:
         except _TimeUpError:
             self._clear_cache()
             verdict, what = ("gold_error", "gold not read") if gold is None else ("timeout", "not compared")
-            return {"status": "wall", "verdict": verdict, "detail": f"{what} after {self._timeout_s:g} s"}
+            return verdict_reply(verdict, detail=f"{what} after {self._timeout_s:g} s", retry=True)
         except MemoryError:
             self._clear_cache()
-            return done("out_of_memory", detail="the comparison needs more memory than it may use")
+            return verdict_reply("out_of_memory", detail="the comparison needs more memory than it may use")
         except RecursionError:
-            return done("wrong", detail="nested too deeply to be compared")
+            return verdict_reply("wrong", detail="nested too deeply to be compared")
 
     def _compare(self, gold: list[Any], task: Message) -> Message:
         answer = self._parse(task["answer"], task["prose"])
@@ -63,7 +62,6 @@ class MathHandler:
             pairs is not None and self._match(pairs[0], pairs[1], tolerance)
         )
         return {
-            "status": "done",
             "gold_read": bool(gold),
             "gold_value": any(not isinstance(value, str) for value in gold),
             "equal": equal,
@@ -71,7 +69,7 @@ class MathHandler:
         }
 
     def _match(self, golds: list[str], answers: list[str], tolerance: float | None) -> bool:
-        """Whether each gold equals an answer of its own."""
+        """Whether each gold can be paired with an equal answer, each answer used once."""
         left = [self._parse(answer) for answer in answers]
         for gold in map(self._parse, golds):
             match = next((index for index, values in enumerate(left) if self._same(gold, values, tolerance)), None)
@@ -88,15 +86,15 @@ class MathHandler:
         try:
             return bool(abs((gold[0] - answer[0]).evalf()) <= tolerance)
         except (TypeError, ValueError, AttributeError):
-            # What is no number is at no distance.
+            # One of the two is not a number.
             return False
 
     def _parse(self, text: str, prose: bool = False) -> list[Any]:
-        """The value and the text that the library reads; only the text if it has no value, nothing if it finds none."""
+        """The value and the text that the library finds; only the text if it has no value, nothing if there is none."""
         if prose:
             return list(self._library.parse(text, self._prose, parsing_timeout=None))
         return list(self._library.parse(f"${text}$", self._latex, parsing_timeout=None))
 
 
-def _ring(_signal: int, _frame: types.FrameType | None) -> None:
+def _raise_time_up(_signal: int, _frame: types.FrameType | None) -> None:
     raise _TimeUpError

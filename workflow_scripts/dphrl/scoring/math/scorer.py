@@ -1,12 +1,12 @@
-r"""The maths scorer: the answer in a response against the gold answer, by value."""
+r"""The maths scorer: compares the answer in a response with the gold answer by value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, get_args
 
+from dphrl.config.scorers import MathAnswer, MathDefaults
 from dphrl.scoring.math.answers import (
     MAX_CHARACTERS,
     Member,
@@ -17,6 +17,7 @@ from dphrl.scoring.math.answers import (
     gold_answer,
     members,
 )
+from dphrl.scoring.scorer import PooledScorer, check_lengths
 from dphrl.scoring.verdict import Verdict
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool
@@ -25,7 +26,7 @@ _BATCH: Final = 16
 _GRACE_SECONDS: Final = 0.8
 
 
-class MathScorer:
+class MathScorer(PooledScorer):
     r"""Judges mathematical answers by value: equal text, equal numbers, else math-verify in a worker process.
 
     Args:
@@ -36,68 +37,55 @@ class MathScorer:
             math-verify finds in the response ("the answer is", the last expression).
     """
 
-    def __init__(self, workers: int = 1, timeout_s: float = 5.0, memory_mib: int = 1024, answer: str = "boxed") -> None:
-        if answer not in ("boxed", "final"):
-            raise ValueError(f"answer={answer!r}: expected 'boxed' or 'final'")
-        self._answer = answer
-        # One C call (a huge power) is deaf to the worker's own alarm: the parent's kill ends it.
-        deadline_s = timeout_s + _GRACE_SECONDS
-        self.pool = Pool("math", {"timeout_s": timeout_s}, workers, deadline_s=deadline_s, memory_mib=memory_mib)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    def __init__(
+        self,
+        workers: int = 1,
+        timeout_s: float = MathDefaults.timeout_s,
+        memory_mib: int = MathDefaults.memory_mib,
+        answer: str = MathDefaults.answer,
     ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the worker processes."""
-        self.pool.close()
+        if answer not in get_args(MathAnswer):
+            raise ValueError(f"answer={answer!r}: expected {' or '.join(map(repr, get_args(MathAnswer)))}")
+        # One C call (a huge power) blocks the worker's own alarm: the parent's kill ends it.
+        deadline_s = timeout_s + _GRACE_SECONDS
+        super().__init__(Pool("math", {"timeout_s": timeout_s}, workers, deadline_s=deadline_s, memory_mib=memory_mib))
+        self._answer = answer
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Verdicts in the order of the responses; reward 1.0 or 0.0.
 
         Args:
-            responses: what the model wrote.
+            responses: model outputs.
             ground_truths: `{"answer": text, number or list of texts, "tolerance"?: number or text, "unit"?}` each. Of
-                a list, all are wanted, in any order; an answer within the tolerance (absolute) is correct.
+                a list, all are required, in any order; an answer within the tolerance (absolute) is correct.
 
         Raises:
             ValueError: the lengths differ, or a ground truth has no answer.
             InfrastructureError: workers fail by no fault of an answer.
         """
-        if len(responses) != len(ground_truths):
-            raise ValueError(f"{len(responses)} answers but {len(ground_truths)} ground truths: expected as many")
+        check_lengths(responses, ground_truths)
         golds: dict[_Gold, _Gold] = {}
-        verdicts: list[Verdict | _Open] = []
-        tasks: dict[_Open, Message] = {}
+        judged: list[Verdict | _Comparison] = []
         for index, (response, truth) in enumerate(zip(responses, ground_truths, strict=True)):
             gold = _gold(index, truth)
-            gold = golds.setdefault(gold, gold)
-            verdict = _decide(final_answer(response, self._answer), gold)
-            verdicts.append(verdict)
-            if isinstance(verdict, _Open) and verdict not in tasks:
-                tasks[verdict] = {"id": len(tasks), **verdict.task()}
-        replies = self.pool.run(_batches(list(tasks.values())))
-        return [v if isinstance(v, Verdict) else v.close(replies[tasks[v]["id"]]) for v in verdicts]
+            judged.append(_judge(final_answer(response, self._answer), golds.setdefault(gold, gold)))
+        return self._finish(judged)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-        r"""What each gold scores when a model answers it: ("correct", None) or ("gold_error", "unrunnable").
-
-        The gold is put in a \boxed{} and compared with itself.
-        """
+        r"""Each gold, put in a \boxed{}, compared with itself: ("correct", None) or ("gold_error", "unrunnable")."""
         boxed = [f"\\boxed{{{_gold(index, truth).text}}}" for index, truth in enumerate(ground_truths)]
         return [
             ("correct", None) if verdict.correct else ("gold_error", "unrunnable")
             for verdict in self.score(boxed, ground_truths)
         ]
 
+    def _batches(self, tasks: list[Message]) -> list[list[Message]]:
+        return [tasks[start : start + _BATCH] for start in range(0, len(tasks), _BATCH)]
+
 
 @dataclass(frozen=True)
 class _Gold:
-    """A gold answer: its clean text, how far (absolute) a correct one may lie from it, the unit that may follow."""
+    """A gold answer: its clean text, the largest (absolute) error of a correct answer, the unit that may follow."""
 
     text: str
     tolerance: Fraction | None = None
@@ -113,8 +101,8 @@ class _Gold:
 
 
 @dataclass(frozen=True)
-class _Open:
-    """An answer that only math-verify can judge: what of gold and answer is not yet matched."""
+class _Comparison:
+    """An answer that needs math-verify; `pairs` are the members of gold and answer that are not yet matched."""
 
     gold: _Gold
     extracted: str
@@ -122,16 +110,14 @@ class _Open:
     prose: bool
     pairs: tuple[tuple[str, ...], tuple[str, ...]] | None
 
-    def task(self) -> Message:
-        """The task for a worker, but for its id."""
+    def message(self) -> Message:
         tolerance = None if self.gold.tolerance is None else float(self.gold.tolerance)
         gold = _expanded(self.gold.text)
         return {"gold": gold, "answer": self.text, "prose": self.prose, "pairs": self.pairs, "tolerance": tolerance}
 
-    def close(self, reply: Message) -> Verdict:
-        """The verdict, from the worker's reply."""
+    def verdict(self, reply: Message) -> Verdict:
         if "verdict" in reply:
-            return Verdict(reply["verdict"], False, 0.0, self.extracted, detail=reply.get("detail"))
+            return Verdict(reply["verdict"], False, 0.0, self.extracted, detail=reply["detail"])
         if not reply["gold_read"]:
             detail = f"math-verify cannot read the gold answer {self.gold.text!r}"
             return Verdict("gold_error", False, 0.0, self.extracted, detail=detail)
@@ -166,8 +152,8 @@ def _text(item: object) -> str | None:
     return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
 
 
-def _decide(found: tuple[str, bool] | None, gold: _Gold) -> Verdict | _Open:
-    """The verdict where it needs no algebra, else what is left to find out."""
+def _judge(found: tuple[str, bool] | None, gold: _Gold) -> Verdict | _Comparison:
+    """The verdict where it needs no algebra, else the comparison that is left for math-verify."""
     if len(gold.text) > MAX_CHARACTERS or not gold.members:
         detail = f"a gold answer of {len(gold.text)} characters, expected 1 to {MAX_CHARACTERS}"
         return Verdict("gold_error", False, 0.0, found and found[0][:MAX_CHARACTERS], detail=detail)
@@ -181,24 +167,24 @@ def _decide(found: tuple[str, bool] | None, gold: _Gold) -> Verdict | _Open:
     found_members = members(text)
     if not found_members:
         return Verdict("no_answer", False, 0.0, extracted)
-    alike = len(found_members) == len(gold.members)
+    same_length = len(found_members) == len(gold.members)
     wanted, left = _unmatched(gold, found_members)
-    if alike and not wanted:
+    if same_length and not wanted:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    if alike and all(member.value is not None and not member.percent for member in (*wanted, *left)):
+    if same_length and all(member.value is not None and not member.percent for member in (*wanted, *left)):
         return Verdict("wrong", False, 0.0, extracted, answer_class(found_members))
     expanded = expand_exponents(extracted if prose else text)
     if expanded is None:
         # math-verify takes 1e999999999 for 1.
         detail = "a power of ten that is out of range"
         return Verdict("wrong", False, 0.0, extracted, answer_class(found_members), detail=detail)
-    several = alike and len(gold.members) > 1
+    several = same_length and len(gold.members) > 1
     pairs = (tuple(_expanded(m.text) for m in wanted), tuple(_expanded(m.text) for m in left)) if several else None
-    return _Open(gold, extracted, expanded, prose, pairs)
+    return _Comparison(gold, extracted, expanded, prose, pairs)
 
 
 def _unmatched(gold: _Gold, found: list[Member]) -> tuple[list[Member], list[Member]]:
-    """The members of the gold and of an answer that equal none of the other's, each serving once."""
+    """The members of the gold and of an answer that cannot be paired with an equal one of the other."""
     wanted, left = [], list(found)
     for member in gold.members:
         match = next((other for other in left if member.equals(other, gold.tolerance)), None)
@@ -211,7 +197,3 @@ def _unmatched(gold: _Gold, found: list[Member]) -> tuple[list[Member], list[Mem
 
 def _expanded(text: str) -> str:
     return expand_exponents(text) or text
-
-
-def _batches(tasks: list[Message]) -> list[list[Message]]:
-    return [tasks[start : start + _BATCH] for start in range(0, len(tasks), _BATCH)]

@@ -1,8 +1,8 @@
-"""One form for the spellings of a SQL query: names of aliases, order of conditions and of inner joins, parentheses.
+"""The canonical form of a SQL query: one for all names of aliases, orders of conditions and inner joins, parentheses.
 
-The form is read off sqlglot's syntax tree without a schema, so it leaves out only what makes no difference under any:
-queries of one form have one meaning in SQLite. (One exception: `a = b` takes the collation of its left column, which is
-not looked at.) Different forms may still mean the same.
+It is made from sqlglot's syntax tree without a schema and drops only differences that have no effect under any schema:
+queries with the same form have the same meaning in SQLite. (One exception: `a = b` uses the collation of its left
+column, which is ignored here.) Different forms may still have the same meaning.
 """
 
 import json
@@ -18,10 +18,10 @@ _INNER: Final = frozenset({"", "INNER", "CROSS"})
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What the names in a query mean: table aliases and CTEs, each with its canonical name.
+    """The names in a query: table aliases and CTEs, each with its canonical name.
 
-    `sole` is the only source of the innermost SELECT: its columns need no qualifier, unless `kept` holds their name as
-    that of an output column.
+    `sole` is the only source of the innermost SELECT: its columns need no qualifier, unless `kept` has an output column
+    of the same name.
     """
 
     depth: int = 0
@@ -32,11 +32,11 @@ class _Scope:
 
 
 class _UnnamedSourceError(ValueError):
-    """A FROM clause holds something else than tables and subqueries."""
+    """A FROM clause has something else than tables and subqueries."""
 
 
 def canonical_form(query: exp.Query) -> str:
-    """The canonical text of a query's syntax tree; table-valued functions and nested joins leave names as written.
+    """The canonical text of a query's syntax tree; with table-valued functions or nested joins, names stay as written.
 
     Raises:
         RecursionError: the query is nested too deeply.
@@ -88,7 +88,7 @@ def _list(forms: Iterable[str]) -> str:
 
 
 def _number(text: str) -> str:
-    """Integers and reals stay apart, for 1 / 2 is not 1.0 / 2."""
+    """Integers and reals stay distinct: 1 / 2 is not 1.0 / 2."""
     for kind in (int, float):
         try:
             return repr(kind(text))
@@ -98,7 +98,7 @@ def _number(text: str) -> str:
 
 
 def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The operands of a chain of one connective, whatever its parentheses."""
+    """The operands of a chain of one connective, regardless of parentheses."""
     waiting = [node]
     while waiting:
         operand = waiting.pop().unnest()
@@ -113,7 +113,7 @@ def _sorted(kind: type[exp.Expr], operands: Iterable[exp.Expr], scope: _Scope | 
 
 
 def _column(node: exp.Column, scope: _Scope | None) -> str:
-    """A column; without a qualifier one in double quotes may be a string, whose spelling counts."""
+    """A column; an unqualified one in double quotes may be a string, so its spelling is kept."""
     name, table = node.name.lower(), node.table.lower()
     if not table and node.this.args.get("quoted"):
         return f"(Quoted {json.dumps(node.name)})"
@@ -133,7 +133,7 @@ def _table(node: exp.Table, scope: _Scope) -> str:
 
 
 def _query(node: exp.Expr, scope: _Scope, named: bool) -> str:
-    """A query with its CTEs; `named`: its output columns are known by name outside (a CTE, a subquery in FROM)."""
+    """A query with its CTEs; `named`: its output columns have names outside of it (a CTE, a subquery in FROM)."""
     scope = replace(scope, depth=scope.depth + 1, sole=None, kept=frozenset())
     ctes = node.args["with_"].expressions if node.args.get("with_") else []
     names = {cte.alias.lower(): f"cte{scope.depth}.{index}" for index, cte in enumerate(ctes)}
@@ -159,7 +159,7 @@ def _compound(node: exp.SetOperation, scope: _Scope, named: bool) -> str:
 
 
 def _positions(node: exp.SetOperation) -> dict[str, str]:
-    """Which output column a name under ORDER BY means: that of the first branch with such an alias or else column."""
+    """The output column of each name under ORDER BY: of the first branch with such an alias, else such a column."""
     positions: dict[str, str] = {}
     waiting: list[exp.Expr] = [node]
     while waiting:
@@ -238,12 +238,12 @@ def _output(column: exp.Expr, scope: _Scope) -> str:
 
 
 def _aliases(node: exp.Select) -> dict[str, exp.Expr]:
-    """What the aliases of the output columns stand for; of equal aliases, the first counts."""
+    """The values of the output columns' aliases; of equal aliases, the first counts."""
     return {column.alias.lower(): column.this for column in reversed(node.expressions) if isinstance(column, exp.Alias)}
 
 
 def _kept_aliases(node: exp.Select, named: bool) -> frozenset[str]:
-    """The aliases that something but a plain ORDER BY term may refer to: whether it does, only a schema could tell."""
+    """The aliases that clauses other than a plain ORDER BY term may refer to; without a schema this is not certain."""
     aliases = {
         name
         for name, value in _aliases(node).items()
@@ -260,7 +260,7 @@ def _kept_aliases(node: exp.Select, named: bool) -> frozenset[str]:
 
 
 def _order(node: exp.Expr, scope: _Scope, aliases: Mapping[str, str]) -> str:
-    """ORDER BY, where the name of an output column stands for it before that of any other column."""
+    """ORDER BY, in which the name of an output column comes before the same name of another column."""
     if not node.args.get("order"):
         return ""
     terms = []

@@ -1,4 +1,4 @@
-"""When two query results are equal, and how near an unequal one comes.
+"""Equality of two query results, and partial credit for an unequal one.
 
 Values compare as Python's: 1 = 1.0, '1' <> 1, NULL = NULL (as in the Spider and BIRD evaluators).
 """
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+from dphrl.scoring.sql.program import orders_at_top
 from dphrl.scoring.verdict import EMPTY_ANSWER, digest
 
 Row = tuple[Hashable, ...]
@@ -22,8 +23,6 @@ def gold_orders(gold_sql: str, comparison: str) -> bool:
     if comparison == "spider":
         return "order by" in gold_sql.lower()
     if comparison == "strict":
-        from dphrl.scoring.sql.program import orders_at_top
-
         return orders_at_top(gold_sql)
     if comparison == "bird":
         return False
@@ -54,7 +53,7 @@ def equal(gold: Sequence[Row], answer: Sequence[Row], comparison: str, ordered: 
 def _equal_as_bags(gold: list[Row], answer: list[Row]) -> bool:
     """Whether some order of the answer's columns makes the two bags of rows equal.
 
-    Columns are matched one by one; a partial match stands only while the bags of row prefixes are equal.
+    Columns are matched one by one; a partial match continues only while the bags of row prefixes are equal.
     """
     if Counter(map(_bag, gold)) != Counter(map(_bag, answer)):
         return False
@@ -97,8 +96,8 @@ def _bag(column: Row) -> frozenset[tuple[Hashable, int]]:
 def partial_credit(gold: Sequence[Row], answer: Sequence[Row], one_to_one: bool) -> float:
     """Reward of a wrong answer: 0.8 * min(1, m^2 / (n_gold * n_answer)).
 
-    m counts the gold columns whose set of values is that of some answer column; with `one_to_one` an answer column
-    serves only once. 0.0 if either result is empty. The rule of the DPH-RL scoring code (arXiv 2509.07430).
+    m counts the gold columns with the same set of values as some answer column; with `one_to_one` each answer column
+    counts only once. 0.0 if either result is empty. The rule of the DPH-RL scoring code (arXiv 2509.07430).
     """
     if not gold or not answer:
         return 0.0
@@ -114,8 +113,8 @@ def partial_credit(gold: Sequence[Row], answer: Sequence[Row], one_to_one: bool)
 def answer_class(rows: Sequence[Row], comparison: str, ordered: bool) -> str:
     """Digest of a result: results that are equal under the comparison have equal classes.
 
-    The converse holds for bird, strict and ordered spider results; for unordered spider results the class is made of
-    the rows as bags and the columns as bags, which differ for all but contrived pairs of different results.
+    The converse holds for bird, strict and ordered spider results. For unordered spider results the class is made of
+    the rows as bags and the columns as bags; only contrived pairs of different results share them.
     """
     if not rows:
         return EMPTY_ANSWER

@@ -1,36 +1,30 @@
-"""What a worker does with one SQL answer; the handler keeps its caches in the worker."""
+"""Judges one SQL answer inside a worker process; keeps the results of gold queries."""
 
 import signal
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
 from dphrl.scoring.sql.program import nondeterministic, program_class, tie_breaks
 from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
-from dphrl.scoring.workers.messages import Message, done
+from dphrl.scoring.workers.messages import Message, verdict_reply
 
 _GOLD_CACHE_BYTES: Final = 32 * 2**20
 _GOLD_CACHE_ENTRIES: Final = 4096
 _GRACE_S: Final = 0.5
-
-
-@dataclass(slots=True)
-class _Gold(Execution):
-    """A gold's execution, with its answer classes by comparison as they become known."""
-
-    classes: dict[str, str] = field(default_factory=dict)
+# A gold's execution, with its answer class for each comparison that was used.
+_Gold = tuple[Execution, dict[str, str]]
 
 
 class SqlHandler:
     """Executes an answer and its gold, and compares them; or examines a gold.
 
-    Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm ends the
-    process, whatever it is in the middle of.
+    Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm kills the
+    process.
 
     Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
-    Reply: verdict, reward, answer_class, program_class, detail; of an examined gold, reason as well.
+    Reply: as `verdict_reply`, with program_class; of an examined gold, with reason.
     """
 
     def __init__(self, options: Message) -> None:
@@ -43,13 +37,13 @@ class SqlHandler:
         self._gold_bytes = 0
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if self._programs:
-            # sqlglot is loaded here: too little memory for it is no answer's fault.
+            # Loads sqlglot: too little memory for it must not be blamed on an answer.
             program_class("SELECT 1")
 
     def run(self, task: Message) -> Message:
         try:
             reply = self._reply(task)
-            if self._programs and "sql" in task and reply["status"] == "done":
+            if self._programs and "sql" in task and not reply["retry"]:
                 with suppress(MemoryError):
                     reply["program_class"] = program_class(task["sql"])
             return reply
@@ -63,35 +57,32 @@ class SqlHandler:
                 return self._examine(database, gold, comparison)
             return self._judge(database, gold, task["sql"], comparison)
         except MemoryError:
-            return done("out_of_memory", detail="comparing the results needs more memory than it may use")
+            return verdict_reply("out_of_memory", detail="comparing the results needs more memory than it may use")
         except BudgetExceededError as error:
-            return done("timeout", detail=str(error))
+            return verdict_reply("timeout", detail=str(error))
         except DatabaseFaultError as fault:
-            return {"status": "fault", "detail": str(fault)}
+            return verdict_reply("infrastructure_error", detail=str(fault))
 
     def _judge(self, database: str, gold_sql: str, sql: str, comparison: str) -> Message:
-        gold = self._gold(database, gold_sql)
-        if gold.status == "wall":
-            return {"status": "wall", "verdict": "gold_error", "detail": f"gold: {gold.detail}"}
-        if gold.status != "ok":
-            return done("gold_error", detail=f"gold: {gold.status}: {gold.detail}")
-        answer: Execution = gold if sql == gold_sql else self._execute(database, sql)
-        if answer.status == "wall":
-            return {"status": "wall", "verdict": "timeout", "detail": answer.detail}
-        if answer.status != "ok":
-            return done(answer.status, detail=answer.detail)
+        gold, classes = self._gold(database, gold_sql)
+        if gold.outcome != "ok":
+            return _gold_error("gold", gold)
+        answer = gold if sql == gold_sql else self._execute(database, sql)
+        if answer.outcome != "ok":
+            return verdict_reply(answer.outcome, detail=answer.detail, retry=answer.by_clock)
         self._set_alarm()
         ordered = gold_orders(gold_sql, comparison)
         if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
             # Equal results have equal classes.
-            if comparison not in gold.classes:
-                gold.classes[comparison] = answer_class(gold.rows, comparison, ordered)
-            return done("correct", reward=1.0, answer_class=gold.classes[comparison])
-        klass = answer_class(answer.rows, comparison, ordered)
-        return done("wrong", reward=self._partial_credit(gold, answer), answer_class=klass)
+            if comparison not in classes:
+                classes[comparison] = answer_class(gold.rows, comparison, ordered)
+            return verdict_reply("correct", reward=1.0, answer_class=classes[comparison])
+        one_to_one = self._partial == "one_to_one"
+        credit = 0.0 if self._partial == "none" else partial_credit(gold.rows, answer.rows, one_to_one)
+        return verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
 
     def _examine(self, database: str, sql: str, comparison: str) -> Message:
-        """The gold scored as an answer, and why it should not be used, if so."""
+        """The gold scored as an answer, with the reason not to use it, or None."""
         reply = self._judge(database, sql, sql, comparison)
         if reply["verdict"] != "correct":
             return reply
@@ -99,17 +90,15 @@ class SqlHandler:
         if nondeterministic(sql):
             reply["reason"] = "nondeterministic"
             return reply
-        gold = self._gold(database, sql)
+        gold, _ = self._gold(database, sql)
         reversed_ = self._execute(database, sql, reverse=True)
-        if reversed_.status == "wall":
-            return {"status": "wall", "verdict": "gold_error", "detail": f"in reverse: {reversed_.detail}"}
-        if reversed_.status != "ok":
-            return done("gold_error", detail=f"in reverse: {reversed_.status}: {reversed_.detail}")
-        # SQLite does not reverse a SELECT that orders: its ties are broken in two ways instead.
+        if reversed_.outcome != "ok":
+            return _gold_error("in reverse", reversed_)
+        # SQLite does not reverse a SELECT with ORDER BY: its ties are broken in two ways instead.
         width = len(gold.rows[0]) if gold.rows else 0
         broken = [self._execute(database, variant) for variant in tie_breaks(sql, width)]
-        pairs: list[tuple[Execution, Execution]] = [(gold, reversed_)]
-        if broken and all(execution.status == "ok" for execution in broken):
+        pairs = [(gold, reversed_)]
+        if broken and all(execution.outcome == "ok" for execution in broken):
             pairs.append((broken[0], broken[1]))
         self._set_alarm()
         ordered = gold_orders(sql, comparison)
@@ -119,31 +108,29 @@ class SqlHandler:
             reply["reason"] = "empty"
         return reply
 
-    def _partial_credit(self, gold: Execution, answer: Execution) -> float:
-        if self._partial == "none":
-            return 0.0
-        return partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
-
     def _execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
         self._set_alarm()
         return self._sandbox.execute(database, sql, reverse)
 
     def _gold(self, database: str, sql: str) -> _Gold:
         key = (database, sql)
-        gold = self._golds.get(key)
-        if gold is None:
-            found = self._execute(database, sql)
-            gold = _Gold(found.status, found.rows, found.size, found.detail)
-            if gold.status == "wall":
+        if key not in self._golds:
+            gold: _Gold = (self._execute(database, sql), {})
+            if gold[0].by_clock:
                 return gold
             self._golds[key] = gold
-            self._gold_bytes += gold.size
+            self._gold_bytes += gold[0].size
             while len(self._golds) > 1 and (
                 self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > _GOLD_CACHE_ENTRIES
             ):
-                self._gold_bytes -= self._golds.popitem(last=False)[1].size
+                self._gold_bytes -= self._golds.popitem(last=False)[1][0].size
         self._golds.move_to_end(key)
-        return gold
+        return self._golds[key]
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+
+def _gold_error(which: str, gold: Execution) -> Message:
+    detail = gold.detail if gold.by_clock else f"{gold.outcome}: {gold.detail}"
+    return verdict_reply("gold_error", detail=f"{which}: {detail}", retry=gold.by_clock)

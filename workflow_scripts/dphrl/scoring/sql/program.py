@@ -1,10 +1,10 @@
-"""The canonical form of a SQL program, by sqlglot (imported late: only workers and audits need it)."""
+"""Facts of a SQL program from its syntax tree, by sqlglot (imported late: only workers need it)."""
 
 import logging
 from functools import lru_cache
 from typing import Any, Final
 
-from dphrl.scoring.extract import normalise_sql
+from dphrl.scoring.sql.extract import normalise_sql
 from dphrl.scoring.verdict import digest
 
 MAX_PROGRAM_CHARACTERS: Final = 10_000
@@ -13,7 +13,7 @@ _RANDOM_FUNCTIONS: Final = frozenset({"random", "randomblob"})
 
 
 def _parse(sql: str) -> Any:
-    """The syntax tree of one query, or None if sqlglot cannot read it."""
+    """The syntax tree of one query, or None if sqlglot cannot parse it."""
     import sqlglot
     from sqlglot import exp
 
@@ -29,7 +29,7 @@ def _parse(sql: str) -> Any:
 
 @lru_cache(maxsize=16_384)
 def program_class(sql: str) -> str | None:
-    """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`); None if it cannot be read."""
+    """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`); None if it cannot be parsed."""
     tree = _parse(sql)
     if tree is None:
         return None
@@ -43,7 +43,7 @@ def program_class(sql: str) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def orders_at_top(sql: str) -> bool:
-    """Whether the outermost query has an ORDER BY; a query that sqlglot cannot read counts by its text."""
+    """Whether the outermost query has an ORDER BY; of a query that sqlglot cannot parse, whether its text has one."""
     tree = _parse(sql)
     if tree is None:
         return "order by" in sql.lower()
@@ -53,8 +53,8 @@ def orders_at_top(sql: str) -> bool:
 def tie_breaks(sql: str, width: int) -> list[str]:
     """The query twice, with ties of every ORDER BY broken by the output columns: ascending, and descending.
 
-    Where rows tie, SQLite gives them in an order that nobody asked for; the two then differ. Empty if no query in it
-    orders, or if it does not parse.
+    The two results differ where the order of tied rows matters. Empty if there is no ORDER BY, or if the query cannot
+    be parsed.
 
     Args:
         width: number of columns of its result.

@@ -1,9 +1,9 @@
-"""SQL that a model wrote, executed on a read-only database under limits.
+"""Executes untrusted SQL on a read-only database under limits.
 
-Opening a file read-only is no sandbox (VACUUM INTO and ATTACH still write): the authorizer's allow-list and the ban on
-attaching are. The first limit is a count of virtual machine steps, which is the same on every machine; the wall clock
-comes second and is reported apart (`wall`), so that it can be tried once more. Both are looked at between steps: a long
-step is bounded by the length limit, and what remains is for an alarm that ends the process (`handler.py`).
+Opening a file read-only is not a sandbox (VACUUM INTO and ATTACH still write): the authorizer's allow-list and the ban
+on attaching are. The first limit is a count of virtual machine steps, the same on every machine. The second is the wall
+clock; it is reported separately (`by_clock`), so that the query can run once more. Both are checked between steps: the
+length limit bounds a single step, and an alarm that kills the process (`handler.py`) ends one that is still too long.
 """
 
 import re
@@ -15,7 +15,7 @@ from operator import methodcaller
 from typing import Any, Final
 from urllib.parse import quote
 
-from dphrl.scoring.extract import is_select, normalise_sql
+from dphrl.scoring.sql.extract import is_select, normalise_sql
 
 MAX_LENGTH: Final = 100_000
 _STEPS_PER_CALL: Final = 1000
@@ -25,7 +25,7 @@ _TEXTS: Final = (str, bytes)
 _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
-# printf and format spend seconds in one opcode that no limit sees; the others answer differently each time.
+# printf and format spend seconds in one opcode that no limit covers; most others give another result each time.
 _DENIED_FUNCTIONS: Final = frozenset(
     {
         "printf",
@@ -50,7 +50,7 @@ _BROKEN_DATABASE: Final = frozenset(
         sqlite3.SQLITE_LOCKED,
     }
 )
-# Matched at the start: what follows may quote the query.
+# Matched at the start: the rest of a message may quote the query.
 _SYNTAX: Final = re.compile(
     r'near ".*": syntax error|incomplete input|unrecognized token|parser stack overflow|Expression tree is too large',
     re.DOTALL,
@@ -63,7 +63,7 @@ class DatabaseFaultError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one query may use: VM steps, seconds, result rows, result bytes (8 a value and the length of texts)."""
+    """Of one query: VM steps, seconds, result rows, result bytes (8 per value and the length of texts)."""
 
     max_steps: int
     timeout_s: float
@@ -73,36 +73,40 @@ class Limits:
 
 @dataclass(slots=True)
 class Execution:
-    """How a query ended: `status` is `ok`, `wall` or one of the verdicts; `rows` is its result if `ok`."""
+    """How a query ended: `outcome` is `ok` or the verdict on it; `rows` is its result if `ok`.
 
-    status: str
+    `by_clock`: a timeout by the wall clock, which depends on the machine and its load.
+    """
+
+    outcome: str
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     size: int = 0
     detail: str | None = None
+    by_clock: bool = False
 
 
 class Sandbox:
-    """Executes queries; keeps the last few databases open."""
+    """Executes queries; keeps the databases that were used last open."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._open: OrderedDict[tuple[str, bool], sqlite3.Connection] = OrderedDict()
         self._steps = 0
         self._deadline = 0.0
-        self._wall = False
+        self._out_of_time = False
 
     def execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
-        """Run one query; with `reverse`, rows come in the reverse of the order that the query leaves open.
+        """Run one query; with `reverse`, SQLite visits rows in reverse where the query does not order them.
 
         Raises:
-            DatabaseFaultError: the file cannot be opened or is no intact database.
+            DatabaseFaultError: the file cannot be opened or is not an intact database.
         """
         sql = normalise_sql(sql)
         if len(sql) > MAX_LENGTH:
             return Execution("too_large", detail=f"the query has {len(sql)} characters, limit {MAX_LENGTH}")
         if not is_select(sql):
             return Execution("refused", detail="not a SELECT or WITH statement")
-        self._steps, self._wall = 0, False
+        self._steps, self._out_of_time = 0, False
         self._deadline = time.monotonic() + self._limits.timeout_s
         cursor = None
         try:
@@ -120,7 +124,7 @@ class Sandbox:
     def _fetch(self, cursor: sqlite3.Cursor) -> Execution:
         rows: list[tuple[Any, ...]] = []
         size = 0
-        # One by one: a block of rows may be large beyond any memory before it is counted.
+        # One by one: a block of rows could exceed the memory before it is counted.
         for row in cursor:
             rows.append(row)
             size += 8 * len(row)
@@ -137,8 +141,8 @@ class Sandbox:
         """How a query failed, by the error's code; by its text only where SQLite has no code for it."""
         text = str(error)
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if self._wall:
-            return Execution("wall", detail=f"not done after {self._limits.timeout_s:g} s")
+        if self._out_of_time:
+            return Execution("timeout", detail=f"not done after {self._limits.timeout_s:g} s", by_clock=True)
         if code == sqlite3.SQLITE_INTERRUPT:
             return Execution("timeout", detail=f"more than {self._limits.max_steps} steps")
         if code in _BROKEN_DATABASE:
@@ -147,7 +151,7 @@ class Sandbox:
             return Execution("refused", detail=text)
         if code == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
             return Execution("too_large", detail=text)
-        # Text that SQLite cannot be given: NUL characters, lone surrogates.
+        # Text that SQLite does not accept: NUL characters, lone surrogates.
         unreadable = isinstance(error, UnicodeError | ValueError | sqlite3.ProgrammingError)
         return Execution("parse_error" if unreadable or _SYNTAX.match(text) else "runtime_error", detail=text)
 
@@ -166,8 +170,8 @@ class Sandbox:
         self._steps += _STEPS_PER_CALL
         if self._steps > self._limits.max_steps:
             return True
-        self._wall = time.monotonic() > self._deadline
-        return self._wall
+        self._out_of_time = time.monotonic() > self._deadline
+        return self._out_of_time
 
 
 def _connect(database: str, reverse: bool) -> sqlite3.Connection:

@@ -1,20 +1,50 @@
-"""What passes between a scorer and the worker that judges for it."""
+"""Messages between a scorer and its worker processes: 4 bytes of length (big endian), then JSON."""
 
-from typing import Any, Final, Protocol
+import json
+import struct
+from typing import Any, BinaryIO, Final, Protocol
 
 Message = dict[str, Any]
 
+HEADER: Final = struct.Struct(">I")
 _LONGEST_DETAIL: Final = 500
 
 
 class Handler(Protocol):
-    """Answers tasks. A reply has `status`: `done`, `wall` (out of time) or `fault` (not the answer's)."""
+    """Judges tasks inside a worker process."""
 
     def run(self, task: Message) -> Message:
-        """The reply to one task, without its id."""
+        """The reply to one task, without its id.
+
+        With `retry`, it ran out of wall-clock time and should run once more, alone. The verdict `infrastructure_error`
+        stops the scoring.
+        """
 
 
-def done(verdict: str, *, reward: float = 0.0, answer_class: str | None = None, detail: str | None = None) -> Message:
+def verdict_reply(
+    verdict: str,
+    *,
+    reward: float = 0.0,
+    answer_class: str | None = None,
+    detail: str | None = None,
+    retry: bool = False,
+) -> Message:
     """The reply that gives a verdict; a long detail (errors quote the query) is cut."""
     detail = detail and detail[:_LONGEST_DETAIL]
-    return {"status": "done", "verdict": verdict, "reward": reward, "answer_class": answer_class, "detail": detail}
+    return {"verdict": verdict, "reward": reward, "answer_class": answer_class, "detail": detail, "retry": retry}
+
+
+def encode(message: Message) -> bytes:
+    """A message as bytes with its length before it; lone surrogates survive as escapes."""
+    data = json.dumps(message).encode("ascii")
+    return HEADER.pack(len(data)) + data
+
+
+def read(stream: BinaryIO) -> Message | None:
+    """The next message, or None at the end of the stream."""
+    header = stream.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    (size,) = HEADER.unpack(header)
+    data = stream.read(size)
+    return dict(json.loads(data)) if len(data) == size else None

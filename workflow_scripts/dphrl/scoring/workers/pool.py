@@ -1,4 +1,4 @@
-"""Worker processes that can be killed: every task gets a reply, whatever its answer does to the process."""
+"""Worker processes that can be killed: every task gets a reply, even if its answer crashes the process."""
 
 import signal
 import threading
@@ -8,31 +8,31 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Final
 
 from dphrl.scoring.verdict import InfrastructureError
-from dphrl.scoring.workers.messages import Message
+from dphrl.scoring.workers.messages import Message, verdict_reply
 from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
 
-_KILLS_BORNE: Final = 5
-_LEAST_MEMORY_MIB: Final = 256
+_MAX_KILLS: Final = 5
+_MIN_MEMORY_MIB: Final = 256
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
 
 
 class Pool:
-    """Judges batches of tasks on a few worker processes.
+    """Runs batches of tasks on a few worker processes.
 
     Args:
         kind: `sql` or `math`.
         options: the handler's options (JSON).
         workers: number of processes, started on first use.
-        deadline_s: seconds after which a task's worker is killed; the handler's own limits must lie below.
+        deadline_s: seconds after which a task's worker is killed; the handler's limits must be lower.
         memory_mib: address space of a worker.
     """
 
     def __init__(self, kind: str, options: Message, workers: int, deadline_s: float, memory_mib: int) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers}: expected at least 1")
-        if memory_mib < _LEAST_MEMORY_MIB:
-            raise ValueError(f"memory_mib={memory_mib}: a worker needs at least {_LEAST_MEMORY_MIB} to start")
+        if memory_mib < _MIN_MEMORY_MIB:
+            raise ValueError(f"memory_mib={memory_mib}: a worker needs at least {_MIN_MEMORY_MIB} to start")
         self._first = {"kind": kind, "options": options, "memory_mib": memory_mib, "cpu_s": deadline_s}
         self._deadline_s = deadline_s
         self._slots: list[WorkerProcess | None] = [None] * workers
@@ -50,13 +50,13 @@ class Pool:
     def run(self, batches: Iterable[Sequence[Message]]) -> dict[int, Message]:
         """Replies by the tasks' `id`; tasks of a batch run one after the other in one worker.
 
-        A task that ran out of time, or whose worker died, is tried once more, alone on the machine as far as this pool
-        goes. What it then does is its reply: `verdict` timeout, or runtime_error for a crash. Being killed from outside
-        says nothing about the task: it is tried again, a few times.
+        A task that ran out of time, or whose worker died, runs once more while no other task does. If that happens
+        again, its verdict is timeout, or runtime_error for a crash. A task whose worker was killed from outside runs
+        again, a few times.
 
         Raises:
-            InfrastructureError: a worker cannot be started or ends by its own error; workers are killed from outside
-                again and again on one task; or a task reports a fault that is not the answer's.
+            InfrastructureError: a worker cannot be started or fails by an error in its code; workers are repeatedly
+                killed from outside on one task; or the verdict on a task is `infrastructure_error`.
         """
         queue = deque(list(batch) for batch in batches)
         replies: dict[int, Message] = {}
@@ -69,9 +69,9 @@ class Pool:
             for drain in wait(drains, return_when=FIRST_EXCEPTION).done:
                 drain.result()
             for task in sorted(suspects, key=lambda task: int(task["id"])):
-                replies[task["id"]] = self._alone(task)
+                replies[task["id"]] = self._run_alone(task)
         except BaseException:
-            # The threads see the end of the pipes; only when they are through may the pipes be closed.
+            # The threads end when the pipes do; only then may the pipes be closed.
             self._stopped.set()
             for process in self._slots:
                 if process is not None:
@@ -105,46 +105,44 @@ class Pool:
                     while pending and not self._stopped.is_set():
                         reply = process.receive(self._deadline_s)
                         task = pending.pop(reply["id"])
-                        if reply["status"] == "wall":
+                        if reply.get("retry"):
                             suspects.append(task)
                         else:
-                            replies[task["id"]] = _without_fault(reply)
+                            replies[task["id"]] = _checked(reply)
                 except WorkerLost:
-                    # Replies come in the order of the tasks: the first without one was being judged.
+                    # Replies come in the order of the tasks: the first task without one was running.
                     self._slots[slot] = None
                     suspects.append(pending.pop(next(iter(pending))))
 
-    def _alone(self, task: Message) -> Message:
-        for _ in range(_KILLS_BORNE):
+    def _run_alone(self, task: Message) -> Message:
+        for _ in range(_MAX_KILLS):
             process = self._worker(0)
             try:
                 process.send({"tasks": [task]}, self._deadline_s)
-                return _without_fault(process.receive(self._deadline_s))
+                return _checked(process.receive(self._deadline_s))
             except WorkerLost as loss:
                 self._slots[0] = None
                 if not loss.outside:
                     return {**self._reply_of(loss, task), "id": task["id"]}
         raise InfrastructureError(
-            f"scoring workers were killed from outside {_KILLS_BORNE + 1} times while they judged one answer, which "
+            f"scoring workers were killed from outside {_MAX_KILLS + 1} times while they judged one answer, which "
             f"may not be its fault. Is the machine short of memory? The task: {str(task)[:500]}"
         )
 
     def _reply_of(self, loss: WorkerLost, task: Message) -> Message:
-        """What a task's second lost worker says about it."""
+        """The reply to a task whose worker was lost twice."""
         if loss.late or loss.signal in _TIME_UP:
             detail = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
-            return {"status": "wall", "verdict": "timeout", "detail": detail}
+            return verdict_reply("timeout", detail=detail)
         if loss.signal in _CRASHES:
             detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
-            return {"status": "done", "verdict": "runtime_error", "detail": detail}
+            return verdict_reply("runtime_error", detail=detail)
         raise InfrastructureError(
-            f"a scoring worker failed twice by an error of its own: {loss}. The task: {str(task)[:500]}"
+            f"a scoring worker failed twice by an error in its code: {loss}. The task: {str(task)[:500]}"
         ) from loss
 
     def _worker(self, slot: int) -> WorkerProcess:
-        process = self._slots[slot]
-        if process is None:
-            process = self._slots[slot] = self._start()
+        process = self._slots[slot] = self._slots[slot] or self._start()
         return process
 
     def _start(self) -> WorkerProcess:
@@ -154,11 +152,11 @@ class Pool:
                 return WorkerProcess(self._first)
             except (WorkerLost, OSError) as error:
                 kills += 1
-                if kills > _KILLS_BORNE or not (isinstance(error, WorkerLost) and error.outside):
+                if kills > _MAX_KILLS or not (isinstance(error, WorkerLost) and error.outside):
                     raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
 
 
-def _without_fault(reply: Message) -> Message:
-    if reply["status"] == "fault":
+def _checked(reply: Message) -> Message:
+    if reply.get("verdict") == "infrastructure_error":
         raise InfrastructureError(str(reply["detail"]))
     return reply

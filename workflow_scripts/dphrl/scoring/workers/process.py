@@ -1,7 +1,7 @@
-"""One worker process, as its parent sees it: a message goes out and replies come back, each within a deadline.
+"""The parent's side of one worker process: sends messages and receives replies, each within a deadline.
 
 Workers are started with `subprocess`, not `multiprocessing`: the caller's `__main__` (a Snakemake script, a notebook)
-is not run again in them, and nothing of a parent with threads or a GPU is forked.
+does not run again in them, and a parent with threads or a GPU is not forked.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import IO, Final
 
 import dphrl
 from dphrl.scoring.workers import worker
-from dphrl.scoring.workers.messages import Message
+from dphrl.scoring.workers.messages import HEADER, Message, encode
 
 START_SECONDS: Final = 120.0
 _START: Final = f"import sys; sys.path.insert(0, sys.argv[1]); from {worker.__name__} import main; main()"
@@ -27,7 +27,7 @@ _OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
 
 
 class WorkerLost(Exception):
-    """A worker is gone; `late` if this process killed it at the deadline, else `returncode` says how it ended."""
+    """A worker has ended; `late` if this process killed it at the deadline, else `returncode` is its exit status."""
 
     def __init__(self, late: bool, returncode: int | None, stderr: str) -> None:
         self.late, self.returncode, self.stderr = late, returncode, stderr
@@ -41,12 +41,12 @@ class WorkerLost(Exception):
 
     @property
     def outside(self) -> bool:
-        """Whether somebody else killed it: a person, a batch system, or the kernel when the machine's memory is out."""
+        """Whether another process killed it: a user, a batch system, or the kernel when memory ran out."""
         return self.signal in _OUTSIDE
 
 
 class WorkerProcess:
-    """A child process and the pipes to it; raises WorkerLost, with the child dead, wherever it cannot go on.
+    """A child process and the pipes to it; every method may raise WorkerLost, after which the child is dead.
 
     Args:
         first: the worker's first message: kind, options, memory_mib, cpu_s.
@@ -62,7 +62,8 @@ class WorkerProcess:
             env={**os.environ, **_ENVIRONMENT},
             start_new_session=True,
         )
-        self._stdin, self._stdout, self._stderr = map(_non_blocking, _pipes(self._process))
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._stdin, self._stdout, self._stderr = map(_non_blocking, pipes)
         self._writable, self._readable = select.poll(), select.poll()
         self._writable.register(self._stdin, select.POLLOUT)
         self._readable.register(self._stdout, select.POLLIN)
@@ -76,9 +77,9 @@ class WorkerProcess:
         return self._process.pid
 
     def send(self, message: Message, seconds: float) -> None:
-        """Write a message; a worker that has not taken it after `seconds` (it may be frozen) is killed."""
+        """Write a message; a worker that has not read it after `seconds` (it may be frozen) is killed."""
         deadline = time.monotonic() + seconds
-        data = memoryview(worker.encode(message))
+        data = memoryview(encode(message))
         try:
             while data:
                 self._wait(self._writable, deadline)
@@ -87,12 +88,12 @@ class WorkerProcess:
             raise self._lost(late=False) from None
 
     def receive(self, seconds: float) -> Message:
-        """The next reply; a worker that has not given it after `seconds` is killed."""
+        """The next reply; a worker that has not sent it after `seconds` is killed."""
         deadline = time.monotonic() + seconds
-        size = worker.HEADER.size
+        size = HEADER.size
         while True:
             if len(self._buffer) >= size:
-                (length,) = worker.HEADER.unpack_from(self._buffer)
+                (length,) = HEADER.unpack_from(self._buffer)
                 if len(self._buffer) >= size + length:
                     reply: Message = json.loads(self._buffer[size : size + length])
                     del self._buffer[: size + length]
@@ -104,7 +105,7 @@ class WorkerProcess:
             self._buffer += block
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process, if it is still there."""
+        """Send a signal to the process, if it is still running."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -121,7 +122,7 @@ class WorkerProcess:
 
     def _lost(self, late: bool) -> WorkerLost:
         if not late:
-            # The pipe closes a moment before the exit status is there.
+            # The pipe closes a moment before the exit status is known.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=5)
         returncode = self._process.poll()
@@ -130,13 +131,7 @@ class WorkerProcess:
         return WorkerLost(late, returncode, stderr.decode("utf-8", "replace").strip()[-2000:])
 
 
-def _pipes(process: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    return process.stdin, process.stdout, process.stderr
-
-
-def _non_blocking(stream: IO[bytes]) -> IO[bytes]:
+def _non_blocking(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
     os.set_blocking(stream.fileno(), False)
     return stream

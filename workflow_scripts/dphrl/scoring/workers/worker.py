@@ -1,93 +1,74 @@
-"""The process that judges answers: reads tasks on standard input, writes replies on standard output.
+"""The worker process, which judges answers: reads tasks on standard input, writes replies on standard output.
 
-A message is 4 bytes of length (big endian) and JSON. It starts with no import of the caller's `__main__`, keeps itself
-within resource limits, and ends when its parent does.
+It limits its resources, leaves the network, and ends when its parent does.
 """
 
 import ctypes
 import gc
-import json
 import math
 import os
 import resource
 import select
-import struct
 import sys
 import threading
 import time
-from typing import Any, BinaryIO, Final
+from collections.abc import Callable
+from typing import BinaryIO, Final
 
-HEADER: Final = struct.Struct(">I")
+from dphrl.scoring.math.handler import MathHandler
+from dphrl.scoring.sql.handler import SqlHandler
+from dphrl.scoring.workers.messages import Handler, Message, encode, read
+
 _ORPHAN_POLL_MS: Final = 2000
 # From <linux/sched.h>.
 _NEW_USER: Final = 0x10000000
 _NEW_NETWORK: Final = 0x40000000
 _OBJECTS_PER_COLLECTION: Final = 100_000
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    """A message as bytes with its length before it; lone surrogates survive as escapes."""
-    data = json.dumps(message).encode("ascii")
-    return HEADER.pack(len(data)) + data
-
-
-def read_message(stream: BinaryIO) -> dict[str, Any] | None:
-    """The next message, or None at the end of the stream."""
-    header = stream.read(HEADER.size)
-    if len(header) < HEADER.size:
-        return None
-    (size,) = HEADER.unpack(header)
-    data = stream.read(size)
-    return dict(json.loads(data)) if len(data) == size else None
+_HANDLERS: Final[dict[str, Callable[[Message], Handler]]] = {"sql": SqlHandler, "math": MathHandler}
 
 
 def main() -> None:
-    """Serve tasks until standard input ends. The first message says what kind of tasks: kind, options, memory_mib."""
-    from dphrl.scoring.math.handler import MathHandler
-    from dphrl.scoring.sql.handler import SqlHandler
-    from dphrl.scoring.workers.messages import Handler
-
+    """Serve tasks until standard input ends. The first message has kind, options, memory_mib and cpu_s."""
     requests = sys.stdin.buffer
-    # Whatever a library prints must not fall among the replies.
+    # What a library prints must not mix with the replies.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.set_blocking(2, False)
-    first = read_message(requests)
+    first = read(requests)
     if first is None:
         return
     _leave_network()
     threading.Thread(target=_die_with_parent, args=(requests.fileno(), os.getppid()), daemon=True).start()
     _limit(first["memory_mib"])
-    handlers: dict[str, type[SqlHandler] | type[MathHandler]] = {"sql": SqlHandler, "math": MathHandler}
-    handler: Handler = handlers[first["kind"]](first["options"])
-    # Results are many small objects, few of them in cycles: the collector need not look after every 700.
+    handler = _HANDLERS[first["kind"]](first["options"])
+    # Results are many small objects, few of them in cycles: collect garbage less often than every 700.
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    _send(replies, {"status": "ready"})
-    while (batch := read_message(requests)) is not None:
+    _send(replies, {"ready": True})
+    while (batch := read(requests)) is not None:
         for task in batch["tasks"]:
             _allow_cpu(first["cpu_s"])
             _send(replies, {**handler.run(task), "id": task["id"]})
 
 
-def _send(stream: BinaryIO, message: dict[str, Any]) -> None:
+def _send(stream: BinaryIO, message: Message) -> None:
     stream.write(encode(message))
     stream.flush()
 
 
 def _leave_network() -> None:
-    """Go where there is no network, if the kernel lets: nothing here needs one, whatever a library were talked into.
+    """Enter a network namespace without interfaces: no task needs a network, and no exploit gets one.
 
-    A process that owns its namespace may; where user namespaces are off, nobody but root may, and this does nothing.
+    Where the kernel has no user namespaces, only root may do this; for other users it does nothing.
     """
     unshare = ctypes.CDLL(None).unshare
-    # Root needs no namespace of users, in which it would lose its rights on other users' files.
+    # Root needs no user namespace, in which it would lose access to other users' files.
     if unshare(_NEW_NETWORK):
         unshare(_NEW_USER | _NEW_NETWORK)
 
 
 def _limit(memory_mib: int) -> None:
-    """Bound memory; no files, no further processes, no core dumps."""
+    """Bound memory; forbid writing files, new processes and core dumps."""
     wanted = (
         (resource.RLIMIT_AS, memory_mib * 2**20),
         (resource.RLIMIT_FSIZE, 0),
@@ -109,7 +90,7 @@ def _allow_cpu(seconds: float) -> None:
 
 
 def _die_with_parent(requests: int, parent: int) -> None:
-    """End the process once nobody can send requests any more, also in the middle of a task."""
+    """End the process, even in the middle of a task, once the parent has closed the pipe or ended."""
     poll = select.poll()
     poll.register(requests, 0)
     while not poll.poll(_ORPHAN_POLL_MS) and os.getppid() == parent:

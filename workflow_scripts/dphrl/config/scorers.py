@@ -1,0 +1,29 @@
+"""Options of the scorers and their defaults. Worker processes import this module, so it imports nothing heavy."""
+
+from typing import Final, Literal
+
+Comparison = Literal["spider", "bird", "strict"]
+SqlAnswer = Literal["fenced", "bare"]
+Partial = Literal["none", "columns", "one_to_one"]
+MathAnswer = Literal["boxed", "final"]
+
+
+class SqlDefaults:
+    """Of `SqlScorer` and of the config block `scoring.sql`."""
+
+    comparison: Final[Comparison] = "spider"
+    answer: Final[SqlAnswer] = "fenced"
+    partial: Final[Partial] = "none"
+    timeout_s: Final = 30.0
+    max_steps: Final = 500_000_000
+    max_rows: Final = 200_000
+    max_bytes: Final = 64 * 2**20
+    memory_mib: Final = 1024
+
+
+class MathDefaults:
+    """Of `MathScorer` and of the config block `scoring.math`."""
+
+    answer: Final[MathAnswer] = "boxed"
+    timeout_s: Final = 5.0
+    memory_mib: Final = 1024
