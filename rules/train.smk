@@ -67,7 +67,7 @@ rule train_segment:
             seed_of,
         ),
         steps=steps_of,
-        beside={
+        runtime={
             "databases": database_folder(TRAINING_SET),
             "workers": workers_of(TRAINING_SET),
             "trackers": CONFIG.train.trackers,

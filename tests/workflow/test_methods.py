@@ -155,7 +155,7 @@ def _losses(
         everything = _logits(model, example.row)
         ours = everything.gather(1, torch.tensor(example.row.response)[:, None])[:, 0]
         log_ratio = ours - example.reference.double()
-        if example.stored:
+        if example.rehearsal:
             if on_stored is None:
                 continue
             value = on_stored(log_ratio)
@@ -187,7 +187,7 @@ def _expected(
     """The three means, and the gradients of the whole loss."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
     policy, rollouts, stored = _losses(model, examples, method, tis_cap)
-    n_stored = sum(example.stored for example in examples)
+    n_stored = sum(example.rehearsal for example in examples)
     n_rollouts = len(examples) - n_stored
     beta = 1.0 if method.divergence == "reverse_kl" else n_stored / n_rollouts
     beta = beta if method.js_beta == "auto" else method.js_beta
@@ -199,7 +199,7 @@ def _expected(
 
 
 def _rows_of(method: MethodConfig, examples: Sequence[Example]) -> list[Example]:
-    return [example for example in examples if method.rehearses or not example.stored]
+    return [example for example in examples if method.rehearses or not example.rehearsal]
 
 
 def _assert_close(found: dict[str, Tensor], expected: dict[str, Tensor], rtol: float = 1e-4) -> None:
@@ -226,7 +226,7 @@ def test_the_gradient_is_that_of_the_formulas(name: str, policy: Path, base: Pat
     if method.divergence in ("reverse_kl", "js_definition") and method.estimator in ("k3", "k2"):
         assert totals["rollout_divergence_sum"] / totals["rollout_tokens"] == pytest.approx(means[1], rel=1e-5)
     if method.rehearses:
-        assert totals["divergence_sum"] / totals["stored_tokens"] == pytest.approx(means[2], rel=1e-5)
+        assert totals["divergence_sum"] / totals["rehearsal_tokens"] == pytest.approx(means[2], rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["dph_js", "js_definition"])
@@ -272,7 +272,7 @@ def _adapters(trainer: Trainer) -> dict[str, Tensor]:
     found = {}
     for name, parameter in trainer.model.named_parameters():
         if ".lora_" in name:
-            with trainer._whole([parameter]):
+            with trainer._gather([parameter]):
                 found[name] = parameter.detach().clone()
     return found
 
@@ -321,10 +321,10 @@ def test_two_steps_run_and_tell_what_the_method_does(
     assert (sum(told["refilled"]) > 0) == (name == "dapo")
     # Four updates: each has half of the step's rollouts, and of its stored responses where it rehearses.
     made = trainer.made
-    assert [sum(not e.stored for e in m.examples) for m in made] == [8] * 4
-    assert [sum(e.stored for e in m.examples) for m in made] == [2 * method.rehearses] * 4
+    assert [sum(not e.rehearsal for e in m.examples) for m in made] == [8] * 4
+    assert [sum(e.rehearsal for e in m.examples) for m in made] == [2 * method.rehearses] * 4
     assert all(
-        (e.reference is not None) == method.needs_reference_model for m in made for e in m.examples if not e.stored
+        (e.reference is not None) == method.needs_reference_model for m in made for e in m.examples if not e.rehearsal
     )
 
 
@@ -383,12 +383,12 @@ def test_old_logprobs_are_those_of_the_sampling_weights_in_every_epoch(
     at_start = LogProbs(load_model(base, "float32"))
     first, second, again, last = trainer.made
     # The first mini-batch is still made by the weights that sampled.
-    assert all(e.old is None for e in first.examples if not e.stored)
+    assert all(e.old is None for e in first.examples if not e.rehearsal)
     for made in (second, again, last):
-        rollouts = [e for e in made.examples if not e.stored]
+        rollouts = [e for e in made.examples if not e.rehearsal]
         for example, old in zip(rollouts, response_logprobs(at_start, [e.row for e in rollouts], 1000), strict=True):
             torch.testing.assert_close(example.old, old, rtol=0, atol=1e-5)
-        moved = torch.cat([e.old - b for e, b in zip(made.examples, made.before, strict=True) if not e.stored])
+        moved = torch.cat([e.old - b for e, b in zip(made.examples, made.before, strict=True) if not e.rehearsal])
         assert moved.abs().max() > 1e-2
     assert [e.row for e in again.examples] == [e.row for e in first.examples]
 
@@ -434,7 +434,7 @@ def test_adapters_leave_the_base_and_are_merged_for_engine_and_policy(
     merged = weights_of(trainer)
     changed = {n for n in merged if not torch.equal(merged[n], original[n])}
     assert changed == {f"{n.partition('.lora_')[0]}.weight" for n in _adapters(trainer)}
-    engine.wake(trainer.weights())
+    engine.wake(trainer.named_weights())
     assert equal(dict(engine._model.named_parameters()), merged)
     trainer.save_policy(tmp_path)
     saved = load_model(tmp_path, "float32")

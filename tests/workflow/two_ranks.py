@@ -46,7 +46,7 @@ def examples() -> list[Example]:
         Example(Row(prompts[i // 4], tokens(n)), advantage=0.5 * (-1) ** i, old=logprobs(n))
         for i, n in enumerate(lengths)
     ]
-    stored = [Example(Row(tokens(5), tokens(n)), stored=True, reference=logprobs(n)) for n in (50, 30, 10)]
+    stored = [Example(Row(tokens(5), tokens(n)), rehearsal=True, reference=logprobs(n)) for n in (50, 30, 10)]
     return [*rollouts, *stored]
 
 
@@ -81,7 +81,7 @@ def update(stage: int, kind: str, folder: Path) -> None:
     told = trainer.update(mine, 1e-4)
     torch.testing.assert_close(told.logprobs, before, atol=1e-5, rtol=0)
     found = gradients(trainer)
-    weights = {name: weight.clone() for name, weight in trainer.weights()}
+    weights = {name: weight.clone() for name, weight in trainer.named_weights()}
     if rank() == 0:
         name = f"{world_size()}-{stage}-{kind}"
         save_file(found, folder / f"{name}.gradients")
