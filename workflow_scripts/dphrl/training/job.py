@@ -122,9 +122,9 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
             reference_model=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
             seed=job.seed,
         )
-        prompts = online_prompts(
-            *(pl.scan_parquet(path, glob=False) for path in (job.partition, job.prompts, job.gold)), method.online
-        )
+        # Only the columns that are needed; the stage has checked the tables.
+        tables = [pl.scan_parquet(path, glob=False) for path in (job.partition, job.prompts, job.gold)]
+        prompts = online_prompts(*tables, online=method.online)
         rehearsal = load(Path(job.reference)) if job.reference else None
         trackers = job.trackers if rank() == 0 else ()
         track = open_trackers(trackers, Path(job.tracking), job.training, stack)
