@@ -302,7 +302,7 @@ def engine(base: Path) -> TransformersEngine:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_two_steps_run_and_tell_what_the_method_does(
+def test_two_steps_run_and_report_what_the_method_does(
     name: str, base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:
     method = METHODS[name]
@@ -310,15 +310,15 @@ def test_two_steps_run_and_tell_what_the_method_does(
     metrics = _segment(trainer, engine, base, reference).run(1, 2, name)
     assert SCHEMAS["metrics"].conform(metrics, "test")["step"].unique().to_list() == [1, 2]
     assert metrics["value"].is_finite().all()
-    told = {metric: metrics.filter(metric=metric)["value"].to_list() for metric in metrics["metric"].unique()}
-    assert all(len(values) == 2 for values in told.values())
-    assert ("divergence" in told) == method.rehearses
-    assert ("rollout_divergence" in told) == method.needs_reference_model
-    assert {"sampler_gap_mean", "sampler_gap_max", "sampler_ess"} <= told.keys()
-    assert max(told["sampler_gap_max"]) < 1e-4
-    assert min(told["sampler_ess"]) > 1 - 1e-6
-    assert max(told["skipped_updates"]) == 0
-    assert (sum(told["refilled"]) > 0) == (name == "dapo")
+    values = {metric: metrics.filter(metric=metric)["value"].to_list() for metric in metrics["metric"].unique()}
+    assert all(len(of_steps) == 2 for of_steps in values.values())
+    assert ("divergence" in values) == method.rehearses
+    assert ("rollout_divergence" in values) == method.needs_reference_model
+    assert {"sampler_gap_mean", "sampler_gap_max", "sampler_ess"} <= values.keys()
+    assert max(values["sampler_gap_max"]) < 1e-4
+    assert min(values["sampler_ess"]) > 1 - 1e-6
+    assert max(values["skipped_updates"]) == 0
+    assert (sum(values["refilled"]) > 0) == (name == "dapo")
     # Four updates: each has half of the step's rollouts, and of its stored responses where it rehearses.
     made = trainer.made
     assert [sum(not e.rehearsal for e in m.examples) for m in made] == [8] * 4
@@ -336,7 +336,7 @@ def _raw_advantages(rewards: Tensor, std: bool = True) -> list[float]:
 
 
 def _long(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
-    """Rewards that tell the text."""
+    """Rewards that differ from text to text."""
     return [Judgement(len(text) % 2 == 0, (sum(map(ord, text)) % 7) / 7) for text in texts]
 
 
@@ -393,11 +393,11 @@ def test_old_logprobs_are_those_of_the_sampling_weights_in_every_epoch(
     assert [e.row for e in again.examples] == [e.row for e in first.examples]
 
 
-def test_the_mismatch_of_sampler_and_trainer_is_told(
+def test_the_mismatch_of_sampler_and_trainer_is_reported(
     base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:
     class Biased(TransformersEngine):
-        """Tells log-probs that are 0.1 too low for every second token."""
+        """Reports log-probs that are 0.1 too low for every second token."""
 
         def generate(self, requests: Any, label: str | None = None) -> Any:
             completions = super().generate(requests, label)
@@ -407,14 +407,14 @@ def test_the_mismatch_of_sampler_and_trainer_is_told(
 
     trainer = make_trainer(base, METHODS["grpo"], kind=Recorder, mini_batches=1, tis_cap=1.05)
     metrics = _segment(trainer, Biased(base, ENGINE), base, reference).run(1, 1, "test")
-    told = dict(metrics.select("metric", "value").iter_rows())
+    values = dict(metrics.select("metric", "value").iter_rows())
     lengths = [len(e.row.response) for e in trainer.made[0].examples]
     share = sum((n + 1) // 2 for n in lengths) / sum(lengths)
-    assert told["sampler_gap_max"] == pytest.approx(0.1, abs=1e-4)
-    assert told["sampler_gap_mean"] == pytest.approx(0.1 * share, abs=1e-4)
+    assert values["sampler_gap_max"] == pytest.approx(0.1, abs=1e-4)
+    assert values["sampler_gap_mean"] == pytest.approx(0.1 * share, abs=1e-4)
     w = math.exp(0.1)
     ess = (share * w + 1 - share) ** 2 / (share * w**2 + 1 - share)
-    assert told["sampler_ess"] == pytest.approx(ess, abs=1e-5)
+    assert values["sampler_ess"] == pytest.approx(ess, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["grpo", "js_definition"])
@@ -463,7 +463,7 @@ def test_adapters_of_another_rank_are_refused(base: Path, tmp_path: Path) -> Non
 def _trained(
     method: MethodConfig, stage: int, steps: int, base: Path, reference: ReferenceResponses, folder: Path
 ) -> tuple[dict[str, Tensor], pl.DataFrame]:
-    """Weights and metrics after four steps in segments of `steps`, each with trainer and engine of its own."""
+    """Weights and metrics after four steps in segments of `steps`, each with its own trainer and engine."""
     policy, state, tables = base, None, []
     for first in range(1, 5, steps):
         trainer = make_trainer(policy, method, base, state, zero_stage=stage)

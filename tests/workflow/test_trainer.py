@@ -1,4 +1,4 @@
-"""The trainer beside its sampling engine, both real: what one update is, what a push delivers, what a cut changes."""
+"""The trainer and its sampling engine, both real: an update, a weight push, and a training cut into segments."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -138,16 +138,16 @@ def test_without_weight_the_rehearsal_changes_no_bit(
     settings = {"token_budget": budget, "zero_stage": stage}
     trainers = [make_trainer(policy, method, **settings) for method in (EXP_ONLY, weightless)]
     for _ in range(2):
-        alone, beside = (t.update(rows, LR) for t, rows in zip(trainers, (rollouts, examples), strict=True))
-        assert alone.grad_norm == beside.grad_norm
+        alone, with_rehearsal = (t.update(rows, LR) for t, rows in zip(trainers, (rollouts, examples), strict=True))
+        assert alone.grad_norm == with_rehearsal.grad_norm
     assert equal(weights_of(trainers[0]), weights_of(trainers[1]))
 
 
 def test_without_weight_the_joint_norm_is_a_factor(policy: Path, examples: list[Example]) -> None:
     alone = _update(policy, [e for e in examples if not e.rehearsal], EXP_ONLY, rehearsal_norm="joint")[1]
-    beside = _update(policy, examples, MethodConfig(divergence="js", eta=0.0), rehearsal_norm="joint")[1]
+    with_rehearsal = _update(policy, examples, MethodConfig(divergence="js", eta=0.0), rehearsal_norm="joint")[1]
     for name, gradient in alone.items():
-        torch.testing.assert_close(beside[name] * 28 / 20, gradient, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(with_rehearsal[name] * 28 / 20, gradient, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ class WithoutHead(Trainer):
 
 
 class Packed(Deaf):
-    """A deaf engine that keeps all its tensors in another form: only log-probs can tell."""
+    """A deaf engine that keeps all its tensors in another form: only log-probs can show it."""
 
     def digests(self) -> dict[str, Digest]:
         return {}
@@ -418,8 +418,8 @@ def test_with_vllm_a_training_cut_in_segments_is_the_same_to_the_bit(
     assert equal(weights_of(whole), weights_of(second))
     assert not equal(weights_of(whole), weights_of(first))
     assert pl.concat(parts).equals(metrics)
-    told = {name: metrics.filter(metric=name)["value"].to_list() for name in metrics["metric"].unique()}
-    assert max(told["canary_gap"]) <= 1e-4
-    assert max(told["sampler_gap_max"]) <= 1e-3
-    assert all(0 <= x <= 1 for name in ("reward", "correct", "clip_share", "truncated_share") for x in told[name])
-    assert told["divergence"][0] < told["divergence"][-1]
+    values = {name: metrics.filter(metric=name)["value"].to_list() for name in metrics["metric"].unique()}
+    assert max(values["canary_gap"]) <= 1e-4
+    assert max(values["sampler_gap_max"]) <= 1e-3
+    assert all(0 <= x <= 1 for name in ("reward", "correct", "clip_share", "truncated_share") for x in values[name])
+    assert values["divergence"][0] < values["divergence"][-1]

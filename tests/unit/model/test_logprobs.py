@@ -73,7 +73,7 @@ def test_logprobs_are_those_of_a_plain_forward(module: LogProbs, token_budget: i
     _close(found, [_plain(module, row) for row in ROWS])
     assert {part.dtype for part in found} == {torch.float32}
     assert not any(part.requires_grad for part in found)
-    # The sizes are worth a check of their own: these rows are not near-uniform.
+    # The sizes are checked too: these rows are not near-uniform.
     assert max(float(part.std()) for part in found if len(part) > 1) > 0.5
 
 

@@ -1,4 +1,4 @@
-"""Which groups a step trains on: dynamic sampling, its bound, and what it depends on; and what is told of them."""
+"""Which groups a step trains on: dynamic sampling, its bound and its inputs; and the metrics of rollouts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -31,7 +31,7 @@ def _process_group() -> Iterator[None]:
 
 @dataclass
 class Echo:
-    """An engine whose response tells what was asked."""
+    """An engine whose response is the id of its prompt."""
 
     asked: list[Request] = field(default_factory=list)
 
@@ -137,7 +137,7 @@ def test_a_step_is_a_function_of_seed_and_step() -> None:
     assert len({str(collected(seed, step)) for seed in (1, 2) for step in (1, 2)}) == 4
 
 
-def test_every_response_has_a_seed_of_its_own() -> None:
+def test_every_response_has_its_own_seed() -> None:
     collector = _collector([0], 2, 4)
     for step in (1, 2, 3):
         _collect(collector, step)
@@ -174,5 +174,5 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
         "kl_to_old": 0.05,
     }
     more = {"divergence_sum": 3.0, "rehearsal_tokens": 6, "rollout_divergence_sum": 1.0}
-    told = averages({**rollout_sums(groups), "refilled": 0, **of_update, **more})
-    assert (told["divergence"], told["rollout_divergence"]) == (0.5, 0.1)
+    found = averages({**rollout_sums(groups), "refilled": 0, **of_update, **more})
+    assert (found["divergence"], found["rollout_divergence"]) == (0.5, 0.1)

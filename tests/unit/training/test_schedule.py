@@ -47,7 +47,7 @@ def test_the_order_is_this_one() -> None:
     assert epoch_indices(1, "prompts", 2, 8, 8) == [4, 6, 1, 2, 3, 7, 5, 0]
 
 
-def test_seeds_labels_and_passes_have_orders_of_their_own() -> None:
+def test_seeds_labels_and_passes_have_different_orders() -> None:
     orders = [
         tuple(epoch_indices(seed, label, step, 30, 30))
         for seed in (1, 2)

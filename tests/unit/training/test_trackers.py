@@ -1,4 +1,4 @@
-"""Trackers show what the table of metrics holds; a missing package is told by name."""
+"""Trackers show the values of the metrics table; an error names a missing package."""
 
 import json
 import sqlite3

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import polars as pl
 
@@ -122,9 +122,7 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
             reference_model=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
             seed=job.seed,
         )
-        # Only the columns that are needed; the stage has checked the tables.
-        tables = [pl.scan_parquet(path, glob=False) for path in (job.partition, job.prompts, job.gold)]
-        prompts = online_prompts(*tables, online=method.online)
+        prompts = _online_prompts(job)
         rehearsal = load(Path(job.reference)) if job.reference else None
         trackers = job.trackers if rank() == 0 else ()
         track = open_trackers(trackers, Path(job.tracking), job.training, stack)
@@ -135,13 +133,12 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
     return metrics, [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
 
 
-def online_prompts(
-    partition: pl.LazyFrame, prompts: pl.LazyFrame, gold: pl.LazyFrame, online: Literal["all", "exp"]
-) -> list[OnlinePrompt]:
-    """The prompts that a method rolls out, in key order: D_exp, or all that were not dropped."""
-    subsets = ["exp"] if online == "exp" else ["exp", "pef"]
+def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
+    """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped."""
+    # Lazily: few columns are needed, and the stage has checked the tables.
+    partition, prompts, gold = (pl.scan_parquet(path, glob=False) for path in (job.partition, job.prompts, job.gold))
     rows = (
-        partition.filter(pl.col("subset").is_in(subsets))
+        partition.filter(pl.col("subset").is_in(["exp"] if job.method.online == "exp" else ["exp", "pef"]))
         .join(prompts, on="prompt_id")
         .join(gold, on="prompt_id")
         .sort("prompt_id")
@@ -159,17 +156,11 @@ def _engine(job: SegmentJob) -> Engine:
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> None:
-    """Write policy and state, each rank its part."""
-    policy = Path(job.policy_out)
+    """Write policy and state, each rank its part; tokenizer and settings are those of the policy before, unchanged."""
+    before, policy = Path(job.policy), Path(job.policy_out)
     trainer.save_policy(policy)
     trainer.save_state(Path(job.state_out))
-    if rank() == 0:
-        _copy_settings(Path(job.policy), policy)
-
-
-def _copy_settings(before: Path, folder: Path) -> None:
-    """Copy tokenizer and settings unchanged from the policy before."""
-    for file in before.iterdir():
-        written = {"config.json", "generation_config.json", "manifest.json", "manifest.json.sha256"}
+    written = {"config.json", "generation_config.json", "manifest.json", "manifest.json.sha256"}
+    for file in before.iterdir() if rank() == 0 else ():
         if file.is_file() and file.name not in written and ".safetensors" not in file.suffixes:
-            shutil.copyfile(file, folder / file.name)
+            shutil.copyfile(file, policy / file.name)

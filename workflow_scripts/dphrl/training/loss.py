@@ -96,6 +96,9 @@ class Objective:
         ours = logprobs.detach().split([len(e.row.response) for e in examples])
         old = torch.cat([p if e.old is None else e.old.to(p) for e, p in zip(examples, ours, strict=True)])
         advantages = torch.cat([torch.full_like(p, e.advantage) for e, p in zip(examples, ours, strict=True)])
+        importance = None
+        if (cap := self._config.tis_cap) is not None:
+            importance = tis_weights(old, _joined((e.sampler for e in examples), "sampler").to(old), cap)
         result = policy_loss(
             logprobs,
             old,
@@ -103,7 +106,7 @@ class Objective:
             eps_low=self._config.eps_low,
             eps_high=self._method.eps_high,
             dual_clip=self._config.dual_clip,
-            weights=self._importance(old, examples),
+            weights=importance,
         )
         loss = weights.exploration * result.loss.sum()
         log_ratio = (logprobs - old).detach()
@@ -155,11 +158,6 @@ class Objective:
             (ids == sampled[:, None]).any(dim=1).to(topk.device),
             rao_blackwell=self._method.topk == "conditional",
         )
-
-    def _importance(self, old: Tensor, examples: Sequence[Example]) -> Tensor | None:
-        if self._config.tis_cap is None:
-            return None
-        return tis_weights(old, _joined((e.sampler for e in examples), "sampler").to(old), self._config.tis_cap)
 
 
 def topk_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:

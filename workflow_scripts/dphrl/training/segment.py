@@ -28,12 +28,20 @@ from dphrl.training.schedule import epoch_indices, learning_rate
 from dphrl.training.trainer import Trainer, Update
 from dphrl.training.weight_sync import WeightSync
 
-_TOKEN_MEANS = {
-    "entropy": "entropy_sum",
-    "policy_loss": "policy_loss_sum",
-    "clip_share": "clipped_sum",
-    "kl_to_old": "kl_to_old_sum",
-    "rollout_divergence": "rollout_divergence_sum",
+# Metrics that are means: the total, and the count that it is divided by.
+_MEANS = {
+    "reward": ("reward_sum", "responses"),
+    "correct": ("correct_sum", "responses"),
+    "solved_share": ("solved_sum", "groups"),
+    "mixed_share": ("mixed_sum", "groups"),
+    "response_length": ("length_sum", "responses"),
+    "truncated_share": ("truncated_sum", "responses"),
+    "entropy": ("entropy_sum", "rollout_tokens"),
+    "policy_loss": ("policy_loss_sum", "rollout_tokens"),
+    "clip_share": ("clipped_sum", "rollout_tokens"),
+    "kl_to_old": ("kl_to_old_sum", "rollout_tokens"),
+    "rollout_divergence": ("rollout_divergence_sum", "rollout_tokens"),
+    "divergence": ("divergence_sum", "rehearsal_tokens"),
 }
 
 
@@ -141,19 +149,17 @@ class Segment:
 
     def _rehearsal(self, step: int) -> list[list[Example]]:
         """This rank's share of the rehearsed responses of each mini-batch."""
-        parts = self.config.mini_batches
-        if self.rehearsal is None:
+        parts, responses = self.config.mini_batches, self.rehearsal
+        if responses is None:
             return [[] for _ in range(parts)]
-        drawn = epoch_indices(self.seed, "rehearsal", step, self.config.rehearsal_per_step, len(self.rehearsal))
-        return [self._rehearsed(self.rehearsal, drawn[part::parts][rank() :: world_size()]) for part in range(parts)]
-
-    def _rehearsed(self, responses: ReferenceResponses, numbers: Sequence[int]) -> list[Example]:
-        rows, logprobs = responses.rows(numbers)
-        topk = list(zip(*responses.topk(numbers), strict=True)) if self.method.topk else [None] * len(rows)
-        return [
-            Example(row, rehearsal=True, reference=reference, topk=likeliest)
-            for row, reference, likeliest in zip(rows, logprobs, topk, strict=True)
-        ]
+        drawn = epoch_indices(self.seed, "rehearsal", step, self.config.rehearsal_per_step, len(responses))
+        mini_batches = []
+        for part in range(parts):
+            numbers = drawn[part::parts][rank() :: world_size()]
+            topk = zip(*responses.topk(numbers), strict=True) if self.method.topk else [None] * len(numbers)
+            rows = zip(*responses.rows(numbers), topk, strict=True)
+            mini_batches.append([Example(row, True, reference=logprobs, topk=top) for row, logprobs, top in rows])
+        return mini_batches
 
     def _metrics(
         self, groups: Sequence[Group], left_out: Sequence[Group], examples: Sequence[Example], updates: Sequence[Update]
@@ -204,17 +210,6 @@ def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
 
 def averages(totals: Mapping[str, float]) -> dict[str, float]:
     """Metrics of a step from totals over all ranks: those of `rollout_sums`, of its updates, and `refilled`."""
-    responses, groups, tokens = totals["responses"], totals["groups"], totals["rollout_tokens"]
-    metrics = {
-        "reward": totals["reward_sum"] / responses,
-        "correct": totals["correct_sum"] / responses,
-        "solved_share": totals["solved_sum"] / groups,
-        "mixed_share": totals["mixed_sum"] / groups,
-        "response_length": totals["length_sum"] / responses,
-        "truncated_share": totals["truncated_sum"] / responses,
-        "refilled": totals["refilled"],
-    }
-    metrics |= {name: totals[total] / tokens for name, total in _TOKEN_MEANS.items() if total in totals}
-    if totals.get("rehearsal_tokens"):
-        metrics["divergence"] = totals["divergence_sum"] / totals["rehearsal_tokens"]
-    return metrics
+    present = {name: pair for name, pair in _MEANS.items() if totals.keys() >= {*pair} and totals[pair[1]]}
+    means = {name: totals[total] / totals[count] for name, (total, count) in present.items()}
+    return {**means, "refilled": totals["refilled"]}
