@@ -90,9 +90,8 @@ def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> tuple[pl.DataFrame, list[Tim
                 " and it starts from the last state."
             ) from None
         answer = json.loads(result.read_text(encoding="utf-8"))
-    return SCHEMAS["metrics"].frame(answer["metrics"]), [
-        (part, seconds, tokens) for part, seconds, tokens in answer["timings"]
-    ]
+    timings = [(part, seconds, tokens) for part, seconds, tokens in answer["timings"]]
+    return SCHEMAS["metrics"].frame(answer["metrics"]), timings
 
 
 def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> None:
