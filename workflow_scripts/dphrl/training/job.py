@@ -136,7 +136,9 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped."""
     # Lazily: few columns are needed, and the stage has checked the tables.
-    partition, prompts, gold = (pl.scan_parquet(path, glob=False) for path in (job.partition, job.prompts, job.gold))
+    partition, prompts, gold = (
+        pl.scan_parquet(Path(path), glob=False) for path in (job.partition, job.prompts, job.gold)
+    )
     rows = (
         partition.filter(pl.col("subset").is_in(["exp"] if job.method.online == "exp" else ["exp", "pef"]))
         .join(prompts, on="prompt_id")

@@ -100,8 +100,8 @@ class Collector:
     def refill(self, step: int, groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
         """Dynamic sampling (DAPO): the groups that a step trains on, and those that it leaves out.
 
-        Each group whose responses are all right or all wrong is replaced by the next informative one of up to
-        `refills` further draws. Where the last of them still lacks one, the group stays, so that a step has its size.
+        A group whose responses are all right or all wrong is replaced by the next informative group of up to `refills`
+        further rounds. If these bring too few, the first groups stay, so that a step keeps its size.
         """
         kept, left_out = list(groups), list[Group]()
         for refill in range(1, self.method.refills + 1):
