@@ -123,10 +123,10 @@ def make_stored(rows: int, folder: Path) -> None:
 
 def saved(rows: int, folder: Path) -> Iterator[pl.DataFrame]:
     """The index of that many stored responses, whose tensors are written meanwhile."""
-    from dphrl.reference.build import save_parts
+    from dphrl.reference.build import save_tensors
 
     parts = made("reference_index", rows, 1)
-    return save_parts(((tensors(part["row"].to_numpy()), part) for part in parts), folder / "responses.safetensors")
+    return save_tensors(((tensors(part["row"].to_numpy()), part) for part in parts), folder / "responses.safetensors")
 
 
 def tensors(row: np.ndarray) -> dict[str, np.ndarray]:
@@ -214,10 +214,10 @@ def work(stage: str, folder: Path) -> None:
     elif stage == EVALUATE:
         own.write_parts(evaluate_parts(**given, styles=STYLES), "evaluation", out)
     else:
-        from dphrl.reference.build import reference_rows, save_parts, tensorise_parts
+        from dphrl.reference.build import reference_rows, save_tensors, tensorise
 
-        parts = tensorise_parts((reference_rows(*three) for three in tables), policy(), TOKEN_BUDGET)
-        own.write_parts(save_parts(parts, folder / "out.safetensors"), "reference_index", out)
+        parts = tensorise((reference_rows(*three) for three in tables), policy(), TOKEN_BUDGET)
+        own.write_parts(save_tensors(parts, folder / "out.safetensors"), "reference_index", out)
 
 
 def policy() -> LogProbs:

@@ -161,7 +161,7 @@ def make_trainer(policy: Path, shape: Shape, method: MethodConfig = GRPO, sharin
         token_budget=TOKEN_BUDGET,
     )
     reference = load_model(policy, "float32") if method.needs_reference_model else None
-    return Trainer(load_model(policy, "float32"), config, method, reference=reference)
+    return Trainer(load_model(policy, "float32"), config, method, reference_model=reference)
 
 
 def differences(marks: Sequence[Seconds]) -> list[Seconds]:
@@ -324,7 +324,7 @@ def stored_examples(policy: Path) -> list[Example]:
     rows = random_rows(OF_METHODS._replace(responses=1))
     found = response_topk(LogProbs(load_model(policy, "float32")), rows, TOKEN_BUDGET, TOP_K)
     return [
-        Example(row, stored=True, reference=logprobs, topk=(ids, likeliest))
+        Example(row, rehearsal=True, reference=logprobs, topk=(ids, likeliest))
         for row, (logprobs, ids, likeliest) in zip(rows, found, strict=True)
     ]
 

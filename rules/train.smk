@@ -26,7 +26,7 @@ rule train_segment:
             "train.py", slice_of("metrics"), "metrics", seed=LAYOUT.training_seed
         ),
         steps=LAYOUT.segment_steps,
-        beside={
+        runtime={
             "databases": LAYOUT.database_folder(TRAINING_SET),
             "workers": LAYOUT.workers(TRAINING_SET),
             "trackers": CONFIG.train.trackers,

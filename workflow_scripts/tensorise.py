@@ -1,4 +1,4 @@
-"""The stored responses of D_pef as tensors, with their reference log-probs."""
+"""The reference responses of D_pef as tensors, with their log-probs under the base policy."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import polars as pl
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.model.logprobs import LogProbs, load_model
-from dphrl.reference.build import reference_rows, save_parts, tensorise_parts
+from dphrl.reference.build import reference_rows, save_tensors, tensorise
 from script import snakemake, stage
 
 with stage("torch", "transformers") as job:
@@ -16,7 +16,7 @@ with stage("torch", "transformers") as job:
     rows = (reference_rows(*tables) for tables in by_prompts(partition, prompts, rollouts))
     policy = LogProbs(load_model(job.folder("policy", given.policy), config["dtype"]))
     with job.part("logprobs") as facts:
-        parts = tensorise_parts(rows, policy, config["token_budget"], config["top_k"])
-        job.write_parts(save_parts(parts, Path(output.tensors)), "reference_index", output.index)
+        parts = tensorise(rows, policy, config["token_budget"], config["top_k"])
+        job.write_parts(save_tensors(parts, Path(output.tensors)), "reference_index", output.index)
         lengths = pl.scan_parquet(output.index, glob=False).select(pl.col("prompt_length", "response_length"))
         facts["tokens"] = lengths.cast(pl.Int64).sum().collect().sum_horizontal().item()

@@ -3,34 +3,33 @@
 import json
 from pathlib import Path
 
+from dphrl.layout.names import PolicyName
 from dphrl.training.job import SegmentJob
 from dphrl.training.launch import Nodes, train_segment
 from script import label, snakemake, stage
 
 with stage("torch", "transformers", "deepspeed", "vllm") as job:
-    given, output, params = snakemake.input, snakemake.output, snakemake.params
-    tables = {name: given[name] for name in ("partition", "prompts", "gold")}
-    for name, path in tables.items():
-        job.read(name, path)
-    folders = {name: str(job.folder(name, given[name])) for name in ("policy", "base", "state") if given.get(name)}
-    files = {"reference": str(job.file("reference", given.reference))} if given.get("reference") else {}
-    first, last = params.steps
+    given, output, params, wildcards = snakemake.input, snakemake.output, snakemake.params, snakemake.wildcards
+    for table in ("partition", "prompts", "gold"):
+        job.scan(table, given[table])
     segment = SegmentJob(
-        **{
-            **tables,
-            **folders,
-            **files,
-            "config": json.loads(params.config),
-            "seed": params.seed,
-            "first": first,
-            "last": last,
-            "policy_out": str(Path(output.policy).parent),
-            "state_out": str(Path(output.state).parent),
-            "scorer": given.get("scorer") or None,
-            "label": label(),
-            "training": Path(output.policy).parents[1].name,
-            **params.beside,
-        }
+        config=json.loads(params.config),
+        seed=params.seed,
+        first=params.steps[0],
+        last=params.steps[1],
+        partition=given.partition,
+        prompts=given.prompts,
+        gold=given.gold,
+        policy=str(job.folder("policy", given.policy)),
+        base=str(job.folder("base", given.base)) if given.get("base") else None,
+        state=str(job.folder("state", given.state)) if given.get("state") else None,
+        reference=str(job.file("reference", given.reference)) if given.get("reference") else None,
+        scorer=given.get("scorer") or None,
+        policy_out=str(Path(output.policy).parent),
+        state_out=str(Path(output.state).parent),
+        label=label(),
+        training=PolicyName(wildcards.method, params.seed).training,
+        **params.runtime,  # databases, workers, trackers, tracking
     )
     metrics, timings = train_segment(segment, Nodes.of(snakemake.resources))
     for part, seconds, tokens in timings:

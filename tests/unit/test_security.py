@@ -25,7 +25,7 @@ from dphrl.config.load import load_config
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference import load as load_reference
-from dphrl.reference.build import save_parts, tensorise
+from dphrl.reference.build import save_tensors, tensorise
 from dphrl.tasks.databases import database_path
 from dphrl.tasks.source import read_source
 from dphrl.tasks.tokens import encoder, response_encoder
@@ -87,8 +87,7 @@ def test_no_pickle_is_loaded_with_a_model_a_tokenizer_or_an_artifact(
     encoder(policy, "plain")([{"role": "user", "content": "a"}])
     response_encoder(policy)("b")
     row = {"prompt_id": "p", "sample_index": 0, "prompt_token_ids": [1], "token_ids": [2], "sampler_logprobs": [-1.0]}
-    tensors, index = tensorise(pl.DataFrame([row]), module, 64)
-    (index,) = save_parts([(tensors, index)], tmp_path / "responses.safetensors")
+    (index,) = save_tensors(tensorise([pl.DataFrame([row])], module, 64), tmp_path / "responses.safetensors")
     write_table(index, "reference_index", tmp_path / "index.parquet", {})
     load_reference(tmp_path / "responses.safetensors").rows([0])
     read_table(tmp_path / "index.parquet", "reference_index")

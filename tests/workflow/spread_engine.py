@@ -1,7 +1,7 @@
-"""What each rank of a test does: it draws from one engine that is spread over all ranks, or with one rank from its own.
+"""The program of each rank in a test: it samples from an engine that is split over all ranks.
 
 Arguments: the folder of the policy, the one for what each rank writes, and the seconds after which a rank gives up.
-Ranks ask unequally often, so that one draws along for another.
+Ranks ask unequally often, so that one keeps generating for another.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def main(policy: str, folder: str, seconds: str) -> None:
     part = make_engine(Path(policy), config, distributed=True)
     engine = SharedEngine(part, ranks) if ranks > 1 else part
     model = load_model(Path(policy), "float32")
-    told = {}
+    found = {}
     for scale in (1.0, 0.7):
         weights: list[tuple[str, Tensor]] = [(name, scale * p.detach()) for name, p in model.named_parameters()]
         engine.wake(weights)
-        told[f"text {scale}"] = engine.text_logprobs(TEXT).tolist()
+        found[f"text {scale}"] = engine.text_logprobs(TEXT).tolist()
         # One rank asks for all that two would.
         for number in range(2) if ranks == 1 else [rank()]:
             rounds = [asked(number, round_) for round_ in range(ROUNDS)]
             drawn = [engine.generate(requests) for requests in rounds if requests]
-            told[f"rank {number}, {scale}"] = [asdict(completion) for group in drawn for completion in group]
+            found[f"rank {number}, {scale}"] = [asdict(completion) for group in drawn for completion in group]
         engine.sleep()
-    Path(folder, f"{ranks}-{rank()}.json").write_text(json.dumps(told))
+    Path(folder, f"{ranks}-{rank()}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

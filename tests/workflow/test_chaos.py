@@ -32,7 +32,7 @@ BEGINNINGS = {
     "training": TRAINED,
 }
 # What the command line of a victim holds; Snakemake's own process is the one that was started.
-VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "dphrl.training.launch"}
+VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "training.rank_process"}
 DAMAGED = (
     "prompts/train.parquet",
     "gold/in_domain.parquet",

@@ -155,7 +155,7 @@ def _losses(
         everything = _logits(model, example.row)
         ours = everything.gather(1, torch.tensor(example.row.response)[:, None])[:, 0]
         log_ratio = ours - example.reference.double()
-        if example.stored:
+        if example.rehearsal:
             if on_stored is None:
                 continue
             value = on_stored(log_ratio)
@@ -187,7 +187,7 @@ def _expected(
     """The three means, and the gradients of the whole loss."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
     policy, rollouts, stored = _losses(model, examples, method, tis_cap)
-    n_stored = sum(example.stored for example in examples)
+    n_stored = sum(example.rehearsal for example in examples)
     n_rollouts = len(examples) - n_stored
     beta = 1.0 if method.divergence == "reverse_kl" else n_stored / n_rollouts
     beta = beta if method.js_beta == "auto" else method.js_beta
@@ -199,7 +199,7 @@ def _expected(
 
 
 def _rows_of(method: MethodConfig, examples: Sequence[Example]) -> list[Example]:
-    return [example for example in examples if method.rehearses or not example.stored]
+    return [example for example in examples if method.rehearses or not example.rehearsal]
 
 
 def _assert_close(found: dict[str, Tensor], expected: dict[str, Tensor], rtol: float = 1e-4) -> None:
@@ -226,7 +226,7 @@ def test_the_gradient_is_that_of_the_formulas(name: str, policy: Path, base: Pat
     if method.divergence in ("reverse_kl", "js_definition") and method.estimator in ("k3", "k2"):
         assert totals["rollout_divergence_sum"] / totals["rollout_tokens"] == pytest.approx(means[1], rel=1e-5)
     if method.rehearses:
-        assert totals["divergence_sum"] / totals["stored_tokens"] == pytest.approx(means[2], rel=1e-5)
+        assert totals["divergence_sum"] / totals["rehearsal_tokens"] == pytest.approx(means[2], rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["dph_js", "js_definition"])
@@ -272,7 +272,7 @@ def _adapters(trainer: Trainer) -> dict[str, Tensor]:
     found = {}
     for name, parameter in trainer.model.named_parameters():
         if ".lora_" in name:
-            with trainer._whole([parameter]):
+            with trainer._gather([parameter]):
                 found[name] = parameter.detach().clone()
     return found
 
@@ -302,7 +302,7 @@ def engine(base: Path) -> TransformersEngine:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_two_steps_run_and_tell_what_the_method_does(
+def test_two_steps_run_and_report_what_the_method_does(
     name: str, base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:
     method = METHODS[name]
@@ -310,21 +310,21 @@ def test_two_steps_run_and_tell_what_the_method_does(
     metrics = _segment(trainer, engine, base, reference).run(1, 2, name)
     assert SCHEMAS["metrics"].conform(metrics, "test")["step"].unique().to_list() == [1, 2]
     assert metrics["value"].is_finite().all()
-    told = {metric: metrics.filter(metric=metric)["value"].to_list() for metric in metrics["metric"].unique()}
-    assert all(len(values) == 2 for values in told.values())
-    assert ("divergence" in told) == method.rehearses
-    assert ("rollout_divergence" in told) == method.needs_reference_model
-    assert {"sampler_gap_mean", "sampler_gap_max", "sampler_ess"} <= told.keys()
-    assert max(told["sampler_gap_max"]) < 1e-4
-    assert min(told["sampler_ess"]) > 1 - 1e-6
-    assert max(told["skipped_updates"]) == 0
-    assert (sum(told["refilled"]) > 0) == (name == "dapo")
+    values = {metric: metrics.filter(metric=metric)["value"].to_list() for metric in metrics["metric"].unique()}
+    assert all(len(of_steps) == 2 for of_steps in values.values())
+    assert ("divergence" in values) == method.rehearses
+    assert ("rollout_divergence" in values) == method.needs_reference_model
+    assert {"sampler_gap_mean", "sampler_gap_max", "sampler_ess"} <= values.keys()
+    assert max(values["sampler_gap_max"]) < 1e-4
+    assert min(values["sampler_ess"]) > 1 - 1e-6
+    assert max(values["skipped_updates"]) == 0
+    assert (sum(values["refilled"]) > 0) == (name == "dapo")
     # Four updates: each has half of the step's rollouts, and of its stored responses where it rehearses.
     made = trainer.made
-    assert [sum(not e.stored for e in m.examples) for m in made] == [8] * 4
-    assert [sum(e.stored for e in m.examples) for m in made] == [2 * method.rehearses] * 4
+    assert [sum(not e.rehearsal for e in m.examples) for m in made] == [8] * 4
+    assert [sum(e.rehearsal for e in m.examples) for m in made] == [2 * method.rehearses] * 4
     assert all(
-        (e.reference is not None) == method.needs_reference_model for m in made for e in m.examples if not e.stored
+        (e.reference is not None) == method.needs_reference_model for m in made for e in m.examples if not e.rehearsal
     )
 
 
@@ -336,7 +336,7 @@ def _raw_advantages(rewards: Tensor, std: bool = True) -> list[float]:
 
 
 def _long(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
-    """Rewards that tell the text."""
+    """Rewards that differ from text to text."""
     return [Judgement(len(text) % 2 == 0, (sum(map(ord, text)) % 7) / 7) for text in texts]
 
 
@@ -383,21 +383,21 @@ def test_old_logprobs_are_those_of_the_sampling_weights_in_every_epoch(
     at_start = LogProbs(load_model(base, "float32"))
     first, second, again, last = trainer.made
     # The first mini-batch is still made by the weights that sampled.
-    assert all(e.old is None for e in first.examples if not e.stored)
+    assert all(e.old is None for e in first.examples if not e.rehearsal)
     for made in (second, again, last):
-        rollouts = [e for e in made.examples if not e.stored]
+        rollouts = [e for e in made.examples if not e.rehearsal]
         for example, old in zip(rollouts, response_logprobs(at_start, [e.row for e in rollouts], 1000), strict=True):
             torch.testing.assert_close(example.old, old, rtol=0, atol=1e-5)
-        moved = torch.cat([e.old - b for e, b in zip(made.examples, made.before, strict=True) if not e.stored])
+        moved = torch.cat([e.old - b for e, b in zip(made.examples, made.before, strict=True) if not e.rehearsal])
         assert moved.abs().max() > 1e-2
     assert [e.row for e in again.examples] == [e.row for e in first.examples]
 
 
-def test_the_mismatch_of_sampler_and_trainer_is_told(
+def test_the_mismatch_of_sampler_and_trainer_is_reported(
     base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:
     class Biased(TransformersEngine):
-        """Tells log-probs that are 0.1 too low for every second token."""
+        """Reports log-probs that are 0.1 too low for every second token."""
 
         def generate(self, requests: Any, label: str | None = None) -> Any:
             completions = super().generate(requests, label)
@@ -407,14 +407,14 @@ def test_the_mismatch_of_sampler_and_trainer_is_told(
 
     trainer = make_trainer(base, METHODS["grpo"], kind=Recorder, mini_batches=1, tis_cap=1.05)
     metrics = _segment(trainer, Biased(base, ENGINE), base, reference).run(1, 1, "test")
-    told = dict(metrics.select("metric", "value").iter_rows())
+    values = dict(metrics.select("metric", "value").iter_rows())
     lengths = [len(e.row.response) for e in trainer.made[0].examples]
     share = sum((n + 1) // 2 for n in lengths) / sum(lengths)
-    assert told["sampler_gap_max"] == pytest.approx(0.1, abs=1e-4)
-    assert told["sampler_gap_mean"] == pytest.approx(0.1 * share, abs=1e-4)
+    assert values["sampler_gap_max"] == pytest.approx(0.1, abs=1e-4)
+    assert values["sampler_gap_mean"] == pytest.approx(0.1 * share, abs=1e-4)
     w = math.exp(0.1)
     ess = (share * w + 1 - share) ** 2 / (share * w**2 + 1 - share)
-    assert told["sampler_ess"] == pytest.approx(ess, abs=1e-5)
+    assert values["sampler_ess"] == pytest.approx(ess, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["grpo", "js_definition"])
@@ -434,7 +434,7 @@ def test_adapters_leave_the_base_and_are_merged_for_engine_and_policy(
     merged = weights_of(trainer)
     changed = {n for n in merged if not torch.equal(merged[n], original[n])}
     assert changed == {f"{n.partition('.lora_')[0]}.weight" for n in _adapters(trainer)}
-    engine.wake(trainer.weights())
+    engine.wake(trainer.named_weights())
     assert equal(dict(engine._model.named_parameters()), merged)
     trainer.save_policy(tmp_path)
     saved = load_model(tmp_path, "float32")
@@ -463,7 +463,7 @@ def test_adapters_of_another_rank_are_refused(base: Path, tmp_path: Path) -> Non
 def _trained(
     method: MethodConfig, stage: int, steps: int, base: Path, reference: ReferenceResponses, folder: Path
 ) -> tuple[dict[str, Tensor], pl.DataFrame]:
-    """Weights and metrics after four steps in segments of `steps`, each with trainer and engine of its own."""
+    """Weights and metrics after four steps in segments of `steps`, each with its own trainer and engine."""
     policy, state, tables = base, None, []
     for first in range(1, 5, steps):
         trainer = make_trainer(policy, method, base, state, zero_stage=stage)

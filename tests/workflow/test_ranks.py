@@ -70,7 +70,7 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _told(folder: Path, name: str) -> dict[str, Any]:
+def _read(folder: Path, name: str) -> dict[str, Any]:
     return json.loads((folder / f"{name}.json").read_text())
 
 
@@ -78,7 +78,7 @@ def _told(folder: Path, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["1-{}-even", "2-{}-even", "2-{}-uneven"])
 def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: str, stage: int) -> None:
     name, alone = kind.format(stage), "1-0-even"
-    assert _told(updates, name) == pytest.approx(_told(updates, alone), rel=1e-5)
+    assert _read(updates, name) == pytest.approx(_read(updates, alone), rel=1e-5)
     expected = load_file(updates / f"{alone}.gradients")
     found = load_file(updates / f"{name}.gradients")
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
@@ -95,10 +95,10 @@ def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_p
     policy = write_policy(tmp_path / "policy")
     for ranks in (1, 2):
         run_ranks(ranks, [SPREAD, str(policy), str(tmp_path), "300"])
-    alone, *spread = (_told(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
-    assert [len(told) for told in spread] == [4, 4]
-    for told in spread:
-        for part, found in told.items():
+    alone, *spread = (_read(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
+    assert [len(drawn) for drawn in spread] == [4, 4]
+    for drawn in spread:
+        for part, found in drawn.items():
             expected = alone[part]
             if part.startswith("text"):
                 assert found == pytest.approx(expected, abs=1e-5)
@@ -203,7 +203,7 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
 
 @pytest.fixture(scope="module")
 def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
-    """The first segment, done; what its ranks said on the terminal is in a file beside its folders."""
+    """The first segment, done; what its ranks said on the terminal is in a file next to its folders."""
     folder = tmp_path_factory.mktemp("undisturbed")
     job = _into(start, folder / "out")
     with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
@@ -212,7 +212,7 @@ def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> 
     return job
 
 
-def test_progress_goes_to_the_terminal_and_one_rank_tells_it(undisturbed: SegmentJob) -> None:
+def test_progress_goes_to_the_terminal_and_one_rank_reports_it(undisturbed: SegmentJob) -> None:
     terminal = Path(undisturbed.policy_out).parents[1] / "terminal"
     assert terminal.read_text().count("2/2 step") == 1
 
@@ -225,7 +225,7 @@ def test_a_state_of_another_number_of_ranks_is_refused(
         train_segment(more)
     words = capfd.readouterr().err
     # The first rank to say so ends the others.
-    assert 'written by {"masters"' in words or "the state was written by other ranks than the 4 of now" in words
+    assert 'written by {"masters"' in words or "written by another number of ranks than the 4 of this run" in words
     assert not _files(tmp_path)
 
 
@@ -258,7 +258,7 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     assert _files(tmp_path / "out") == _files(Path(undisturbed.policy_out).parent)
 
 
-# In one write, as Python may be told to write a line in pieces, and the ranks share what they write to.
+# In one write, as Python may write a line in pieces, and the ranks share what they write to.
 SAY_RANK = "import os; os.write(1, f\"rank {os.environ['RANK']}\\n\".encode())"
 # Linux lets no process fork that has a mapping larger than the memory, as adjacent reservations may be.
 LARGE = """
@@ -279,9 +279,10 @@ def test_ranks_start_from_a_process_too_large_to_fork() -> None:
     assert {"rank 0", "rank 1"} <= {*done.stderr.splitlines()}
 
 
-DOOR = """
+PARENT = """
 import sys
-from dphrl.training import SegmentJob, train_segment
+from dphrl.training.job import SegmentJob
+from dphrl.training.launch import train_segment
 train_segment(SegmentJob.from_json(sys.argv[1]))
 """
 
@@ -291,15 +292,15 @@ def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_p
     seen = tmp_path / "seen"
     seen.mkdir()
     job = _into(start, tmp_path / "out", scorer={"options": {"harm": "wait", "seen": str(seen)}})
-    door = psutil.Popen([sys.executable, "-c", DOOR, job.to_json()])
+    parent = psutil.Popen([sys.executable, "-c", PARENT, job.to_json()])
     try:
-        _wait_until(lambda: len(door.children()) == 2)
+        _wait_until(lambda: len(parent.children()) == 2)
         if moment == "in a step":
             _wait_until(lambda: len([*seen.iterdir()]) == 2)
-        processes = door.children(recursive=True)
+        processes = parent.children(recursive=True)
     finally:
-        door.kill()
-    door.wait()
+        parent.kill()
+    parent.wait()
     _, alive = psutil.wait_procs(processes, timeout=2)
     assert not alive
 

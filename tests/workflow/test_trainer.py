@@ -1,4 +1,4 @@
-"""The trainer beside its sampling engine, both real: what one update is, what a push delivers, what a cut changes."""
+"""The trainer and its sampling engine, both real: an update, a weight push, and a training cut into segments."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def test_loss_and_gradient_do_not_depend_on_how_the_work_is_cut(
 def test_loss_and_gradient_do_not_depend_on_the_order_of_rows(
     policy: Path, examples: list[Example], expected: tuple[Update, dict[str, Tensor]]
 ) -> None:
-    by_kind = sorted(examples, key=lambda example: example.stored)
+    by_kind = sorted(examples, key=lambda example: example.rehearsal)
     for order in (examples[::-1], examples[9:] + examples[:9], by_kind, by_kind[::-1]):
         found = _update(policy, order)
         _assert_same(found, expected)
@@ -120,8 +120,8 @@ def test_a_mixed_batch_is_the_weighted_sum_of_the_two_losses_alone(
     """The normalisation is of each kind's own tokens, not of a micro-batch's: both alone have all of their kind."""
     mixed = _update(policy, examples, JS, rehearsal_norm=norm)[1]
     # Alone, one kind is all of a batch, and its weight is 1.
-    rollouts = _update(policy, [e for e in examples if not e.stored], EXP_ONLY)[1]
-    stored = _update(policy, [e for e in examples if e.stored], MethodConfig(divergence="js", eta=1.0))[1]
+    rollouts = _update(policy, [e for e in examples if not e.rehearsal], EXP_ONLY)[1]
+    stored = _update(policy, [e for e in examples if e.rehearsal], MethodConfig(divergence="js", eta=1.0))[1]
     share = {"separate": (1.0, ETA), "joint": (20 / 28, ETA * 8 / 28)}[norm]
     for name, gradient in mixed.items():
         summed = share[0] * rollouts[name] + share[1] * stored[name]
@@ -133,21 +133,21 @@ def test_a_mixed_batch_is_the_weighted_sum_of_the_two_losses_alone(
 def test_without_weight_the_rehearsal_changes_no_bit(
     budget: int, stage: int, policy: Path, examples: list[Example]
 ) -> None:
-    rollouts = [example for example in examples if not example.stored]
+    rollouts = [example for example in examples if not example.rehearsal]
     weightless = MethodConfig(divergence="js", eta=0.0)
     settings = {"token_budget": budget, "zero_stage": stage}
     trainers = [make_trainer(policy, method, **settings) for method in (EXP_ONLY, weightless)]
     for _ in range(2):
-        alone, beside = (t.update(rows, LR) for t, rows in zip(trainers, (rollouts, examples), strict=True))
-        assert alone.grad_norm == beside.grad_norm
+        alone, with_rehearsal = (t.update(rows, LR) for t, rows in zip(trainers, (rollouts, examples), strict=True))
+        assert alone.grad_norm == with_rehearsal.grad_norm
     assert equal(weights_of(trainers[0]), weights_of(trainers[1]))
 
 
 def test_without_weight_the_joint_norm_is_a_factor(policy: Path, examples: list[Example]) -> None:
-    alone = _update(policy, [e for e in examples if not e.stored], EXP_ONLY, rehearsal_norm="joint")[1]
-    beside = _update(policy, examples, MethodConfig(divergence="js", eta=0.0), rehearsal_norm="joint")[1]
+    alone = _update(policy, [e for e in examples if not e.rehearsal], EXP_ONLY, rehearsal_norm="joint")[1]
+    with_rehearsal = _update(policy, examples, MethodConfig(divergence="js", eta=0.0), rehearsal_norm="joint")[1]
     for name, gradient in alone.items():
-        torch.testing.assert_close(beside[name] * 28 / 20, gradient, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(with_rehearsal[name] * 28 / 20, gradient, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -170,14 +170,14 @@ def test_before_any_update_every_divergence_is_nothing_and_so_is_its_gradient(
 ) -> None:
     """The rollouts have no advantage, so the whole gradient is the divergence's."""
     trainer = make_trainer(base, method, **BARE)
-    rows = [Example(e.row, e.stored, reference=e.reference, topk=e.topk) for e in examples]
-    update = trainer.update([e for e in rows if method.rehearses or not e.stored], LR)
+    rows = [Example(e.row, e.rehearsal, reference=e.reference, topk=e.topk) for e in examples]
+    update = trainer.update([e for e in rows if method.rehearses or not e.rehearsal], LR)
     assert abs(update.totals.get("divergence_sum", 0.0)) < 1e-7
     assert abs(update.totals.get("rollout_divergence_sum", 0.0)) < 1e-3 * (method.estimator == "exact") + 1e-7
     assert update.grad_norm < 1e-5
     # It is no dead end: k1 pulls, as likelihood does.
     pulled = make_trainer(base, MethodConfig(divergence="forward_kl", estimator="k1", eta=1.0), **BARE)
-    assert pulled.update([e for e in rows if e.stored], LR).grad_norm > 1e-2
+    assert pulled.update([e for e in rows if e.rehearsal], LR).grad_norm > 1e-2
 
 
 def test_reference_logprobs_of_rollouts_are_the_forward_pass_that_stored_ones_have(
@@ -224,7 +224,7 @@ def test_clipping_scales_the_gradient_to_the_norm(stage: int, policy: Path, exam
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_in_bfloat16_gradients_add_up_in_float32(stage: int, policy: Path, examples: list[Example]) -> None:
     """Copies of a row, one per pass, have each a 64th of its gradient: in bfloat16 the sum would be off by 1e-3."""
-    row = next(example for example in examples if not example.stored)
+    row = next(example for example in examples if not example.rehearsal)
     settings: dict[str, Any] = {"dtype": "bfloat16", "token_budget": 1, "prompt_sharing": "off", "zero_stage": stage}
     once, often = (make_trainer(policy, EXP_ONLY, **settings).update([row] * copies, LR) for copies in (1, 64))
     assert often.grad_norm == pytest.approx(once.grad_norm, rel=1e-5)
@@ -301,25 +301,25 @@ def test_a_state_of_another_layout_is_refused(policy: Path, tmp_path: Path) -> N
 
 
 def test_an_example_without_what_the_method_needs_is_refused(policy: Path, examples: list[Example]) -> None:
-    bare = [Example(e.row, e.stored, e.advantage, reference=None if e.stored else e.reference) for e in examples]
+    bare = [Example(e.row, e.rehearsal, e.advantage, reference=None if e.rehearsal else e.reference) for e in examples]
     with pytest.raises(ValueError, match="lacks `reference`"):
         make_trainer(policy, JS).update(bare, LR)
-    with pytest.raises(ValueError, match="stored responses reached a method without rehearsal"):
+    with pytest.raises(ValueError, match="rehearsal rows reached a method without rehearsal"):
         make_trainer(policy, EXP_ONLY).update(examples, LR)
     topk = MethodConfig(divergence="js", topk="sum", eta=ETA)
     with pytest.raises(ValueError, match="lacks `topk`"):
-        make_trainer(policy, topk).update([Example(e.row, e.stored, reference=e.reference) for e in examples], LR)
+        make_trainer(policy, topk).update([Example(e.row, e.rehearsal, reference=e.reference) for e in examples], LR)
 
 
 class WithoutHead(Trainer):
     """Names all its weights but the output head, as a model with tied embeddings does."""
 
-    def weights(self) -> Iterator[tuple[str, Tensor]]:
-        return ((name, weight) for name, weight in super().weights() if name != "lm_head.weight")
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        return ((name, weight) for name, weight in super().named_weights() if name != "lm_head.weight")
 
 
 class Packed(Deaf):
-    """A deaf engine that keeps all its tensors in another form: only log-probs can tell."""
+    """A deaf engine that keeps all its tensors in another form: only log-probs can show it."""
 
     def digests(self) -> dict[str, Digest]:
         return {}
@@ -391,7 +391,7 @@ def test_a_push_forgets_prefixes_of_the_weights_before(base: Path, engine: VllmE
     for scale in (0.0, 1e-2):
         if scale:
             trainer.update([Example(Row(prompt, [5, 6, 7]), advantage=1.0)], scale)
-        engine.push(trainer.weights())
+        engine.push(trainer.named_weights())
         for _ in range(2):
             (completion,) = engine.generate([request])
             (ours,) = trainer.logprobs([Row(prompt, completion.token_ids)])
@@ -418,8 +418,8 @@ def test_with_vllm_a_training_cut_in_segments_is_the_same_to_the_bit(
     assert equal(weights_of(whole), weights_of(second))
     assert not equal(weights_of(whole), weights_of(first))
     assert pl.concat(parts).equals(metrics)
-    told = {name: metrics.filter(metric=name)["value"].to_list() for name in metrics["metric"].unique()}
-    assert max(told["canary_gap"]) <= 1e-4
-    assert max(told["sampler_gap_max"]) <= 1e-3
-    assert all(0 <= x <= 1 for name in ("reward", "correct", "clip_share", "truncated_share") for x in told[name])
-    assert told["divergence"][0] < told["divergence"][-1]
+    values = {name: metrics.filter(metric=name)["value"].to_list() for name in metrics["metric"].unique()}
+    assert max(values["canary_gap"]) <= 1e-4
+    assert max(values["sampler_gap_max"]) <= 1e-3
+    assert all(0 <= x <= 1 for name in ("reward", "correct", "clip_share", "truncated_share") for x in values[name])
+    assert values["divergence"][0] < values["divergence"][-1]

@@ -113,7 +113,7 @@ def make_trainer(
     config = train_config(**changes)
     start = base if method.lora and base else policy
     reference = load_model(base or policy, config.dtype) if method.needs_reference_model else None
-    return kind(load_model(start, config.dtype), config, method, state=state, reference=reference, seed=1)
+    return kind(load_model(start, config.dtype), config, method, state=state, reference_model=reference, seed=1)
 
 
 # With these Adam's first moment is the gradient itself, unclipped.
@@ -124,13 +124,13 @@ def gradients(trainer: Trainer) -> dict[str, Tensor]:
     """The gradients that the optimizer of a trainer with `BARE` settings took in its last update."""
     parameters = {name: p for name, p in trainer.model.named_parameters() if p.requires_grad}
     if trainer.config.zero_stage == 0:
-        states = trainer._engine.optimizer.state
+        states = trainer._deepspeed.optimizer.state
         return {name: states[parameter]["exp_avg"].clone() for name, parameter in parameters.items()}
     return {name: safe_get_full_optimizer_state(p, "exp_avg").clone() for name, p in parameters.items()}
 
 
 def weights_of(trainer: Trainer) -> dict[str, Tensor]:
-    return {name: weight.clone() for name, weight in trainer.weights()}
+    return {name: weight.clone() for name, weight in trainer.named_weights()}
 
 
 def equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
@@ -161,7 +161,7 @@ def recorded_rows(policy: Path, base: Path) -> list[Example]:
         sampler = ours + 0.3 * torch.randn(len(ours), generator=generator)
         examples.append(Example(row, False, advantage, ours + 1.2 * noise if i % 2 else None, sampler, theirs))
     kept = [
-        Example(row, stored=True, reference=logprobs, topk=(ids.int(), values))
+        Example(row, rehearsal=True, reference=logprobs, topk=(ids.int(), values))
         for row, (logprobs, ids, values) in zip(stored, of_stored, strict=True)
     ]
     mixed = torch.randperm(28, generator=generator).tolist()
@@ -182,8 +182,8 @@ def write_reference(base: Path, folder: Path) -> ReferenceResponses:
             "sampler_logprobs": [[0.0] * len(ids) for ids in responses],
         }
     )
-    tensors, index = tensorise(rows, LogProbs(load_model(base, "float32")), 1000, top_k=TOP_K)
-    save_tensors(tensors, folder / "responses.safetensors")
+    parts = tensorise([rows], LogProbs(load_model(base, "float32")), 1000, top_k=TOP_K)
+    (index,) = save_tensors(parts, folder / "responses.safetensors")
     write_table(index, "reference_index", folder / "index.parquet", {})
     return load(folder / "responses.safetensors")
 

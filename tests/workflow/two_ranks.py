@@ -1,4 +1,4 @@
-"""What each rank of a test does: one update at each ZeRO stage, on its share of a recorded mini-batch.
+"""The program of each rank in a test: one update at each ZeRO stage, on its share of a recorded mini-batch.
 
 Arguments: the folder for what rank 0 writes, the seconds after which a rank gives up, and the ZeRO stages. In the share
 "uneven" one rank has the long rows and all stored ones, so that it makes more passes than the other.
@@ -46,7 +46,7 @@ def examples() -> list[Example]:
         Example(Row(prompts[i // 4], tokens(n)), advantage=0.5 * (-1) ** i, old=logprobs(n))
         for i, n in enumerate(lengths)
     ]
-    stored = [Example(Row(tokens(5), tokens(n)), stored=True, reference=logprobs(n)) for n in (50, 30, 10)]
+    stored = [Example(Row(tokens(5), tokens(n)), rehearsal=True, reference=logprobs(n)) for n in (50, 30, 10)]
     return [*rollouts, *stored]
 
 
@@ -60,7 +60,7 @@ def share(kind: str) -> list[Example]:
 
 
 def update(stage: int, kind: str, folder: Path) -> None:
-    """One update; rank 0 writes gradients, weights and what it told."""
+    """One update; rank 0 writes gradients, weights and the result."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -78,15 +78,15 @@ def update(stage: int, kind: str, folder: Path) -> None:
     trainer = Trainer(model, config, MethodConfig(divergence="js", eta=0.5))
     mine = share(kind)
     before = trainer.logprobs([example.row for example in mine])
-    told = trainer.update(mine, 1e-4)
-    torch.testing.assert_close(told.logprobs, before, atol=1e-5, rtol=0)
+    result = trainer.update(mine, 1e-4)
+    torch.testing.assert_close(result.logprobs, before, atol=1e-5, rtol=0)
     found = gradients(trainer)
-    weights = {name: weight.clone() for name, weight in trainer.weights()}
+    weights = {name: weight.clone() for name, weight in trainer.named_weights()}
     if rank() == 0:
         name = f"{world_size()}-{stage}-{kind}"
         save_file(found, folder / f"{name}.gradients")
         save_file(weights, folder / f"{name}.weights")
-        (folder / f"{name}.json").write_text(json.dumps({**told.totals, "grad_norm": told.grad_norm}))
+        (folder / f"{name}.json").write_text(json.dumps({**result.totals, "grad_norm": result.grad_norm}))
 
 
 def main(folder: str, seconds: str, *stages: str) -> None:

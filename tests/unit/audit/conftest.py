@@ -21,7 +21,7 @@ from dphrl.evaluation.per_prompt import evaluate
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.partition import candidates, refine
-from dphrl.reference.build import reference_rows, save_parts, tensorise
+from dphrl.reference.build import reference_rows, save_tensors, tensorise
 
 BASE, TRAINED = "base", "grpo-s1/step2"
 VOCABULARY = ["<pad>", "<eos>", *"abcdefgh"]
@@ -205,8 +205,8 @@ def _build(root: Path) -> None:
         pl.read_parquet(root / name) for name in ("partition/final.parquet", "rollouts/base/train.refine/0.parquet")
     )
     policy = LogProbs(load_model(root / "policies/base", "float32"))
-    tensors, index = tensorise(reference_rows(final, prompts, rollouts), policy, 64, top_k=3)
-    (index,) = save_parts([(tensors, index)], root / "reference/responses.safetensors")
+    parts = tensorise([reference_rows(final, prompts, rollouts)], policy, 64, top_k=3)
+    (index,) = save_tensors(parts, root / "reference/responses.safetensors")
     builder.table(
         index,
         "reference_index",

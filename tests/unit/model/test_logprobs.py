@@ -73,7 +73,7 @@ def test_logprobs_are_those_of_a_plain_forward(module: LogProbs, token_budget: i
     _close(found, [_plain(module, row) for row in ROWS])
     assert {part.dtype for part in found} == {torch.float32}
     assert not any(part.requires_grad for part in found)
-    # The sizes are worth a check of their own: these rows are not near-uniform.
+    # The sizes are checked too: these rows are not near-uniform.
     assert max(float(part.std()) for part in found if len(part) > 1) > 0.5
 
 
@@ -211,7 +211,7 @@ CODE = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "mo
 def test_a_model_that_brings_code_is_refused_unless_transformers_knows_it(tmp_path: Path) -> None:
     (tmp_path / "configuration_own.py").write_text("raise SystemExit('executed')")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": CODE}))
-    with pytest.raises(ValueError, match=r"config\.json: none of the models of transformers .* is never executed"):
+    with pytest.raises(ValueError, match=r"config\.json: not a model of transformers .* is never executed"):
         check_model(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "auto_map": CODE}))
     check_model(tmp_path)

@@ -109,7 +109,7 @@ def test_keys_where_they_are_give_the_attention_over_copies_of_them(
     model, exact = LogProbs(_model().to(dtype)), LogProbs(_model())
     found = model(batch)
     gradient = torch.cat([part.flatten() for part in _gradients(found[0], model)])
-    monkeypatch.setattr(sharing, "_over_both", sharing._over_copies)
+    monkeypatch.setattr(sharing, "_over_parts", sharing._over_copies)
     expected = exact(batch)
     _close(found, expected, tolerance)
     expected_gradient = torch.cat([part.flatten() for part in _gradients(expected[0], exact)])
@@ -220,7 +220,7 @@ def _flash() -> PreTrainedModel:
 def test_a_model_whose_prompts_cannot_be_shared_is_refused_or_padded(model: PreTrainedModel, named: str) -> None:
     module = LogProbs(model)
     assert module.prompt_sharing("auto") == module.prompt_sharing("off") == "off"
-    with pytest.raises(ValueError, match=f"prompts can't be shared: .*{named}.* set prompt sharing to"):
+    with pytest.raises(ValueError, match=f"prompts cannot be shared: .*{named}.* set prompt sharing to"):
         module.prompt_sharing("on")
     with pytest.raises(ValueError, match=named):
         module(collate([Row([1], [2])], shared=True))

@@ -83,16 +83,16 @@ def test_beta_needs_rollouts() -> None:
 
 
 class Row(NamedTuple):
-    """A response: D_pef where `stored`, else D_exp."""
+    """A response: D_pef where `rehearsal`, else D_exp."""
 
-    stored: bool
+    rehearsal: bool
     tokens: list[tuple[float, float]]
 
 
 numbers = st.floats(-2, 2, width=32)
 rows_of_both_kinds = st.lists(
     st.builds(Row, st.booleans(), st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4)), min_size=2, max_size=8
-).filter(lambda rows: {row.stored for row in rows} == {True, False})
+).filter(lambda rows: {row.rehearsal for row in rows} == {True, False})
 
 STORED_HALF = divergence("js_definition")
 ROLLOUT_HALF = divergence("js_definition", samples="policy")
@@ -102,19 +102,19 @@ SCALE = torch.tensor(1.0, dtype=F64)
 def _micro_batch(rows: Sequence[Row], weights: tuple[float, float, float], scale: Tensor) -> Tensor:
     """Each token routed by the kind of its row; a token is (log pi_theta, log pi_ref) up to `scale`."""
     tokens = torch.tensor([token for row in rows for token in row.tokens], dtype=F64)
-    stored = torch.tensor([row.stored for row in rows for _ in row.tokens])
+    rehearsal = torch.tensor([row.rehearsal for row in rows for _ in row.tokens])
     logprobs, reference = scale * tokens[:, 0], tokens[:, 1]
     # Advantages of both signs; the reference is the policy that sampled.
     surrogate = policy_loss(logprobs, reference, reference.sign(), eps_low=0.2, eps_high=0.28, dual_clip=3.0)
-    explored = surrogate.loss.masked_fill(stored, 0.0)
+    explored = surrogate.loss.masked_fill(rehearsal, 0.0)
     log_ratio = logprobs - reference
-    rehearsed = STORED_HALF.value(log_ratio).masked_fill(~stored, 0.0)
-    on_rollouts = ROLLOUT_HALF.value(log_ratio).masked_fill(stored, 0.0)
+    rehearsed = STORED_HALF.value(log_ratio).masked_fill(~rehearsal, 0.0)
+    on_rollouts = ROLLOUT_HALF.value(log_ratio).masked_fill(rehearsal, 0.0)
     return weights[0] * explored.sum() + weights[1] * rehearsed.sum() + weights[2] * on_rollouts.sum()
 
 
 def _weights(rows: Sequence[Row], norm: str) -> tuple[float, float, float]:
-    parts = [[row for row in rows if row.stored == stored] for stored in (False, True)]
+    parts = [[row for row in rows if row.rehearsal == rehearsal] for rehearsal in (False, True)]
     counts = (len(parts[0]), len(parts[1]))
     tokens = (sum(len(row.tokens) for row in parts[0]), sum(len(row.tokens) for row in parts[1]))
     found = component_weights(counts, tokens, 0.2, norm, beta=js_beta(counts))  # type: ignore[arg-type]
@@ -136,5 +136,5 @@ def test_order_and_cut_change_nothing_and_the_kinds_add_up(norm: str, rows: list
     shuffled = data.draw(st.permutations(rows))
     at = data.draw(st.integers(1, len(rows) - 1))
     torch.testing.assert_close(_loss_and_gradient([shuffled[:at], shuffled[at:]], weights), whole, atol=1e-12, rtol=0)
-    alone = [_loss_and_gradient([[row for row in rows if row.stored == kind]], weights) for kind in (True, False)]
+    alone = [_loss_and_gradient([[row for row in rows if row.rehearsal == kind]], weights) for kind in (True, False)]
     torch.testing.assert_close(alone[0] + alone[1], whole, atol=1e-12, rtol=0)

@@ -18,7 +18,7 @@ from dphrl.artifacts.tables import write_table
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
 from dphrl.reference import load
-from dphrl.reference.build import reference_rows, save_parts, save_tensors, tensorise, tensorise_parts
+from dphrl.reference.build import reference_rows, save_tensors, tensorise
 from dphrl.reference.responses import ReferenceResponses
 
 PROMPTS = {"a": [1, 2, 3], "b": [4], "c": [5, 6], "d": [7, 8]}
@@ -87,9 +87,8 @@ def _refined(module: LogProbs) -> pl.DataFrame:
 
 def _stored(folder: Path, module: LogProbs, partition: pl.DataFrame = PARTITION, top_k: int = 0) -> ReferenceResponses:
     rows = reference_rows(partition, PROMPT_FRAME, _refined(module))
-    tensors, index = tensorise(rows, module, token_budget=6, top_k=top_k)
     folder.mkdir(exist_ok=True)
-    save_tensors(tensors, folder / "responses.safetensors")
+    (index,) = save_tensors(tensorise([rows], module, 6, top_k), folder / "responses.safetensors")
     write_table(index, "reference_index", folder / "index.parquet", {})
     return load(folder / "responses.safetensors")
 
@@ -142,10 +141,10 @@ def test_equal_responses_have_equal_bytes_and_a_sidecar(tmp_path: Path, module: 
 @pytest.mark.parametrize("top_k", [0, 3])
 def test_tensors_that_come_in_parts_are_those_of_the_whole(tmp_path: Path, module: LogProbs, top_k: int) -> None:
     rows = reference_rows(PARTITION, PROMPT_FRAME, _refined(module))
-    whole, index = tensorise(rows, module, 1, top_k)
-    parts = tensorise_parts([rows[:1], rows[1:1], rows[1:]], module, 1, top_k)
+    ((whole, index),) = tensorise([rows], module, 1, top_k)
+    parts = tensorise([rows[:1], rows[1:1], rows[1:]], module, 1, top_k)
     path = tmp_path / "responses.safetensors"
-    of_parts = pl.concat(save_parts(parts, path))
+    of_parts = pl.concat(save_tensors(parts, path))
     assert of_parts.equals(index)
     assert path.read_bytes() == save(whole)
     assert sorted(tmp_path.iterdir()) == [path, sidecar(path)]
@@ -153,11 +152,11 @@ def test_tensors_that_come_in_parts_are_those_of_the_whole(tmp_path: Path, modul
 
 def test_a_part_that_fails_leaves_no_file(tmp_path: Path, module: LogProbs) -> None:
     def parts() -> Iterator[tuple[dict[str, np.ndarray], pl.DataFrame]]:
-        yield tensorise(reference_rows(PARTITION, PROMPT_FRAME, _refined(module)), module, 100)
+        yield from tensorise([reference_rows(PARTITION, PROMPT_FRAME, _refined(module))], module, 100)
         raise RuntimeError("out of order")
 
     with pytest.raises(RuntimeError, match="out of order"):
-        list(save_parts(parts(), tmp_path / "responses.safetensors"))
+        list(save_tensors(parts(), tmp_path / "responses.safetensors"))
     assert not list(tmp_path.iterdir())
 
 
@@ -261,13 +260,13 @@ def test_tensors_and_index_that_do_not_belong_together_are_refused(
 ) -> None:
     path = _stored(tmp_path, module).path
     tensors = {"token_ids": np.zeros(14, np.int32), "logprobs": np.zeros(7, np.float32)}
-    save_tensors(tensors, path)
+    list(save_tensors([(tensors, pl.DataFrame())], path))
     load(path)
     tensors |= {"topk_ids": np.zeros((7, 3), np.int32), "topk_logprobs": np.zeros((7, 3), np.float32)}
-    save_tensors(tensors, path)
+    list(save_tensors([(tensors, pl.DataFrame())], path))
     load(path)
     tensors[shorter] = tensors[shorter][:-1]
-    save_tensors(tensors, path)
+    list(save_tensors([(tensors, pl.DataFrame())], path))
     with pytest.raises(ValueError, match=r"responses\.safetensors: holds .* but index\.parquet expects .* rerun"):
         load(path)
 

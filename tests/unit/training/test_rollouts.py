@@ -1,4 +1,4 @@
-"""Which groups a step trains on: dynamic sampling, its bound, and what it depends on; and what is told of them."""
+"""Which groups a step trains on: dynamic sampling, its bound and its inputs; and the metrics of rollouts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.rollout.requests import Completion, Request
-from dphrl.training.metrics import averages, of_rollouts
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt
+from dphrl.training.segment import averages, rollout_sums
 
 WANTED, SIZE = 4, 3
 
@@ -31,7 +31,7 @@ def _process_group() -> Iterator[None]:
 
 @dataclass
 class Echo:
-    """An engine whose response tells what was asked."""
+    """An engine whose response is the id of its prompt."""
 
     asked: list[Request] = field(default_factory=list)
 
@@ -70,17 +70,22 @@ def _collector(teaching: Sequence[int], prompts: int, refills: int, seed: int = 
     return Collector(Echo(), online, score, config, method, seed, timed=lambda name: nullcontext())  # type: ignore[arg-type]
 
 
+def _collect(collector: Collector, step: int) -> tuple[list[Group], list[Group]]:
+    """The groups of a step, and those that it leaves out, as a segment gets them."""
+    return collector.refill(step, collector.score(collector.roll_out(step)))
+
+
 def _ids(groups: Sequence[Group]) -> list[str]:
     return [group.prompt.prompt_id for group in groups]
 
 
-def _teaches(group: Group) -> bool:
+def _is_informative(group: Group) -> bool:
     return len({verdict.correct for verdict in group.verdicts}) == 2
 
 
 def test_without_refills_a_step_keeps_what_it_drew() -> None:
     collector = _collector([], 9, 0)
-    kept, left = collector.collect(1)
+    kept, left = _collect(collector, 1)
     assert len(kept) == WANTED
     assert left == []
     assert len(collector.engine.asked) == WANTED * SIZE
@@ -89,18 +94,18 @@ def test_without_refills_a_step_keeps_what_it_drew() -> None:
 def test_where_enough_groups_teach_something_all_that_are_kept_do() -> None:
     collector = _collector(range(0, 20, 2), 20, 8)
     for step in range(1, 9):
-        kept, left = collector.collect(step)
+        kept, left = _collect(collector, step)
         assert len(kept) == WANTED
-        assert all(map(_teaches, kept))
+        assert all(map(_is_informative, kept))
         assert left
         assert len(kept) + len(left) == len(collector.engine.asked) / SIZE
         collector.engine.asked.clear()
 
 
-def test_where_no_group_teaches_anything_the_first_ones_stay() -> None:
+def test_where_no_group_is_informative_anything_the_first_ones_stay() -> None:
     collector = _collector([], 20, 3)
-    kept, left = collector.collect(5)
-    assert _ids(kept) == _ids(_collector([], 20, 0).collect(5)[0])
+    kept, left = _collect(collector, 5)
+    assert _ids(kept) == _ids(_collect(_collector([], 20, 0), 5)[0])
     assert len(left) == 3 * WANTED
 
 
@@ -109,33 +114,33 @@ def test_where_no_group_teaches_anything_the_first_ones_stay() -> None:
 )
 def test_a_step_has_its_size_and_its_bound(teaching: set[int], prompts: int, refills: int, step: int) -> None:
     collector = _collector(sorted(teaching), prompts, refills)
-    kept, left = collector.collect(step)
-    first = _collector(sorted(teaching), prompts, 0).collect(step)[0]
+    kept, left = _collect(collector, step)
+    first = _collect(_collector(sorted(teaching), prompts, 0), step)[0]
     assert len(kept) == WANTED
     assert len(left) <= refills * WANTED
     # A group that teaches something keeps its place; one that is lacked is lacked only when all refills are used up.
     for ours, at_first in zip(kept, first, strict=True):
-        assert ours == at_first if _teaches(at_first) else _teaches(ours) or ours == at_first
-    if not all(map(_teaches, kept)):
+        assert ours == at_first if _is_informative(at_first) else _is_informative(ours) or ours == at_first
+    if not all(map(_is_informative, kept)):
         assert len(collector.engine.asked) >= (WANTED + refills) * SIZE
     # None that teaches something is left out while one that does not is kept.
-    assert all(map(_teaches, kept)) or not any(map(_teaches, left))
+    assert all(map(_is_informative, kept)) or not any(map(_is_informative, left))
 
 
 def test_a_step_is_a_function_of_seed_and_step() -> None:
     def collected(seed: int, step: int) -> Any:
-        return _collector(range(0, 20, 2), 20, 3, seed).collect(step)
+        return _collect(_collector(range(0, 20, 2), 20, 3, seed), step)
 
     running = _collector(range(0, 20, 2), 20, 3)
-    in_a_row = [running.collect(step) for step in (1, 2, 3)]
+    in_a_row = [_collect(running, step) for step in (1, 2, 3)]
     assert in_a_row == [collected(1, step) for step in (1, 2, 3)]
     assert len({str(collected(seed, step)) for seed in (1, 2) for step in (1, 2)}) == 4
 
 
-def test_every_response_has_a_seed_of_its_own() -> None:
+def test_every_response_has_its_own_seed() -> None:
     collector = _collector([0], 2, 4)
     for step in (1, 2, 3):
-        collector.collect(step)
+        _collect(collector, step)
     seeds = [request.seed for request in collector.engine.asked]
     assert len(set(seeds)) == len(seeds) > 3 * WANTED * SIZE
 
@@ -154,7 +159,7 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
         "entropy_sum": 10.0,
         "rollout_tokens": 10,
     }
-    found = averages({**of_rollouts(groups), "refilled": 1, **of_update})
+    found = averages({**rollout_sums(groups), "refilled": 1, **of_update})
     assert found == {
         "reward": 0.3125,
         "correct": 0.25,
@@ -168,6 +173,6 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
         "clip_share": 0.3,
         "kl_to_old": 0.05,
     }
-    more = {"divergence_sum": 3.0, "stored_tokens": 6, "rollout_divergence_sum": 1.0}
-    told = averages({**of_rollouts(groups), "refilled": 0, **of_update, **more})
-    assert (told["divergence"], told["rollout_divergence"]) == (0.5, 0.1)
+    more = {"divergence_sum": 3.0, "rehearsal_tokens": 6, "rollout_divergence_sum": 1.0}
+    found = averages({**rollout_sums(groups), "refilled": 0, **of_update, **more})
+    assert (found["divergence"], found["rollout_divergence"]) == (0.5, 0.1)

@@ -1,4 +1,4 @@
-"""Trackers show what the table of metrics holds; a missing package is told by name."""
+"""Trackers show the values of the metrics table; an error names a missing package."""
 
 import json
 import sqlite3
@@ -70,7 +70,5 @@ def test_a_missing_package_is_named(name: str, tmp_path: Path, monkeypatch: pyte
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(sys, "path_importer_cache", {})
-    with pytest.raises(
-        ModuleNotFoundError, match=f"train.trackers asks for {name}, whose package .* pip install {name}"
-    ):
+    with pytest.raises(ModuleNotFoundError, match=f"train.trackers names {name}, whose package .* pip install {name}"):
         _show(name, tmp_path, [1])

@@ -1,4 +1,4 @@
-"""Rows of token ids as one batch for the forward pass: padded, or in one sequence that holds each prompt once."""
+"""Rows of token ids as one batch for the forward pass: padded, or as one sequence that holds each prompt once."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows for one forward pass; its results come in row order either way.
+    """Rows for one forward pass, whose results are in row order with or without a layout.
 
     Attributes:
-        input_ids: int64; (rows, longest), right-padded (causal attention never looks right, so the padding needs no
-            mask), or with a layout (1, tokens).
-        predicts: (response tokens of all rows, in row order), int64: places in the flat `input_ids` whose logits
-            predict them.
+        input_ids: int64; (rows, longest), right-padded (causal attention sees nothing to the right, so padding needs no
+            mask); with a layout (1, tokens).
+        predicts: (response tokens of all rows, in row order), int64: positions in the flat `input_ids` whose
+            logits predict them.
         targets: (response tokens of all rows, in row order), int64.
         layout: of a sequence that holds each prompt once; None where rows are padded.
     """
@@ -69,15 +69,15 @@ def _padded(rows: Sequence[Row], device: torch.device | str) -> Batch:
 
 def _shared(rows: Sequence[Row], device: torch.device | str) -> Batch:
     numbers: dict[tuple[int, ...], int] = {}
-    owner = [numbers.setdefault(tuple(row.prompt), len(numbers)) for row in rows]
+    prompt_of = [numbers.setdefault(tuple(row.prompt), len(numbers)) for row in rows]
     tokens = [token for prompt in numbers for token in prompt]
     ends = torch.tensor([len(prompt) for prompt in numbers]).cumsum(0)
     lengths = torch.tensor([len(row.response) for row in rows])
     targets = _targets(rows, device)
-    # A token is predicted at the place before it, but the first of a response at the end of its prompt.
+    # A token is predicted at the position before it, the first of a response at the end of its prompt.
     predicts = torch.arange(len(tokens) - 1, len(tokens) + len(targets) - 1)
-    predicts[lengths.cumsum(0) - lengths] = ends[owner] - 1
-    layout = prompt_layout([len(prompt) for prompt in numbers], lengths.tolist(), owner, device)
+    predicts[lengths.cumsum(0) - lengths] = ends[prompt_of] - 1
+    layout = prompt_layout([len(prompt) for prompt in numbers], lengths.tolist(), prompt_of, device)
     input_ids = torch.cat([torch.tensor(tokens, device=device), targets])[None]
     return Batch(input_ids, predicts.to(device), targets, layout)
 

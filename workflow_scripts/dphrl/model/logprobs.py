@@ -1,4 +1,4 @@
-"""A policy and the one forward pass that reference, training and canary all use."""
+"""Loading a policy, and the forward pass that reference, training and canary share."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dphrl.model.packing import MicroBatch, PromptSharing, plan
 from dphrl.model.prompt_sharing import install_sharing, sharing_obstacle
 
 _LOGITS_PER_CHUNK = 1 << 24
-# What models do to their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
+# Attributes of models that change their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
 _AFTER_HEAD = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
 
 
 def check_model(folder: Path) -> None:
-    """Check by its configuration that a model can be trained, before anything is drawn from it.
+    """Check by its configuration that a model can be trained, before anything is sampled from it.
 
     Args:
         folder: of Hugging Face, with a config.json.
 
     Raises:
-        ValueError: transformers has no code of its own for this model, or it changes its logits after the head.
+        ValueError: transformers does not include this model, or the model changes its logits after the head.
     """
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except ValueError as error:
         raise ValueError(
-            f"{folder / 'config.json'}: none of the models of transformers {__version__}, and code that comes with a"
-            " model is never executed: take another base model, or a transformers that has this one"
+            f"{folder / 'config.json'}: not a model of transformers {__version__}, and code that comes with a model is"
+            " never executed: use another base model, or a version of transformers that includes this one"
         ) from error
     _check_head(config.get_text_config())
 
@@ -49,7 +49,7 @@ def _check_head(config: PreTrainedConfig) -> None:
 
 
 def load_model(folder: Path, dtype: str) -> PreTrainedModel:
-    """A causal language model from a Hugging Face safetensors folder, nothing of it executed as code.
+    """A causal language model from a Hugging Face safetensors folder; no code in the folder is executed.
 
     Args:
         dtype: "float32" or "bfloat16".
@@ -68,7 +68,7 @@ class LogProbs(nn.Module):
     whole batch never exist at once.
 
     Args:
-        model: where its attention allows prompt sharing, it is set to take shared batches too.
+        model: if its attention allows prompt sharing, it is changed in place to take shared batches too.
 
     Raises:
         ValueError: the model changes its logits after the head.
@@ -84,15 +84,15 @@ class LogProbs(nn.Module):
             install_sharing(model)
 
     def prompt_sharing(self, wanted: PromptSharing) -> PromptSharing:
-        """What this model can do of what is wanted: "auto" is "off" where prompts can't be shared.
+        """The wanted setting, but "off" instead of "auto" if this model cannot share prompts.
 
         Raises:
-            ValueError: "on" is wanted of a model that can't share prompts.
+            ValueError: "on" is wanted of a model that cannot share prompts.
         """
         if self._obstacle is None or wanted == "off":
             return wanted
         if wanted == "on":
-            raise ValueError(f"prompts can't be shared: {self._obstacle}; set prompt sharing to 'auto' or 'off'")
+            raise ValueError(f"prompts cannot be shared: {self._obstacle}; set prompt sharing to 'auto' or 'off'")
         return "off"
 
     def forward(self, batch: Batch, top: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -133,17 +133,17 @@ class LogProbs(nn.Module):
         return found, ids, logprobs
 
     def _in_chunks(
-        self, part: Callable[[Tensor, Tensor], tuple[Tensor, ...]], batch: Batch, ids: Tensor
+        self, compute: Callable[[Tensor, Tensor], tuple[Tensor, ...]], batch: Batch, ids: Tensor
     ) -> list[Tensor]:
-        """`part` of all log-probs (positions, vocabulary) and the ids at these positions, chunk by chunk."""
+        """`compute` of all log-probs (positions, vocabulary) and the ids at these positions, chunk by chunk."""
         hidden = self._hidden(batch)
-        # The configuration's size, for under ZeRO-3 the head's own weight is empty here.
+        # The configuration's size, as under ZeRO-3 the head's weight is empty here.
         chunk = max(1, _LOGITS_PER_CHUNK // self._config.vocab_size)
         head = self.model.get_output_embeddings()
 
         def run(hidden: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
-            # Not called: under ZeRO-3 each call would gather the weight, and ranks differ in their number of chunks.
-            return part(head.forward(hidden).float().log_softmax(dim=-1), ids)
+            # Not head(): under ZeRO-3 each call would gather the weight, and ranks differ in their number of chunks.
+            return compute(head.forward(hidden).float().log_softmax(dim=-1), ids)
 
         results = [
             checkpoint(run, h, i, use_reentrant=False) if torch.is_grad_enabled() and len(hidden) > chunk else run(h, i)
@@ -155,8 +155,8 @@ class LogProbs(nn.Module):
         """Hidden states (response tokens of all rows, width) at the positions that predict them."""
         shared = {}
         if (layout := batch.layout) is not None:
-            self.prompt_sharing("on")  # Raises where it can't be.
-            shared = {"position_ids": layout.position_ids, "attention_mask": layout.filled, "layout": layout}
+            self.prompt_sharing("on")  # Raises if not possible.
+            shared = {"position_ids": layout.position_ids, "attention_mask": layout.valid, "layout": layout}
         output = self.model.get_decoder()(input_ids=batch.input_ids, use_cache=False, **shared)
         return embedding(batch.predicts, output.last_hidden_state.flatten(0, 1))
 
@@ -181,14 +181,14 @@ def response_logprobs(
 def logprobs_by_row(
     module: nn.Module, rows: Sequence[Row], cut: Sequence[MicroBatch], device: str = "cpu"
 ) -> list[Tensor]:
-    """As `response_logprobs`, by a given cut and by any module that is called as `LogProbs` is."""
+    """As `response_logprobs`, for given micro-batches and any module that is called as `LogProbs` is."""
     return [parts[0] for parts in _by_row(module, rows, cut, device)]
 
 
 def response_topk(
     module: LogProbs, rows: Sequence[Row], token_budget: int, k: int, device: str = "cpu"
 ) -> list[tuple[Tensor, ...]]:
-    """As `LogProbs.topk`, for each row by itself, on the CPU, in the order of `rows`."""
+    """As `LogProbs.topk`, separately for each row, on the CPU, in the order of `rows`."""
     return _by_row(lambda batch: module.topk(batch, k), rows, plan(rows, token_budget, "off"), device)
 
 
@@ -196,7 +196,7 @@ def response_topk(
 def _by_row(
     compute: Callable[[Batch], tuple[Tensor, ...]], rows: Sequence[Row], cut: Sequence[MicroBatch], device: str
 ) -> list[tuple[Tensor, ...]]:
-    """What `compute` gives for response tokens, split by row."""
+    """`compute` of the response tokens, split by row."""
     result: list[tuple[Tensor, ...]] = [()] * len(rows)
     for micro_batch in cut:
         part = [rows[i] for i in micro_batch.rows]

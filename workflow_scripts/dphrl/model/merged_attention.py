@@ -1,8 +1,8 @@
-"""Attention whose keys lie in two places, with nothing copied together.
+"""Attention over keys in two separate parts, without copying them together.
 
-Each part is computed by itself, together with the logarithm of the sum of its exponentials. By those the results are
-weighed, as in ring attention (arXiv 2310.01889): the softmax over all keys, to the rounding. The backward pass of a
-part takes the result and the sum of both, and so is exact too.
+Each part is computed separately, together with its log-sum-exp. These give the weights of the two results, as in ring
+attention (arXiv 2310.01889): up to rounding the softmax over all keys. The backward pass of each part is given the
+result and the log-sum-exp of both, and so is exact too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# What `scaled_dot_product_attention` runs on a CPU, which does not pass the sums on.
+# `scaled_dot_product_attention` runs these on a CPU, but does not return the log-sum-exp.
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
@@ -30,10 +30,10 @@ def merged_attention(
 
     Args:
         one: queries, keys and values of the part in which each query sees all keys, (rows, heads, length, width).
-        other: those of the part in which a query sees the keys up to its own; the same tokens ask in both.
-        in_one: (tokens,), int64: place of each token among the queries of `one`, its rows laid flat.
+        other: those of the part in which a query sees the keys up to its own; both have queries of the same tokens.
+        in_one: (tokens,), int64: index of each token among the flattened queries of `one`.
         in_other: (tokens,), int64: the same in `other`.
-        seen: bool, broadcast to (rows, heads, queries, keys): which keys of `one` are none of padding; None: all.
+        seen: bool, broadcast to (rows, heads, queries, keys): which keys of `one` are not padding; None: all.
         scaling: of the scores; None: one over the root of the width.
 
     Returns:
@@ -52,7 +52,7 @@ class _Merged(torch.autograd.Function):
         of_other, sums_of_other = _flash(*arguments[3:6], is_causal=True, scale=scaling)
         one, other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
         sums = torch.logaddexp(one, other)
-        # The sums are float32 whatever the model's type, and so the weighing.
+        # The sums are float32 whatever the model's type, and so is the weighted mean.
         found = _flat(of_one)[in_one] * (one - sums).exp()[..., None]
         found += _flat(of_other)[in_other] * (other - sums).exp()[..., None]
         found = found.to(of_one.dtype)
@@ -66,10 +66,10 @@ class _Merged(torch.autograd.Function):
         gradients: list[Tensor] = []
         for part, places, causal in ((states[:3], in_one, False), (states[3:], in_other, True)):
             gradients += _flash_backward(
-                _cut(grad, part[0], places, 0.0),
+                _unflat(grad, part[0], places, 0.0),
                 *part,
-                _cut(found, part[0], places, 0.0),
-                _cut(sums, part[0], places, torch.inf),  # Padding then weighs nothing.
+                _unflat(found, part[0], places, 0.0),
+                _unflat(sums, part[0], places, torch.inf),  # So padding has weight 0.
                 0.0,
                 causal,
                 attn_mask=None if causal else mask,
@@ -83,8 +83,8 @@ def _flat(states: Tensor) -> Tensor:
     return states.transpose(1, 2).flatten(0, 1)
 
 
-def _cut(of_tokens: Tensor, queries: Tensor, places: Tensor, padding: float) -> Tensor:
-    """The way back from `_flat`."""
+def _unflat(of_tokens: Tensor, queries: Tensor, places: Tensor, padding: float) -> Tensor:
+    """The inverse of `_flat`."""
     rows, _, length, _ = queries.shape
     cut = of_tokens.new_full((rows * length, *of_tokens.shape[1:]), padding)
     cut[places] = of_tokens

@@ -1,4 +1,4 @@
-"""Rows cut into micro-batches by a token budget, a function of their token ids alone: the same on every machine."""
+"""Rows cut into micro-batches by a token budget: a function of their token ids alone, equal on every machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dphrl.model.batch import Row
 
 PromptSharing = Literal["auto", "on", "off"]
 
-# Below it the attention's gathers cost what the saved tokens would (benchmarks/prompt_sharing.py).
+# Below it the gathers of the attention cost as much as the saved tokens would (benchmarks/prompt_sharing.py).
 _LEAST_SAVING = 1.15
 
 
@@ -26,15 +26,16 @@ def plan(rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing =
     """Cut rows into micro-batches of at most `token_budget` tokens, padding included; longest rows first.
 
     Args:
-        prompt_sharing: "on" holds each prompt once per micro-batch, "off" pads each row, "auto" shares a prompt
-            whose rows have 1.15 times the tokens or more that they have with it held once. The responses of a prompt
-            stay together unless they exceed the budget; a row beyond the budget gets a micro-batch of its own.
+        prompt_sharing: "on" holds each prompt once per micro-batch, "off" pads each row, "auto" shares a prompt if its
+            rows have at least 1.15 times as many tokens without sharing. The responses of a shared prompt stay together
+            unless they exceed the budget; a row beyond the budget gets its own micro-batch.
     """
     by_prompt: dict[tuple[int, ...], list[int]] = {}
     for i, row in enumerate(rows):
         by_prompt.setdefault(tuple(row.prompt), []).append(i)
-    sharing = {"on": True, "off": False}
-    shared = [g for g in by_prompt.values() if sharing.get(prompt_sharing, _pays([rows[i] for i in g]))]
+    shared: list[list[int]] = []
+    if prompt_sharing != "off":
+        shared = [g for g in by_prompt.values() if prompt_sharing == "on" or _saves_enough([rows[i] for i in g])]
     single = sorted({*range(len(rows))}.difference(*shared))
     padded = micro_batches([rows[i].length for i in single], token_budget)
     return [
@@ -46,7 +47,7 @@ def plan(rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing =
 def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
     """Cut row indices into groups whose padded size stays within `token_budget`; longest rows first, ties by index.
 
-    A row longer than the budget gets a group of its own.
+    A row longer than the budget gets its own group.
     """
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     groups: list[list[int]] = []
@@ -58,8 +59,8 @@ def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
     return groups
 
 
-def _pays(rows: Sequence[Row]) -> bool:
-    """Whether the rows of one prompt are cheaper with it shared."""
+def _saves_enough(rows: Sequence[Row]) -> bool:
+    """Whether the rows of one prompt are cheaper when it is shared."""
     return sum(row.length for row in rows) >= _LEAST_SAVING * _shared_tokens(rows)
 
 
@@ -68,7 +69,7 @@ def _shared_tokens(rows: Sequence[Row]) -> int:
 
 
 def _pack(rows: Sequence[Row], groups: Sequence[list[int]], token_budget: int) -> list[list[int]]:
-    """Join groups of rows, each of one prompt, to micro-batches; a group beyond the budget is cut first."""
+    """Join groups of rows, each of one prompt, into micro-batches; a group beyond the budget is cut first."""
     chunks = [chunk for group in groups for chunk in _chunks(rows, group, token_budget)]
     packed: list[list[int]] = []
     used = 0

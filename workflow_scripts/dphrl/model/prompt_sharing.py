@@ -1,8 +1,8 @@
 """Prompt sharing: one sequence that holds each prompt once, and the attention that keeps its responses apart.
 
-All layers but attention treat each token for itself, so they run on the sequence as it is: no prompt twice, no padding.
-Attention runs on padded cuts of it: the prompts, and the responses over their prompt's keys and their own.
-Each token thus sees what it would see in a row of its own, and no mask grows with the square of the whole sequence.
+All layers but attention treat each token separately, so they run on the sequence as it is: no prompt twice, no padding.
+Attention runs on padded parts of it: the prompts, and the responses over the keys of their prompt and their own.
+Each token thus sees what it would see in a separate row, and no mask grows with the square of the whole sequence.
 """
 
 from __future__ import annotations
@@ -27,76 +27,76 @@ _NOT_PLAIN = ("sliding_window", "softcap", "s_aux")
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """Where the prompts and responses lie in a sequence: first the prompts, then the responses.
+    """Indices of prompts and responses in a sequence: first the prompts, then the responses. All are int64.
 
     Attributes:
-        position_ids: (1, tokens), int64: positions of the tokens in their own rows.
-        prompts: (prompts, longest prompt), int64: places in the sequence; padded with 0.
-        responses: (responses, longest response), int64: places in the sequence; padded with 0.
-        owner: (responses,), int64: the prompt of each response.
-        by_prompt: (prompts, most response tokens of one), int64: places in the sequence; padded with 0.
-        filled: (prompts, 1, 1, longest prompt), bool: which of `prompts` are no padding.
-        in_prompts: (prompt tokens,), int64: place of each in `prompts`, laid flat.
-        in_responses: (response tokens,), int64: place of each in `responses`, laid flat.
-        in_by_prompt: (response tokens,), int64: place of each in `by_prompt`, laid flat.
+        position_ids: (1, tokens): positions of the tokens in their rows, for the model.
+        prompts: (prompts, longest prompt): indices in the sequence, padded with 0.
+        responses: (responses, longest response): indices in the sequence, padded with 0.
+        grouped: (prompts, most response tokens of one): the responses of each prompt together, padded with 0.
+        prompt_of: (responses,): the prompt of each response.
+        valid: (prompts, 1, 1, longest prompt), bool: which of `prompts` are not padding.
+        in_prompts: (prompt tokens,): the index of each in the flattened `prompts`.
+        in_responses: (response tokens,): the index of each in the flattened `responses`.
+        in_grouped: (response tokens,): the index of each in the flattened `grouped`.
     """
 
     position_ids: Tensor
     prompts: Tensor
     responses: Tensor
-    owner: Tensor
-    by_prompt: Tensor
-    filled: Tensor
+    grouped: Tensor
+    prompt_of: Tensor
+    valid: Tensor
     in_prompts: Tensor
     in_responses: Tensor
-    in_by_prompt: Tensor
+    in_grouped: Tensor
 
     @cached_property
     def prompt_mask(self) -> Tensor | None:
-        """`filled`; None where there is no padding."""
-        return None if bool(self.filled.all()) else self.filled
+        """`valid`, or None if there is no padding."""
+        return None if bool(self.valid.all()) else self.valid
 
     @cached_property
     def visible(self) -> Tensor:
-        """Bool (responses, 1, longest response, longest prompt + longest response): what each response token sees."""
+        """Bool (responses, 1, longest response, longest prompt + longest response): which keys each sees."""
         longest = self.responses.shape[1]
-        own = torch.ones(longest, longest, dtype=torch.bool, device=self.owner.device).tril()
-        of_prompt = self.filled[self.owner].expand(-1, -1, longest, -1)
-        return torch.cat([of_prompt, own.expand(len(self.owner), 1, -1, -1)], dim=-1)
+        own = torch.ones(longest, longest, dtype=torch.bool, device=self.valid.device).tril()
+        of_prompt = self.valid[self.prompt_of].expand(-1, -1, longest, -1)
+        return torch.cat([of_prompt, own.expand(len(self.prompt_of), 1, -1, -1)], dim=-1)
 
 
 def prompt_layout(
-    prompt_lengths: Sequence[int], response_lengths: Sequence[int], owner: Sequence[int], device: torch.device | str
+    prompt_lengths: Sequence[int], response_lengths: Sequence[int], prompt_of: Sequence[int], device: torch.device | str
 ) -> PromptLayout:
-    """The layout of prompts and responses of these lengths; response i belongs to prompt `owner[i]`."""
+    """The layout of prompts and responses of these lengths; response i belongs to prompt `prompt_of[i]`."""
     of_prompts, of_responses = (torch.tensor(lengths, device=device) for lengths in (prompt_lengths, response_lengths))
     start = sum(prompt_lengths)
-    prompts, prompt_filled = places(of_prompts, 0)
-    responses, filled = places(of_responses, start)
-    owners = torch.tensor(owner, device=device)
+    prompts, prompt_valid = places(of_prompts, 0)
+    responses, valid = places(of_responses, start)
+    prompt_index = torch.tensor(prompt_of, device=device)
     within_prompt, within_response = (torch.arange(cut.shape[1], device=device) for cut in (prompts, responses))
-    positions = of_prompts[owners, None] + within_response
-    owner_of_token = owners.repeat_interleave(of_responses)
-    tokens_by_prompt, by_prompt_filled = places(owner_of_token.bincount(minlength=len(prompts)), 0)
-    # Equal owners stay in the order of the sequence.
-    order = owner_of_token.argsort(stable=True)
-    in_by_prompt = torch.empty_like(order)
-    in_by_prompt[order] = by_prompt_filled.flatten().nonzero()[:, 0]
+    positions = of_prompts[prompt_index, None] + within_response
+    prompt_of_token = prompt_index.repeat_interleave(of_responses)
+    grouped, grouped_valid = places(prompt_of_token.bincount(minlength=len(prompts)), 0)
+    # Stable: the tokens of a prompt stay in the order of the sequence.
+    order = prompt_of_token.argsort(stable=True)
+    in_grouped = torch.empty_like(order)
+    in_grouped[order] = grouped_valid.flatten().nonzero()[:, 0]
     return PromptLayout(
-        position_ids=torch.cat([within_prompt.expand_as(prompts)[prompt_filled], positions[filled]])[None],
+        position_ids=torch.cat([within_prompt.expand_as(prompts)[prompt_valid], positions[valid]])[None],
         prompts=prompts,
         responses=responses,
-        owner=owners,
-        by_prompt=(order + start)[tokens_by_prompt] * by_prompt_filled,
-        filled=prompt_filled[:, None, None],
-        in_prompts=prompt_filled.flatten().nonzero()[:, 0],
-        in_responses=filled.flatten().nonzero()[:, 0],
-        in_by_prompt=in_by_prompt,
+        grouped=(order + start)[grouped] * grouped_valid,
+        prompt_of=prompt_index,
+        valid=prompt_valid[:, None, None],
+        in_prompts=prompt_valid.flatten().nonzero()[:, 0],
+        in_responses=valid.flatten().nonzero()[:, 0],
+        in_grouped=in_grouped,
     )
 
 
 def places(lengths: Tensor, start: int) -> tuple[Tensor, Tensor]:
-    """Where runs that follow each other from `start` on lie in a sequence, padded with 0, and which are no padding.
+    """Indices of consecutive runs of tokens from `start` on in a sequence, padded with 0, and which are not padding.
 
     Args:
         lengths: (runs,), int64, at least one run.
@@ -105,12 +105,12 @@ def places(lengths: Tensor, start: int) -> tuple[Tensor, Tensor]:
         (runs, longest), int64, and (runs, longest), bool.
     """
     within = torch.arange(int(lengths.max()), device=lengths.device)
-    filled = within < lengths[:, None]
-    return ((start + lengths.cumsum(0) - lengths)[:, None] + within) * filled, filled
+    valid = within < lengths[:, None]
+    return ((start + lengths.cumsum(0) - lengths)[:, None] + within) * valid, valid
 
 
 def sharing_obstacle(model: PreTrainedModel) -> str | None:
-    """Why prompts can't be shared in this model; None if they can."""
+    """Why prompts cannot be shared in this model; None if they can."""
     config = model.config.get_text_config()
     attention = config._attn_implementation
     if attention not in ("sdpa", "eager", _NAME):
@@ -136,7 +136,7 @@ def check_plain(module: nn.Module, options: Mapping[str, Any]) -> None:
 
 
 def install_sharing(model: PreTrainedModel) -> None:
-    """Let the model take a `layout` in its forward pass, with `filled` as its attention mask; else it runs SDPA."""
+    """Let the model take a `layout` in its forward pass, with `valid` as attention mask; without one it runs SDPA."""
     model.set_attn_implementation(_NAME)
 
 
@@ -149,7 +149,7 @@ def _attention(
     layout: PromptLayout | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention as transformers calls it: states are (rows, heads, tokens, width), one row with a layout."""
+    """Causal attention as transformers calls it: states are (rows, heads, tokens, width); one row with a layout."""
     if layout is None:
         result: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return result
@@ -158,13 +158,13 @@ def _attention(
     prompt = [_take(states, layout.prompts) for states in (queries, keys, values)]
     of_prompts, _ = sdpa_attention_forward(module, *_heads_first(*prompt), None, **options)
     response = [_take(states, layout.responses) for states in (queries, keys, values)]
-    # Elsewhere PyTorch has no attention that tells its log-sum-exp on all models and types.
-    attend = _over_both if query.device.type == "cpu" and key.shape[-1] == value.shape[-1] else _over_copies
+    # On other devices no attention of PyTorch returns its log-sum-exp for all models and types.
+    attend = _over_parts if query.device.type == "cpu" and key.shape[-1] == value.shape[-1] else _over_copies
     of_responses = attend(module, queries, prompt, response, layout, **options)
     return torch.cat([_take(of_prompts.flatten(0, 1), layout.in_prompts), of_responses])[None], None
 
 
-def _over_both(
+def _over_parts(
     module: nn.Module,
     queries: Tensor,
     prompt: Sequence[Tensor],
@@ -173,15 +173,13 @@ def _over_both(
     scaling: float | None = None,
     **_: Any,
 ) -> Tensor:
-    """Attention of the responses over their prompt's keys, where they are, and over their own."""
+    """Attention of the responses over the keys of their prompt, without a copy, and over their own."""
     groups = queries.shape[1] // prompt[1].shape[2]
     over_prompt, over_own = (
         [part[0], *(repeat_kv(states, groups) for states in part[1:])]
-        for part in (_heads_first(_take(queries, layout.by_prompt), *prompt[1:]), _heads_first(*response))
+        for part in (_heads_first(_take(queries, layout.grouped), *prompt[1:]), _heads_first(*response))
     )
-    return merged_attention(
-        over_prompt, over_own, layout.in_by_prompt, layout.in_responses, layout.prompt_mask, scaling
-    )
+    return merged_attention(over_prompt, over_own, layout.in_grouped, layout.in_responses, layout.prompt_mask, scaling)
 
 
 def _over_copies(
@@ -192,9 +190,9 @@ def _over_copies(
     layout: PromptLayout,
     **options: Any,
 ) -> Tensor:
-    """Attention of the responses over a copy of their prompt's keys before their own."""
+    """Attention of the responses over a copy of their prompt's keys, followed by their own."""
     keys, values = (
-        torch.cat([_take(of_prompt, layout.owner), own], dim=1)
+        torch.cat([_take(of_prompt, layout.prompt_of), own], dim=1)
         for of_prompt, own in zip(prompt[1:], response[1:], strict=True)
     )
     found, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
@@ -202,7 +200,7 @@ def _over_copies(
 
 
 def _take(states: Tensor, index: Tensor) -> Tensor:
-    """states[index] whose gradient adds up in a fixed order, and fast: the embedding's."""
+    """states[index] by an embedding, whose gradient is summed in a fixed order and fast."""
     return embedding(index, states.flatten(1)).unflatten(-1, states.shape[1:])
 
 
@@ -211,5 +209,5 @@ def _heads_first(*states: Tensor) -> list[Tensor]:
 
 
 AttentionInterface.register(_NAME, _attention)
-# Without one of its own, transformers would drop the padding masks of this model elsewhere, as in generation.
+# Without a registered mask function transformers would drop this model's padding masks, in generation for one.
 AttentionMaskInterface.register(_NAME, sdpa_mask)

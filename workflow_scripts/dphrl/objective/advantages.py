@@ -1,4 +1,4 @@
-"""From rewards to advantages, and what shapes or selects rewards on the way (GRPO, Dr.GRPO, DAPO)."""
+"""Advantages from rewards, and how rewards are shaped and groups selected before (GRPO, Dr.GRPO, DAPO)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def group_advantages(rewards: Tensor, std: bool = True) -> Tensor:
 
     Args:
         rewards: (groups, responses per group).
-        std: False leaves out the division: R - mean, as Dr.GRPO has it (arXiv 2503.20783).
+        std: False leaves out the division: R - mean, as in Dr.GRPO (arXiv 2503.20783).
 
     Returns:
         The same shape; all-equal groups give exactly 0.
@@ -44,7 +44,7 @@ def informative(correct: Tensor) -> Tensor:
         ValueError: `correct` is not bool, or a group has fewer than two responses.
     """
     if correct.dtype != torch.bool:
-        raise ValueError(f"correct must be bool verdicts, got {correct.dtype}: shaped rewards do not decide here")
+        raise ValueError(f"correct must be bool verdicts, got {correct.dtype}: shaped rewards do not count here")
     _check_groups(correct, "correct")
     return correct.any(dim=1) & ~correct.all(dim=1)
 
@@ -71,7 +71,7 @@ def overlong_penalty(lengths: Tensor, max_tokens: int, buffer: int) -> Tensor:
 def reward_k1(log_ratio: Tensor, lengths: Sequence[int]) -> Tensor:
     """k1 of each response: the sum of log pi_theta - log pi_ref, whose mean over policy samples is KL(theta || ref).
 
-    It belongs into the reward, R - eta * reward_k1. As a loss its expected gradient would be 0: it is detached.
+    It is for the reward, R - eta * reward_k1, and detached: as a loss its expected gradient would be 0.
 
     Args:
         log_ratio: of the response tokens under the policy that sampled them, flat (tokens,).

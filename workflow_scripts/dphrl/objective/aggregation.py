@@ -1,4 +1,4 @@
-"""How token losses of the two kinds of rows become one loss (arXiv 2509.07430, Eq. 7 and its token-level loss)."""
+"""Weights that turn the token losses of both kinds of rows into one loss (arXiv 2509.07430, Eq. 7, token level)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Norm = Literal["joint", "separate"]
 
 @dataclass(frozen=True)
 class ComponentWeights:
-    """What each token loss is multiplied by before the sum over a mini-batch.
+    """Factors of the token losses in the sum over a mini-batch.
 
     Attributes:
         exploration: weight of a policy-loss token of a D_exp row.
@@ -30,7 +30,7 @@ def component_weights(
 
     separate: L = mean_exp + eta * mean_pef.
     joint:    L = (N_exp * mean_exp + eta * N_pef * mean_pef) / (N_exp + N_pef), with N counted in rows: at the
-              published 8:1 this is what the official code does, a relative weight of eta / 8.
+              published 8:1 this is a relative weight of eta / 8, as in the official code.
     mean_exp is over policy loss + eta * beta * divergence of each token of the rollouts.
 
     Args:
@@ -38,7 +38,7 @@ def component_weights(
         tokens: number of response tokens of each.
         eta: weight of the divergence.
         beta: weight of the divergence on the rollouts, in eta: `js_beta` for the policy half of js_definition, 1 for
-            reverse_kl, 0 for the methods that have none there.
+            reverse_kl, 0 for methods without a divergence on rollouts.
     """
     exp_share, pef_share = (rows[0] / sum(rows), rows[1] / sum(rows)) if norm == "joint" else (1.0, 1.0)
     exploration = exp_share / tokens[0] if tokens[0] else 0.0
@@ -50,7 +50,7 @@ def component_weights(
 
 
 def js_beta(rows: tuple[int, int]) -> float:
-    """beta of the definition form by its rule, N_pef / N_exp in rows of the batch: the two halves then weigh alike.
+    """The automatic beta of js_definition, N_pef / N_exp in rows of the batch: both halves then have equal weight.
 
     Args:
         rows: number of D_exp rows, of D_pef rows.

@@ -1,19 +1,25 @@
-"""What a divergence of policy and reference is, per token (arXiv 2509.07430, Table 5). The forms are in `forms`.
+"""Divergences of policy and reference, per token (arXiv 2509.07430, Table 5 and Appendix E).
 
 With l = log pi_theta(a|s) - log pi_ref(a|s) and u = exp(l), a loss is E_a[f(u)] and its gradient g(l) * grad log
-pi_theta(a|s). Everything is computed from l, never from u: exp(l) overflows float32 beyond 88.
+pi_theta(a|s). Everything is computed from l, never from u: exp(l) overflows float32 beyond 88. The closed forms are
+written for float64, in which they keep their digits near l = 0 too.
 """
+
+# ruff: noqa: E741 (l is the paper's letter)
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 Samples = Literal["reference", "policy"]
+
+# Up to here u * 1e4 is far inside float32.
+_LARGEST_CAP = 50.0
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Divergence:
 
     Args:
         name: as in the config, with its options.
-        f: l -> token value, a closed form in float64, right up to the cap.
+        f: l -> token value, a closed form in float64, used up to the cap.
         g: l -> d f / d log pi_theta on the same range.
         l_cap: where the linear continuation begins; None where f does not grow exponentially.
         samples: whose responses it is evaluated on.
@@ -57,22 +63,22 @@ class Divergence:
         return self._gradient(_finite(log_ratio))
 
     def mirrored(self, name: str) -> Divergence:
-        """The form for the other's samples: they see the inverse ratio, so f(-l) and -g(-l)."""
+        """The form for samples of the other policy, which have the inverse ratio: f(-l) and -g(-l)."""
         other: Samples = "policy" if self.samples == "reference" else "reference"
-        return Divergence(name, lambda x: self.f(-x), lambda x: -self.g(-x), self.l_cap, other)
+        return Divergence(name, lambda l: self.f(-l), lambda l: -self.g(-l), self.l_cap, other)
 
     def _value(self, log_ratio: Tensor) -> Tensor:
         exact = log_ratio.double()
-        inside = self._inside(exact)
+        inside = self._up_to_cap(exact)
         value = self.f(inside)
         if self.l_cap is not None:
             value = value + self.g(inside) * (exact - inside)
         return value.to(log_ratio.dtype)
 
     def _gradient(self, log_ratio: Tensor) -> Tensor:
-        return self.g(self._inside(log_ratio.double())).to(log_ratio.dtype)
+        return self.g(self._up_to_cap(log_ratio.double())).to(log_ratio.dtype)
 
-    def _inside(self, log_ratio: Tensor) -> Tensor:
+    def _up_to_cap(self, log_ratio: Tensor) -> Tensor:
         if self.l_cap is None:
             return log_ratio
         return log_ratio.clamp(max=self.l_cap) if self.samples == "reference" else log_ratio.clamp(min=-self.l_cap)
@@ -94,7 +100,7 @@ class _Value(torch.autograd.Function):
 
 
 def _finite(log_ratio: Tensor) -> Tensor:
-    """The log-ratios in float32 or float64, where all are numbers."""
+    """The log-ratios in float32 or float64, checked to be finite."""
     if not torch.isfinite(log_ratio).all():
         first = (~torch.isfinite(log_ratio)).nonzero()[0].tolist()
         raise ValueError(
@@ -102,3 +108,134 @@ def _finite(log_ratio: Tensor) -> Tensor:
             " is not finite; check the reference responses and the learning rate"
         )
     return log_ratio if log_ratio.dtype == torch.float64 else log_ratio.float()
+
+
+def _forward_kl(estimator: str = "k3", l_cap: float = 3.0) -> Divergence:
+    """KL(pi_ref || pi_theta). k1: f = -ln u. k3: f = u - 1 - ln u, the same expectation with its minimum at u = 1."""
+    if estimator == "k1":
+        return Divergence("forward_kl/k1", torch.neg, lambda l: -torch.ones_like(l))
+    if estimator == "k3":
+        return Divergence("forward_kl/k3", lambda l: torch.expm1(l) - l, torch.expm1, l_cap)
+    raise ValueError(f"forward_kl has the estimators k1 and k3, not {estimator!r}")
+
+
+def _js(js_scale: float = 1.0, l_cap: float = 3.0) -> Divergence:
+    """Jensen-Shannon, generator form: f = u ln u - (u+1) ln((u+1)/2), times `js_scale` (0.5 in textbooks)."""
+
+    def g(l: Tensor) -> Tensor:
+        return js_scale * l.exp() * _to_mixture(l)
+
+    return Divergence("js", lambda l: g(l) + js_scale * _to_mixture(-l), g, l_cap)
+
+
+def _alpha(alpha: float = 0.5, l_cap: float = 3.0) -> Divergence:
+    """f = (u^(1-a) - (1-a) u - a) / (a (a-1)); a = 1 is forward_kl, a = 0 is u ln u - u + 1, both as limits."""
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha must be in [0, 1], got {alpha}")
+
+    def g(l: Tensor) -> Tensor:
+        return ((1 - alpha) * l).exp() * _power(alpha, l)
+
+    # Each half of [0, 1] has the form that divides by the larger of a and 1 - a, so both limits keep all digits.
+    def f(l: Tensor) -> Tensor:
+        if alpha < 0.5:
+            return (g(l) - torch.expm1(l)) / (1 - alpha)
+        return (torch.expm1(l) - _power(1 - alpha, l)) / alpha
+
+    return Divergence(f"alpha/{alpha:g}", f, g, l_cap)
+
+
+def _reverse_kl(samples: Samples = "policy", estimator: str = "k3", l_cap: float = 3.0) -> Divergence:
+    """KL(pi_theta || pi_ref).
+
+    On policy samples: k3, the published baseline, whose expected gradient is that of the *forward* KL; k2 = (ln u)^2/2,
+    whose expected gradient is that of the reverse KL. On reference samples: k3 = u ln u - u + 1.
+    """
+    match samples, estimator:
+        case "reference", "k3":
+            return replace(_alpha(0.0, l_cap), name="reverse_kl/reference/k3")
+        case "policy", "k3":
+            return _forward_kl("k3", l_cap).mirrored("reverse_kl/policy/k3")
+        case "policy", "k2":
+            return Divergence("reverse_kl/policy/k2", lambda l: l.square() / 2, torch.clone, samples="policy")
+        case "policy", "k1":
+            raise ValueError("reverse_kl k1 as a loss has the expected gradient 0: use k2, or reward_k1 in the reward")
+    raise ValueError(f"reverse_kl has reference/k3, policy/k3 and policy/k2, not {samples}/{estimator}")
+
+
+def _js_definition(samples: Samples = "reference", estimator: str = "k3", l_cap: float = 3.0) -> Divergence:
+    """One half of Jensen-Shannon by its definition, with the mixture M = (pi_theta + pi_ref) / 2.
+
+    On reference samples KL(pi_ref || M): k1 = -ln r and k3 = r - 1 - ln r with r = M / pi_ref, both with the exact
+    expected gradient. On policy samples KL(pi_theta || M): k3 with r = M / pi_theta, exact to first order only, as
+    the samples move with the policy; "exact" has the value ln(pi_theta / M) and as gradient the score-function weight
+    ln(2u/(1+u)) + 1/(1+u) - 1/2, where the constant changes no expectation and makes equal policies weigh 0.
+    """
+    match samples, estimator:
+        case "reference", "k1":
+            return Divergence("js_definition/reference/k1", lambda l: _to_mixture(-l), lambda l: -torch.sigmoid(l))
+        case "reference", "k3":
+            return _reference_half(l_cap)
+        case "policy", "k3":
+            return _reference_half(l_cap).mirrored("js_definition/policy/k3")
+        case "policy", "exact":
+            return Divergence("js_definition/policy/exact", _to_mixture, _score_weight, samples="policy")
+        case "policy", "k1":
+            raise ValueError("js_definition k1 as a loss on policy samples points away from the reference: k3 or exact")
+    raise ValueError(f"js_definition has reference/k1, k3 and policy/k3, exact, not {samples}/{estimator}")
+
+
+def _reference_half(l_cap: float) -> Divergence:
+    return Divergence(
+        "js_definition/reference/k3",
+        lambda l: torch.expm1(l) / 2 + _to_mixture(-l),
+        lambda l: torch.expm1(l) * torch.sigmoid(l) / 2,
+        l_cap,
+    )
+
+
+def _to_mixture(l: Tensor) -> Tensor:
+    """ln(pi_theta / M) = ln(2u / (1 + u)), with all its digits at both ends and near 0; at -l it is ln(pi_ref / M)."""
+    return l.clamp(max=0) - torch.log1p(torch.expm1(-l.abs()) / 2)
+
+
+def _score_weight(l: Tensor) -> Tensor:
+    """ln(2u / (1 + u)) + 1 / (1 + u) - 1/2."""
+    return _to_mixture(l) - torch.tanh(l / 2) / 2
+
+
+def _power(c: float, l: Tensor) -> Tensor:
+    """(u^c - 1) / c, which is ln u for c = 0."""
+    return torch.expm1(c * l) / c if c else l
+
+
+_FORMS: dict[str, Callable[..., Divergence]] = {
+    "forward_kl": _forward_kl,
+    "js": _js,
+    "alpha": _alpha,
+    "reverse_kl": _reverse_kl,
+    "js_definition": _js_definition,
+}
+
+
+def divergence(name: str, **options: Any) -> Divergence:
+    """The divergence called `name`.
+
+    Args:
+        name: with its options:
+            "forward_kl": `estimator` = "k3" | "k1".
+            "js": `js_scale` = 1.0 (0.5: the mean of the two KL, as in textbooks).
+            "alpha": `alpha` = 0.5, in [0, 1].
+            "reverse_kl": `samples` = "policy" with `estimator` = "k3" | "k2", or "reference" with "k3".
+            "js_definition": `samples` = "reference" with `estimator` = "k3" | "k1", or "policy" with "k3" | "exact".
+        options: these, and `l_cap` = 3.0, where the linear continuation begins.
+
+    Raises:
+        ValueError: the name is unknown, or an option has a value that it cannot have.
+        TypeError: the divergence has no such option.
+    """
+    if name not in _FORMS:
+        raise ValueError(f"unknown divergence {name!r}, known: {', '.join(_FORMS)}")
+    if not 0 < options.get("l_cap", 1.0) <= _LARGEST_CAP:
+        raise ValueError(f"l_cap must be in (0, {_LARGEST_CAP:g}], got {options['l_cap']}")
+    return _FORMS[name](**options)

@@ -1,4 +1,4 @@
-"""How far the sampler's log-probs are from the trainer's for the same tokens, and the weights that correct it."""
+"""Difference between the log-probs of sampler and trainer for the same tokens, and weights that correct for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Mismatch:
-    """What `mismatch` found.
+    """Result of `mismatch`.
 
     Attributes:
         mean: mean |log pi_old - log pi_sampler|, in nats.
@@ -47,7 +47,7 @@ def tis_weights(old_logprobs: Tensor, sampler_logprobs: Tensor, cap: float) -> T
 
     Args:
         old_logprobs: log pi_old by the trainer's forward pass, any shape.
-        sampler_logprobs: the engine's, same shape; its samples must be of its whole softmax (top-p 1).
+        sampler_logprobs: the engine's, same shape; sampled without truncation (top-p 1).
         cap: largest weight, > 0.
     """
     if cap <= 0:

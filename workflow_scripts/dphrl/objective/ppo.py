@@ -1,4 +1,4 @@
-"""The clipped surrogate of the reward half (arXiv 2509.07430, Eq. 5)."""
+"""The clipped policy loss (arXiv 2509.07430, Eq. 5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PolicyLoss:
     Attributes:
         loss: the token losses, differentiable.
         ratio: pi_theta / pi_old, detached.
-        clipped: where the upper or lower clip of the ratio decided.
+        clipped: where the clipped ratio gives the larger loss.
     """
 
     loss: Tensor
@@ -42,7 +42,7 @@ def policy_loss(
         old_logprobs: log pi_old of the same tokens, without gradient.
         advantages: A of each token.
         eps_low: the ratio is clipped below 1 - eps_low.
-        eps_high: and above 1 + eps_high; more than eps_low is DAPO's clip-higher.
+        eps_high: the ratio is clipped above 1 + eps_high; larger than eps_low in DAPO (clip-higher).
         dual_clip: the bound c > 1 for negative advantages, None for none.
         weights: factor of each token loss, such as `tis_weights`; None for 1.
     """

@@ -1,4 +1,4 @@
-"""The reference responses: one stored response per D_pef prompt, with its log-probs under the frozen base policy."""
+"""The reference responses: one response per D_pef prompt, with its log-probs under the frozen base policy."""
 
 from dphrl.reference.responses import load
 

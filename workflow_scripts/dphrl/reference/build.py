@@ -1,22 +1,26 @@
-"""D_pef as tensors: the stored responses with their reference log-probs, by the training forward pass."""
+"""The reference responses as tensors, with their log-probs under the base policy by the training forward pass."""
 
 from __future__ import annotations
 
 import json
 import math
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
+from torch import Tensor
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing, seal
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
 
-# The dtypes of the tensors, as safetensors calls them, and their width.
+Tensors = dict[str, np.ndarray]
+
+# The names of the dtypes in safetensors, and their width.
 _DTYPES: Final = {"float32": "F32", "int32": "I32"}
 _BYTES: Final = 4
 _BYTES_OF_SIZE: Final = 8
@@ -48,91 +52,65 @@ def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.D
 
 
 def tensorise(
-    rows: pl.DataFrame, module: LogProbs, token_budget: int, top_k: int = 0
-) -> tuple[dict[str, np.ndarray], pl.DataFrame]:
-    """Tensors and index of the stored responses.
+    parts: Iterable[pl.DataFrame], module: LogProbs, token_budget: int, top_k: int = 0
+) -> Iterator[tuple[Tensors, pl.DataFrame]]:
+    """Tensors and index of the reference responses, part by part.
 
     Args:
-        rows: as `reference_rows` gives them.
+        parts: rows as `reference_rows` gives them, in key order.
         module: the reference policy in the precision of training.
         token_budget: most padded tokens per forward pass.
         top_k: how many of the reference's likeliest tokens to store per response position; 0 for none.
 
-    Returns:
-        Flat tensors `token_ids` (int32; prompt then response, row after row) and `logprobs` (float32; of every response
-        token under the untruncated softmax at temperature 1), with `top_k` also `topk_ids` (int32) and `topk_logprobs`
-        (float32), both (response tokens, top_k), the largest first; and the index (row, prompt_id, offsets, lengths,
-        largest gap to the sampler's log-probs, null where the response was recorded without them).
+    Yields:
+        Of each part: flat tensors `token_ids` (int32; prompt then response, row after row) and `logprobs` (float32; of
+        every response token under the untruncated softmax at temperature 1), with `top_k` also `topk_ids` (int32) and
+        `topk_logprobs` (float32), both (response tokens, top_k), the largest first; and its rows of the index, with
+        positions in the tensors of all parts (largest gap to the sampler's log-probs null where it recorded none).
 
     Raises:
         ValueError: `top_k` exceeds the vocabulary.
     """
-    pairs = [Row(p, r) for p, r in rows.select("prompt_token_ids", "token_ids").iter_rows()]
-    if top_k:
-        parts = response_topk(module, pairs, token_budget, top_k)
-    else:
-        parts = [(logprobs,) for logprobs in response_logprobs(module, pairs, token_budget)]
-    logprobs = [part[0].numpy() for part in parts]
-    gaps = [
-        float(np.abs(ours - np.asarray(theirs, dtype=np.float32)).max()) if theirs else None
-        for ours, theirs in zip(logprobs, rows["sampler_logprobs"].to_list(), strict=True)
-    ]
-    prompt_lengths = np.array([len(pair.prompt) for pair in pairs], dtype=np.int64)
-    response_lengths = np.array([len(pair.response) for pair in pairs], dtype=np.int64)
-    index = pl.DataFrame(
-        {
-            "row": range(len(pairs)),
-            "prompt_id": rows["prompt_id"],
-            "sample_index": rows["sample_index"],
-            "start": _starts(prompt_lengths + response_lengths),
-            "prompt_length": prompt_lengths,
-            "response_length": response_lengths,
-            "response_start": _starts(response_lengths),
-            "max_sampler_gap": pl.Series(gaps, dtype=pl.Float64),
-        }
-    )
-    tokens = [token for pair in pairs for token in (*pair.prompt, *pair.response)]
-    tensors = {
-        "token_ids": np.array(tokens, dtype=np.int32),
-        "logprobs": np.concatenate([np.empty(0, np.float32), *logprobs]).astype(np.float32),
-    }
-    if top_k:
-        tensors |= {
-            "topk_ids": np.concatenate([np.empty((0, top_k), np.int64), *(part[1].numpy() for part in parts)]).astype(
-                np.int32
-            ),
-            "topk_logprobs": np.concatenate([np.empty((0, top_k), np.float32), *(part[2].numpy() for part in parts)]),
-        }
-    return tensors, index
-
-
-def tensorise_parts(
-    parts: Iterable[pl.DataFrame], module: LogProbs, token_budget: int, top_k: int = 0
-) -> Iterator[tuple[dict[str, np.ndarray], pl.DataFrame]]:
-    """As `tensorise` for each part of the rows, with one index over all of them."""
-    rows = tokens = response_tokens = 0
+    row = start = response_start = 0
     for part in parts:
-        tensors, index = tensorise(part, module, token_budget, top_k)
-        yield (
-            tensors,
-            index.with_columns(
-                pl.col("row") + rows, pl.col("start") + tokens, pl.col("response_start") + response_tokens
-            ),
+        pairs = [Row(p, r) for p, r in part.select("prompt_token_ids", "token_ids").iter_rows()]
+        if top_k:
+            found = response_topk(module, pairs, token_budget, top_k)
+        else:
+            found = [(logprobs,) for logprobs in response_logprobs(module, pairs, token_budget)]
+        tokens = [token for pair in pairs for token in (*pair.prompt, *pair.response)]
+        tensors = {
+            "token_ids": np.array(tokens, dtype=np.int32),
+            "logprobs": _joined([of_row[0] for of_row in found], np.empty(0, np.float32)),
+        }
+        if top_k:
+            tensors["topk_ids"] = _joined([of_row[1] for of_row in found], np.empty((0, top_k), np.int32))
+            tensors["topk_logprobs"] = _joined([of_row[2] for of_row in found], np.empty((0, top_k), np.float32))
+        prompt_lengths = np.array([len(pair.prompt) for pair in pairs], dtype=np.int64)
+        lengths = np.array([len(pair.response) for pair in pairs], dtype=np.int64)
+        index = SCHEMAS["reference_index"].frame(
+            {
+                "row": np.arange(row, row + len(pairs)),
+                "prompt_id": part["prompt_id"],
+                "sample_index": part["sample_index"],
+                "start": start + (prompt_lengths + lengths).cumsum() - prompt_lengths - lengths,
+                "prompt_length": prompt_lengths,
+                "response_length": lengths,
+                "response_start": response_start + lengths.cumsum() - lengths,
+                "max_sampler_gap": [
+                    float(np.abs(of_row[0].numpy() - np.asarray(sampler, dtype=np.float32)).max()) if sampler else None
+                    for of_row, sampler in zip(found, part["sampler_logprobs"].to_list(), strict=True)
+                ],
+            }
         )
-        rows, tokens = rows + len(index), tokens + len(tensors["token_ids"])
-        response_tokens += len(tensors["logprobs"])
+        yield tensors, index
+        row, start, response_start = row + len(pairs), start + len(tokens), response_start + int(lengths.sum())
 
 
-def save_tensors(tensors: dict[str, np.ndarray], path: Path) -> None:
-    """Write the tensors of all rows as safetensors with their sidecar."""
-    for _ in save_parts([(tensors, pl.DataFrame())], path):
-        pass
+def save_tensors(parts: Iterable[tuple[Tensors, pl.DataFrame]], path: Path) -> Iterator[pl.DataFrame]:
+    """Yield the index of each part; after the last their tensors are in `path`, end to end, with its sidecar.
 
-
-def save_parts(parts: Iterable[tuple[dict[str, np.ndarray], pl.DataFrame]], path: Path) -> Iterator[pl.DataFrame]:
-    """Yield the index of each part; when all are through, their tensors lie end to end in `path`, with its sidecar.
-
-    A safetensors file begins with the sizes, so each tensor waits in a file of its own until they are known.
+    A safetensors file begins with the sizes, so each tensor waits in a separate file until they are known.
     """
     with replacing(path) as temporary:
         folder = temporary.with_name(f".{temporary.name}.tmp")
@@ -167,5 +145,6 @@ def _header(shapes: dict[tuple[str, str], list[int]]) -> bytes:
     return len(text).to_bytes(_BYTES_OF_SIZE, "little") + text
 
 
-def _starts(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)[: len(lengths)]
+def _joined(parts: Sequence[Tensor], empty: np.ndarray) -> np.ndarray:
+    """The tensors of all rows, end to end, in the dtype of `empty`."""
+    return np.concatenate([empty, *(part.numpy() for part in parts)]).astype(empty.dtype)

@@ -1,4 +1,4 @@
-"""The stored responses as training reads them: memory-mapped, any row by its number."""
+"""The reference responses as training reads them: memory-mapped, any row by its number."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torch import Tensor
 from dphrl.artifacts.tables import read_footer
 from dphrl.model.batch import Row
 
-_PLACE = ("start", "prompt_length", "response_length", "response_start")
+_POSITION = ("start", "prompt_length", "response_length", "response_start")
 
 
 @dataclass(frozen=True)
 class ReferenceResponses:
-    """Rows of D_pef with their reference log-probs; nothing is read before a row is asked for.
+    """Rows of D_pef with their reference log-probs; rows are read from disk on each call.
 
     Attributes:
         path: the tensors.
-        index: where each row lies in them, by row number; on disk too.
+        index: positions of each row in them, by row number; on disk too.
         size: number of rows.
-        top_k: number of the reference's likeliest tokens that are stored per response position; 0 for none.
+        top_k: number of the reference's likeliest tokens stored per response position; 0 for none.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class ReferenceResponses:
         rows, logprobs = [], []
         with safe_open(self.path, framework="pt") as file:
             tokens, flat = file.get_slice("token_ids"), file.get_slice("logprobs")
-            for start, prompt_length, length, response_start in self._places(numbers):
+            for start, prompt_length, length, response_start in self._positions(numbers):
                 ids = tokens[start : start + prompt_length + length].tolist()
                 rows.append(Row(ids[:prompt_length], ids[prompt_length:]))
                 logprobs.append(flat[response_start : response_start + length].clone())
@@ -57,20 +57,20 @@ class ReferenceResponses:
         ids, logprobs = [], []
         with safe_open(self.path, framework="pt") as file:
             tokens, values = file.get_slice("topk_ids"), file.get_slice("topk_logprobs")
-            for _, _, length, start in self._places(numbers):
+            for _, _, length, start in self._positions(numbers):
                 ids.append(tokens[start : start + length].clone())
                 logprobs.append(values[start : start + length].clone())
         return ids, logprobs
 
-    def _places(self, numbers: Sequence[int]) -> list[tuple[int, int, int, int]]:
-        """Of each row its start, the lengths of prompt and response, and where the response's log-probs start."""
-        # A slice decodes one row group, a filter would decode the column of row numbers.
-        places = pl.collect_all([self.index.slice(number, 1).select(_PLACE) for number in numbers])
-        return [place.row(0) for place in places]
+    def _positions(self, numbers: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        """Of each row its start, the lengths of prompt and response, and the start of the response's log-probs."""
+        # A slice decodes one row group; a filter would decode the whole column of row numbers.
+        positions = pl.collect_all([self.index.slice(number, 1).select(_POSITION) for number in numbers])
+        return [position.row(0) for position in positions]
 
 
 def load(path: Path) -> ReferenceResponses:
-    """The stored responses from `responses.safetensors`, whose index stands beside it as `index.parquet`.
+    """The reference responses from `responses.safetensors`, with `index.parquet` in the same folder.
 
     Raises:
         ValueError: the tensors are damaged, or do not belong to the index.
@@ -83,7 +83,7 @@ def load(path: Path) -> ReferenceResponses:
     except SafetensorError as error:
         raise ValueError(f"{path}: not readable tensors ({error}); delete it and run snakemake again") from error
     top_k = found.get("topk_ids", (0, 0))[-1]
-    last = index.slice(rows - 1, 1).select(_PLACE).collect().row(0) if rows else (0, 0, 0, 0)
+    last = index.slice(rows - 1, 1).select(_POSITION).collect().row(0) if rows else (0, 0, 0, 0)
     start, prompt_length, length, response_start = last
     responses = response_start + length
     expected: dict[str, tuple[int, ...]] = {"logprobs": (responses,), "token_ids": (start + prompt_length + length,)}

@@ -1,4 +1,4 @@
-"""Low-rank adapters: only they are trained; the engine and the saved policy get them merged (arXiv 2106.09685)."""
+"""Low-rank adapters (arXiv 2106.09685): only they are trained; engine and saved policy get them merged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Gather = Callable[[Sequence[nn.Parameter]], AbstractContextManager[None]]
 
 
 def add_adapters(model: nn.Module, config: LoraConfig, seed: int) -> None:
-    """Put adapters, the identity at first, into a model in place, and freeze everything else.
+    """Add adapters to a model in place, without effect at first, and freeze everything else.
 
     Raises:
         ValueError: the model has no layer of these names.
@@ -37,11 +37,11 @@ def add_adapters(model: nn.Module, config: LoraConfig, seed: int) -> None:
 
 @torch.no_grad()
 def merged_weights(model: nn.Module, gather: Gather) -> Iterator[tuple[str, Tensor]]:
-    """The weights under their Hugging Face names, adapters added to the layers that they belong to.
+    """The weights under their Hugging Face names, adapters merged into their layers.
 
     Args:
         model: with or without adapters.
-        gather: makes parameters whole within its context, where their tensor is given.
+        gather: a context in which partitioned parameters are whole (ZeRO-3).
     """
     adapted = {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
     for name, parameter in model.named_parameters():
@@ -59,7 +59,7 @@ def merged_weights(model: nn.Module, gather: Gather) -> Iterator[tuple[str, Tens
 
 
 def save_adapters(model: nn.Module, folder: Path, gather: Gather, *, write: bool) -> None:
-    """Write the adapters: the merged policy does not tell them. All ranks must call, one of them with `write`."""
+    """Write the adapters: they cannot be recovered from the merged policy. All ranks must call, one with `write`."""
     adapters = _adapters(model)
     with gather(list(adapters.values())):
         if write:
@@ -68,17 +68,17 @@ def save_adapters(model: nn.Module, folder: Path, gather: Gather, *, write: bool
 
 @torch.no_grad()
 def load_adapters(model: nn.Module, folder: Path) -> None:
-    """Take up the adapters that `save_adapters` wrote.
+    """Load the adapters that `save_adapters` wrote.
 
     Raises:
-        ValueError: they are of other layers, or of another rank.
+        ValueError: they are of other layers or another rank.
     """
     path = folder / _FILE
     ours, found = _adapters(model), load_file(path)
     if {name: adapter.shape for name, adapter in ours.items()} != {name: value.shape for name, value in found.items()}:
         raise ValueError(
-            f"{path}: holds {len(found)} adapters of other layers or another rank than `lora` now asks for"
-            f" ({len(ours)}): put `lora` back as it was, or start this training anew"
+            f"{path}: holds {len(found)} adapters of other layers or another rank than `lora` now"
+            f" specifies ({len(ours)}): restore the earlier `lora`, or start this training anew"
         )
     for name, adapter in ours.items():
         adapter.copy_(found[name])

@@ -1,4 +1,4 @@
-"""The processes that share one training: who they are, and what they must agree on."""
+"""The ranks of one training: their process group, and sums, lists and maxima over all of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch.nn.functional import pad
 
 
 def start_process_group() -> None:
-    """Join the process group that the environment describes (torchrun's), or make one of this process alone.
+    """Join the process group of the environment (as set by torchrun), or make one of this process alone.
 
-    The engine of the rollouts shares it.
+    The sampling engine shares it.
     """
     import deepspeed
 
@@ -42,39 +42,39 @@ def world_size() -> int:
     return dist.get_world_size()
 
 
-def summed(values: Mapping[str, float]) -> dict[str, float]:
-    """Sums over all ranks by name; a rank without a name, as one that had no such row, adds nothing to it."""
-    parts = gathered(dict(values))
+def all_reduce_sum(values: Mapping[str, float]) -> dict[str, float]:
+    """Sums over all ranks by name; a name that a rank lacks counts as 0 there."""
+    parts = all_gather(dict(values))
     names = sorted({name for part in parts for name in part})
     return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
 
 
-def gathered(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
-    """What each rank gives, in their order: anything that JSON can hold.
+def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
+    """The values of all ranks in their order: anything that JSON can hold.
 
-    It travels as text, for PyTorch sends objects as pickles.
+    Sent as text, since PyTorch would send objects as pickles.
 
     Args:
-        group: of the ranks; None: all.
+        group: the ranks that take part; None: all.
     """
     if dist.get_world_size(group) == 1:
         return [value]
     text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(_device())
-    lengths = _of_ranks(torch.tensor([len(text)], device=text.device), group)
+    lengths = _gather_tensor(torch.tensor([len(text)], device=text.device), group)
     padded = pad(text, (0, int(max(lengths)) - len(text)))
-    texts = zip(_of_ranks(padded, group), lengths, strict=True)
+    texts = zip(_gather_tensor(padded, group), lengths, strict=True)
     return [json.loads(part[: int(length)].cpu().numpy().tobytes()) for part, length in texts]
 
 
-def largest(value: float) -> float:
-    """The largest of all ranks' values."""
+def all_reduce_max(value: float) -> float:
+    """The largest value of all ranks."""
     found = torch.tensor([value], dtype=torch.float64, device=_device())
     if world_size() > 1:
         dist.all_reduce(found, op=dist.ReduceOp.MAX)
     return float(found)
 
 
-def _of_ranks(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> list[torch.Tensor]:
+def _gather_tensor(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> list[torch.Tensor]:
     parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, tensor, group=group)
     return parts

@@ -1,4 +1,4 @@
-"""A segment as a job: folders and files in, folders out, on one rank or several."""
+"""A segment as a job: reads folders and files, writes folders, on one rank or several."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import polars as pl
 
-from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
@@ -34,23 +33,23 @@ Timing = tuple[str, float, int | None]
 
 @dataclass(frozen=True)
 class SegmentJob:
-    """What a segment runs and on what; paths are text, so that a job can be handed to other processes as JSON.
+    """Inputs, outputs and settings of a segment; paths are text, so that ranks can receive it as JSON.
 
     Attributes:
         config: the stage's slice of the configuration: method, train, engine, task, scorer.
         seed: of the training.
         first, last: steps, both included.
-        partition, prompts, gold: tables of the training set.
+        partition, prompts, gold: tables of the training set, already checked.
         policy: folder of the policy before the segment.
-        base: folder of the base policy; for methods that need it.
+        base: folder of the base policy, for methods that need it.
         state: folder of the state before the segment; None at the start.
-        reference: the stored responses; for methods that rehearse.
-        databases, scorer: what the scorer of the task reads, see `make_scorer`.
-        workers: processes that score, on each rank.
-        policy_out, state_out: folders of what comes after it; `run_job` wants them empty.
-        trackers: where metrics go while it runs, and the folder of those that keep files.
-        label: what progress is told under.
-        training: name of the whole training, of which this is a part, for the trackers.
+        reference: the reference responses, for methods that rehearse.
+        databases, scorer: files of the task's scorer, see `make_scorer`.
+        workers: scoring processes of each rank.
+        policy_out, state_out: folders of the policy and state after it; must be empty.
+        trackers, tracking: names of the trackers that get metrics while it runs, and the folder for their files.
+        label: of the progress lines.
+        training: name of the whole training, for the trackers.
     """
 
     config: Mapping[str, Any]
@@ -81,7 +80,7 @@ class SegmentJob:
 
     @property
     def train(self) -> TrainConfig:
-        """The block `train`, without what a training's path says."""
+        """The block `train`; schedule and seeds, which no segment depends on, have their defaults."""
         return TrainConfig(**self.config["train"])
 
     def to_json(self) -> str:
@@ -95,7 +94,7 @@ class SegmentJob:
 
 
 def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
-    """Run a segment in this process, which is one of its ranks, and write what comes after it into the folders of it.
+    """Run a segment in this process, one of its ranks, and write policy and state after it.
 
     Returns:
         The metrics table, and the seconds and tokens of each part, on this rank.
@@ -116,41 +115,38 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
         )
         engine = _engine(job)
         trainer = Trainer(
-            # Adapters stand beside the base policy; merged into a policy they could not be trained on.
+            # Adapters are added to the base policy; those merged into a policy could not be trained further.
             load_model(Path(str(job.base) if method.lora else job.policy), config.dtype),
             config,
             method,
             state=Path(job.state) if job.state else None,
-            reference=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
+            reference_model=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
             seed=job.seed,
         )
-        prompts = online_prompts(
-            read_table(Path(job.partition), "partition"),
-            read_table(Path(job.prompts), "prompts"),
-            read_table(Path(job.gold), "gold"),
-            method.online,
-        )
-        reference = load(Path(job.reference)) if job.reference else None
+        prompts = _online_prompts(job)
+        rehearsal = load(Path(job.reference)) if job.reference else None
         trackers = job.trackers if rank() == 0 else ()
         track = open_trackers(trackers, Path(job.tracking), job.training, stack)
-        work = Segment(trainer, engine, prompts, reference, scorer.score, config, method, job.seed, track)
-        work.seconds["start"] = time.perf_counter() - started
-        metrics = work.run(job.first, job.last, job.label)
+        segment = Segment(trainer, engine, prompts, rehearsal, scorer.score, config, method, job.seed, track)
+        segment.seconds["start"] = time.perf_counter() - started
+        metrics = segment.run(job.first, job.last, job.label)
         _save(trainer, job)
-    return metrics, [(part, seconds, work.tokens.get(part)) for part, seconds in work.seconds.items()]
+    return metrics, [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
 
 
-def online_prompts(
-    partition: pl.DataFrame, prompts: pl.DataFrame, gold: pl.DataFrame, online: Literal["all", "exp"]
-) -> list[OnlinePrompt]:
-    """The prompts that a method rolls out, in key order: D_exp, or all that were not dropped."""
-    subsets = ["exp"] if online == "exp" else ["exp", "pef"]
+def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
+    """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped."""
+    # Lazily: few columns are needed, and the stage has checked the tables.
+    partition, prompts, gold = (
+        pl.scan_parquet(Path(path), glob=False) for path in (job.partition, job.prompts, job.gold)
+    )
     rows = (
-        partition.filter(pl.col("subset").is_in(subsets))
+        partition.filter(pl.col("subset").is_in(["exp"] if job.method.online == "exp" else ["exp", "pef"]))
         .join(prompts, on="prompt_id")
         .join(gold, on="prompt_id")
         .sort("prompt_id")
         .select("prompt_id", "prompt_token_ids", "ground_truth")
+        .collect()
     )
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
 
@@ -163,17 +159,11 @@ def _engine(job: SegmentJob) -> Engine:
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> None:
-    """Policy and state, each rank its part."""
-    policy = Path(job.policy_out)
+    """Write policy and state, each rank its part; tokenizer and settings are those of the policy before, unchanged."""
+    before, policy = Path(job.policy), Path(job.policy_out)
     trainer.save_policy(policy)
     trainer.save_state(Path(job.state_out))
-    if rank() == 0:
-        _copy_settings(Path(job.policy), policy)
-
-
-def _copy_settings(before: Path, folder: Path) -> None:
-    """Tokenizer and settings, byte for byte those of the policy before."""
-    for file in before.iterdir():
-        written = {"config.json", "generation_config.json", "manifest.json", "manifest.json.sha256"}
+    written = {"config.json", "generation_config.json", "manifest.json", "manifest.json.sha256"}
+    for file in before.iterdir() if rank() == 0 else ():
         if file.is_file() and file.name not in written and ".safetensors" not in file.suffixes:
-            shutil.copyfile(file, folder / file.name)
+            shutil.copyfile(file, policy / file.name)

@@ -1,4 +1,20 @@
-"""The loss of a method on rows of each kind: rollouts of D_exp, and stored responses of D_pef."""
+"""The loss of each method, from its terms (arXiv 2509.07430). A row is a rollout or a rehearsed response of D_pef.
+
+| `divergence`               | rollouts                              | rehearsal                            |
+| null (GRPO, DAPO)          | policy loss (Eq. 5)                   | -                                    |
+| forward_kl, js, alpha      | policy loss                           | eta f(u) (Eq. 6 and 7, Table 5)      |
+| js_definition              | policy loss + eta beta f(u) (Eq. 15)  | eta f(u) of the other half (Eq. 17)  |
+| reverse_kl, k3 and k2      | policy loss + eta f(u)                | -                                    |
+| reverse_kl, reward_k1      | policy loss, reward - eta ln u        | -                                    |
+
+| term                                          | computed in                                                 |
+| policy loss                                   | `objective.ppo.policy_loss`                                 |
+| its advantages; the reward less eta ln u      | `training.segment`, `objective.advantages`                  |
+| f(u), u = pi_theta / pi_ref                   | `objective.divergences`                                     |
+| f(u) over the reference's top-K tokens        | `objective.topk.topk_value`                                 |
+| eta, beta (Eq. 16) and the means over tokens  | `Objective.loss_weights`, `objective.aggregation`           |
+| importance weights of the policy loss         | `objective.importance.tis_weights`                          |
+"""
 
 from __future__ import annotations
 
@@ -13,8 +29,7 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
-from dphrl.objective.divergences import Divergence
-from dphrl.objective.forms import divergence
+from dphrl.objective.divergences import Divergence, divergence
 from dphrl.objective.importance import tis_weights
 from dphrl.objective.ppo import policy_loss
 from dphrl.objective.topk import topk_value
@@ -26,16 +41,16 @@ class Example:
 
     Attributes:
         row: prompt and response.
-        stored: whether it is a stored response of D_pef; else it is a rollout.
+        rehearsal: whether it is a response of D_pef that is rehearsed; else it is a rollout.
         advantage: of a rollout.
         old: log pi_old of a rollout's tokens; None where the policy is still the one that sampled.
         sampler: the engine's log-probs of a rollout's tokens.
-        reference: log pi_ref of the tokens: of a stored response, and of rollouts where the method asks for it.
-        topk: of a stored response, the reference's likeliest tokens (tokens, K) and their log-probs.
+        reference: log pi_ref of the tokens: for rehearsal, and for rollouts where the method asks for it.
+        topk: for rehearsal, the reference's likeliest tokens (tokens, K) and their log-probs.
     """
 
     row: Row
-    stored: bool = False
+    rehearsal: bool = False
     advantage: float = 0.0
     old: Tensor | None = None
     sampler: Tensor | None = None
@@ -48,21 +63,21 @@ _T = TypeVar("_T")
 
 
 class Objective:
-    """The loss of one method (arXiv 2509.07430, Eq. 5 to 7, 15 and 17).
+    """The loss of one method.
 
     Attributes:
-        of_stored: divergence on the stored responses; None for a method that does not rehearse.
-        of_rollouts: divergence on the rollouts; None where the method has none there.
+        rehearsal_divergence: divergence on rehearsed responses; None for a method that does not rehearse.
+        rollout_divergence: divergence on the rollouts; None for a method without one.
     """
 
     def __init__(self, method: MethodConfig, config: TrainConfig) -> None:
         self._method, self._config = method, config
-        self.of_stored, self.of_rollouts = _divergences(method)
+        self.rehearsal_divergence, self.rollout_divergence = _divergences(method)
 
-    def weights(self, rows: tuple[int, int], tokens: tuple[int, int]) -> ComponentWeights:
-        """Weights of token losses from the counts of a whole mini-batch: (rollouts, stored responses) on all ranks."""
+    def loss_weights(self, rows: tuple[int, int], tokens: tuple[int, int]) -> ComponentWeights:
+        """Weights of token losses from the counts of a whole mini-batch: (rollouts, rehearsal) on all ranks."""
         beta = 0.0
-        if self.of_rollouts is not None:
+        if self.rollout_divergence is not None:
             auto = 1.0 if self._method.divergence == "reverse_kl" else js_beta(rows)
             beta = auto if self._method.js_beta == "auto" else self._method.js_beta
         return component_weights(rows, tokens, self._method.eta, self._config.rehearsal_norm, beta)
@@ -70,7 +85,7 @@ class Objective:
     def rollout_loss(
         self, logprobs: Tensor, entropy: Tensor, examples: Sequence[Example], weights: ComponentWeights
     ) -> tuple[Tensor, Sums]:
-        """The weighted sum of the clipped policy loss, and of the divergence where there is one on rollouts.
+        """The weighted sum of the clipped policy loss, and of the divergence on rollouts if the method has one.
 
         Args:
             logprobs, entropy: of the examples' response tokens, flat in their order.
@@ -81,6 +96,9 @@ class Objective:
         ours = logprobs.detach().split([len(e.row.response) for e in examples])
         old = torch.cat([p if e.old is None else e.old.to(p) for e, p in zip(examples, ours, strict=True)])
         advantages = torch.cat([torch.full_like(p, e.advantage) for e, p in zip(examples, ours, strict=True)])
+        importance = None
+        if (cap := self._config.tis_cap) is not None:
+            importance = tis_weights(old, _joined((e.sampler for e in examples), "sampler").to(old), cap)
         result = policy_loss(
             logprobs,
             old,
@@ -88,7 +106,7 @@ class Objective:
             eps_low=self._config.eps_low,
             eps_high=self._method.eps_high,
             dual_clip=self._config.dual_clip,
-            weights=self._importance(old, examples),
+            weights=importance,
         )
         loss = weights.exploration * result.loss.sum()
         log_ratio = (logprobs - old).detach()
@@ -101,37 +119,39 @@ class Objective:
         }
         if self._method.needs_reference_model:
             log_ratio = logprobs - _joined((e.reference for e in examples), "reference").to(logprobs)
-            # k1 where the divergence is in the reward: only told here.
-            value = log_ratio.detach() if self.of_rollouts is None else self.of_rollouts.value(log_ratio)
+            # Where the divergence is in the reward, its k1 is only a metric here.
+            value = log_ratio.detach() if self.rollout_divergence is None else self.rollout_divergence.value(log_ratio)
             loss = loss + weights.rollout_divergence * value.sum()
             sums["rollout_divergence_sum"] = value.sum().item()
         return loss, sums
 
-    def stored_loss(
+    def rehearsal_loss(
         self, logprobs: Tensor, topk: Tensor | None, examples: Sequence[Example], weights: ComponentWeights
     ) -> tuple[Tensor, Sums]:
-        """The weighted sum of the divergence on stored responses.
+        """The weighted sum of the divergence on rehearsed responses.
 
         Args:
             logprobs: of the examples' response tokens, flat in their order.
-            topk: of the reference's likeliest tokens at each place (tokens, K); None without them.
+            topk: of the reference's likeliest tokens at each position (tokens, K); None without them.
 
         Raises:
             ValueError: the method does not rehearse, or an example lacks what it needs.
         """
-        if self.of_stored is None:
-            raise ValueError(f"stored responses reached a method without rehearsal ({self._method.divergence})")
+        if self.rehearsal_divergence is None:
+            raise ValueError(f"rehearsal rows reached a method without rehearsal ({self._method.divergence})")
         log_ratio = logprobs - _joined((e.reference for e in examples), "reference").to(logprobs)
-        value = self.of_stored.value(log_ratio) if topk is None else self._topk_value(log_ratio, topk, examples)
-        sums = {"divergence_sum": value.sum().item(), "stored_tokens": len(logprobs)}
+        if topk is None:
+            value = self.rehearsal_divergence.value(log_ratio)
+        else:
+            value = self._topk_value(self.rehearsal_divergence, log_ratio, topk, examples)
+        sums = {"divergence_sum": value.sum().item(), "rehearsal_tokens": len(logprobs)}
         return weights.rehearsal * value.sum(), sums
 
-    def _topk_value(self, log_ratio: Tensor, topk: Tensor, examples: Sequence[Example]) -> Tensor:
-        assert self.of_stored is not None
+    def _topk_value(self, form: Divergence, log_ratio: Tensor, topk: Tensor, examples: Sequence[Example]) -> Tensor:
         ids, reference = topk_of(examples)
         sampled = torch.tensor([token for e in examples for token in e.row.response])
         return topk_value(
-            self.of_stored,
+            form,
             topk - reference.to(topk),
             reference.to(topk),
             log_ratio,
@@ -139,14 +159,9 @@ class Objective:
             rao_blackwell=self._method.topk == "conditional",
         )
 
-    def _importance(self, old: Tensor, examples: Sequence[Example]) -> Tensor | None:
-        if self._config.tis_cap is None:
-            return None
-        return tis_weights(old, _joined((e.sampler for e in examples), "sampler").to(old), self._config.tis_cap)
-
 
 def topk_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
-    """Ids and reference log-probs of the stored top-K tokens of all examples, (response tokens, K) each."""
+    """Ids and reference log-probs of the reference's top-K tokens of all examples, (response tokens, K) each."""
     ids, logprobs = zip(*_present((e.topk for e in examples), "topk"), strict=True)
     return torch.cat(ids), torch.cat(logprobs)
 
@@ -165,7 +180,7 @@ def _present(parts: Iterable[_T | None], name: str) -> list[_T]:
 
 
 def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | None]:
-    """The divergences of a method on stored responses and on rollouts."""
+    """The divergences of a method on rehearsed responses and on rollouts."""
     cap = method.l_cap
     match method.divergence:
         case "forward_kl":

@@ -1,4 +1,4 @@
-"""DeepSpeed around a model: ZeRO, precision, AdamW with clipping."""
+"""The DeepSpeed engine of a model: ZeRO, precision, AdamW with clipping."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import nn
 from dphrl.config.blocks.train import TrainConfig
 
 _EPSILON = 1e-8
-# Of gradients that ranks sum at once, at most: DeepSpeed's default.
+# Most gradients that ranks sum at once: DeepSpeed's default.
 _BUCKET_ELEMENTS = 500_000_000
 
 
 class ClippedAdamW(torch.optim.AdamW):
-    """AdamW that clips the gradient, and leaves out an update whose gradient is not finite.
+    """AdamW that clips the gradient, and skips an update whose gradient is not finite.
 
-    DeepSpeed's ZeRO and bfloat16 optimizers do both by themselves. Without either it only clips, tells no norm, and
-    would take an update of NaN. The two attributes are those that it reads.
+    DeepSpeed's ZeRO and bfloat16 optimizers do both. Without either it only clips, reports no norm, and would apply an
+    update of NaN. DeepSpeed reads the two attributes.
 
     Attributes:
-        overflow: whether the last update was left out.
+        overflow: whether the last update was skipped.
     """
 
     overflow = False
@@ -43,7 +43,7 @@ class ClippedAdamW(torch.optim.AdamW):
 
 
 def initialize(model: nn.Module, config: TrainConfig) -> Any:
-    """A DeepSpeed engine that trains the parameters of a model that ask for a gradient."""
+    """A DeepSpeed engine that trains the parameters of a model that require a gradient."""
     import deepspeed
 
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -56,27 +56,27 @@ def initialize(model: nn.Module, config: TrainConfig) -> Any:
         settings["gradient_clipping"] = 0.0
     engine, *_ = deepspeed.initialize(model=model, config=settings, model_parameters=trained, optimizer=optimizer)
     if config.zero_stage == 0:
-        # DeepSpeed leaves the sums to PyTorch here, which takes the parameter's type unless told.
+        # Without ZeRO PyTorch accumulates the gradients, by default in the parameter's type.
         for parameter in trained:
             parameter.grad_dtype = torch.float32
-        # In bfloat16 it has taken a step of no length and no gradient, which Adam would count.
+        # In bfloat16 initialisation runs one zero-length step; clear its state so Adam's step count starts at 0.
         engine.optimizer.state.clear()
     return engine
 
 
 def _settings(config: TrainConfig, elements: int) -> dict[str, Any]:
-    # The learning rate comes with each update.
+    # The learning rate is set with each update.
     adam = {"lr": 0.0, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
-    # DeepSpeed takes this much memory whatever the model needs: 2 GB at its own size, in float32.
+    # DeepSpeed allocates the bucket even for a small model: 2 GB at the default size in float32.
     zero: dict[str, Any] = {"stage": config.zero_stage, "reduce_bucket_size": min(elements, _BUCKET_ELEMENTS)}
     if config.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
-    # Over many micro-batches sums in bfloat16 would be wrong by percents.
+    # Over many micro-batches sums in bfloat16 would be off by percents.
     accumulation = {"grad_accum_dtype": "fp32"} if config.zero_stage else {}
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
-        # The number of micro-batches follows from their lengths: step() alone ends an accumulation.
+        # The number of micro-batches depends on the rows' lengths: only step() ends an accumulation.
         "managed_gradient_accumulation": False,
         "gradient_clipping": config.clip_grad_norm,
         "zero_optimization": zero,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 
 
-def draw(seed: int, label: str, step: int, per_step: int, total: int) -> list[int]:
-    """Indices below `total` for one step: each pass takes every index once, in an order of its own.
+def epoch_indices(seed: int, label: str, step: int, per_step: int, total: int) -> list[int]:
+    """Indices below `total` for one step: each epoch takes every index once, in its own order.
 
     Args:
         label: what is drawn; different labels have unrelated orders.
         step: counted from 1.
-        per_step: how many a step takes; a pass may end within a step, and the next begins there.
+        per_step: indices per step; an epoch may end within a step, and the next begins there.
 
     Raises:
         ValueError: there is nothing to draw from.
@@ -21,10 +21,10 @@ def draw(seed: int, label: str, step: int, per_step: int, total: int) -> list[in
     orders: dict[int, list[int]] = {}
     indices = []
     for position in range((step - 1) * per_step, step * per_step):
-        number, offset = divmod(position, total)
-        if number not in orders:
-            orders[number] = sorted(range(total), key=lambda i, n=number: _rank(seed, label, n, i))  # type: ignore[misc]
-        indices.append(orders[number][offset])
+        epoch, offset = divmod(position, total)
+        if epoch not in orders:
+            orders[epoch] = sorted(range(total), key=lambda i, n=epoch: _sort_key(seed, label, n, i))  # type: ignore[misc]
+        indices.append(orders[epoch][offset])
     return indices
 
 
@@ -33,5 +33,5 @@ def learning_rate(step: int, lr: float, warmup_steps: int) -> float:
     return lr * min(1.0, step / warmup_steps) if warmup_steps else lr
 
 
-def _rank(seed: int, label: str, number: int, index: int) -> bytes:
-    return hashlib.blake2b(f"{seed}/{label}/{number}/{index}".encode(), digest_size=16).digest()
+def _sort_key(seed: int, label: str, epoch: int, index: int) -> bytes:
+    return hashlib.blake2b(f"{seed}/{label}/{epoch}/{index}".encode(), digest_size=16).digest()

@@ -7,12 +7,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import torch
-from torch import Tensor
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
@@ -21,31 +21,46 @@ from dphrl.objective.advantages import group_advantages, overlong_penalty, rewar
 from dphrl.objective.importance import mismatch
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
-from dphrl.training.collectives import largest, rank, summed, world_size
+from dphrl.training.collectives import all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example
-from dphrl.training.metrics import averages, of_rollouts
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt, Score
-from dphrl.training.schedule import draw, learning_rate
-from dphrl.training.trainer import Trainer
+from dphrl.training.schedule import epoch_indices, learning_rate
+from dphrl.training.trainer import Trainer, Update
 from dphrl.training.weight_sync import WeightSync
+
+# Metrics that are means: the total, and the count that it is divided by.
+_MEANS = {
+    "reward": ("reward_sum", "responses"),
+    "correct": ("correct_sum", "responses"),
+    "solved_share": ("solved_sum", "groups"),
+    "mixed_share": ("mixed_sum", "groups"),
+    "response_length": ("length_sum", "responses"),
+    "truncated_share": ("truncated_sum", "responses"),
+    "entropy": ("entropy_sum", "rollout_tokens"),
+    "policy_loss": ("policy_loss_sum", "rollout_tokens"),
+    "clip_share": ("clipped_sum", "rollout_tokens"),
+    "kl_to_old": ("kl_to_old_sum", "rollout_tokens"),
+    "rollout_divergence": ("rollout_divergence_sum", "rollout_tokens"),
+    "divergence": ("divergence_sum", "rehearsal_tokens"),
+}
 
 
 @dataclass
 class Segment:
-    """The parts that a training step is made of; with several ranks, this rank's.
+    """The parts of a training step; with several ranks, those of this rank.
 
     Attributes:
         prompts: the online prompts, in key order.
-        reference: the stored responses; None for a method that does not rehearse.
+        rehearsal: the reference responses of D_pef; None for a method that does not rehearse.
         score: responses and ground truths to verdicts.
-        track: shown each step's metrics while training runs.
-        seconds, tokens: where the time went, by part: generate, score, train, push.
+        track: receives the metrics of each step while training runs.
+        seconds, tokens: by part: generate, score, train, push.
     """
 
     trainer: Trainer
     engine: Engine
     prompts: Sequence[OnlinePrompt]
-    reference: ReferenceResponses | None
+    rehearsal: ReferenceResponses | None
     score: Score
     config: TrainConfig
     method: MethodConfig
@@ -58,105 +73,143 @@ class Segment:
         """Steps `first` to `last`, both included; the metrics table (step, metric, value)."""
         sync = WeightSync(self.trainer, self.engine, self.config.canary_tolerance, [p.tokens for p in self.prompts])
         sync.control()
-        rows = []
-        bar = ProgressLines(total=last - first + 1, desc=label, unit=" step", disable=rank() > 0)
+        collector = Collector(
+            self.engine, self.prompts, self.score, self.config, self.method, self.seed, timed=self._timed
+        )
+        rows: list[tuple[int, str, float]] = []
+        progress = ProgressLines(total=last - first + 1, desc=label, unit=" step", disable=rank() > 0)
         for step in range(first, last + 1):
-            with self._part("push"):
-                gap = sync.push(step)
-            metrics = {**self._step(step), "canary_gap": largest(gap)}
+            with self._timed("push"):
+                canary_gap = sync.push(step)
+
+            groups = collector.score(collector.roll_out(step))
+            groups, left_out = collector.refill(step, groups)
+            self.engine.sleep()
+
+            with self._timed("train"):
+                examples = self._examples(groups)
+                advantages = self._advantages(groups, examples)
+                examples = [replace(e, advantage=a) for e, a in zip(examples, advantages, strict=True)]
+                updates = self._update(step, examples)
+
+            metrics = self._metrics(groups, left_out, examples, updates)
+            metrics["canary_gap"] = all_reduce_max(canary_gap)
             rows += [(step, name, float(value)) for name, value in metrics.items()]
             self.track(step, metrics)
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
-            bar.set_postfix_str(f"reward {metrics['reward']:.2f}, {rate:.0f} generated tok/s", refresh=False)
-            bar.update()
-        bar.close()
-        return pl.DataFrame(rows, schema={"step": pl.Int32, "metric": pl.String, "value": pl.Float64}, orient="row")
+            progress.set_postfix_str(f"reward {metrics['reward']:.2f}, {rate:.0f} generated tok/s", refresh=False)
+            progress.update()
+        progress.close()
+        return SCHEMAS["metrics"].frame(rows)
 
-    def _step(self, step: int) -> dict[str, float]:
-        collector = Collector(
-            self.engine, self.prompts, self.score, self.config, self.method, self.seed, timed=self._part
-        )
-        groups, left = collector.collect(step)
-        self.engine.sleep()
-        drawn = [*groups, *left]
-        self.tokens["generate"] += sum(len(c.token_ids) for group in drawn for c in group.completions)
-        with self._part("train"):
-            totals, extremes = self._train(step, groups)
-        totals |= summed({**of_rollouts(drawn), "refilled": len(left)})
-        self.tokens["train"] += int(totals["rollout_tokens"] + totals.get("stored_tokens", 0))
-        return {**averages(totals), **extremes}
+    def _examples(self, groups: Sequence[Group]) -> list[Example]:
+        """The rollouts with the log-probs that their loss needs, still without advantages."""
+        rows = [Row(group.prompt.tokens, c.token_ids) for group in groups for c in group.completions]
+        sampler = [torch.tensor(c.logprobs) for group in groups for c in group.completions]
+        nothing = [None] * len(rows)
+        reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else nothing
+        # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
+        # update, unless its log-probs are part of the reward.
+        known = 0 if self.method.estimator == "reward_k1" else len(rows) // self.config.mini_batches
+        old = [*nothing[:known], *self.trainer.logprobs(rows[known:])]
+        return [
+            Example(row, old=ours, sampler=drawn, reference=theirs)
+            for row, ours, drawn, theirs in zip(rows, old, sampler, reference, strict=True)
+        ]
 
-    def _train(self, step: int, groups: Sequence[Group]) -> tuple[dict[str, float], dict[str, float]]:
-        """The updates of a step, each mini-batch with its share of both kinds of rows: totals, and what has no sum."""
-        parts, epochs = self.config.mini_batches, self.config.epochs
-        rows = [Row(g.prompt.tokens, c.token_ids) for g in groups for c in g.completions]
-        size = len(rows) // parts
-        reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else [None] * len(rows)
-        # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch makes its own,
-        # unless its log-probs are part of the reward.
-        known = 0 if self.method.estimator == "reward_k1" else size
-        old: list[Tensor | None] = [None] * known + list(self.trainer.logprobs(rows[known:]))
-        advantages = self._advantages(groups, old, reference)
-        sampler = [torch.tensor(c.logprobs) for g in groups for c in g.completions]
-        stored = self._stored(step)
-        lr = learning_rate(step, self.config.lr, self.config.warmup_steps)
-        totals: dict[str, float] = defaultdict(float)
-        norms = []
-        for _ in range(epochs):
-            for part in range(parts):
-                batch = [
-                    Example(rows[i], False, advantages[i], old[i], sampler[i], reference[i])
-                    for i in range(part * size, (part + 1) * size)
-                ]
-                update = self.trainer.update([*batch, *stored[part]], lr)
-                if old[part * size] is None:
-                    old[part * size : (part + 1) * size] = update.logprobs[:size]
-                norms.append(update.grad_norm)
-                for name, value in update.totals.items():
-                    totals[name] += value
-        found = mismatch(torch.cat([part for part in old if part is not None]), torch.cat(sampler))
-        ranks = world_size()
-        averaged = summed({"sampler_gap_mean": found.mean / ranks, "sampler_ess": found.ess / ranks})
-        taken = [norm for norm in norms if math.isfinite(norm)]
-        return totals, {
-            **averaged,
-            "sampler_gap_max": largest(found.max),
-            "grad_norm": sum(taken) / max(len(taken), 1),
-            "skipped_updates": len(norms) - len(taken),
-        }
-
-    def _advantages(
-        self, groups: Sequence[Group], old: Sequence[Tensor | None], reference: Sequence[Tensor | None]
-    ) -> list[float]:
-        """The advantage of each response, from its verdict and what the method adds to it."""
+    def _advantages(self, groups: Sequence[Group], examples: Sequence[Example]) -> list[float]:
+        """The advantage of each response, from its reward and what the method adds to it."""
         rewards = torch.tensor([[v.reward for v in group.verdicts] for group in groups], dtype=torch.float64)
         if self.method.overlong_buffer:
             lengths = torch.tensor([[len(c.token_ids) for c in group.completions] for group in groups])
             rewards += overlong_penalty(lengths, self.config.max_tokens, self.method.overlong_buffer)
         if self.method.estimator == "reward_k1":
-            ratios = [ours - theirs for ours, theirs in zip(old, reference, strict=True)]  # type: ignore[operator]
-            divergence = reward_k1(torch.cat(ratios), [len(part) for part in ratios])
+            log_ratios = [e.old - e.reference for e in examples]  # type: ignore[operator]
+            divergence = reward_k1(torch.cat(log_ratios), [len(part) for part in log_ratios])
             rewards -= self.method.eta * divergence.view_as(rewards)
         return group_advantages(rewards, std=self.method.advantage_std).flatten().tolist()
 
-    def _stored(self, step: int) -> list[list[Example]]:
-        """This rank's share of the stored responses of each mini-batch."""
+    def _update(self, step: int, examples: list[Example]) -> list[Update]:
+        """The updates of a step, each on a mini-batch of rollouts and rehearsal; fills in `old` where it is None."""
         parts = self.config.mini_batches
-        if self.reference is None:
-            return [[] for _ in range(parts)]
-        drawn = draw(self.seed, "rehearsal", step, self.config.rehearsal_per_step, len(self.reference))
-        return [self._examples(self.reference, drawn[part::parts][rank() :: world_size()]) for part in range(parts)]
+        size = len(examples) // parts
+        rehearsal = self._rehearsal(step)
+        lr = learning_rate(step, self.config.lr, self.config.warmup_steps)
+        updates = []
+        for _ in range(self.config.epochs):
+            for part in range(parts):
+                mini_batch = slice(part * size, (part + 1) * size)
+                rollouts = examples[mini_batch]
+                update = self.trainer.update([*rollouts, *rehearsal[part]], lr)
+                if rollouts[0].old is None:
+                    old = update.logprobs[:size]
+                    examples[mini_batch] = [replace(e, old=ours) for e, ours in zip(rollouts, old, strict=True)]
+                updates.append(update)
+        return updates
 
-    def _examples(self, reference: ReferenceResponses, numbers: Sequence[int]) -> list[Example]:
-        rows, logprobs = reference.rows(numbers)
-        topk = list(zip(*reference.topk(numbers), strict=True)) if self.method.topk else [None] * len(rows)
-        return [
-            Example(row, stored=True, reference=of_row, topk=likeliest)
-            for row, of_row, likeliest in zip(rows, logprobs, topk, strict=True)
-        ]
+    def _rehearsal(self, step: int) -> list[list[Example]]:
+        """This rank's share of the rehearsed responses of each mini-batch."""
+        parts, responses = self.config.mini_batches, self.rehearsal
+        if responses is None:
+            return [[] for _ in range(parts)]
+        drawn = epoch_indices(self.seed, "rehearsal", step, self.config.rehearsal_per_step, len(responses))
+        mini_batches = []
+        for part in range(parts):
+            numbers = drawn[part::parts][rank() :: world_size()]
+            topk = zip(*responses.topk(numbers), strict=True) if self.method.topk else [None] * len(numbers)
+            rows = zip(*responses.rows(numbers), topk, strict=True)
+            mini_batches.append([Example(row, True, reference=logprobs, topk=top) for row, logprobs, top in rows])
+        return mini_batches
+
+    def _metrics(
+        self, groups: Sequence[Group], left_out: Sequence[Group], examples: Sequence[Example], updates: Sequence[Update]
+    ) -> dict[str, float]:
+        """The metrics of a step over all ranks; those of the rollouts include what dynamic sampling left out."""
+        sums = rollout_sums([*groups, *left_out])
+        totals: dict[str, float] = defaultdict(float)
+        for update in updates:
+            for name, value in update.totals.items():
+                totals[name] += value
+        totals |= all_reduce_sum({**sums, "refilled": len(left_out)})
+        self.tokens["generate"] += int(sums["length_sum"])
+        self.tokens["train"] += int(totals["rollout_tokens"] + totals.get("rehearsal_tokens", 0))
+        sampler = torch.cat([e.sampler for e in examples if e.sampler is not None])
+        gap = mismatch(torch.cat([e.old for e in examples if e.old is not None]), sampler)
+        ranks = world_size()
+        norms = [update.grad_norm for update in updates if math.isfinite(update.grad_norm)]
+        return {
+            **averages(totals),
+            **all_reduce_sum({"sampler_gap_mean": gap.mean / ranks, "sampler_ess": gap.ess / ranks}),
+            "sampler_gap_max": all_reduce_max(gap.max),
+            "grad_norm": sum(norms) / max(len(norms), 1),
+            "skipped_updates": len(updates) - len(norms),
+        }
 
     @contextmanager
-    def _part(self, name: str) -> Iterator[None]:
+    def _timed(self, part: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        self.seconds[name] += time.perf_counter() - start
+        self.seconds[part] += time.perf_counter() - start
+
+
+def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
+    """Sums and counts over the rollouts of a step, for `averages`."""
+    rewards = [[verdict.reward for verdict in group.verdicts] for group in groups]
+    completions = [completion for group in groups for completion in group.completions]
+    return {
+        "groups": len(groups),
+        "responses": len(completions),
+        "reward_sum": sum(map(sum, rewards)),
+        "correct_sum": sum(verdict.correct for group in groups for verdict in group.verdicts),
+        "solved_sum": sum(max(group) > 0 for group in rewards),
+        "mixed_sum": sum(max(group) != min(group) for group in rewards),
+        "length_sum": sum(len(completion.token_ids) for completion in completions),
+        "truncated_sum": sum(completion.finish_reason == "length" for completion in completions),
+    }
+
+
+def averages(totals: Mapping[str, float]) -> dict[str, float]:
+    """Metrics of a step from totals over all ranks: those of `rollout_sums`, of its updates, and `refilled`."""
+    present = {name: pair for name, pair in _MEANS.items() if totals.keys() >= {*pair} and totals[pair[1]]}
+    means = {name: totals[total] / totals[count] for name, (total, count) in present.items()}
+    return {**means, "refilled": totals["refilled"]}

@@ -1,4 +1,4 @@
-"""An engine that several ranks hold parts of: what one of them asks for, all must ask for."""
+"""An engine that is split over several ranks: every rank must take part in the requests of each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 
 from dphrl.rollout.engine import Digest, Engine
 from dphrl.rollout.requests import Completion, Request
-from dphrl.training.collectives import gathered
+from dphrl.training.collectives import all_gather
 
 
 class SharedEngine:
     """This rank's part of an engine, with the requests of all ranks that share it (see `Engine`).
 
-    Ranks that follow each other share one. They may ask for responses unequally often, and draw along until the last
-    of them goes to sleep; all else they ask for at the same time, and alike.
+    Ranks with consecutive numbers share one. They may call `generate` unequally often and keep generating for the
+    others until all ranks sleep; they make all other calls at the same time and with the same arguments.
 
     Args:
         engine: this rank's part, made with `tensor_parallel` above 1.
@@ -34,7 +34,7 @@ class SharedEngine:
         return self._engine.max_model_len
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
-        """One completion per request of this rank, in order; those of the others are drawn with them."""
+        """One completion per request of this rank, in order; those of the other ranks are generated with them."""
         return self._together(requests, label) or []
 
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
@@ -42,29 +42,29 @@ class SharedEngine:
         return self._engine.text_logprobs(token_ids)
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the weights by these, which each rank gives whole."""
+        """Replace the weights by these, of which each rank passes whole tensors."""
         self._engine.push(weights)
 
     def digests(self) -> dict[str, Digest]:
-        """Of this rank's part: a tensor that is spread over the ranks has another shape than what was pushed."""
+        """Digests of this rank's part: a tensor that is split over the ranks has another shape than the pushed one."""
         return self._engine.digests()
 
     def sleep(self) -> None:
-        """Go to sleep together: until all ranks ask for it, this one draws along for the others."""
+        """Sleep together: until all ranks call this, this one keeps generating for the others."""
         while self._together(None) is not None:
             pass
         self._engine.sleep()
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Take these weights as `push` does, out of sleep where the engine sleeps."""
+        """Replace the weights as `push` does, waking the engine if it sleeps."""
         self._engine.wake(weights)
 
     def _together(self, requests: Sequence[Request] | None, label: str | None = None) -> list[Completion] | None:
-        """Completions of this rank's requests; None for it has none, and None back if no rank has any more."""
-        asked = gathered(None if requests is None else [astuple(request) for request in requests], self._group)
-        if all(part is None for part in asked):
+        """Completions of this rank's requests; `None` means this rank is done; returns `None` once all are."""
+        requested = all_gather(None if requests is None else [astuple(request) for request in requests], self._group)
+        if all(part is None for part in requested):
             return None
-        # All ranks in the same order: each schedules for itself, and they must agree on every step.
-        completions = self._engine.generate([Request(*row) for part in asked for row in part or []], label)
-        start = sum(len(part or []) for part in asked[: dist.get_rank(self._group)])
+        # The same order on all ranks: each runs its own scheduler, and these must agree on every step.
+        completions = self._engine.generate([Request(*row) for part in requested for row in part or []], label)
+        start = sum(len(part or []) for part in requested[: dist.get_rank(self._group)])
         return completions[start : start + len(requests or [])]

@@ -24,14 +24,16 @@ def save_state(engine: Any, folder: Path) -> None:
 
 
 def load_state(engine: Any, folder: Path) -> None:
-    """Take up the optimizer where `save_state` left it.
+    """Restore the optimizer from what `save_state` wrote.
 
     Raises:
         ValueError: the state was written by another layout of ranks, ZeRO stage or model.
     """
     path = _file(folder)
     if not path.exists():
-        raise ValueError(f"{path} is not there: the state was written by other ranks than the {world_size()} of now")
+        raise ValueError(
+            f"{path} is missing: the state was written by another number of ranks than the {world_size()} of this run"
+        )
     with safe_open(path, framework="pt") as file:
         found = file.metadata()["layout"]
         if found != _layout(engine):
@@ -45,7 +47,7 @@ def load_state(engine: Any, folder: Path) -> None:
             for key in file.keys():  # noqa: SIM118
                 if key.startswith(prefix):
                     value = file.get_tensor(key)
-                    # AdamW counts its steps on the CPU, and an offloaded optimizer is there as a whole.
+                    # AdamW keeps its step count on the CPU, where an offloaded optimizer is as a whole.
                     state[key.removeprefix(prefix)] = value.to(parameter.device) if value.ndim else value
 
 
@@ -57,7 +59,7 @@ def _slots(engine: Any) -> list[tuple[Tensor, dict[str, Tensor]]]:
     """Each master tensor of the inner optimizer with its moments."""
     wrapper = engine.optimizer
     inner = getattr(wrapper, "optimizer", wrapper)
-    # ZeRO-3 lends its flat partitions to the inner optimizer for the time of a step only.
+    # In ZeRO-3 the inner optimizer holds the flat partitions only during a step.
     masters = getattr(wrapper, "fp32_partitioned_groups_flat", None)
     if masters is None:
         masters = [parameter for group in inner.param_groups for parameter in group["params"]]

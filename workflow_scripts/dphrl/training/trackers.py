@@ -1,4 +1,4 @@
-"""Metrics to where people watch them, while training runs; the parquet table is made whatever they do."""
+"""Metrics to TensorBoard, Trackio or W&B while training runs; the parquet table does not depend on them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Track = Callable[[int, Mapping[str, float]], None]
 
 
 def open_trackers(names: Sequence[str], folder: Path, run: str, stack: ExitStack) -> Track:
-    """A function that shows the metrics of a step to each tracker; `stack` closes them.
+    """A function that sends the metrics of a step to each tracker; `stack` closes them.
 
     Args:
         names: tensorboard, trackio or wandb; each needs the package of that name.
-        folder: where they put their files.
-        run: name of this training there.
+        folder: for their files.
+        run: name of this training in them.
 
     Raises:
         ModuleNotFoundError: the package of a tracker is not installed.
@@ -26,7 +26,7 @@ def open_trackers(names: Sequence[str], folder: Path, run: str, stack: ExitStack
     for name in names:
         if find_spec(name) is None:
             raise ModuleNotFoundError(
-                f"train.trackers asks for {name}, whose package is not installed: pip install {name}, or leave it out",
+                f"train.trackers names {name}, whose package is not installed: pip install {name}, or remove it there",
                 name=name,
             )
     tracks = [_OPENERS[name](folder, run, stack) for name in names]
@@ -46,7 +46,7 @@ def _tensorboard(folder: Path, run: str, stack: ExitStack) -> Track:
     def show(step: int, metrics: Mapping[str, float]) -> None:
         for key, value in metrics.items():
             writer.add_scalar(key, value, step)
-        # A segment that is killed has shown its steps.
+        # So that a segment that is killed has written its steps.
         writer.flush()
 
     return show
@@ -55,14 +55,14 @@ def _tensorboard(folder: Path, run: str, stack: ExitStack) -> Track:
 def _wandb(folder: Path, run: str, stack: ExitStack) -> Track:
     wandb = import_module("wandb")
     folder.mkdir(parents=True, exist_ok=True)
-    # A segment goes on in the run that the one before it opened.
+    # A segment continues the run of the segment before it.
     tracked = wandb.init(project="dphrl", name=run, id=run, dir=folder, resume="allow")
     stack.callback(tracked.finish)
     return lambda step, metrics: tracked.log(dict(metrics), step=step)
 
 
 def _trackio(folder: Path, run: str, stack: ExitStack) -> Track:
-    # Read when the package is imported; whoever set it, to gather several projects, keeps it.
+    # Read when the package is imported; a value that the user set, for several projects, is kept.
     os.environ.setdefault("TRACKIO_DIR", str(folder / "trackio"))
     trackio = import_module("trackio")
     tracked = trackio.init(

@@ -19,7 +19,7 @@ from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.model.packing import MicroBatch, plan
 from dphrl.objective.aggregation import ComponentWeights
 from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
-from dphrl.training.collectives import largest, rank, summed, world_size
+from dphrl.training.collectives import all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize
 from dphrl.training.state import load_state, save_state
@@ -27,10 +27,10 @@ from dphrl.training.state import load_state, save_state
 
 @dataclass(frozen=True)
 class Update:
-    """What an update did.
+    """Result of an update.
 
     Attributes:
-        totals: over all ranks, sums over tokens (ending in `_sum`) and numbers of tokens.
+        totals: over all ranks: sums over tokens (names ending in `_sum`) and numbers of tokens.
         grad_norm: norm of the gradient before clipping.
         logprobs: of this rank's examples before the update, in their order.
     """
@@ -47,9 +47,9 @@ class Trainer:
         model: the policy to train, as loaded; with adapters, the base policy.
         config: the block `train`.
         method: the entry of `methods`.
-        state: folder of the state to go on from; None for a fresh optimizer.
-        reference: the base policy, for a method that asks for its log-probs of rollouts.
-        seed: of the adapters' start.
+        state: folder of the state to continue from; None for a fresh optimizer.
+        reference_model: the base policy, for a method that needs its log-probs of rollouts.
+        seed: of the adapters' initial weights.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Trainer:
         config: TrainConfig,
         method: MethodConfig,
         state: Path | None = None,
-        reference: PreTrainedModel | None = None,
+        reference_model: PreTrainedModel | None = None,
         seed: int = 0,
     ) -> None:
         self.config, self.method, self.model = config, method, model
@@ -69,101 +69,101 @@ class Trainer:
             add_adapters(model, method.lora, seed)
             if state is not None:
                 load_adapters(model, state)
-        self._engine = initialize(LogProbs(model), config)
-        self.device = str(self._engine.device)
-        self._reference = None if reference is None else LogProbs(reference).to(self.device)
+        self._deepspeed = initialize(LogProbs(model), config)
+        self.device = str(self._deepspeed.device)
+        self._reference_model = None if reference_model is None else LogProbs(reference_model).to(self.device)
         if state is not None:
-            load_state(self._engine, state)
+            load_state(self._deepspeed, state)
 
     def logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
         """Log-probs of each row's response tokens under the current weights, without gradient."""
-        return self._by_row(self._engine.module, rows)
+        return self._by_row(self._deepspeed.module, rows)
 
     def reference_logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
         """Log-probs of each row's response tokens under the base policy.
 
         Raises:
-            ValueError: the trainer was made without it.
+            ValueError: the trainer was made without `reference_model`.
         """
-        if self._reference is None:
-            raise ValueError(f"divergence {self.method.divergence} needs the base policy: give it as `reference`")
-        return self._by_row(self._reference, rows)
+        if self._reference_model is None:
+            raise ValueError(f"divergence {self.method.divergence} needs the base policy: pass it as `reference_model`")
+        return self._by_row(self._reference_model, rows)
 
     def update(self, examples: Sequence[Example], lr: float) -> Update:
-        """One optimizer update on a mini-batch; its result does not depend on the cut into micro-batches or ranks.
+        """One optimizer update on a mini-batch; its result does not depend on the split into micro-batches or ranks.
 
         Args:
             examples: this rank's share of the mini-batch.
         """
-        weights = self._weights(examples)
+        weights = self._loss_weights(examples)
         totals: dict[str, float] = defaultdict(float)
         logprobs: list[Tensor] = [torch.empty(0)] * len(examples)
-        # Each kind is cut for itself: with eta = 0 the rollouts then give the same bits as without stored responses.
-        for stored in (False, True):
-            chosen = [i for i, example in enumerate(examples) if example.stored == stored]
+        # Each kind is cut separately: with eta = 0 the rollouts then give the same bits as without rehearsal.
+        for rehearsal in (False, True):
+            chosen = [i for i, example in enumerate(examples) if example.rehearsal == rehearsal]
             cut = self._cut([examples[i].row for i in chosen])
-            # Ranks exchange weights and gradients in their passes, so each makes as many as the others.
-            idle_passes = int(largest(len(cut))) - len(cut)
+            # Ranks exchange weights and gradients in every pass, so all must make the same number of passes.
+            idle_passes = int(all_reduce_max(len(cut))) - len(cut)
             for group in cut:
                 part = [chosen[i] for i in group.rows]
                 loss, sums, ours = self._micro_batch([examples[i] for i in part], group.shared, weights)
-                # DeepSpeed takes the mean over ranks, and the weights are those of the sum.
-                self._engine.backward(loss * world_size())
+                # DeepSpeed takes the mean over ranks; the loss weights are for the sum.
+                self._deepspeed.backward(loss * world_size())
                 for i, values in zip(part, ours, strict=True):
                     logprobs[i] = values
                 for name, value in sums.items():
                     totals[name] += value
             for _ in range(idle_passes):
-                idle, _ = self._engine(collate([examples[0].row], self.device))
-                self._engine.backward(0.0 * idle.sum())
-        for group in self._engine.optimizer.param_groups:
+                idle, _ = self._deepspeed(collate([examples[0].row], self.device))
+                self._deepspeed.backward(0.0 * idle.sum())
+        for group in self._deepspeed.optimizer.param_groups:
             group["lr"] = lr
-        self._engine.step()
-        return Update(summed(totals), float(self._engine.get_global_grad_norm()), logprobs)
+        self._deepspeed.step()
+        return Update(all_reduce_sum(totals), float(self._deepspeed.get_global_grad_norm()), logprobs)
 
-    def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """The current weights under their Hugging Face names, adapters merged; with ZeRO-3 one is whole at a time.
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """The current weights under their Hugging Face names, adapters merged; with ZeRO-3 gathered one at a time.
 
-        All ranks must run through it together.
+        All ranks must iterate over it together.
         """
-        for name, tensor in merged_weights(self.model, self._whole):
-            # A gathered tensor is gone behind its context, but an engine may keep it until its layer is complete.
+        for name, tensor in merged_weights(self.model, self._gather):
+            # A gathered tensor is freed when the context exits, but an engine may hold it until its layer is complete.
             yield name, tensor.clone() if self._partitioned else tensor
 
     def save_policy(self, folder: Path) -> None:
-        """Write the weights as a Hugging Face folder; rank 0 does, all must call."""
-        # The pages of a GPU are not kept: a policy of many gigabytes would double them.
-        weights = {name: tensor.cpu() if rank() == 0 else torch.empty(0) for name, tensor in self.weights()}
+        """Write the weights as a Hugging Face folder: all ranks must call, rank 0 writes."""
+        # Copy to the CPU one by one, or GPU memory would hold the policy twice.
+        weights = {name: tensor.cpu() if rank() == 0 else torch.empty(0) for name, tensor in self.named_weights()}
         if rank() == 0:
             self.model.save_pretrained(folder, state_dict=weights)
 
     def save_state(self, folder: Path) -> None:
-        """Write what `state` of a new trainer takes up; each rank its part."""
-        save_state(self._engine, folder)
+        """Write what `Trainer(state=...)` restores; each rank writes its part."""
+        save_state(self._deepspeed, folder)
         if self.method.lora is not None:
-            save_adapters(self.model, folder, self._whole, write=rank() == 0)
+            save_adapters(self.model, folder, self._gather, write=rank() == 0)
 
     @property
     def _partitioned(self) -> bool:
-        """Whether each rank holds a part of every weight only (ZeRO-3)."""
+        """Whether each rank holds only a part of every weight (ZeRO-3)."""
         return self.config.zero_stage == 3
 
-    def _whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
+    def _gather(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
         import deepspeed
 
-        whole: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(parameters, enabled=self._partitioned)
-        return whole
+        context: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(parameters, enabled=self._partitioned)
+        return context
 
-    def _weights(self, examples: Sequence[Example]) -> ComponentWeights:
+    def _loss_weights(self, examples: Sequence[Example]) -> ComponentWeights:
         """Weights of token losses, from the counts of the mini-batch on all ranks."""
-        counts = {"rollouts": 0, "stored": 0, "rollout_tokens": 0, "stored_tokens": 0}
+        counts = {"rollout_rows": 0, "rehearsal_rows": 0, "rollout_tokens": 0, "rehearsal_tokens": 0}
         for example in examples:
-            kind = ("stored", "stored_tokens") if example.stored else ("rollouts", "rollout_tokens")
-            counts[kind[0]] += 1
-            counts[kind[1]] += len(example.row.response)
-        total = {name: int(count) for name, count in summed(counts).items()}
-        return self.objective.weights(
-            (total["rollouts"], total["stored"]), (total["rollout_tokens"], total["stored_tokens"])
+            kind = "rehearsal" if example.rehearsal else "rollout"
+            counts[f"{kind}_rows"] += 1
+            counts[f"{kind}_tokens"] += len(example.row.response)
+        total = {name: int(count) for name, count in all_reduce_sum(counts).items()}
+        return self.objective.loss_weights(
+            (total["rollout_rows"], total["rehearsal_rows"]), (total["rollout_tokens"], total["rehearsal_tokens"])
         )
 
     def _micro_batch(
@@ -172,28 +172,28 @@ class Trainer:
         """Loss, sums and log-probs of rows of one kind."""
         batch = collate([example.row for example in examples], self.device, shared)
         lengths = [len(example.row.response) for example in examples]
-        if examples[0].stored:
+        if examples[0].rehearsal:
             top = topk_of(examples)[0].to(self.device) if self.method.topk else None
-            logprobs, _, *of_top = self._engine(batch, top)
-            loss, sums = self.objective.stored_loss(logprobs, of_top[0] if of_top else None, examples, weights)
+            logprobs, _, *of_top = self._deepspeed(batch, top)
+            loss, sums = self.objective.rehearsal_loss(logprobs, of_top[0] if of_top else None, examples, weights)
         else:
-            logprobs, entropy = self._engine(batch)
+            logprobs, entropy = self._deepspeed(batch)
             loss, sums = self.objective.rollout_loss(logprobs, entropy, examples, weights)
         return loss, sums, [part.cpu() for part in logprobs.detach().split(lengths)]
 
     def _cut(self, rows: Sequence[Row]) -> list[MicroBatch]:
-        sharing = self._engine.module.prompt_sharing(self.config.prompt_sharing)
+        sharing = self._deepspeed.module.prompt_sharing(self.config.prompt_sharing)
         return plan(rows, self.config.token_budget, sharing)
 
     def _by_row(self, module: nn.Module, rows: Sequence[Row]) -> list[Tensor]:
         cut = self._cut(rows)
-        # A pass made again gives the same; see `update`.
-        again = int(largest(len(cut))) - len(cut)
-        return logprobs_by_row(module, rows, cut + cut[-1:] * again, self.device)
+        # As in `update` all ranks must make the same number of passes; repeating one changes no result.
+        idle_passes = int(all_reduce_max(len(cut))) - len(cut)
+        return logprobs_by_row(module, rows, cut + cut[-1:] * idle_passes, self.device)
 
 
 def _checkpoint_gradients(model: PreTrainedModel) -> None:
-    """Checkpointing works in training mode only, whose dropout is switched off: a step is a function of its inputs."""
+    """Turn on checkpointing, which needs training mode, and switch off dropout: a step is a function of its inputs."""
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     model.train()
     for module in model.modules():

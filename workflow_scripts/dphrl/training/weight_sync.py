@@ -1,4 +1,4 @@
-"""Weight push and the check that it arrived: the engine's log-probs of a fixed text against the trainer's."""
+"""Weight push, checked by a canary: the engine's log-probs of a fixed text against the trainer's."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MISMATCHES = 3
 
 
 class StaleWeightsError(RuntimeError):
-    """The engine does not hold the trainer's weights, or the check could not tell if it did."""
+    """The engine does not hold the trainer's weights, or the check cannot detect whether it does."""
 
 
 class WeightSync:
-    """Pushes the trainer's weights into the engine and refuses to go on if they did not arrive.
+    """Pushes the trainer's weights into the engine and raises an error if they did not arrive.
 
-    To be made before any push, while both hold the weights that the segment starts from: how far they differ then, by
-    rounding alone, is the measure in bfloat16.
+    Make it before any push, while both hold the weights that the segment starts from: their difference then is
+    rounding alone, from which the tolerance in bfloat16 is set.
 
     Args:
         tolerance: largest |difference| of log-probs, in nats. None: 1e-4 in float32; in bfloat16 three times the
-            difference that is found at the start, and at least that.
-        texts: token ids to make the fixed text from; the first tokens of their concatenation.
+            difference at the start, and at least 1e-4.
+        texts: token ids; the fixed text is the first tokens of their concatenation.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class WeightSync:
         self.tolerance = tolerance
 
     def control(self) -> float:
-        """Push perturbed weights, which the canary must notice: it is no check if it can't fail.
+        """Push perturbed weights, which the canary must detect: a check that cannot fail is no check.
 
         Returns:
-            The difference that it saw.
+            The difference of log-probs.
         """
-        self._engine.wake(_perturbed(self._trainer.weights()))
+        self._engine.wake(_perturbed(self._trainer.named_weights()))
         gap = self._gap()
         # Negated, so that NaN fails too.
         if not gap > self.tolerance:
@@ -60,15 +60,15 @@ class WeightSync:
         return gap
 
     def push(self, step: int) -> float:
-        """Push the current weights, out of sleep where the engine sleeps, and verify them.
+        """Push the current weights, waking the engine if it sleeps, and verify them.
 
-        Every tensor that the engine keeps as it was pushed must be the same to the bit.
+        Every tensor that the engine keeps in the pushed form must be the same to the bit.
 
         Returns:
             The difference of log-probs.
         """
         pushed: dict[str, Digest] = {}
-        self._engine.wake(_recorded(self._trainer.weights(), pushed))
+        self._engine.wake(_recorded(self._trainer.named_weights(), pushed))
         held = self._engine.digests()
         stale = [name for name in pushed.keys() & held.keys() if _differs(pushed[name], held[name])]
         if stale:
@@ -96,7 +96,7 @@ def _recorded(weights: Iterable[tuple[str, Tensor]], digests: dict[str, Digest])
 
 
 def _differs(ours: Digest, theirs: Digest) -> bool:
-    """Whether the bits differ; a tensor of another shape or type is kept in another form, and can't be compared."""
+    """Whether the bits differ; a tensor that the engine keeps in another shape or type cannot be compared."""
     return ours[:2] == theirs[:2] and ours.bits != theirs.bits
 
 
