@@ -16,7 +16,7 @@ with stage() as job:
         for number, ((method, seed), name, path) in enumerate(zip(labels, names, given.metrics, strict=True))
     ]
     job.write(pl.concat(metrics), "training", snakemake.output.training)
-    # Timings are read past the stage: they stand in no footer, as the next run has others.
+    # Timings bypass the footer: they differ between equal runs.
     times = [
         read_table(Path(path), "timings").with_columns(**name) for name, path in zip(names, given.times, strict=True)
     ]

@@ -21,7 +21,7 @@ SYSTEMS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 
 def test_the_worked_example_of_ones_own_data_and_scorer(house: Path, tmp_path: Path) -> None:
     (tmp_path / "config").symlink_to(house / "config")
-    workflow = Workflow(house, tmp_path, EXPERIMENTS / "own-scorer.yaml", "own-scorer")
+    workflow = Workflow(house, tmp_path, EXPERIMENTS / "custom-scorer.yaml", "custom-scorer")
     workflow.run()
     (counts,) = pl.read_parquet(workflow.results / "tables/datasets.parquet").rows(named=True)
     assert (counts["rows"], counts["prompts"], counts["duplicate"], counts["kept"]) == (5, 4, 1, 4)

@@ -14,7 +14,7 @@ from dphrl.config.load import load_config, read_config
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "config" / "experiments"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-RECORDED = {"own-scorer", "spider-replay"}
+RECORDED = {"custom-scorer", "spider-replay"}
 
 
 class Published(NamedTuple):
