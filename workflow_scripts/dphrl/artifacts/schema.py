@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ class Schema:
     name: str
     key: tuple[str, ...]
     columns: dict[str, pl.DataType]
-    nullable: frozenset[str] = frozenset()
+    nullable: Set[str] = frozenset()
     enums: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     version: int = 1

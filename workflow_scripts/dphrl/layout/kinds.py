@@ -159,6 +159,11 @@ def match(pattern: str, text: str) -> dict[str, str] | None:
     return found.groupdict() if found else None
 
 
+def fill(pattern: str, fields: Mapping[str, object]) -> str:
+    """A pattern with these fields filled in; others stay in braces."""
+    return re.sub(r"\{(\w+)\}", lambda name: str(fields.get(name[1], name[0])), pattern)
+
+
 def kind_of(path: str) -> tuple[Kind, dict[str, str]] | None:
     """The kind of the artifact at a path of the run folder, and the fields of the path; None for other files."""
     for kind in KINDS.values():
@@ -233,7 +238,7 @@ def _alternatives(source: str, fields: dict[str, str], files: Collection[str]) -
         fields["policy"] = str(PolicyName(fields["method"], int(fields["seed"]), int(fields["step"])))
     # Recorded answers have no model of their own: the tokenizer of the base policy makes tokens of them.
     fields["model"] = fields["policy"] if "/" in fields.get("policy", "") else BASE.method
-    source = re.sub(r"\{(\w+)\}", lambda name: fields.get(name[1], name[0]), source)
+    source = fill(source, fields)
     if "{" not in source:
         return [(source,)]
     fitting = {path: found for path in files if (found := match(source, path)) is not None}

@@ -10,7 +10,7 @@ from typing import Any
 
 from dphrl.config.blocks.datasets import TOY, DatasetConfig
 from dphrl.config.config import Config
-from dphrl.layout.kinds import KINDS, sliced
+from dphrl.layout.kinds import KINDS, fill, sliced
 from dphrl.layout.names import BASE, PolicyName, Wildcards
 
 
@@ -32,8 +32,7 @@ class Layout:
 
     def path(self, kind: str, **fields: object) -> str:
         """The path of a kind of artifact; fields that are not given stay in braces, as Snakemake's wildcards."""
-        filled = re.sub(r"\{(\w+)\}", lambda name: str(fields.get(name[1], name[0])), KINDS[kind].path)
-        return f"{self.root}/{filled}"
+        return f"{self.root}/{fill(KINDS[kind].path, fields)}"
 
     def manifest(self, policy: PolicyName) -> str:
         """The manifest of a policy's folder."""
@@ -105,10 +104,7 @@ class Layout:
 
     def sampling_timings(self) -> list[str]:
         """The timings of every job that samples or scores."""
-        shards = [
-            path for kind in ("rollouts", "verdicts") for plan in self.plans() for path in self.shards(kind, *plan)
-        ]
-        return [path.replace(f"{self.root}/", f"{self.root}/timings/", 1) for path in shards]
+        return [path.replace(f"{self.root}/", f"{self.root}/timings/", 1) for path in self.all_shards()]
 
     def audited(self) -> list[str]:
         """What the audit reads in addition to the outputs of the stages after evaluation."""
