@@ -23,12 +23,14 @@ def _columns(dtype: pl.DataType, *names: str) -> dict[str, pl.DataType]:
 _SAMPLE = {"prompt_id": _STR, "sample_index": _I32}
 _COUNTS = {"prompt_id": _STR, "n": _I32, "c": _I32}
 _CLASSES = ("answers", "programs", "skeletons")
+_STEP = {"step": _I32, "metric": _STR, "value": _F64}
 _POLICY = {"method": _STR, "seed": _I32, "step": _I32, "dataset": _STR}
 _LEVEL = {"level": _STR, "prompts": _I32}
 _INTERVAL = _columns(_F64, "value", "low", "high")
 _METRIC = _POLICY | {"metric": _STR}
-_KEEP_EXPLORE = _columns(_F64, *(f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")))
-_SOLVED = _columns(_I32, "n_solved", "n_unsolved")
+_SHARE = _columns(_F64, "share", "low", "high")
+_RATES = _columns(_F64, *(f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")))
+_KEEP_EXPLORE = _RATES | _columns(_I32, "n_solved", "n_unsolved")
 _COMPARED = ("dataset", "metric", "method", "against", "kind")
 _TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
 _NO_TOKENS = {"tokens", "tokens_per_s"}
@@ -105,7 +107,7 @@ _DECLARED = (
         nullable={"max_sampler_gap"},
         bounds={"start": _FROM_0, "prompt_length": _FROM_1, "response_length": _FROM_1},
     ),
-    Schema("metrics", ("step", "metric"), {"step": _I32, "metric": _STR, "value": _F64}, bounds={"step": _FROM_1}),
+    Schema("metrics", ("step", "metric"), _STEP, bounds={"step": _FROM_1}),
     Schema("timings", ("stage", "part"), _TIMING, nullable=_NO_TOKENS),
     Schema(
         "evaluation",
@@ -123,24 +125,10 @@ _DECLARED = (
     Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
     Schema("consistency", (*_METRIC, "k"), {**_METRIC, "k": _I32, **_INTERVAL}, enums={"metric": ("pass^k", "maj@k")}),
     Schema("diversity", tuple(_METRIC), _METRIC | _INTERVAL),
-    Schema(
-        "styles",
-        (*_POLICY, "style"),
-        {**_POLICY, "style": _STR} | _columns(_F64, "share", "low", "high", "distinct_styles"),
-    ),
-    Schema(
-        "style_counts",
-        (*_POLICY, "styles"),
-        {**_POLICY, "styles": _I32} | _columns(_F64, "share", "low", "high"),
-        bounds={"styles": _FROM_1},
-    ),
-    Schema("keep_explore", tuple(_POLICY), _POLICY | _KEEP_EXPLORE | _SOLVED, nullable={*_KEEP_EXPLORE}),
-    Schema(
-        "keep_explore_levels",
-        ("level", *_POLICY),
-        _LEVEL | _POLICY | _KEEP_EXPLORE | _SOLVED,
-        nullable={*_KEEP_EXPLORE},
-    ),
+    Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
+    Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
+    Schema("keep_explore", tuple(_POLICY), _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
+    Schema("keep_explore_levels", ("level", *_POLICY), _LEVEL | _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
     Schema("forgetting", tuple(_POLICY), _POLICY | _columns(_I32, "kept", "forgotten", "gained", "unsolved")),
     Schema(
         "comparisons",
@@ -179,11 +167,7 @@ _DECLARED = (
         {"method": _STR, "part": _STR, "trainings": _I32} | _columns(_F64, "seconds", "tokens", "tokens_per_s"),
         nullable=_NO_TOKENS,
     ),
-    Schema(
-        "training",
-        ("method", "seed", "step", "metric"),
-        {"method": _STR, "seed": _I32, "step": _I32, "metric": _STR, "value": _F64},
-    ),
+    Schema("training", ("method", "seed", "step", "metric"), {"method": _STR, "seed": _I32, **_STEP}),
     Schema("costs", ("file", "stage", "part"), {"file": _STR} | _TIMING, nullable=_NO_TOKENS),
     Schema(
         "audit",

@@ -98,7 +98,7 @@ def _needs(name: str) -> tuple[str, ...]:
     """Names of the code and assets that `name` uses directly."""
     if _ASSET.fullmatch(name):
         return tuple(used for used in _QUOTED.findall(_content(name)) if _path(used))
-    found = [*_parents(name), *_assets_in(_tree(name))]
+    found = [*_parents(name)]
     for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Import):
             found += [module for alias in node.names for module in (alias.name, *_parents(alias.name))]
@@ -107,6 +107,8 @@ def _needs(name: str) -> tuple[str, ...]:
                 raise ValueError(f"{name} uses a relative import: this project imports by full name")
             defining = [_defining(str(node.module), alias.name) for alias in node.names]
             found += [module for one in defining for module in (one, *_parents(one))]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
+            found.append(node.value)
     return tuple(dict.fromkeys(module for module in found if _path(module)))
 
 
@@ -121,11 +123,10 @@ def _parents(name: str) -> Iterator[str]:
 
 def _only_exports(tree: ast.Module) -> bool:
     """Whether a module holds only a docstring, imports and `__all__`."""
-    named_all = ast.dump(ast.Name("__all__", ast.Store()))
     return all(
         isinstance(node, ast.ImportFrom)
         or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-        or (isinstance(node, ast.Assign) and [ast.dump(target) for target in node.targets] == [named_all])
+        or (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"])
         for node in tree.body
     )
 
@@ -138,12 +139,6 @@ def _defining(module: str, name: str) -> str:
         if original and _path(str(node.module)):
             return _defining(str(node.module), original)
     return f"{module}.{name}" if _path(f"{module}.{name}") else module
-
-
-def _assets_in(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
-            yield node.value
 
 
 @cache

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
 from dphrl.artifacts.tables import by_prompts
-from dphrl.audit.artifacts import RERUN, Artifact, FindRows, Group, Run, check_rows, delete_and_rerun
+from dphrl.audit.artifacts import RERUN, Artifact, FindRows, Run, check_rows, delete_and_rerun
 from dphrl.layout.kinds import KINDS, fill, kind_of
 
 _GREEDY = -1
@@ -34,9 +34,9 @@ def check_rollouts(run: Run, decode: Decode | None) -> None:
     Args:
         decode: token ids to texts without special tokens, by the base policy's tokenizer; None: texts are not checked.
     """
-    for group in run.groups("rollouts"):
-        _check_shards(run, group)
-        for artifact in group.shards.values():
+    for (_, dataset, plan), shards in run.samples("rollouts").items():
+        _check_shards(run, dataset, plan, shards)
+        for artifact in shards.values():
             path = artifact.path.replace("rollouts/", "verdicts/", 1)
             drawn, judged, verdicts = run.scan(artifact.path), run.scan(path), run.get(path)
             if drawn is None:
@@ -95,35 +95,30 @@ def _check_same_prompts(run: Run, artifact: Artifact, one: str, other: str) -> N
         check_rows(artifact, parts, same_keys(lacking, extra, _PROMPT), delete_and_rerun(other))
 
 
-def _check_shards(run: Run, group: Group) -> None:
+def _check_shards(run: Run, dataset: str, plan: str, shards: Mapping[int, Artifact]) -> None:
     """The shards together hold every sample of every prompt of the plan, and no other."""
-    numbers, first = sorted(group.shards), group.shards[min(group.shards)]
+    numbers, first = sorted(shards), shards[min(shards)]
     folder = first.path.rpartition("/")[0]
     remedy = f"Delete {folder} (it may hold a shard that an earlier config left behind) and run snakemake again."
     gaps = sorted(set(range(max(numbers))) - set(numbers))
     if not first.check(not gaps, f"{folder}: no shard {', '.join(map(str, gaps))}", RERUN):
         return
-    drawn = run.scan(group.shards[number].path for number in numbers)
+    drawn = run.scan(shards[number].path for number in numbers)
     if drawn is None:
         return
     keys = drawn.select(KEY)
     check_rows(first, by_prompts(keys), {f"{folder}: samples in more than one shard": _repeated}, remedy)
-    plans = [artifact.footer.get("config", {}).get("plan") for artifact in group.shards.values()]
-    plan = plans[0]
+    drawn_by, *others = [artifact.footer.get("config", {}).get("plan") for artifact in shards.values()]
     planned = first.check(
-        isinstance(plan, dict) and "n" in plan and all(other == plan for other in plans),
+        isinstance(drawn_by, dict) and "n" in drawn_by and all(other == drawn_by for other in others),
         f"{folder}: its shards' footers name no plan, or not the same one",
         remedy,
     )
-    if group.plan == "refine":
-        candidates = run.scan(_CANDIDATES)
-        prompts = None if candidates is None else candidates.filter(pl.col("subset") == "pef")
-    else:
-        prompts = run.scan(fill(KINDS["prompts"].path, {"dataset": group.dataset}))
+    prompts = run.scan(fill(KINDS["prompts"].path, {"dataset": dataset}) if plan != "refine" else _CANDIDATES)
     if prompts is None or not planned:
         return
-    prompts = prompts.select(_PROMPT)
-    indices = [*([_GREEDY] if plan.get("greedy") else []), *range(plan["n"])]
+    prompts = (prompts if plan != "refine" else prompts.filter(subset="pef")).select(_PROMPT)
+    indices = [*([_GREEDY] if drawn_by.get("greedy") else []), *range(drawn_by["n"])]
     each = pl.DataFrame({"sample_index": pl.Series(indices, dtype=pl.Int32)})
     total = len(indices) * prompts.select(pl.len()).collect(engine="streaming").item()
     expected = f"(expected {len(indices)} per prompt, {total} in all)"

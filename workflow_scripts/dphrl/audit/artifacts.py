@@ -15,6 +15,7 @@ from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import stream_digest
 from dphrl.layout.kinds import KINDS, match
+from dphrl.layout.names import BASE
 
 RECORDED = KINDS["audit"].path
 # These differ between equal runs or are written during or after the rule `audit`: checked only in a finished run.
@@ -92,16 +93,6 @@ def delete_and_rerun(*paths: str) -> str:
     return f"Delete {' and '.join(paths)} and run snakemake again."
 
 
-@dataclass(frozen=True)
-class Group:
-    """The rollouts or verdicts of one policy on one dataset by one plan; shards by their number."""
-
-    policy: str
-    dataset: str
-    plan: str
-    shards: dict[int, Artifact]
-
-
 class Run:
     """The artifacts of a run folder by their path.
 
@@ -151,21 +142,21 @@ class Run:
         found: dict[str, Any] = config.get(what, {}) if isinstance(config, dict) else {}
         return found
 
-    def groups(self, kind: str) -> list[Group]:
-        """The groups of shards of "rollouts" or "verdicts"."""
-        groups: dict[tuple[str, ...], Group] = {}
+    def samples(self, kind: str) -> dict[tuple[str, str, str], dict[int, Artifact]]:
+        """The shards of "rollouts" or "verdicts" by their number, for each policy, dataset and plan."""
+        samples: dict[tuple[str, str, str], dict[int, Artifact]] = {}
         for path, artifact in self.artifacts.items():
             fields = match(KINDS[kind].path, path)
             if fields is not None:
-                name = fields["policy"], fields["dataset"], fields["plan"]
-                groups.setdefault(name, Group(*name, {})).shards[int(fields["shard"])] = artifact
-        return list(groups.values())
+                drawn = fields["policy"], fields["dataset"], fields["plan"]
+                samples.setdefault(drawn, {})[int(fields["shard"])] = artifact
+        return samples
 
     @cached_property
     def train_datasets(self) -> list[str]:
         """The datasets that were pre-sampled: one in a run whose config did not change its training set."""
-        groups = [*self.groups("rollouts"), *self.groups("verdicts")]
-        return sorted({group.dataset for group in groups if group.plan == "presample"})
+        samples = self.samples("rollouts") | self.samples("verdicts")
+        return sorted({dataset for _, dataset, plan in samples if plan == "presample"})
 
     @property
     def train_dataset(self) -> str | None:
@@ -174,8 +165,8 @@ class Run:
 
     def scan_refinement(self, kind: str) -> pl.LazyFrame | None:
         """The "rollouts" or "verdicts" of the refinement; None if a shard is not sound, or without any."""
-        groups = [group for group in self.groups(kind) if (group.dataset, group.plan) == (self.train_dataset, "refine")]
-        return self.scan(shard.path for group in groups for shard in group.shards.values())
+        shards = self.samples(kind).get((BASE.method, str(self.train_dataset), "refine"), {})
+        return self.scan(shard.path for shard in shards.values())
 
 
 def _digest(shards: Sequence[Artifact]) -> str | None:

@@ -122,9 +122,9 @@ class Provenance:
 
     def _input(self, artifact: Artifact, name: str, digest: str, places: list[tuple[str, ...]]) -> Input:
         for paths in places:
-            if paths and all(path in self.run.artifacts and self.artifact(path) for path in paths):
-                if self.run.digest(paths) == digest:
-                    return Input(name, digest, paths, _range(paths))
+            there = [self.artifact(path) for path in paths if path in self.run.artifacts]
+            if there and len(there) == len(paths) and self.run.digest(paths) == digest:
+                return Input(name, digest, paths, _range(paths))
         if places:
             return Input(name, digest, (), "CHANGED since, or not there any more")
         toy = self.artifact(_WORLD).footer["files"] if _WORLD in self.run.artifacts else {}

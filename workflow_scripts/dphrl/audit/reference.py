@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -43,14 +43,8 @@ def decoder(run: Run) -> Decode | None:
     except (OSError, ValueError) as error:
         base.check(False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error})")
         return None
-
-    def decode(token_ids: Sequence[Sequence[int]]) -> list[str]:
-        texts: list[str] = tokenizer.batch_decode(
-            [list(ids) for ids in token_ids], skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return texts
-
-    return decode
+    options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    return lambda token_ids: tokenizer.batch_decode([list(ids) for ids in token_ids], **options)
 
 
 def check_reference(run: Run) -> None:
