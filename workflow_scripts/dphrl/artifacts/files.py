@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 _SIDECAR = ".sha256"
 
@@ -31,7 +31,7 @@ def replacing(path: Path) -> Iterator[Path]:
     The name is unique to the call, so an orphaned writer of an earlier run can't write into this one's file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
@@ -47,19 +47,15 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     a sidecar stay: they are separate artifacts.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(folder)
-    temporary.mkdir()
-    try:
-        yield temporary
-        names = sorted(file.name for file in temporary.iterdir())
+    with TemporaryDirectory(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent) as temporary:
+        yield Path(temporary)
+        names = sorted(os.listdir(temporary))
         for name in names:
-            os.replace(temporary / name, folder / name)
+            os.replace(Path(temporary, name), folder / name)
         for file in sorted(folder.iterdir()):
             kept = file.name in names or file.name.startswith(".") or file.suffix == _SIDECAR or file.is_dir()
             if not kept and not sidecar(file).exists():
                 file.unlink()
-    finally:
-        shutil.rmtree(temporary)
 
 
 def link_folder(source: Path, folder: Path) -> None:
@@ -76,10 +72,6 @@ def link_folder(source: Path, folder: Path) -> None:
     with replacing_folder(folder) as links:
         for file in files:
             (links / file.name).symlink_to(file.resolve())
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
 
 
 def seal(path: Path) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import polars as pl
@@ -45,28 +45,23 @@ def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[st
 def write_parts(parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any]) -> None:
     """As `write_table`, for a table that comes in parts, in key order; the bytes do not depend on the parts.
 
-    The parts are kept in a folder next to the file until the last one is there.
+    The parts are kept in a temporary folder until the last one is there.
 
     Raises:
         SchemaError: a part breaks the schema or does not follow the part before; nothing is written.
     """
     declared = SCHEMAS[schema]
-    with replacing(path) as temporary:
-        folder = temporary.with_name(f".{temporary.name}.tmp")
-        folder.mkdir()
-        try:
-            files: list[Path] = []
-            rows = 0
-            for part in _in_key_order((declared.conform(part, str(path)) for part in parts), schema, str(path)):
-                rows += part.height
-                files.append(folder / f"{len(files)}.parquet")
-                part.write_parquet(files[-1], compression="uncompressed")
-            whole = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame(schema=declared.columns)
-            facts = {"schema": schema, "version": declared.version, "rows": rows, **footer}
-            metadata = {_FOOTER: json.dumps(facts, sort_keys=True)}
-            whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
-        finally:
-            shutil.rmtree(folder)
+    with replacing(path) as temporary, TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
+        files: list[Path] = []
+        rows = 0
+        for part in _in_key_order((declared.conform(part, str(path)) for part in parts), schema, str(path)):
+            rows += part.height
+            files.append(Path(folder, f"{len(files)}.parquet"))
+            part.write_parquet(files[-1], compression="uncompressed")
+        whole = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame(schema=declared.columns)
+        facts = {"schema": schema, "version": declared.version, "rows": rows, **footer}
+        metadata = {_FOOTER: json.dumps(facts, sort_keys=True)}
+        whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
     seal(path)
 
 

@@ -127,7 +127,7 @@ class Provenance:
                 return Input(name, digest, paths, _range(paths))
         if places:
             return Input(name, digest, (), "CHANGED since, or not there any more")
-        toy = self.artifact(_WORLD).footer["files"] if _WORLD in self.run.artifacts else {}
+        toy = self.artifact(_WORLD).footer.get("files", {}) if _WORLD in self.run.artifacts else {}
         for file, entry in toy.items():
             if entry["sha256"] == digest:
                 return Input(name, digest, (_WORLD,), f"toy/{file}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 from dphrl.artifacts.code import code_digest
@@ -48,13 +47,8 @@ def current_code(stages: Stages, stage: str) -> str | None:
     """Today's code digest of a stage; None for a stage that is not among `stages`."""
     if stage not in stages:
         return None
-    return _code(tuple(stages[stage]["sources"]), tuple(stages[stage]["schemas"]))
-
-
-@cache
-def _code(sources: tuple[str, ...], schemas: tuple[str, ...]) -> str:
     try:
-        return code_digest(sources, schemas)
+        return code_digest(stages[stage]["sources"], stages[stage]["schemas"])
     except (KeyError, ValueError):
         return "a script or a schema that is gone"
 
@@ -67,12 +61,9 @@ def accepted(root: Path) -> Mapping[str, str]:
 
 
 def accept(run: Run) -> int:
-    """Accept the code that made the artifacts of a run as equivalent to today's, as `snakemake --touch` does.
+    """Accept the code that made the artifacts of a run as equivalent to today's; return how many digests that are.
 
-    The file `accepted.json` of the run maps each accepted digest in footers to today's.
-
-    Returns:
-        How many digests were accepted.
+    The file `accepted.json` of the run maps each digest in footers to today's.
     """
     stages = run.recorded("stages")
     made = {(str(a.footer.get("stage")), str(a.footer["code"])) for a in run.artifacts.values() if "code" in a.footer}

@@ -45,7 +45,8 @@ _SHARD = "{policy}/{dataset}.{plan}/{shard}.parquet"
 _ROLLOUTS, _VERDICTS = f"rollouts/{_SHARD}", f"verdicts/{_SHARD}"
 _CANDIDATES, _FINAL = "partition/candidates.parquet", "partition/final.parquet"
 _TENSORS, _INDEX = "reference/responses.safetensors", "reference/index.parquet"
-_METRICS = "train/{method}-s{seed}/step{step}/metrics.parquet"
+_TRAINED = "{method}-s{seed}/step{step}"
+_METRICS = f"train/{_TRAINED}/metrics.parquet"
 _EVALUATION = "evaluation/{policy}/{dataset}.parquet"
 _SEGMENT_INPUTS = {
     "partition": _FINAL,
@@ -96,8 +97,8 @@ _KINDS = (
         {"partition": _FINAL, "prompts": _TRAIN_PROMPTS, "policy": _BASE_MANIFEST}
         | {"rollouts": "rollouts/base/{train}.refine/{shard}.parquet"},
     ),
-    Kind("policy", "policies/{method}-s{seed}/step{step}/manifest.json", "manifest", slices.train, _SEGMENT_INPUTS),
-    Kind("state", "train/{method}-s{seed}/step{step}/state.json", "manifest", slices.train, _SEGMENT_INPUTS),
+    Kind("policy", f"policies/{_TRAINED}/manifest.json", "manifest", slices.train, _SEGMENT_INPUTS),
+    Kind("state", f"train/{_TRAINED}/state.json", "manifest", slices.train, _SEGMENT_INPUTS),
     Kind("metrics", _METRICS, "metrics", slices.train, _SEGMENT_INPUTS),
     Kind(
         "evaluation",
@@ -118,11 +119,7 @@ _KINDS = (
     Kind("ablation", "tables/ablation.parquet", "ablation", slices.paper, _PAPER_INPUTS),
     Kind("paper", "tables/paper/{name}.parquet", "paper", slices.paper, _PAPER_INPUTS),
     Kind(
-        "table",
-        "tables/{table}.parquet",
-        "{table}",
-        slices.tables,
-        {"{method}/{seed}/{step}/{dataset}": _EVALUATION},
+        "table", "tables/{table}.parquet", "{table}", slices.tables, {"{method}/{seed}/{step}/{dataset}": _EVALUATION}
     ),
     Kind("audit", "audit/audit.parquet", "audit"),
     Kind("training_cost", "timings/training_cost.parquet", "training_cost"),
