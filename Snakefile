@@ -1,4 +1,4 @@
-# The map of the workflow: config, stages, targets. What passes between the stages: docs/artifacts.md.
+# The workflow: config, stages, targets. The files that pass between stages: docs/artifacts.md.
 import sys
 from pathlib import Path
 

@@ -15,9 +15,9 @@ def recorded_code():
 
 
 rule audit:
-    """A table and a page of what was checked; a failed check stops the run with a message."""
+    """A table and a page of all checks; a failed check stops the run with a message."""
     input:
-        # A file of it that is missing is made again, though nothing else needs it.
+        # All artifacts, so that a missing one is made again even if no other rule needs it.
         LAYOUT.audited(),
         rules.tabulate.output,
         rules.lay_out.output,

@@ -1,4 +1,4 @@
-# What the rules share: the map of the run, and the params that every stage carries.
+# Shared by the rules: the layout of the run, and the params of every stage.
 from dphrl.artifacts.code import code_digest
 from dphrl.config import slices
 from dphrl.layout.names import BASE
@@ -7,7 +7,7 @@ from dphrl.report import plan
 
 LAYOUT = Layout(CONFIG)
 path, slice_of = LAYOUT.path, LAYOUT.slice
-# Whether this run shares costly files with others (`--cache`). Marked without it, every such rule gives a warning.
+# Whether this run shares costly files with others (`--cache`). Without that option a marked rule gives a warning.
 SHARED = workflow.workflow_settings.cache is not None
 # Wildcards that name the training set.
 TRAINING_SET = {"dataset": CONFIG.train_dataset}
@@ -24,6 +24,6 @@ wildcard_constraints:
 
 
 def stage_params(script, config, *schemas, seed=None):
-    """What Snakemake compares to decide on a rerun: the code that a script imports, its config slice, its schemas."""
+    """The params that Snakemake compares to decide on a rerun: digest of the code, config slice, schemas."""
     code = code_digest([script], schemas)
     return dict(sources=[script], schemas=schemas, code=code, config=config, seed=seed)

@@ -1,4 +1,4 @@
-# What each policy can do, prompt by prompt.
+# Evaluation of each policy, prompt by prompt.
 
 
 rule evaluate_policy:

@@ -1,16 +1,16 @@
-# Figures, each with a module of its name.
+# Figures; each has a module of the same name.
 from dphrl.report import figures
 
 FIGURES = plan.drawn(LAYOUT)
 
 
 def figure_sources(wildcards):
-    """The script and the module of the figure, which the script imports by name: no other figure shares that."""
+    """The script, and the module of the figure, which the script imports by a computed name."""
     return ["draw.py", figures.module(wildcards.figure)]
 
 
 def published_of(wildcards):
-    """The published numbers, where the run repeats a setting of the paper and the figure shows them."""
+    """The published numbers, if the run repeats a setting of the paper and the figure shows them."""
     wanted = CONFIG.evaluate.published and figures.draws_published(wildcards.figure)
     return PUBLISHED if wanted else []
 

@@ -1,8 +1,8 @@
-# The division of the training set into D_pef and D_exp: by the pre-samples, then settled by one further sample.
+# The division of the training set into D_pef and D_exp: by the pre-samples, then by one refinement sample.
 
 
 rule find_candidates:
-    """The training prompts, divided by how often their pre-samples are right."""
+    """The training prompts, divided by how many of their pre-samples are correct."""
     input:
         gold=path("gold", **TRAINING_SET),
         verdicts=LAYOUT.shards("verdicts", BASE, CONFIG.train_dataset, "presample"),
@@ -21,7 +21,7 @@ rule find_candidates:
 
 
 rule refine:
-    """The final partition: a candidate whose further sample is wrong leaves D_pef."""
+    """The final partition: a candidate whose refinement sample is wrong leaves D_pef."""
     input:
         candidates=path("candidates"),
         verdicts=LAYOUT.shards("verdicts", BASE, CONFIG.train_dataset, "refine"),

@@ -19,7 +19,7 @@ rule prepare_prompts:
     params:
         **stage_params("prepare_prompts.py", slice_of("prompts"), "prompts", "rejected"),
         databases=LAYOUT.database_folder,
-        # The cache knows a job by its params, not by its wildcards.
+        # The cache identifies a job by its params, not by its wildcards.
         source=LAYOUT.source_name,
     message:
         "preparing the prompts of {wildcards.dataset}"
@@ -28,7 +28,7 @@ rule prepare_prompts:
 
 
 rule audit_gold:
-    """Every gold answer, scored as if a model had given it. Sampling does not read it: a fix of scoring resamples nothing."""
+    """Every gold answer, scored like an answer of a model. Sampling reads no gold: a new scorer resamples nothing."""
     input:
         databases=LAYOUT.databases,
         scorer=LAYOUT.scorer,

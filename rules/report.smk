@@ -1,10 +1,10 @@
-# The page that the reader opens.
+# The report of the run.
 
 SAMPLED = plan.sampled_datasets(LAYOUT)
 
 
 rule report:
-    """The page that the reader opens."""
+    """The report page, one self-contained file."""
     input:
         headline=path("table", table="headline"),
         claims=path("table", table="claims"),

@@ -1,4 +1,4 @@
-# Sampling: one rule for pre-sampling, refinement and evaluation, which differ in prompts, policy and plan.
+# Sampling: one rule for pre-sampling, refinement and evaluation; they differ in prompts, policy and plan.
 
 
 rule sample:
@@ -17,7 +17,7 @@ rule sample:
     params:
         **stage_params("sample.py", slice_of("rollouts"), "rollouts", seed=CONFIG.seed),
         shards=LAYOUT.shard_count,
-        # The cache knows a job by its params, not by its wildcards.
+        # The cache identifies a job by its params, not by its wildcards.
         part=LAYOUT.part,
     message:
         "sampling {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"

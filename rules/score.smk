@@ -1,4 +1,4 @@
-# Scoring: a verdict for each response. It reads no policy and no plan, so a fix here reruns no sampling.
+# Scoring: a verdict for each response. Sampling does not depend on it, so a fix of a scorer resamples nothing.
 
 
 rule score:

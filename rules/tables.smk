@@ -1,4 +1,4 @@
-# Tables over all policies, with intervals, and in the layout of the paper.
+# Tables over all policies with intervals, and the tables of the paper.
 
 TABLES = [
     "claims",
@@ -44,7 +44,7 @@ rule tabulate:
 
 
 rule lay_out:
-    """The paper's tables as this run has them, and the methods that differ in eta alone."""
+    """The paper's tables with the values of this run, and the ablation over eta."""
     input:
         headline=path("table", table="headline"),
         passk=path("table", table="passk"),
@@ -78,7 +78,7 @@ rule collect_training:
         times=LAYOUT.segment_timings(),
     output:
         **with_digests(training=path("training")),
-        # Next to the timings that it adds up: its bytes differ between equal runs as theirs do.
+        # In the folder of the timings: like them, it differs between equal runs.
         cost=path("training_cost"),
         timings="<timings>/training.parquet",
     log:

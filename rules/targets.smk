@@ -1,4 +1,4 @@
-# Targets for parts of the chain.
+# Targets for parts of the workflow.
 
 
 rule presample:

@@ -1,4 +1,4 @@
-# The base policy: the embedded default's, built from scratch, or the user's own.
+# The base policy: made from scratch for the embedded default, or the user's model.
 
 if CONFIG.toy:
 
@@ -6,7 +6,7 @@ if CONFIG.toy:
         """Databases, questions, supervised mix and tokenizer of the embedded default."""
         output:
             **with_digests(manifest=path("world")),
-            # Rows are read from here; the manifest holds the digests of the other files.
+            # Inputs of prompts; the manifest has the digests of the other files.
             questions=expand(
                 "<results>/toy/questions/{split}.jsonl",
                 split=type(CONFIG.toy.questions).model_fields,
@@ -32,7 +32,7 @@ if CONFIG.toy and CONFIG.policy.base is None:
             **with_digests(
                 manifest=path("base"), timings="<timings>/policies/base.parquet"
             ),
-            # Named, so that a cache between workflows keeps them too.
+            # Declared, so that a cache between workflows keeps these files too.
             weights="<results>/policies/base/model.safetensors",
             architecture="<results>/policies/base/config.json",
             generation="<results>/policies/base/generation_config.json",

@@ -1,4 +1,4 @@
-# Training: a chain of segments for each method and seed. A segment starts from the policy and state before it.
+# Training: a chain of segments for each method and seed. Each starts from the end of the previous one.
 
 
 rule train_segment:
@@ -18,7 +18,7 @@ rule train_segment:
         timings="<timings>/train/{method}-s{seed}/step{step}.parquet",
     log:
         "<logs>/train/{method}-s{seed}/step{step}.log",
-    # The longest chain of jobs: it goes before the sampling of policies that are done.
+    # The longest chain of jobs: segments run before the sampling of finished policies.
     priority: 1
     threads: CONFIG.train.ranks
     params:

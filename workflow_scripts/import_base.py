@@ -1,4 +1,4 @@
-"""The user's base model as the policy `base`: links to its files, and their manifest."""
+"""The user's base model as the policy `base`: links to its files, and a manifest."""
 
 from pathlib import Path
 

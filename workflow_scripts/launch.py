@@ -1,7 +1,7 @@
-"""Start Snakemake on a folder whatever state an interruption left it in. Arguments are Snakemake's own.
+"""Start Snakemake in a folder, also after a kill -9. All arguments are passed to Snakemake.
 
-After a kill -9 of Snakemake its jobs go on as orphans, and its lock stays. This ends the orphans, removes their
-temporary files and the lock, unless a Snakemake of the folder is alive, and then becomes Snakemake.
+A killed Snakemake leaves orphaned jobs, their temporary files and a lock. This ends the orphans and removes the files
+and the lock, unless another Snakemake of the folder is running; then it replaces itself by Snakemake.
 """
 
 import argparse

@@ -1,41 +1,42 @@
-"""The threshold of every door. A door translates `snakemake.*` into library calls; what all doors share is here:
-the number of threads, the stage's log, the check of its code, its timings, and the scorer of its task.
-"""
+"""Shared by all scripts of rules, which do their work inside `with stage(...) as job`; the block ends the process."""
 
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from snakemake.iocontainers import Snakemake
 
 import __main__
+from dphrl.artifacts.progress import send_to
+from dphrl.artifacts.stage import Stage
 
 if TYPE_CHECKING:
     from dphrl.scoring.scorer import Scorer
 
-# Snakemake defines the object in the script that it runs.
-snakemake: Snakemake = __main__.snakemake
 
-# Libraries read this when they are imported; two OpenMP threads beside other work are far slower than one.
-os.environ["OMP_NUM_THREADS"] = str(snakemake.threads)
+def start() -> tuple[Snakemake, TextIO]:
+    """Send progress to the terminal and all other output, the engines' C++ included, to the log of the job.
 
-from dphrl.artifacts.progress import send_to  # noqa: E402
-from dphrl.artifacts.stage import Stage  # noqa: E402
+    Returns:
+        The job, which Snakemake defines in the script that it runs, and the terminal.
+    """
+    terminal = os.fdopen(os.dup(2), "w", buffering=1)
+    send_to(terminal)
+    log = os.open(__main__.snakemake.log[0], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    return __main__.snakemake, terminal
 
-# The terminal is for progress; all else, the engines' C++ included, goes to the log.
-_terminal = os.fdopen(os.dup(2), "w", buffering=1)
-send_to(_terminal)
-_log = os.open(snakemake.log[0], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-for _descriptor in (1, 2):
-    os.dup2(_log, _descriptor)
+
+snakemake, _terminal = start()
 
 
 @contextmanager
 def stage(*libraries: str) -> Iterator[Stage]:
-    """The stage of this job; at the end its timings are written and the terminal says how long it took.
+    """The stage of this job. After the block, timings are written and the process exits with 0: no later code runs.
 
     Args:
         libraries: distributions whose versions can change the result.
@@ -47,18 +48,17 @@ def stage(*libraries: str) -> Iterator[Stage]:
     job.add_timing("total", seconds)
     job.write_timings(snakemake.output.timings)
     print(f"{label()}: done in {seconds:.1f} s{f': {job.note}' if job.note else ''}", file=_terminal, flush=True)
-    # All is on disk, and an engine would take four more seconds to be taken apart.
     sys.stdout.flush()
-    os._exit(0)
+    os._exit(0)  # a normal exit would take four more seconds to shut down an engine
 
 
 def label() -> str:
-    """What the terminal calls this job: its rule and wildcards."""
+    """The name of this job in the terminal: its rule and wildcards."""
     return " ".join([snakemake.rule, *(str(value) for value in snakemake.wildcards)])
 
 
 def task_scorer(config: dict[str, Any]) -> "Scorer":
-    """The scorer of the task that the stage's slice of the config names, with the workers and files of this job."""
+    """The scorer of the task in the stage's slice of the config, with the workers and files of this job."""
     from dphrl.scoring.factory import make_scorer
 
     files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}

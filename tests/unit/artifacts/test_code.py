@@ -1,4 +1,4 @@
-"""The digest of a stage's code: what changes it, what does not."""
+"""The digest of a stage's code: edits that change it, and edits that do not."""
 
 import subprocess
 import sys
@@ -180,6 +180,6 @@ def test_every_script_and_module_has_a_digest_that_other_processes_agree_on() ->
     assert done.stdout.strip() == str([code_digest([name]) for name in names])
 
 
-def test_assets_have_names_of_their_own() -> None:
+def test_assets_have_unique_names() -> None:
     names = [path.name for path in code._ROOT.rglob("*") if path.suffix in (".j2", ".css", ".js")]
     assert len(names) == len(set(names))

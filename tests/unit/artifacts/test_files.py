@@ -16,7 +16,7 @@ from dphrl.artifacts.tables import write_table
 
 
 class Interrupted(BaseException):
-    """As little an Exception as KeyboardInterrupt."""
+    """Like KeyboardInterrupt, not an Exception."""
 
 
 def _content(folder: Path) -> dict[str, str]:
@@ -118,7 +118,7 @@ def test_a_model_is_linked_not_copied(tmp_path: Path) -> None:
     assert not (source / "manifest.json").exists()
 
 
-def test_links_to_another_model_take_the_place_of_the_old(tmp_path: Path) -> None:
+def test_links_to_another_model_replace_the_old(tmp_path: Path) -> None:
     for name, file in (("large", "model-1.safetensors"), ("small", "model.safetensors")):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text(name)
@@ -139,13 +139,13 @@ def test_a_pickled_model_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    """The manifest of a folder with two files, one below it, and an artifact of its own."""
+    """The manifest of a folder with two files, one of them in a subfolder, and a separate artifact."""
     folder = tmp_path / "policy"
     (folder / "below").mkdir(parents=True)
     (folder / "model.safetensors").write_text("weights")
     (folder / "below" / "vocab.txt").write_text("words")
     (folder / ".model.safetensors.0.tmp").write_text("an orphan of another writer")
-    write_text(folder / "notes.md", "an artifact of its own")
+    write_text(folder / "notes.md", "a separate artifact")
     write_manifest(folder / "manifest.json", {"stage": "train", "seed": 1})
     return folder / "manifest.json"
 
@@ -201,7 +201,7 @@ def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text
     assert read_manifest(policy, verify=False) == json.loads(policy.read_text())
 
 
-def test_progress_is_whole_lines_even_beside_other_bars() -> None:
+def test_progress_is_whole_lines_even_with_other_bars() -> None:
     out = io.StringIO()
     bars = []
     for name in ("first", "second"):

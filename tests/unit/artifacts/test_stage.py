@@ -1,4 +1,4 @@
-"""A stage: what it remembers of its inputs and writes into every footer, and its timings."""
+"""A stage: the input digests that it records and writes into every footer, and its timings."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def _stage() -> Stage:
     return Stage("train", MODULES, SCHEMAS, code, '{"steps": 2}', libraries=("numpy",), seed=7)
 
 
-def test_every_output_says_what_it_was_made_from(tmp_path: Path) -> None:
+def test_every_output_names_its_inputs(tmp_path: Path) -> None:
     for i in range(2):
         write_table(METRICS[i], "metrics", tmp_path / f"{i}.parquet", {})
     (tmp_path / "policy").mkdir()
@@ -54,7 +54,7 @@ def test_every_output_says_what_it_was_made_from(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(footer)
 
 
-def test_a_manifest_carries_the_footer_and_facts_of_its_own(tmp_path: Path) -> None:
+def test_a_manifest_has_the_footer_and_further_facts(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_text("weights")
     stage = _stage()
     stage.write_manifest(str(tmp_path / "manifest.json"), step=4)
@@ -70,7 +70,7 @@ def test_other_code_than_was_planned_does_not_start() -> None:
         Stage("train", MODULES, SCHEMAS, code_digest(MODULES), "{}")
 
 
-def test_an_input_of_another_kind_is_not_remembered(tmp_path: Path) -> None:
+def test_an_input_of_another_kind_is_not_recorded(tmp_path: Path) -> None:
     write_table(METRICS, "metrics", tmp_path / "m.parquet", {})
     stage = _stage()
     with pytest.raises(SchemaError, match="holds 'metrics' version 1, expected 'prompts'"):

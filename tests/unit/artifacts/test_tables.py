@@ -1,4 +1,4 @@
-"""Tables: what breaks a schema, footers, shards, digests, bytes."""
+"""Tables: violations of a schema, footers, shards, digests, bytes."""
 
 import json
 from collections.abc import Callable
@@ -251,7 +251,7 @@ def test_an_old_table_is_left_alone_by_a_failure(tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_a_schema_has_one_text_of_its_own() -> None:
+def test_every_schema_has_a_different_text() -> None:
     texts = [schema.canonical() for schema in SCHEMAS.values()]
     assert len(set(texts)) == len(texts)
     assert [name for name, schema in SCHEMAS.items() if schema.name != name] == []

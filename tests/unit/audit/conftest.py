@@ -1,4 +1,4 @@
-"""A run folder in small: two datasets, random Llamas of one layer as base and trained policy, most kinds of table."""
+"""A small run folder: two datasets, random Llamas of one layer as base and trained policy, most kinds of table."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ EOS = 1
 
 @dataclass(frozen=True)
 class SmallRun:
-    """A run folder and how its tables are read and written again."""
+    """A run folder, and functions that read and rewrite its tables."""
 
     root: Path
 
@@ -39,7 +39,7 @@ class SmallRun:
         return pl.read_parquet(self.root / path)
 
     def rewrite(self, path: str, frame: pl.DataFrame) -> None:
-        """Other rows under the same footer, with a sidecar that fits."""
+        """Replace the rows of a table; footer and sidecar stay valid."""
         footer = read_footer(self.root / path)
         schema = footer["schema"]
         write_table(frame, schema, self.root / path, {k: v for k, v in footer.items() if k not in ("rows", "schema")})
@@ -122,7 +122,7 @@ class _Builder:
     def rollouts(
         self, policy: str, dataset: str, plan: str, prompts: pl.DataFrame, indices: Sequence[int], shards: int
     ) -> None:
-        """Samples and verdicts; correct are those that end with the end token."""
+        """Samples and verdicts; a sample is correct if it ends with the end token."""
         module = LogProbs(load_model(self.root / "policies" / policy, "float32"))
         size = -(-prompts.height // shards)
         config = {"plan": {"n": len([i for i in indices if i >= 0]), "greedy": -1 in indices}, "engine": {}, "seed": 1}
@@ -167,8 +167,8 @@ class _Builder:
                 reward=correct.cast(pl.Float64),
                 **none,
             )
-            noted = {"rollouts": self.digest(path), "gold": self.digest(f"gold/{dataset}.parquet")}
-            self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), "score", **noted)
+            inputs = {"rollouts": self.digest(path), "gold": self.digest(f"gold/{dataset}.parquet")}
+            self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), "score", **inputs)
 
 
 def _build(root: Path) -> None:
@@ -240,8 +240,8 @@ def _build(root: Path) -> None:
             **{kind: builder.digest(*paths) for kind, paths in parts.items()},
         )
     training = metrics.with_columns(method=pl.lit("grpo"), seed=1)
-    noted = {"grpo/1/0": builder.digest(f"train/{TRAINED}/metrics.parquet")}
-    builder.table(training, "training", "tables/training.parquet", "collect_training", **noted)
+    inputs = {"grpo/1/0": builder.digest(f"train/{TRAINED}/metrics.parquet")}
+    builder.table(training, "training", "tables/training.parquet", "collect_training", **inputs)
     write_text(root / "tables/headline.md", "| nothing |\n")
     write_text(root / "figures/training.json", json.dumps({"mark": "line"}))
     timings = {
@@ -264,6 +264,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_run(built: Path, tmp_path: Path) -> SmallRun:
-    """A run without a fault, for this test alone."""
+    """A run without a fault, which a test may change."""
     shutil.copytree(built, tmp_path / "run")
     return SmallRun(tmp_path / "run")

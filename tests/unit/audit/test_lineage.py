@@ -31,13 +31,13 @@ def test_an_evaluation_leads_back_to_the_base_policy_and_the_pre_samples(built: 
     assert "from       rollouts: rollouts/grpo-s1/step2/eval.evaluate/0.parquet ... " in text
 
 
-def test_a_file_without_a_footer_is_told_by_what_it_belongs_to(built: Path) -> None:
-    for file, teller in (
+def test_a_file_without_a_footer_is_traced_by_the_artifact_that_it_belongs_to(built: Path) -> None:
+    for file, maker in (
         ("policies/base/model.safetensors", "policies/base/manifest.json"),
         ("figures/training.json", "tables/training.parquet"),
         ("reference/responses.safetensors", "reference/index.parquet"),
     ):
-        assert lineage(built / file).startswith(f"{file} belongs to {teller}\n\n{teller}  (digest ")
+        assert lineage(built / file).startswith(f"{file} belongs to {maker}\n\n{maker}  (digest ")
 
 
 def test_an_input_that_has_changed_is_said_to_have(small_run: Any) -> None:
@@ -45,7 +45,7 @@ def test_an_input_that_has_changed_is_said_to_have(small_run: Any) -> None:
     assert "gold: CHANGED since, or not there any more" in lineage(small_run.root / EVALUATION)
 
 
-def test_damage_is_told_on_the_way(small_run: Any) -> None:
+def test_damage_is_reported_on_the_way(small_run: Any) -> None:
     (small_run.root / "prompts/train.parquet").write_bytes(b"PAR1")
     assert "DAMAGED    prompts/train.parquet is not the file" in lineage(small_run.root / "gold/train.parquet") or (
         "prompts: CHANGED since" in lineage(small_run.root / "gold/train.parquet")
@@ -56,11 +56,13 @@ def test_a_file_outside_of_a_run_and_one_without_a_maker_are_refused(tmp_path: P
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(NoRunError, match="in no folder of a run"):
         lineage(tmp_path / "notes.txt")
-    with pytest.raises(ValueError, match="no footer tells how it was made"):
+    with pytest.raises(ValueError, match="no footer shows how it was made"):
         lineage(small_run.root / "tables/headline.md")
 
 
-def test_the_commands_tell_and_write(built: Path, small_run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_lineage_and_returns_a_status(
+    built: Path, small_run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["lineage", str(built / EVALUATION)]) == 0
     assert EVALUATION in capsys.readouterr().out
     assert main(["lineage", str(built / "nowhere.parquet")]) == 2

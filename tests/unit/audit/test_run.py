@@ -1,4 +1,4 @@
-"""The audit of a run: what is right passes, and what is wrong is named with its file, its rows and what to do."""
+"""The audit of a run: a sound run passes, and each fault is named with its file, its rows and a remedy."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import seal, sha256_file, sidecar, write_text
 from dphrl.artifacts.tables import read_footer, write_table
-from dphrl.audit import reference as audit_tensors
+from dphrl.audit import reference
 from dphrl.audit.__main__ import main
 from dphrl.audit.across import check_rollouts
 from dphrl.audit.artifacts import NoRunError, Run
@@ -130,7 +130,7 @@ def test_a_table_of_which_only_the_sidecar_is_left_is_named(small_run: Any) -> N
 
 def test_a_table_without_sidecar_is_named(small_run: Any) -> None:
     sidecar(small_run.root / FINAL).unlink()
-    assert "has no .sha256 beside it" in failures(small_run)[FINAL][0]
+    assert "has no .sha256 file" in failures(small_run)[FINAL][0]
 
 
 def test_a_left_over_shard_is_named(small_run: Any) -> None:
@@ -339,11 +339,11 @@ def test_what_is_found_does_not_depend_on_the_parts(small_run: Any, monkeypatch:
     whole = audit_run(small_run.root)
     assert whole["failed"].list.len().sum() > 15
     monkeypatch.setattr(tables, "PART", 1)
-    monkeypatch.setattr(audit_tensors, "_CHUNK", 3)
+    monkeypatch.setattr(reference, "_CHUNK", 3)
     assert audit_run(small_run.root).equals(whole)
 
 
-def test_require_passed_and_the_page_tell_every_failed_check(small_run: Any) -> None:
+def test_require_passed_and_the_page_name_every_failed_check(small_run: Any) -> None:
     assert "all passed" in render_page(audit_run(small_run.root))
     small_run.rewrite(FINAL, small_run.read(FINAL).filter(pl.col("prompt_id") != "train2"))
     table = audit_run(small_run.root)
@@ -355,7 +355,7 @@ def test_require_passed_and_the_page_tell_every_failed_check(small_run: Any) -> 
     assert "http" not in page
 
 
-def test_the_command_tells_by_its_status_whether_all_is_well(
+def test_the_exit_status_shows_whether_all_is_well(
     small_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(small_run.root)]) == 0
@@ -396,7 +396,7 @@ def test_older_code_is_named_unless_it_was_accepted(small_run: Any, capsys: pyte
     (text,) = failures(small_run)[FINAL]
     assert "was made by other code of the stage refine (c0de) than there is today" in text
     assert main(["accept", str(small_run.root)]) == 0
-    assert "1 digests of other code are taken for today's" in capsys.readouterr().out
+    assert "1 digests of other code are accepted as equivalent to today's" in capsys.readouterr().out
     assert failures(small_run) == {}
     record(small_run, {"refine": {"sources": ["gone.py"], "schemas": []}})
     assert "a script or" in failures(small_run)[FINAL][0]

@@ -1,4 +1,4 @@
-"""Any artifact, shown to a human."""
+"""Any artifact, shown as text."""
 
 from pathlib import Path
 

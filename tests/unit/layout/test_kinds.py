@@ -1,4 +1,4 @@
-"""The map of artifacts: what belongs at a path, and where the inputs of an artifact are."""
+"""Kinds of artifacts: the schema and the config slice of a path, and the inputs of an artifact."""
 
 import json
 from typing import Any
@@ -112,7 +112,7 @@ def test_the_slice_of_a_path_is_that_of_its_stage(config: Config) -> None:
         "figures/passk.json",
     ],
 )
-def test_what_the_config_does_not_make_has_no_slice(config: Config, path: str) -> None:
+def test_an_artifact_that_the_config_does_not_plan_has_no_slice(config: Config, path: str) -> None:
     assert slice_of(config, path) is None
 
 

@@ -50,7 +50,7 @@ def test_paths_keep_the_fields_that_are_not_given() -> None:
     ]
 
 
-def test_everything_that_is_planned_has_a_place_on_the_map() -> None:
+def test_every_planned_file_is_of_a_known_kind() -> None:
     layout = _layout()
     planned = [*layout.audited(), *layout.evaluations(), *layout.segment_timings(), *layout.sampling_timings()]
     assert all(kind_of(path.removeprefix("results/run/")) for path in planned)

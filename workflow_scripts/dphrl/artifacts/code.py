@@ -12,11 +12,12 @@ from pathlib import Path
 from dphrl.artifacts.catalogue import SCHEMAS
 
 _PACKAGE = "dphrl"
-# Not part of any digest: the schemas that a stage writes and its slice of the config stand for these.
+# Not part of any digest: the digest has the schemas that a stage writes, and the footer its slice of the config.
 _OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout"))
 _ROOT = Path(__file__).resolve().parents[1]
-# Templates and the style sheets and scripts of pages are named by file in the code, and in other templates.
+# Code and templates name templates, style sheets and page scripts by their file names.
 _ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _QUOTED = re.compile(rf"""["']({_ASSET.pattern})["']""")
 
 
@@ -71,7 +72,7 @@ def _path(name: str) -> Path | None:
         return script if script.is_file() else None
     first, *rest = name.split(".")
     if first != _PACKAGE:
-        # Scripts import what they share by its bare name.
+        # Scripts import `script.py` by its bare name.
         shared = script.with_suffix(".py")
         return shared if not rest and shared.is_file() else None
     base = _ROOT.joinpath(*rest)
@@ -94,10 +95,10 @@ def _tree(name: str) -> ast.Module:
 
 @cache
 def _needs(name: str) -> tuple[str, ...]:
-    """Names of the code and assets that `name` uses itself."""
+    """Names of the code and assets that `name` uses directly."""
     if _ASSET.fullmatch(name):
         return tuple(used for used in _QUOTED.findall(_content(name)) if _path(used))
-    found = [*_parents(name), *_assets_in(_tree(name))]
+    found = [*_parents(name)]
     for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Import):
             found += [module for alias in node.names for module in (alias.name, *_parents(alias.name))]
@@ -106,11 +107,13 @@ def _needs(name: str) -> tuple[str, ...]:
                 raise ValueError(f"{name} uses a relative import: this project imports by full name")
             defining = [_defining(str(node.module), alias.name) for alias in node.names]
             found += [module for one in defining for module in (one, *_parents(one))]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
+            found.append(node.value)
     return tuple(dict.fromkeys(module for module in found if _path(module)))
 
 
 def _parents(name: str) -> Iterator[str]:
-    """The packages above a module that have code of their own; a list of re-exports has none."""
+    """The packages above a module, but for those that only re-export names."""
     parts = name.split(".")
     for end in range(1, len(parts)):
         parent = ".".join(parts[:end])
@@ -119,18 +122,17 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _only_exports(tree: ast.Module) -> bool:
-    """Whether a module is nothing but a docstring, imports and `__all__`."""
-    named_all = ast.dump(ast.Name("__all__", ast.Store()))
+    """Whether a module holds only a docstring, imports and `__all__`."""
     return all(
         isinstance(node, ast.ImportFrom)
         or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-        or (isinstance(node, ast.Assign) and [ast.dump(target) for target in node.targets] == [named_all])
+        or (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"])
         for node in tree.body
     )
 
 
 def _defining(module: str, name: str) -> str:
-    """The module that `from module import name` gets its name from: re-exports are followed."""
+    """The module that defines the name of `from module import name`: re-exports are followed."""
     exports = [node for node in _tree(module).body if isinstance(node, ast.ImportFrom)] if _path(module) else []
     for node in exports:
         original = {alias.asname or alias.name: alias.name for alias in node.names}.get(name)
@@ -139,25 +141,13 @@ def _defining(module: str, name: str) -> str:
     return f"{module}.{name}" if _path(f"{module}.{name}") else module
 
 
-def _assets_in(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
-            yield node.value
-
-
 @cache
 def _content(name: str) -> str:
-    """The text of an asset; of Python, what comments, docstrings and formatting leave."""
+    """The text of an asset; Python code without comments, docstrings and formatting."""
     if _ASSET.fullmatch(name):
         return str(_assets()[name.rpartition("/")[2]].read_text(encoding="utf-8"))
     tree = ast.parse(ast.unparse(_tree(name)))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)

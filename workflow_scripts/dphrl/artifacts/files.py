@@ -1,30 +1,26 @@
-"""Files that appear whole or not at all, each with its sha256 beside it."""
+"""Atomic writes of files and folders, each file with its sha256 in a second file next to it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-_CHUNK = 1 << 20
 _SIDECAR = ".sha256"
 
 
 def sha256_file(path: Path) -> str:
     """Hex sha256 of a file's bytes."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sidecar(path: Path) -> Path:
-    """Where the sha256 of `path` stands; its one line is what `sha256sum -c` reads."""
+    """The file that holds the sha256 of `path`, as one line that `sha256sum -c` reads."""
     return path.with_name(path.name + _SIDECAR)
 
 
@@ -45,51 +41,37 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`; on success its files move into `folder`, one atomic rename each.
+    """Yield an empty folder next to `folder`; on success its files move into `folder`, one atomic rename each.
 
-    Then other files of `folder` are removed, e.g. shards of a larger model, which a loader would take for part of it.
+    Then other files of `folder` are removed, e.g. shards of a larger model, which a loader would read too. Files with
+    a sidecar stay: they are separate artifacts.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
-    temporary.mkdir()
-    try:
-        yield temporary
-        names = sorted(file.name for file in temporary.iterdir())
+    with TemporaryDirectory(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent) as temporary:
+        yield Path(temporary)
+        names = sorted(os.listdir(temporary))
         for name in names:
-            os.replace(temporary / name, folder / name)
-        _remove_others(folder, names)
-    finally:
-        shutil.rmtree(temporary)
+            os.replace(Path(temporary, name), folder / name)
+        for file in sorted(folder.iterdir()):
+            kept = file.name in names or file.name.startswith(".") or file.suffix == _SIDECAR or file.is_dir()
+            if not kept and not sidecar(file).exists():
+                file.unlink()
 
 
 def link_folder(source: Path, folder: Path) -> None:
-    """Link every file of `source` into `folder`, in place of what was there; large models are not copied.
+    """Replace the files of `folder` by links to those of `source`; large models are not copied.
 
     Raises:
         ValueError: `source` holds weights as pickles, which are never loaded.
     """
-    files = [
-        file
-        for file in sorted(source.iterdir())
-        # A file with a sidecar would be taken for an artifact of its own, outside the manifest.
-        if file.is_file() and not file.name.startswith(".") and file.suffix != _SIDECAR
-    ]
+    # A link with a sidecar would count as a separate artifact, outside the manifest.
+    files = [file for file in source.iterdir() if file.is_file() and file.suffix != _SIDECAR]
+    files = [file for file in files if not file.name.startswith(".")]
     if not any(file.suffix == ".safetensors" for file in files):
         raise ValueError(f"{source}: no *.safetensors in it; convert the model, pickled weights are not loaded")
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        with replacing(folder / file.name) as temporary:
-            temporary.symlink_to(file.resolve())
-    _remove_others(folder, [file.name for file in files])
-
-
-def _remove_others(folder: Path, names: Collection[str]) -> None:
-    """Remove the files of a folder but for `names` and artifacts of their own, which have a sidecar."""
-    for file in sorted(folder.iterdir()):
-        if file.is_dir() or file.name in names or file.name.startswith(".") or file.suffix == _SIDECAR:
-            continue
-        if not sidecar(file).exists():
-            file.unlink()
+    with replacing_folder(folder) as links:
+        for file in files:
+            (links / file.name).symlink_to(file.resolve())
 
 
 def seal(path: Path) -> None:

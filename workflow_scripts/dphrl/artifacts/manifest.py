@@ -1,7 +1,7 @@
-"""Manifests: the declared output that stands for a folder of files.
+"""Manifests: the declared output of a stage that writes a folder of files.
 
-Snakemake times and deletes folders badly, and a changed file inside one goes unseen; a manifest holds the size and
-sha256 of each file beside it and is written last.
+Snakemake times and deletes folders badly, and does not see a changed file inside one; a manifest holds the size and
+sha256 of each file of its folder and is written last.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dphrl.artifacts.files import sha256_file, sidecar, write_text
 
 
 class ManifestError(ValueError):
-    """A folder is not what its manifest says; the text names the file."""
+    """The files of a folder differ from its manifest; the text names the file."""
 
 
 def write_manifest(path: Path, footer: Mapping[str, Any]) -> None:
     """Write the manifest of the files in and below the folder of `path`.
 
-    A file with a sha256 sidecar is an artifact of its own and not listed, nor is a hidden or temporary file.
+    Hidden and temporary files are not listed, nor files with a sha256 sidecar, which are separate artifacts.
     """
     entries = {name: path.parent / name for name in _files(path)}
     files = {name: {"size": file.stat().st_size, "sha256": sha256_file(file)} for name, file in entries.items()}
@@ -36,17 +36,29 @@ def read_manifest(path: Path, *, verify: bool = True) -> dict[str, Any]:
         ManifestError: a file is missing, differs or is not listed.
     """
     manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    for name, entry in manifest["files"].items() if verify else ():
-        file = path.parent / name
-        if not file.is_file():
-            raise ManifestError(f"{file}: listed in {path.name} but missing; delete {path} and run snakemake again")
-        if file.stat().st_size != entry["size"] or sha256_file(file) != entry["sha256"]:
-            raise ManifestError(f"{file}: differs from {path.name}; delete {path} and run snakemake again")
-    # A loader takes every *.safetensors of a folder, listed or not.
-    extra = [name for name in _files(path) if name not in manifest["files"]] if verify else []
-    if extra:
-        raise ManifestError(f"{path.parent / extra[0]}: not listed in {path.name}; move it elsewhere")
+    missing, changed, unlisted = differences(path, manifest) if verify else ([], [], [])
+    for names, problem in (
+        (missing, f"listed in {path.name} but missing; delete {path} and run snakemake again"),
+        (changed, f"differs from {path.name}; delete {path} and run snakemake again"),
+        # A loader takes every *.safetensors of a folder, listed or not.
+        (unlisted, f"not listed in {path.name}; move it elsewhere"),
+    ):
+        if names:
+            raise ManifestError(f"{path.parent / names[0]}: {problem}")
     return manifest
+
+
+def differences(path: Path, manifest: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """How the folder of `path` differs from its manifest: the names of missing, changed and unlisted files."""
+    listed, folder = manifest["files"], path.parent
+    missing = [name for name in listed if not (folder / name).is_file()]
+    changed = [
+        name
+        for name, entry in listed.items()
+        if name not in missing
+        and ((folder / name).stat().st_size != entry["size"] or sha256_file(folder / name) != entry["sha256"])
+    ]
+    return missing, changed, [name for name in _files(path) if name not in listed]
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:
@@ -56,7 +68,7 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _files(manifest: Path) -> list[str]:
-    """The files that a manifest stands for, relative to its folder."""
+    """The files that belong in a manifest, relative to its folder."""
     folder = manifest.parent
     return sorted(
         file.relative_to(folder).as_posix()

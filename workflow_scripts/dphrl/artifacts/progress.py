@@ -1,4 +1,4 @@
-"""Progress as whole lines, so that jobs which run side by side can share one terminal or log."""
+"""Progress as whole lines, so that jobs that run at the same time can share one terminal or log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ProgressLines(tqdm):
 
     @staticmethod
     def status_printer(file: TextIO) -> Callable[[str], None]:
-        """Print each status as a line of its own."""
+        """Print each status as a separate line."""
 
         def print_status(status: str) -> None:
             if status.strip():
@@ -42,7 +42,7 @@ class ProgressLines(tqdm):
                 self.display()
 
     def moveto(self, n: int) -> None:
-        """Stay: tqdm would go to the bar's own line with newlines and escape codes."""
+        """Do nothing: tqdm would move to the line of the bar with newlines and escape codes."""
 
 
 _stream: TextIO | None = None
@@ -54,6 +54,6 @@ def stream() -> TextIO:
 
 
 def send_to(file: TextIO) -> None:
-    """Send progress to `file` (a door keeps the terminal for it when everything else goes to the stage's log)."""
+    """Send progress to `file`, e.g. to the terminal when all other output goes to the log of the job."""
     global _stream
     _stream = file

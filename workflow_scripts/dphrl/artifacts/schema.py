@@ -1,8 +1,8 @@
-"""What a declared schema is, and how a table is checked against it."""
+"""Declared schemas of tables, and the check of a table against its schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ class Schema:
     name: str
     key: tuple[str, ...]
     columns: dict[str, pl.DataType]
-    nullable: frozenset[str] = frozenset()
+    nullable: Set[str] = frozenset()
     enums: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     version: int = 1
@@ -49,7 +49,7 @@ class Schema:
             where: the file (or stage) named in errors.
 
         Raises:
-            SchemaError: a column is missing, unknown or of another type, a null, a value outside, a repeated key.
+            SchemaError: a column is missing, unknown or of another type; a null, an invalid value or a repeated key.
         """
         missing = [name for name in self.columns if name not in frame.columns]
         unknown = [name for name in frame.columns if name not in self.columns]
@@ -65,44 +65,43 @@ class Schema:
         except pl.exceptions.PolarsError as error:
             raise SchemaError(f"{where}: schema {self.name!r}: {error}") from error
         self._check_values(frame, where)
-        return frame.sort(self.key, maintain_order=True) if self.key else frame
+        return frame.sort(self.key, maintain_order=True)
 
     def _check_values(self, frame: pl.DataFrame, where: str) -> None:
         for name, dtype in self.columns.items():
             column, listed = pl.col(name), isinstance(dtype, pl.List)
-            offences = list(self._offences(name, pl.element() if listed else column))
+            errors = list(self._errors(name, pl.element() if listed else column))
             if listed:
-                lists = [(text, column.list.eval(offence).list.any()) for text, offence in offences]
-                offences = [*([] if name in self.nullable else [("has a null", column.is_null())]), *lists]
-            for text, offence in offences:
-                rows = frame.filter(offence)
+                lists = [(text, column.list.eval(wrong).list.any()) for text, wrong in errors]
+                errors = [*([] if name in self.nullable else [("has a null", column.is_null())]), *lists]
+            for text, wrong in errors:
+                rows = frame.filter(wrong)
                 if rows.height:
                     found = "" if listed else f": {rows[name][0]!r}"
                     raise SchemaError(f"{where}: column {name!r} {text} in {self._named(rows)}{found}")
-        if self.key:
-            repeated = frame.filter(pl.struct(self.key).is_duplicated())
-            if repeated.height:
-                raise SchemaError(f"{where}: key {self.key} repeats in {self._named(repeated)}")
+        repeated = frame.filter(pl.struct(self.key).is_duplicated())
+        if repeated.height:
+            raise SchemaError(f"{where}: key {self.key} repeats in {self._named(repeated)}")
 
-    def _offences(self, name: str, value: pl.Expr) -> Iterator[tuple[str, pl.Expr]]:
-        """What may be wrong with a value of a column, or with an element of a list in it."""
+    def _errors(self, name: str, value: pl.Expr) -> Iterator[tuple[str, pl.Expr]]:
+        """The possible errors in a value of a column, or in an element of a list: a text and the condition."""
         if name not in self.nullable:
             yield "has a null", value.is_null()
         if name in self.enums:
             yield f"has another value than {', '.join(self.enums[name])}", ~value.is_in(self.enums[name])
         if name in self.bounds:
             low, high = self.bounds[name]
-            # is_between is false for NaN, so a NaN is an offence too.
+            # is_between is false for NaN, so a NaN is an error too.
             yield f"leaves [{low}, {high}] or is not a number", ~value.is_between(low, high)
 
     def _named(self, rows: pl.DataFrame) -> str:
-        """How many rows, and the key of the first."""
+        """The number of rows and the key of the first, for an error."""
         first = ", ".join(f"{name} {value!r}" for name, value in rows.select(self.key).row(0, named=True).items())
         return f"{rows.height} rows, first {first}"
 
 
 def _widens(found: pl.DataType, declared: pl.DataType) -> bool:
-    """Whether a column is of the declared type but for its width; a column without values has no type of its own."""
+    """Whether a type is the declared one, up to its width; a column of nulls can become any type."""
     if isinstance(found, pl.List) and isinstance(declared, pl.List):
         return _widens(found.inner, declared.inner)  # type: ignore[arg-type]
     if declared.is_float():

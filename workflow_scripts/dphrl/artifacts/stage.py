@@ -1,4 +1,4 @@
-"""One run of one stage: reads its inputs, remembers their digests, writes outputs whose footers name them."""
+"""One run of one stage: reads inputs, records their digests, writes outputs with those digests in their footers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import verify_code
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
@@ -36,7 +37,7 @@ def library_version(name: str) -> str:
 
 @dataclass
 class Stage:
-    """What a stage is and what it has read; every output carries it in its footer.
+    """A stage and the digests of its inputs so far; both are in the footer of every output.
 
     Args:
         name: stage name, e.g. "score".
@@ -47,7 +48,10 @@ class Stage:
         libraries: distributions whose versions can change the result.
         seed: the seed of the stage's random choices, if it makes any.
 
-    `note`: what came out, in a few words for the terminal.
+    Attributes:
+        inputs: digests of what was read, by name.
+        timings: rows of the timings table.
+        note: the result in a few words, for the terminal.
     """
 
     name: str
@@ -65,29 +69,28 @@ class Stage:
         verify_code(self.code, self.sources, self.schemas)
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
-        """Read a table (or its shards) and remember its content digest under `name`."""
-        files = [Path(paths)] if isinstance(paths, str) else [Path(path) for path in paths]
-        frame = read_table(files, schema or name)
+        """Read a table (or its shards) and record its content digest under `name`."""
+        frame = read_table(_files(paths), schema or name)
         self.inputs[name] = content_digest(frame, schema or name)
         return frame
 
     def scan(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.LazyFrame:
-        """A table (or its shards) as a lazy frame; as by `read`, it is checked and its digest remembered under `name`.
+        """As `read`, but lazy: the table (or its shards) is checked and digested a part at a time.
 
         Raises:
             SchemaError: a file differs from its sidecar, is of another schema or version, or rows are out of key order.
         """
-        files = [Path(paths)] if isinstance(paths, str) else [Path(path) for path in paths]
+        files = _files(paths)
         self.inputs[name] = stream_digest(files, schema or name)
         return pl.scan_parquet(files, glob=False)
 
     def folder(self, name: str, manifest: str) -> Path:
-        """The folder of a verified manifest; its digest is remembered under `name`."""
+        """The folder of a verified manifest; its digest is recorded under `name`."""
         self.inputs[name] = manifest_digest(read_manifest(Path(manifest)))
         return Path(manifest).parent
 
     def file(self, name: str, path: str) -> Path:
-        """The path of any other file; the sha256 of its bytes is remembered under `name`."""
+        """The path of any other file; the sha256 of its bytes is recorded under `name`."""
         self.inputs[name] = sha256_file(Path(path))
         return Path(path)
 
@@ -107,7 +110,7 @@ class Stage:
         write_table(frame, schema, Path(path), self.footer())
 
     def write_parts(self, parts: Iterable[pl.DataFrame], schema: str, path: str) -> None:
-        """Write a table that comes in parts, in key order; the footer is made when the last part is there."""
+        """Write a table that comes in parts, in key order."""
         write_parts(parts, schema, Path(path), self.footer())
 
     def write_manifest(self, path: str, **facts: Any) -> None:
@@ -123,9 +126,9 @@ class Stage:
         self.add_timing(name, time.perf_counter() - start, facts.get("tokens"))
 
     def add_timing(self, part: str, seconds: float, tokens: int | None = None) -> None:
-        """Record seconds (and tokens) of one part, and the most memory that one process of the stage has had so far.
+        """Record seconds (and tokens) of one part, and the peak memory of the largest process of the stage so far.
 
-        Processes that it waited for count, such as the ranks of a training.
+        Finished child processes count, such as the ranks of a training.
         """
         peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         kib = max(peaks) / (1 if sys.platform == "linux" else 1024)
@@ -135,4 +138,8 @@ class Stage:
 
     def write_timings(self, path: str) -> None:
         """Write the timings table: the one artifact whose bytes differ between equal runs."""
-        write_table(pl.DataFrame(self.timings, infer_schema_length=None), "timings", Path(path), {"stage": self.name})
+        write_table(SCHEMAS["timings"].frame(self.timings), "timings", Path(path), {"stage": self.name})
+
+
+def _files(paths: str | Sequence[str]) -> list[Path]:
+    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths)]

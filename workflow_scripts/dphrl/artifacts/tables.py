@@ -1,4 +1,4 @@
-"""Parquet tables with a declared schema and a footer that says where they come from.
+"""Parquet tables with a declared schema and a footer that states where they come from.
 
 A table larger than memory is checked, digested and written a few thousand rows at a time.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import polars as pl
@@ -30,10 +30,7 @@ _FOOTER = "dphrl"
 
 def content_digest(frame: pl.DataFrame, schema: str) -> str:
     """Hex sha256 over the rows in key order, as JSON lines: the same for any sharding, encoding or row group size."""
-    rows = SCHEMAS[schema].conform(frame, f"content digest of {schema}")
-    buffer = io.BytesIO()
-    rows.write_ndjson(buffer)
-    return hashlib.sha256(buffer.getbuffer()).hexdigest()
+    return _digest([SCHEMAS[schema].conform(frame, f"content digest of {schema}")])
 
 
 def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[str, Any]) -> None:
@@ -42,36 +39,29 @@ def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[st
     Raises:
         SchemaError: the frame breaks the schema; nothing is written.
     """
-    rows = SCHEMAS[schema].conform(frame, str(path))
-    with replacing(path) as temporary:
-        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=_metadata(schema, rows.height, footer))
-    seal(path)
+    write_parts([frame], schema, path, footer)
 
 
 def write_parts(parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any]) -> None:
-    """Write a table that comes in parts, in key order; checked as by `write_table`, and of the same bytes.
+    """As `write_table`, for a table that comes in parts, in key order; the bytes do not depend on the parts.
 
-    The parts wait in a folder next to the file until the last one is there.
+    The parts are kept in a temporary folder until the last one is there.
 
     Raises:
-        SchemaError: a part breaks the schema or does not follow the one before; nothing is written.
+        SchemaError: a part breaks the schema or does not follow the part before; nothing is written.
     """
     declared = SCHEMAS[schema]
-    with replacing(path) as temporary:
-        folder = temporary.with_name(f".{temporary.name}.tmp")
-        folder.mkdir()
-        try:
-            files: list[Path] = []
-            rows = 0
-            for part in _in_key_order((declared.conform(part, str(path)) for part in parts), schema, str(path)):
-                rows += part.height
-                files.append(folder / f"{len(files)}.parquet")
-                part.write_parquet(files[-1], compression="uncompressed")
-            whole = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame(schema=declared.columns)
-            metadata = _metadata(schema, rows, footer)
-            whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
-        finally:
-            shutil.rmtree(folder)
+    with replacing(path) as temporary, TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
+        files: list[Path] = []
+        rows = 0
+        for part in _in_key_order((declared.conform(part, str(path)) for part in parts), schema, str(path)):
+            rows += part.height
+            files.append(Path(folder, f"{len(files)}.parquet"))
+            part.write_parquet(files[-1], compression="uncompressed")
+        whole = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame(schema=declared.columns)
+        facts = {"schema": schema, "version": declared.version, "rows": rows, **footer}
+        metadata = {_FOOTER: json.dumps(facts, sort_keys=True)}
+        whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
     seal(path)
 
 
@@ -94,12 +84,12 @@ def read_footer(path: Path) -> dict[str, Any]:
 
 
 def check_file(path: Path, schema: str) -> None:
-    """Check that a file is the one that was written, and of the schema that this code knows.
+    """Check that a file is unchanged since it was written, and of the schema that this code knows.
 
-    A file without a sidecar passes: Snakemake makes again what lacks a declared one.
+    A file without a sidecar passes: Snakemake reruns a job that lacks a declared output.
 
     Raises:
-        SchemaError: the file differs from its sidecar, is of another schema or version, or is no table.
+        SchemaError: the file differs from its sidecar, is of another schema or version, or not a table.
     """
     if sidecar(path).is_file() and sidecar(path).read_text(encoding="utf-8").split()[:1] != [sha256_file(path)]:
         raise SchemaError(f"{path}: differs from {sidecar(path).name}; delete it and run snakemake again")
@@ -122,25 +112,20 @@ def read_table(paths: Path | Sequence[Path], schema: str) -> pl.DataFrame:
 
 
 def stream_digest(paths: Sequence[Path], schema: str) -> str:
-    """What `content_digest` gives for the table in these files, which are checked on the way.
+    """The `content_digest` of the table in these files, a part at a time; the files are checked as they are read.
 
     Raises:
         SchemaError: as `Stage.scan`.
     """
-    digest = hashlib.sha256()
-    for rows in _in_key_order(_checked(paths, schema), schema, ", ".join(map(str, paths))):
-        buffer = io.BytesIO()
-        rows.write_ndjson(buffer)
-        digest.update(buffer.getbuffer())
-    return digest.hexdigest()
+    return _digest(_in_key_order(_checked(paths, schema), schema, ", ".join(map(str, paths))))
 
 
 def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, ...]]:
     """The rows of several tables for some prompts at a time, each prompt once: about `PART` rows of `lead`.
 
     Args:
-        lead: in key order, with a prompt_id, as all tables from `Stage.scan` are; that with the most rows per prompt.
-        others: in any order; prompts that `lead` lacks come with those nearest to them.
+        lead: the table with the most rows per prompt; in key order by prompt_id, as all tables from `Stage.scan`.
+        others: in any order; prompts that `lead` lacks come with the prompts nearest to them.
     """
     starts = lead.select(_PROMPT).gather_every(PART).collect(engine="streaming")[_PROMPT].unique().sort().to_list()
     prompt = pl.col(_PROMPT)
@@ -174,10 +159,10 @@ def _checked(paths: Sequence[Path], schema: str) -> Iterator[pl.DataFrame]:
 
 
 def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Iterator[pl.DataFrame]:
-    """The parts, each of which is sorted by key.
+    """The parts, each sorted by key, after a check that their keys increase from part to part.
 
     Raises:
-        SchemaError: a part begins at or before the end of the one before.
+        SchemaError: a part begins at or before the end of the part before.
     """
     declared, last = SCHEMAS[schema], None
     for rows in parts:
@@ -189,7 +174,10 @@ def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Ite
         yield rows
 
 
-def _metadata(schema: str, rows: int, footer: Mapping[str, Any]) -> dict[str, str]:
-    """The key-value metadata of a table's file."""
-    whole = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, **footer}
-    return {_FOOTER: json.dumps(whole, sort_keys=True)}
+def _digest(parts: Iterable[pl.DataFrame]) -> str:
+    digest = hashlib.sha256()
+    for rows in parts:
+        buffer = io.BytesIO()
+        rows.write_ndjson(buffer)
+        digest.update(buffer.getbuffer())
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""`python -m dphrl.audit RUN` checks a run; its subcommands tell what an artifact is and where it comes from."""
+"""`python -m dphrl.audit RUN` checks a run; its subcommands show an artifact, or the steps that made it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _CONFIG = Path("config/config.yaml")
 _EXAMPLES = """\
 examples:
   python -m dphrl.audit results/demo                                     check every artifact of a run
-  python -m dphrl.audit results/bird --config bird.yaml                  and its footers against that configuration
+  python -m dphrl.audit results/bird --config bird.yaml                  and compare footers with that configuration
   python -m dphrl.audit show results/demo/partition/final.parquet        print one artifact
-  python -m dphrl.audit lineage results/demo/tables/headline.parquet     where it comes from, back to the data
-  python -m dphrl.audit accept results/demo                              take its code for today's (a neutral change)
+  python -m dphrl.audit lineage results/demo/tables/headline.parquet     every step that made it, back to the data
+  python -m dphrl.audit accept results/demo                              accept its code as equivalent to today's
 
 exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status."""
+    """Run the command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     command = _COMMANDS.get(given[0]) if given else None
     parser = argparse.ArgumentParser(
         prog="python -m dphrl.audit",
         usage="python -m dphrl.audit [-h] RUN [--config FILE] | show FILE | lineage FILE | accept RUN",
-        description="Check the artifacts of a run within and across, or tell about one of them.",
+        description="Check all artifacts of a run, or show one of them.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("path", metavar="PATH", type=Path, help="folder of a run, or an artifact")
     if command is None:
-        parser.add_argument("--config", type=Path, help=f"what footers have to agree with; default: {_CONFIG}")
+        parser.add_argument("--config", type=Path, help=f"configuration to compare footers with; default: {_CONFIG}")
     options = parser.parse_args(given[1:] if command else given)
     try:
         if command:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _config_of(run: Path, named: Path | None) -> Config | None:
-    """The configuration that was named; else the default one, if it is that of this run."""
+    """The configuration that was named; else the default configuration, if it is that of this run."""
     if named is not None:
         return read_config(named)
     config = read_config(_CONFIG) if _CONFIG.is_file() else None
@@ -71,7 +71,7 @@ def _accept(root: Path) -> str:
     run = Run(root)
     for artifact in run.artifacts.values():
         check_within(artifact)
-    return f"{accept(run)} digests of other code are taken for today's"
+    return f"{accept(run)} digests of other code are accepted as equivalent to today's"
 
 
 _COMMANDS: dict[str, Callable[[Path], str]] = {"show": show, "lineage": lineage, "accept": _accept}
@@ -80,5 +80,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except BrokenPipeError:
-        # The reader of a pipe (head, less) has seen enough.
+        # The reader of a pipe (head, less) has ended.
         sys.stderr.close()

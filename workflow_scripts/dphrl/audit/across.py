@@ -1,17 +1,19 @@
-"""Checks across tables: the same prompts, samples and verdicts everywhere, nothing lost and nothing twice."""
+"""Checks across tables: the same prompts, samples and verdicts everywhere, none lost and none repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
 from dphrl.artifacts.tables import by_prompts
-from dphrl.audit.artifacts import Artifact, Group, RowCheck, Run, check_rows, delete_and_rerun
+from dphrl.audit.artifacts import RERUN, Artifact, FindRows, Run, check_rows, delete_and_rerun
+from dphrl.layout.kinds import KINDS, fill, kind_of
 
 _GREEDY = -1
-KEY = ["prompt_id", "sample_index"]
-_FINAL, _CANDIDATES = "partition/final.parquet", "partition/candidates.parquet"
+_PROMPT = ["prompt_id"]
+KEY = [*_PROMPT, "sample_index"]
+_FINAL, _CANDIDATES = KINDS["partition"].path, KINDS["candidates"].path
 
 Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 
@@ -19,37 +21,35 @@ Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 def check_datasets(run: Run) -> None:
     """Each dataset has gold for its prompts and for nothing else."""
     for path, artifact in run.artifacts.items():
-        folder, _, name = path.partition("/")
-        if folder != "prompts" or name.endswith(".rejected.parquet"):
-            continue
-        gold = f"gold/{name}"
-        artifact.check(run.get(gold) is not None, f"{path} has no {gold}. Run snakemake again.")
-        _check_same_prompts(run, artifact, path, gold)
+        found = kind_of(path)
+        if found is not None and found[0].name == "prompts":
+            gold = fill(KINDS["gold"].path, found[1])
+            artifact.check(run.get(gold) is not None, f"{path} has no {gold}", RERUN)
+            _check_same_prompts(run, artifact, path, gold)
 
 
 def check_rollouts(run: Run, decode: Decode | None) -> None:
-    """Each plan drew what it should have drawn, and the text that was scored is that of the tokens.
+    """The rollouts hold the samples of their plan, each with a verdict, and the scored text is that of the tokens.
 
     Args:
-        decode: token ids to texts without special tokens, by the base policy's tokenizer; None: there is none to ask.
+        decode: token ids to texts without special tokens, by the base policy's tokenizer; None: texts are not checked.
     """
-    for group in run.groups("rollouts"):
-        _check_shards(run, group)
-        for artifact in group.shards.values():
+    for (_, dataset, plan), shards in run.samples("rollouts").items():
+        _check_shards(run, dataset, plan, shards)
+        for artifact in shards.values():
             path = artifact.path.replace("rollouts/", "verdicts/", 1)
             drawn, judged, verdicts = run.scan(artifact.path), run.scan(path), run.get(path)
-            if drawn is not None:
-                artifact.check(verdicts is not None, f"{artifact.path} has no {path}. Run snakemake again.")
-                checks = _sample_checks(artifact, decode)
-                if verdicts is None or judged is None:
-                    check_rows(by_prompts(drawn), checks)
-                else:
-                    check_rows(by_prompts(drawn, judged), [*checks, *_verdict_checks(artifact, verdicts)])
+            if drawn is None:
+                continue
+            artifact.check(verdicts is not None, f"{artifact.path} has no {path}", RERUN)
+            _check_samples(artifact, drawn, decode)
+            if verdicts is not None and judged is not None:
+                _check_verdicts(verdicts, artifact.path, drawn, judged)
 
 
 def check_partition(run: Run) -> None:
     """The partition holds each training prompt once, and D_pef only prompts that refinement confirmed."""
-    datasets = run.train_datasets()
+    datasets = run.train_datasets
     for path in (_CANDIDATES, _FINAL):
         artifact = run.get(path)
         if artifact is None or not artifact.sound:
@@ -57,31 +57,21 @@ def check_partition(run: Run) -> None:
         if artifact.check(
             len(datasets) == 1,
             f"{path}: there are pre-samples of {len(datasets)} datasets ({', '.join(datasets)}), expected those of the"
-            " training set alone. Delete what an earlier config left behind, or run snakemake again.",
+            " training set alone",
+            "Delete what an earlier config left behind, or run snakemake again.",
         ):
-            _check_same_prompts(run, artifact, f"prompts/{datasets[0]}.parquet", path)
+            _check_same_prompts(run, artifact, fill(KINDS["prompts"].path, {"dataset": datasets[0]}), path)
     final, partition, candidates = run.get(_FINAL), run.scan(_FINAL), run.scan(_CANDIDATES)
     if final is None or partition is None:
         return
     pef = pl.col("subset") == "pef"
-    odd = RowCheck(
-        final,
-        f"{_FINAL}: D_pef prompts without a reference sample, or others with one",
-        delete_and_rerun(_FINAL),
-        lambda divided, *_: divided.filter(pef != pl.col("reference_sample").is_not_null()).select(
-            "prompt_id", "subset", "reference_sample"
-        ),
-    )
-    chosen = RowCheck(
-        final,
-        f"{_FINAL}: D_pef prompts that were no candidate",
-        delete_and_rerun(_FINAL),
-        lambda divided, before: lost(divided.filter(pef), before.filter(pef), ["prompt_id"]),
-    )
-    if candidates is None:
-        check_rows(by_prompts(partition), [odd])
-    else:
-        check_rows(by_prompts(partition, candidates), [odd, chosen])
+    odd, shown = pef != pl.col("reference_sample").is_not_null(), ("prompt_id", "subset", "reference_sample")
+    problem = f"{_FINAL}: D_pef prompts without a reference sample, or others with one"
+    check_rows(final, by_prompts(partition), {problem: lambda rows: rows.filter(odd).select(shown)})
+    if candidates is not None:
+        problem = f"{_FINAL}: D_pef prompts that were no candidate"
+        parts = by_prompts(*(table.filter(pef).select(_PROMPT) for table in (partition, candidates)))
+        check_rows(final, parts, {problem: lambda rows, before: lost(rows, before, _PROMPT)})
 
 
 def lost(rows: pl.DataFrame, others: pl.DataFrame, key: Sequence[str] = KEY) -> pl.DataFrame:
@@ -89,92 +79,73 @@ def lost(rows: pl.DataFrame, others: pl.DataFrame, key: Sequence[str] = KEY) -> 
     return rows.select(key).join(others, on=key, how="anti").sort(key)
 
 
+def same_keys(lacking: str, extra: str, key: Sequence[str] = KEY) -> dict[str, FindRows]:
+    """Checks that a second table lacks no key of the first, and has no others, under the names of these problems."""
+    return {
+        lacking: lambda first, second: lost(first, second, key),
+        extra: lambda first, second: lost(second, first, key),
+    }
+
+
 def _check_same_prompts(run: Run, artifact: Artifact, one: str, other: str) -> None:
     left, right = run.scan(one), run.scan(other)
-    if left is None or right is None:
-        return
-    what, remedy, key = "prompts of {} that {} does not have", delete_and_rerun(other), ["prompt_id"]
-    check_rows(
-        by_prompts(left.select(key), right.select(key)),
-        [
-            RowCheck(artifact, what.format(one, other), remedy, lambda a, b: lost(a, b, key)),
-            RowCheck(artifact, what.format(other, one), remedy, lambda a, b: lost(b, a, key)),
-        ],
-    )
+    if left is not None and right is not None:
+        lacking, extra = (f"prompts of {a} that {b} does not have" for a, b in ((one, other), (other, one)))
+        parts = by_prompts(left.select(_PROMPT), right.select(_PROMPT))
+        check_rows(artifact, parts, same_keys(lacking, extra, _PROMPT), delete_and_rerun(other))
 
 
-def _check_shards(run: Run, group: Group) -> None:
+def _check_shards(run: Run, dataset: str, plan: str, shards: Mapping[int, Artifact]) -> None:
     """The shards together hold every sample of every prompt of the plan, and no other."""
-    numbers, first = sorted(group.shards), group.shards[min(group.shards)]
+    numbers, first = sorted(shards), shards[min(shards)]
     folder = first.path.rpartition("/")[0]
     remedy = f"Delete {folder} (it may hold a shard that an earlier config left behind) and run snakemake again."
     gaps = sorted(set(range(max(numbers))) - set(numbers))
-    if not first.check(not gaps, f"{folder}: no shard {', '.join(map(str, gaps))}. Run snakemake again."):
+    if not first.check(not gaps, f"{folder}: no shard {', '.join(map(str, gaps))}", RERUN):
         return
-    drawn = run.scan(group.shards[number].path for number in numbers)
+    drawn = run.scan(shards[number].path for number in numbers)
     if drawn is None:
         return
     keys = drawn.select(KEY)
-    shared = RowCheck(first, f"{folder}: samples in more than one shard", remedy, lambda rows, *_: _repeated(rows))
-    plans = [artifact.footer.get("config", {}).get("plan") for artifact in group.shards.values()]
-    plan = plans[0]
+    check_rows(first, by_prompts(keys), {f"{folder}: samples in more than one shard": _repeated}, remedy)
+    drawn_by, *others = [artifact.footer.get("config", {}).get("plan") for artifact in shards.values()]
     planned = first.check(
-        isinstance(plan, dict) and "n" in plan and all(other == plan for other in plans),
-        f"{folder}: its shards' footers name no plan, or not the same one. {remedy}",
+        isinstance(drawn_by, dict) and "n" in drawn_by and all(other == drawn_by for other in others),
+        f"{folder}: its shards' footers name no plan, or not the same one",
+        remedy,
     )
-    if group.plan == "refine":
-        candidates = run.scan(_CANDIDATES)
-        prompts = None if candidates is None else candidates.filter(pl.col("subset") == "pef")
-    else:
-        prompts = run.scan(f"prompts/{group.dataset}.parquet")
+    prompts = run.scan(fill(KINDS["prompts"].path, {"dataset": dataset}) if plan != "refine" else _CANDIDATES)
     if prompts is None or not planned:
-        check_rows(by_prompts(keys), [shared])
         return
-    prompts = prompts.select("prompt_id")
-    indices = [*([_GREEDY] if plan.get("greedy") else []), *range(plan["n"])]
+    prompts = (prompts if plan != "refine" else prompts.filter(subset="pef")).select(_PROMPT)
+    indices = [*([_GREEDY] if drawn_by.get("greedy") else []), *range(drawn_by["n"])]
     each = pl.DataFrame({"sample_index": pl.Series(indices, dtype=pl.Int32)})
-    in_all = len(indices) * prompts.select(pl.len()).collect(engine="streaming").item()
-    expected = f"(expected {len(indices)} per prompt, {in_all} in all)"
-    missing, orphans = f"missing samples {expected}", f"samples that the plan does not ask for {expected}"
-    check_rows(
-        by_prompts(keys, prompts),
-        [
-            shared,
-            RowCheck(first, f"{folder}: {missing}", remedy, lambda rows, of: lost(of.join(each, how="cross"), rows)),
-            RowCheck(first, f"{folder}: {orphans}", remedy, lambda rows, of: lost(rows, of.join(each, how="cross"))),
-        ],
-    )
+    total = len(indices) * prompts.select(pl.len()).collect(engine="streaming").item()
+    expected = f"(expected {len(indices)} per prompt, {total} in all)"
+    missing, extra = f"missing samples {expected}", f"samples that the plan does not ask for {expected}"
+    parts = ((some.join(each, how="cross"), found) for found, some in by_prompts(keys, prompts))
+    check_rows(first, parts, same_keys(f"{folder}: {missing}", f"{folder}: {extra}"), remedy)
 
 
 def _repeated(keys: pl.DataFrame) -> pl.DataFrame:
     return keys.filter(keys.is_duplicated()).unique().sort(KEY)
 
 
-def _sample_checks(artifact: Artifact, decode: Decode | None) -> list[RowCheck]:
+def _check_samples(artifact: Artifact, drawn: pl.LazyFrame, decode: Decode | None) -> None:
     if artifact.footer.get("config", {}).get("engine") == "replay":
-        return []  # recorded texts: they were not drawn as tokens, and have no log-probs
-    path, remedy = artifact.path, delete_and_rerun(artifact.path)
-    tokens, logprobs = pl.col("token_ids").list.len(), pl.col("sampler_logprobs").list.len()
+        return  # recorded texts: they were not drawn as tokens, and have no log-probs
+    path, tokens, logprobs = artifact.path, pl.col("token_ids").list.len(), pl.col("sampler_logprobs").list.len()
+    counts = {"tokens": tokens, "logprobs": logprobs}
     # The schema keeps them <= 0 and numbers, but lets -inf through.
-    finite = pl.col("sampler_logprobs").list.eval(pl.element().is_finite()).list.all()
-    checks = [
-        RowCheck(
-            artifact,
-            f"{path}: samples with other than one log-prob per token",
-            remedy,
-            lambda drawn, *_: drawn.filter(tokens != logprobs).select(*KEY, tokens=tokens, logprobs=logprobs),
-        ),
-        RowCheck(
-            artifact,
-            f"{path}: samples with infinite log-probs",
-            remedy,
-            lambda drawn, *_: drawn.filter(~finite).select(KEY),
-        ),
-    ]
-    what = f"{path}: samples whose tokens are not the text that was scored"
+    infinite = ~pl.col("sampler_logprobs").list.eval(pl.element().is_finite()).list.all()
+    unequal, without_text = "other than one log-prob per token", "whose tokens are not the text that was scored"
+    checks: dict[str, FindRows] = {
+        f"{path}: samples with {unequal}": lambda rows: rows.filter(tokens != logprobs).select(*KEY, **counts),
+        f"{path}: samples with infinite log-probs": lambda rows: rows.filter(infinite).select(KEY),
+    }
     if decode is not None:
-        checks.append(RowCheck(artifact, what, remedy, lambda drawn, *_: _undecoded(drawn, decode)))
-    return checks
+        checks[f"{path}: samples {without_text}"] = lambda rows: _undecoded(rows, decode)
+    check_rows(artifact, by_prompts(drawn), checks)
 
 
 def _undecoded(drawn: pl.DataFrame, decode: Decode) -> pl.DataFrame:
@@ -186,14 +157,10 @@ def _undecoded(drawn: pl.DataFrame, decode: Decode) -> pl.DataFrame:
     return differs.select(*KEY, *(pl.format("'{}'", pl.col(name).str.slice(0, 60)) for name in ("text", "decoded")))
 
 
-def _verdict_checks(rollouts: Artifact, verdicts: Artifact) -> list[RowCheck]:
-    path, remedy = verdicts.path, delete_and_rerun(verdicts.path)
-    disagree = pl.col("correct") != (pl.col("verdict") == "correct")
-    found: dict[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
-        f"samples of {rollouts.path} without a verdict": lost,
-        f"verdicts on samples that {rollouts.path} does not have": lambda drawn, judged: lost(judged, drawn),
-        "rows whose verdict and correct disagree": lambda _, judged: judged.filter(disagree).select(
-            *KEY, "verdict", "correct"
-        ),
-    }
-    return [RowCheck(verdicts, f"{path}: {what}", remedy, offending) for what, offending in found.items()]
+def _check_verdicts(verdicts: Artifact, rollouts: str, drawn: pl.LazyFrame, judged: pl.LazyFrame) -> None:
+    path, disagree = verdicts.path, pl.col("correct") != (pl.col("verdict") == "correct")
+    lacking, extra = f"samples of {rollouts} without a verdict", f"verdicts on samples that {rollouts} does not have"
+    judged = judged.select(*KEY, "verdict", "correct")
+    checks = same_keys(f"{path}: {lacking}", f"{path}: {extra}")
+    checks[f"{path}: rows whose verdict and correct disagree"] = lambda _, rows: rows.filter(disagree)
+    check_rows(verdicts, by_prompts(drawn.select(KEY), judged), checks)

@@ -1,9 +1,10 @@
-"""The artifacts of a run folder, and what is known of each while it is checked."""
+"""The artifacts of a run folder, with the results of the checks on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,19 @@ from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import stream_digest
 from dphrl.layout.kinds import KINDS, match
+from dphrl.layout.names import BASE
 
-RECORDED = "audit/audit.parquet"
-# Differ between equal runs, or are written while or after the rule `audit` runs: checked once that has finished.
+RECORDED = KINDS["audit"].path
+# These differ between equal runs or are written during or after the rule `audit`: checked only in a finished run.
 _LAST = ("audit", "report", "timings")
 _SHOWN_ROWS = 3
+RERUN = "Run snakemake again."
+
+FindRows = Callable[..., pl.DataFrame]
 
 
 class NoRunError(ValueError):
-    """A folder holds no run."""
+    """A folder is not the folder of a run."""
 
 
 @dataclass
@@ -33,7 +38,7 @@ class Artifact:
         path: relative to the run folder, with "/".
         sha256: of the bytes on disk; "missing" without a file.
         digest: content digest of a table, manifest digest of a manifest, otherwise None.
-        sound: the content could be read and is what its footer declares; checks that need it skip what is not.
+        sound: the content was read and agrees with the footer; checks that need the content skip other artifacts.
     """
 
     path: str
@@ -47,62 +52,45 @@ class Artifact:
     passed: int = 0
     failed: list[str] = field(default_factory=list)
 
-    def check(self, ok: bool, otherwise: str) -> bool:
-        """Count a check; `otherwise` says what is wrong and what to do."""
+    def check(self, ok: bool, problem: str, remedy: str = "") -> bool:
+        """Count a check. A failed one is recorded with its remedy; by default: delete the artifact and rerun."""
         if ok:
             self.passed += 1
         else:
-            self.failed.append(otherwise)
+            self.failed.append(f"{problem}. {remedy or delete_and_rerun(self.path)}")
         return ok
 
 
-@dataclass(frozen=True)
-class RowCheck:
-    """A check that finds no row in any part of some tables.
+def check_rows(
+    artifact: Artifact, parts: Iterable[Sequence[pl.DataFrame]], checks: Mapping[str, FindRows], remedy: str = ""
+) -> bool:
+    """Check that some tables hold no wrong rows, in one pass; a failed check names how many and the first few.
 
-    Attributes:
-        artifact: whose check it is.
-        what: what is wrong with the rows that it finds.
-        remedy: what to do then.
-        offending: the frames of a part to the rows that are wrong.
+    Args:
+        artifact: where the checks are counted.
+        parts: the tables, a part of each at a time.
+        checks: functions that find wrong rows in a part, by what is wrong with them.
+        remedy: as in `Artifact.check`.
+
+    Returns:
+        Whether all passed.
     """
-
-    artifact: Artifact
-    what: str
-    remedy: str
-    offending: Callable[..., pl.DataFrame]
-
-
-def check_rows(parts: Iterable[Sequence[pl.DataFrame]], checks: Sequence[RowCheck]) -> bool:
-    """Count these checks, in one pass; a text names how many rows there are and the first few. Whether all passed."""
-    found = [0] * len(checks)
-    first: list[list[str]] = [[] for _ in checks]
+    count = dict.fromkeys(checks, 0)
+    first: dict[str, list[str]] = {problem: [] for problem in checks}
     for part in parts:
-        for number, check in enumerate(checks):
-            rows = check.offending(*part)
-            found[number] += rows.height
-            more = rows.head(_SHOWN_ROWS - len(first[number])).iter_rows(named=True)
-            first[number] += [", ".join(f"{name} {value}" for name, value in row.items()) for row in more]
-    texts = [
-        f"{check.what}: {count} ({'; '.join(rows)}). {check.remedy}"
-        for check, count, rows in zip(checks, found, first, strict=True)
-    ]
-    return all([check.artifact.check(not n, text) for check, n, text in zip(checks, found, texts, strict=True)])
+        for problem, find in checks.items():
+            rows = find(*part)
+            count[problem] += rows.height
+            more = rows.head(_SHOWN_ROWS - len(first[problem])).iter_rows(named=True)
+            first[problem] += [", ".join(f"{name} {value}" for name, value in row.items()) for row in more]
+    return all(
+        [artifact.check(not n, f"{problem}: {n} ({'; '.join(first[problem])})", remedy) for problem, n in count.items()]
+    )
 
 
 def delete_and_rerun(*paths: str) -> str:
     """The remedy for artifacts that cannot be trusted."""
     return f"Delete {' and '.join(paths)} and run snakemake again."
-
-
-@dataclass(frozen=True)
-class Group:
-    """The rollouts (or verdicts) of one policy on one dataset by one plan; shards by their number."""
-
-    policy: str
-    dataset: str
-    plan: str
-    shards: dict[int, Artifact]
 
 
 class Run:
@@ -132,7 +120,7 @@ class Run:
         return pl.scan_parquet(sound, glob=False) if sound and len(sound) == len(found) else None
 
     def digest(self, paths: tuple[str, ...]) -> str | None:
-        """What a stage that reads these notes of its input; None if one is missing or not sound."""
+        """The digest that a stage records when it reads these; None if one is missing or not sound."""
         artifacts = [self.artifacts[path] for path in paths if path in self.artifacts]
         if len(artifacts) < len(paths) or not all(artifact.sound for artifact in artifacts):
             return None
@@ -143,10 +131,10 @@ class Run:
         return self._digests[paths]
 
     def recorded(self, what: str) -> dict[str, Any]:
-        """What the rule `audit` recorded of the code in the footer of its table; empty where it has not run.
+        """What the rule `audit` recorded about the code in the footer of its table; empty where it has not run.
 
         Args:
-            what: "stages" (of each stage the scripts and schemas behind its code digest), or "figures" (the name of
+            what: "stages" (the scripts and schemas behind the code digest of each stage), or "figures" (the name of
                 the table that each draws).
         """
         audit = self.get(RECORDED)
@@ -154,29 +142,35 @@ class Run:
         found: dict[str, Any] = config.get(what, {}) if isinstance(config, dict) else {}
         return found
 
-    def groups(self, kind: str) -> list[Group]:
-        """The groups of shards of "rollouts" or "verdicts"."""
-        groups: dict[tuple[str, ...], Group] = {}
+    def samples(self, kind: str) -> dict[tuple[str, str, str], dict[int, Artifact]]:
+        """The shards of "rollouts" or "verdicts" by their number, for each policy, dataset and plan."""
+        samples: dict[tuple[str, str, str], dict[int, Artifact]] = {}
         for path, artifact in self.artifacts.items():
             fields = match(KINDS[kind].path, path)
             if fields is not None:
-                name = fields["policy"], fields["dataset"], fields["plan"]
-                groups.setdefault(name, Group(*name, {})).shards[int(fields["shard"])] = artifact
-        return list(groups.values())
+                drawn = fields["policy"], fields["dataset"], fields["plan"]
+                samples.setdefault(drawn, {})[int(fields["shard"])] = artifact
+        return samples
 
+    @cached_property
     def train_datasets(self) -> list[str]:
         """The datasets that were pre-sampled: one in a run whose config did not change its training set."""
-        return sorted({group.dataset for kind in ("rollouts", "verdicts") for group in self.groups(kind)
-                       if group.plan == "presample"})  # fmt: skip
+        samples = self.samples("rollouts") | self.samples("verdicts")
+        return sorted({dataset for _, dataset, plan in samples if plan == "presample"})
 
-    def shards(self, kind: str, policy: str, dataset: str, plan: str) -> tuple[str, ...]:
-        """The paths of the shards of a group; empty without one."""
-        prefix = f"{kind}/{policy}/{dataset}.{plan}/"
-        return tuple(path for path in self.artifacts if path.startswith(prefix))
+    @property
+    def train_dataset(self) -> str | None:
+        """The training set; None if no dataset was pre-sampled, or more than one."""
+        return self.train_datasets[0] if len(self.train_datasets) == 1 else None
+
+    def scan_refinement(self, kind: str) -> pl.LazyFrame | None:
+        """The "rollouts" or "verdicts" of the refinement; None if a shard is not sound, or without any."""
+        shards = self.samples(kind).get((BASE.method, str(self.train_dataset), "refine"), {})
+        return self.scan(shard.path for shard in shards.values())
 
 
 def _digest(shards: Sequence[Artifact]) -> str | None:
-    """The digest of the table in these shards, whose names need not be in key order; None if they share a key."""
+    """The digest of the table in these shards, which may be in any order; None if they share a key."""
     schema = str(shards[0].schema)
     rows = {shard.file: pl.scan_parquet(shard.file, glob=False).select(SCHEMAS[schema].key) for shard in shards}
     first = {file: keys.head(1).collect().rows() for file, keys in rows.items()}
@@ -187,7 +181,7 @@ def _digest(shards: Sequence[Artifact]) -> str | None:
 
 
 def _paths(root: Path) -> list[str]:
-    """Every table, every file with a sidecar and every file whose sidecar is all that is left."""
+    """Every table, every file with a sidecar, and every missing file that left its sidecar behind."""
     left_out = ("logs",) if (root / RECORDED).is_file() else ("logs", *_LAST)
     found = set()
     for file in root.rglob("*"):

@@ -1,4 +1,4 @@
-"""From an artifact back to data, code, config, model and library versions; and whether that still fits."""
+"""The inputs of an artifact, back to data, code, config and library versions; whether they are still the same."""
 
 from __future__ import annotations
 
@@ -9,48 +9,43 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.audit.artifacts import RECORDED, Artifact, NoRunError, Run, delete_and_rerun
+from dphrl.audit.artifacts import RECORDED, RERUN, Artifact, NoRunError, Run
 from dphrl.audit.staleness import accepted, current_code
 from dphrl.audit.within import check_within
-from dphrl.layout.kinds import inputs_of, kind_of
+from dphrl.layout.kinds import KINDS, inputs_of, kind_of
 from dphrl.layout.names import BASE, PolicyName
 
 _MANIFESTS = ("manifest.json", "state.json")
-_WORLD = "toy/manifest.json"
+_WORLD = KINDS["world"].path
 # Folders of a run that hold files without a footer.
 _FOLDERS = ("toy", "policies", "train", "figures", "tables", "reference")
 
 
 def check_lineage(run: Run, artifact: Artifact) -> None:
-    """Compare each input digest in the footer with the artifacts it names; inputs from outside the run are left out."""
-    recorded = artifact.footer.get("inputs", {})
-    for name, alternatives in _places(run, artifact.path, recorded).items():
+    """Compare each input digest in the footer with the artifacts of the run; inputs from outside it are left out."""
+    path, recorded = artifact.path, artifact.footer.get("inputs", {})
+    for name, alternatives in _places(run, path, recorded).items():
         there = [paths for paths in alternatives if paths and all(run.get(path) for path in paths)]
         where = " or ".join(_range(paths) for paths in alternatives if paths) or "what it was made from"
-        if not artifact.check(
-            bool(there), f"{artifact.path} was made from {name!r}, but {where} is not there. Run snakemake again."
-        ):
+        if not artifact.check(bool(there), f"{path} was made from {name!r}, but {where} is not there", RERUN):
             continue
         digests = [run.digest(paths) for paths in there]
-        # A damaged input has a failed check already; nothing follows from it.
-        if recorded[name] not in digests and None in digests:
-            continue
-        artifact.check(
-            recorded[name] in digests,
-            f"{artifact.path} was made from other {name!r} ({recorded[name][:12]}) than {where} now holds"
-            f" ({', '.join(str(digest)[:12] for digest in digests)}). {delete_and_rerun(artifact.path)}",
-        )
+        # A damaged input has a failed check already; its digest shows nothing about this artifact.
+        if recorded[name] in digests or None not in digests:
+            artifact.check(
+                recorded[name] in digests,
+                f"{path} was made from other {name!r} ({recorded[name][:12]}) than {where} now holds"
+                f" ({', '.join(str(digest)[:12] for digest in digests)})",
+            )
 
 
 def _places(run: Run, path: str, names: dict[str, str]) -> dict[str, list[tuple[str, ...]]]:
-    """The places that the inputs of an artifact can be, as `inputs_of`, by what the run folder shows."""
-    datasets = run.train_datasets()
-    train = datasets[0] if len(datasets) == 1 else None
-    return inputs_of(path, names, run.artifacts, train, _start(run, path))
+    """Where the inputs of an artifact can be, as `inputs_of`, in this run folder."""
+    return inputs_of(path, names, run.artifacts, run.train_dataset, _start(run, path))
 
 
 def _start(run: Run, path: str) -> str | None:
-    """The policy that a segment started from, by the first step of its metrics; None if they do not show it."""
+    """The policy that a segment started from, by the first step of its metrics; None if there are none."""
     found = kind_of(path)
     if found is None or found[0].name not in ("policy", "state", "metrics"):
         return None
@@ -65,11 +60,11 @@ class Input:
     """One input of a stage.
 
     Attributes:
-        name: as the stage calls it.
-        digest: what its footer notes.
-        paths: the artifacts of the run that have this digest today (a table and its shards are several); empty where
-            it lies outside of the run folder, or has changed.
-        where: what is known of its place, for a reader.
+        name: the name in the footer.
+        digest: the digest in the footer.
+        paths: the artifacts of the run that have this digest today (several for a table in shards); empty if the input
+            lies outside of the run folder, or has changed.
+        where: the place of the input, for a reader.
     """
 
     name: str
@@ -79,7 +74,7 @@ class Input:
 
 
 class Provenance:
-    """Who made what in a run folder; artifacts are read as they are asked for.
+    """The inputs of each artifact of a run folder; artifacts are read when they are needed.
 
     Raises:
         NoRunError: the folder holds no run.
@@ -100,20 +95,19 @@ class Provenance:
         return artifact
 
     def maker(self, path: str) -> Artifact:
-        """The artifact whose footer tells how `path` was made: itself, or the table or manifest that it belongs to.
+        """The artifact with the footer for `path`: itself, or the table or manifest that it belongs to.
 
         Raises:
             ValueError: there is none.
         """
         file = Path(path)
-        near = [path, *(str(file.with_name(name)) for name in _MANIFESTS), *self._written_with(file)]
-        for candidate in near:
+        for candidate in (path, *(str(file.with_name(name)) for name in _MANIFESTS), *self._written_with(file)):
             if candidate in self.run.artifacts and self.artifact(candidate).footer:
                 return self.artifact(candidate)
-        raise ValueError(f"{self.run.root / path}: no footer tells how it was made; name a table or a manifest")
+        raise ValueError(f"{self.run.root / path}: no footer shows how it was made; name a table or a manifest")
 
     def _written_with(self, file: Path) -> list[str]:
-        """The artifacts with a footer that are written along with one that has none, or that it draws."""
+        """The artifacts with a footer that are written together with `file`, or that it draws."""
         if file.parts[0] == "figures":
             return [f"tables/{self.run.recorded('figures').get(file.stem, file.stem)}.parquet"]
         if file.parts[0] in ("toy", "policies", "train"):
@@ -121,28 +115,26 @@ class Provenance:
         return [str(file.with_name("index.parquet")), str(file.with_suffix(".parquet"))]
 
     def inputs(self, artifact: Artifact) -> list[Input]:
-        """What an artifact was made from, in the order of the names."""
+        """The inputs of an artifact, in the order of their names."""
         recorded: dict[str, str] = artifact.footer.get("inputs", {})
         places = _places(self.run, artifact.path, recorded)
         return [self._input(artifact, name, digest, places.get(name, [])) for name, digest in sorted(recorded.items())]
 
     def _input(self, artifact: Artifact, name: str, digest: str, places: list[tuple[str, ...]]) -> Input:
         for paths in places:
-            if paths and all(path in self.run.artifacts for path in paths):
-                for path in paths:
-                    self.artifact(path)
-                if self.run.digest(paths) == digest:
-                    return Input(name, digest, paths, _range(paths))
+            there = [self.artifact(path) for path in paths if path in self.run.artifacts]
+            if there and len(there) == len(paths) and self.run.digest(paths) == digest:
+                return Input(name, digest, paths, _range(paths))
         if places:
             return Input(name, digest, (), "CHANGED since, or not there any more")
-        toy = self.artifact(_WORLD).footer["files"] if _WORLD in self.run.artifacts else {}
-        inside = [f"toy/{file}" for file, entry in toy.items() if entry["sha256"] == digest]
-        if inside:
-            return Input(name, digest, (_WORLD,), inside[0])
+        toy = self.artifact(_WORLD).footer.get("files", {}) if _WORLD in self.run.artifacts else {}
+        for file, entry in toy.items():
+            if entry["sha256"] == digest:
+                return Input(name, digest, (_WORLD,), f"toy/{file}")
         return Input(name, digest, (), _outside(name, artifact.path))
 
     def chain(self, path: str) -> Iterator[Artifact]:
-        """The maker of `path`, then all that it was made from, directly or not, each once."""
+        """The maker of `path`, then all its inputs, direct or not, each once."""
         pending, seen = [self.maker(path).path], set()
         while pending:
             artifact = self.artifact(pending.pop(0))
@@ -153,47 +145,43 @@ class Provenance:
 
 
 def lineage(file: Path) -> str:
-    """Every step from the data to a file, the last one first, as text.
+    """Every step from the data to a file, the last step first, as text.
 
     Args:
         file: any artifact of a run, or a file that belongs to one (weights of a model, a figure, a Markdown table).
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it lies in no run folder, or nothing tells how it was made.
+        ValueError: it is in no run folder, or no footer shows how it was made.
     """
     if not file.is_file():
         raise FileNotFoundError(f"{file}: no such file; name an artifact, e.g. results/demo/partition/final.parquet")
     root = _root_of(file.absolute())
-    provenance = Provenance(root)
-    path = file.absolute().relative_to(root).as_posix()
-    blocks = [_block(provenance, artifact) for artifact in provenance.chain(path)]
-    made = provenance.maker(path).path
-    head = [] if made == path else [f"{path} belongs to {made}"]
-    return "\n\n".join([*head, *blocks])
+    provenance, path = Provenance(root), file.absolute().relative_to(root).as_posix()
+    steps = list(provenance.chain(path))
+    head = [] if steps[0].path == path else [f"{path} belongs to {steps[0].path}"]
+    return "\n\n".join([*head, *(_describe(provenance, step) for step in steps)])
 
 
-def _block(provenance: Provenance, artifact: Artifact) -> str:
+def _describe(provenance: Provenance, artifact: Artifact) -> str:
     footer = artifact.footer
-    stage, code = footer.get("stage"), str(footer.get("code"))
-    lines = [f"{artifact.path}  (digest {str(artifact.digest or artifact.sha256)[:12]})"]
-    if not artifact.sound:
-        lines.append(f"  {'DAMAGED':<10} {artifact.failed[0]}")
-    libraries = ", ".join(f"{name} {version}" for name, version in sorted(footer.get("libraries", {}).items()))
-    facts = {
-        "stage": stage,
-        "code": f"{code[:12]} ({_still(provenance, str(stage), code)})",
-        "config": json.dumps(footer.get("config"), sort_keys=True, ensure_ascii=False),
-        "seed": footer.get("seed"),
-        "libraries": libraries,
-    }
-    lines += [f"  {name:<10} {value}" for name, value in facts.items() if value not in (None, "", "{}")]
-    given = provenance.inputs(artifact)
-    lines += [f"  {'from':<10} {one.name}: {one.where} ({one.digest[:12]})" for one in given]
-    return "\n".join(lines)
+    stage, code = str(footer.get("stage")), str(footer.get("code"))
+    libraries = sorted(footer.get("libraries", {}).items())
+    facts = [
+        ("DAMAGED", "" if artifact.sound else artifact.failed[0]),
+        ("stage", footer.get("stage")),
+        ("code", f"{code[:12]} ({_compared(provenance, stage, code)})"),
+        ("config", json.dumps(footer.get("config"), sort_keys=True, ensure_ascii=False)),
+        ("seed", footer.get("seed")),
+        ("libraries", ", ".join(f"{name} {version}" for name, version in libraries)),
+        *(("from", f"{one.name}: {one.where} ({one.digest[:12]})") for one in provenance.inputs(artifact)),
+    ]
+    head = f"{artifact.path}  (digest {str(artifact.digest or artifact.sha256)[:12]})"
+    return "\n".join([head, *(f"  {name:<10} {fact}" for name, fact in facts if fact not in (None, "", "{}"))])
 
 
-def _still(provenance: Provenance, stage: str, code: str) -> str:
+def _compared(provenance: Provenance, stage: str, code: str) -> str:
+    """How the code in a footer compares with the code of the stage today."""
     now = current_code(provenance.run.recorded("stages"), stage)
     if now is None:
         return "not compared: the run has no audit that names this stage"
@@ -203,7 +191,7 @@ def _still(provenance: Provenance, stage: str, code: str) -> str:
 
 
 def _root_of(file: Path) -> Path:
-    """The run folder of an artifact: the nearest folder from which its path is one of a run."""
+    """The run folder of an artifact: the nearest folder from which its path is that of a file of a run."""
     for root in file.parents:
         path = file.relative_to(root).as_posix()
         if path.split("/")[0] in _FOLDERS or kind_of(path) is not None:
@@ -216,9 +204,12 @@ def _range(paths: tuple[str, ...]) -> str:
 
 
 def _outside(name: str, path: str) -> str:
+    """Where an input from outside of the run folder is."""
     dataset = path.rsplit("/", 1)[-1].split(".")[0]
     if name == "source":
         return f"the file that datasets.{dataset}.source names"
-    if name == "recorded":
-        return "the file of recorded answers that the block replay names"
-    return "a file outside of the run"
+    return (
+        "the file of recorded answers that the block replay names"
+        if name == "recorded"
+        else "a file outside of the run"
+    )

@@ -1,9 +1,9 @@
-"""Checks with the base policy: the tokenizer's texts, and the stored responses with their log-probs."""
+"""Checks with the base policy: texts by its tokenizer, and the stored responses with their log-probs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +11,17 @@ import polars as pl
 from safetensors import safe_open
 
 from dphrl.artifacts.tables import by_prompts, slices
-from dphrl.audit.across import KEY, Decode, lost
-from dphrl.audit.artifacts import Artifact, RowCheck, Run, check_rows, delete_and_rerun
+from dphrl.audit.across import KEY, Decode, lost, same_keys
+from dphrl.audit.artifacts import Artifact, Run, check_rows, delete_and_rerun
+from dphrl.layout.kinds import KINDS, fill
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.tasks.tokens import load_tokenizer
 
-_INDEX, _TENSORS = "reference/index.parquet", "reference/responses.safetensors"
-_BASE = "policies/base/manifest.json"
+_INDEX, _TENSORS, _BASE = (KINDS[name].path for name in ("index", "tensors", "base"))
+_REMEDY = delete_and_rerun(_INDEX, _TENSORS)
 _RECOMPUTED_ROWS = 16
-# bfloat16 has 8 bits, so another machine or batch shape moves a log-prob by far more than float32 does.
+# bfloat16 has 8 bits of precision: another machine or batch shape changes a log-prob far more than in float32.
 _TOLERANCE = {"float32": 1e-4, "bfloat16": 0.25}
 _MASS_ROUNDING = 1e-3
 # Values of a tensor in memory at once.
@@ -30,7 +31,7 @@ _BOTH = pl.col("prompt_length").cast(pl.Int64) + _RESPONSE
 
 
 def decoder(run: Run) -> Decode | None:
-    """Token ids to texts by the base policy's tokenizer, as an engine does it: no special tokens, spaces as they are.
+    """Decode token ids with the base policy's tokenizer, as an engine does: no special tokens, spaces unchanged.
 
     None without a sound base policy or without its tokenizer.
     """
@@ -40,84 +41,62 @@ def decoder(run: Run) -> Decode | None:
     try:
         tokenizer = load_tokenizer(base.file.parent)
     except (OSError, ValueError) as error:
-        base.check(
-            False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error}). {delete_and_rerun(_BASE)}"
-        )
+        base.check(False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error})")
         return None
-
-    def decode(token_ids: Sequence[Sequence[int]]) -> list[str]:
-        texts: list[str] = tokenizer.batch_decode(
-            [list(ids) for ids in token_ids], skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return texts
-
-    return decode
+    options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    return lambda token_ids: tokenizer.batch_decode([list(ids) for ids in token_ids], **options)
 
 
 def check_reference(run: Run) -> None:
-    """The stored responses are the correct refined samples of D_pef, and their log-probs those of the base policy."""
+    """The stored responses are the correct refinement samples of D_pef, with log-probs of the base policy."""
     artifact, index = run.get(_INDEX), run.scan(_INDEX)
     if artifact is None or index is None:
         return
-    _check_rows(run, artifact, index)
+    _check_index(run, artifact, index)
     tensors = run.get(_TENSORS)
-    if not artifact.check(tensors is not None, f"{_INDEX} has no {_TENSORS}. {delete_and_rerun(_INDEX)}"):
-        return
-    if tensors is None or not tensors.sound:
-        return
-    if _check_lengths(tensors, index):
+    artifact.check(tensors is not None, f"{_INDEX} has no {_TENSORS}")
+    if tensors is not None and tensors.sound and _check_lengths(tensors, index):
         _check_values(tensors)
         _check_tokens(run, tensors, index)
         _check_recomputed(run, tensors, artifact, index)
 
 
-def _check_rows(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
+def _check_index(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
     """The index names the reference samples of D_pef, each judged correct."""
-    keys, remedy = index.select(KEY), delete_and_rerun(_INDEX, _TENSORS)
-    partition = run.scan("partition/final.parquet")
+    keys = index.select(KEY)
+    partition = run.scan(KINDS["partition"].path)
     if partition is not None:
         pef = partition.filter(pl.col("subset") == "pef").select("prompt_id", sample_index="reference_sample")
-        lacks, extra = (
-            f"{_INDEX}: {what}"
-            for what in ("D_pef prompts that it lacks", "rows that are no reference sample of D_pef")
-        )
-        check_rows(
-            by_prompts(pef, keys),
-            [
-                RowCheck(artifact, lacks, remedy, lost),
-                RowCheck(artifact, extra, remedy, lambda named, stored: lost(stored, named)),
-            ],
-        )
-    datasets = run.train_datasets()
-    verdicts = run.scan(run.shards("verdicts", "base", datasets[0], "refine")) if len(datasets) == 1 else None
+        lacking, extra = "D_pef prompts that it lacks", "rows that are no reference sample of D_pef"
+        checks = same_keys(f"{_INDEX}: {lacking}", f"{_INDEX}: {extra}")
+        check_rows(artifact, by_prompts(pef, keys), checks, _REMEDY)
+    verdicts = run.scan_refinement("verdicts")
     if verdicts is not None:
-        unproven = f"{_INDEX}: rows without a correct verdict of the refine plan"
         correct = verdicts.filter("correct").select(KEY)
-        check_rows(
-            by_prompts(correct, keys), [RowCheck(artifact, unproven, remedy, lambda right, stored: lost(stored, right))]
-        )
+        problem = f"{_INDEX}: rows without a correct verdict of the refine plan"
+        check_rows(artifact, by_prompts(correct, keys), {problem: lambda right, stored: lost(stored, right)}, _REMEDY)
 
 
 def _check_lengths(artifact: Artifact, index: pl.LazyFrame) -> bool:
-    """Each row starts where the one before ends, and the tensors end with the last."""
-    remedy, columns = delete_and_rerun(_INDEX, _TENSORS), ("row", "start", "response_start")
+    """Each row starts where the row before ends, and the tensors end with the last row."""
+    columns = ("row", "start", "response_start")
     moved = (pl.col("start") != pl.col("at")) | (pl.col("response_start") != pl.col("response_at"))
-    what = f"{_INDEX}: rows that do not start where the one before ends"
-    follows = check_rows(
-        _placed(index), [RowCheck(artifact, what, remedy, lambda rows: rows.filter(moved).select(columns))]
-    )
+    problem = f"{_INDEX}: rows that do not start where the one before ends"
+    checks = {problem: lambda rows: rows.filter(moved).select(columns)}
+    follows = check_rows(artifact, _with_expected_starts(index), checks, _REMEDY)
     sums = index.select(token_ids=_BOTH.sum(), logprobs=_RESPONSE.sum()).collect(engine="streaming")
     expected = sums.row(0, named=True)
     found = {name: shape[0] for name, shape in _shapes(artifact.file).items() if name in expected}
     fits = artifact.check(
         found == expected,
-        f"{_TENSORS}: holds {found} values, {_INDEX} expects {dict(sorted(expected.items()))}. {remedy}",
+        f"{_TENSORS}: holds {found} values, {_INDEX} expects {dict(sorted(expected.items()))}",
+        _REMEDY,
     )
     return follows and fits
 
 
-def _placed(index: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame]]:
-    """The rows of the index, with the places `at` and `response_at` where they should start."""
+def _with_expected_starts(index: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame]]:
+    """The rows of the index, with the offsets `at` and `response_at` at which they should start."""
     at = response_at = 0
     for rows in slices(index):
         ends = rows.with_columns(at=at + _BOTH.cum_sum(), response_at=response_at + _RESPONSE.cum_sum())
@@ -132,7 +111,7 @@ def _shapes(file: Path) -> dict[str, list[int]]:
 
 
 def _values(file: Path, name: str, start: int, end: int) -> np.ndarray:
-    """Part of a tensor. The file is opened for it alone: what is read stays in memory for as long as it is open."""
+    """Part of a tensor. The file is opened for each part: values stay in memory for as long as it is open."""
     if start == end:
         return np.empty(0)  # safetensors refuses an empty part at the end
     with safe_open(file, framework="numpy") as tensors:
@@ -141,17 +120,18 @@ def _values(file: Path, name: str, start: int, end: int) -> np.ndarray:
 
 
 def _check_values(artifact: Artifact) -> None:
-    """Log-probs are numbers <= 0, and those of the likeliest tokens of each place fall."""
-    file, remedy, shapes = artifact.file, delete_and_rerun(_INDEX, _TENSORS), _shapes(artifact.file)
+    """Log-probs are numbers <= 0, and the top-K log-probs of each position are in falling order."""
+    file, shapes = artifact.file, _shapes(artifact.file)
     bad, first = _wrong(file, "logprobs", lambda values: ~(np.isfinite(values) & (values <= 0)))
-    artifact.check(not bad, f"{_TENSORS}: {bad} log-probs are not finite and <= 0, first at {first}. {remedy}")
+    artifact.check(not bad, f"{_TENSORS}: {bad} log-probs are not finite and <= 0, first at {first}", _REMEDY)
     if "topk_logprobs" in shapes:
         places, tokens = shapes["topk_logprobs"][0], shapes["logprobs"][0]
         bad, first = _wrong(file, "topk_logprobs", _no_distribution)
         artifact.check(
             places == tokens and not bad,
             f"{_TENSORS}: top-K log-probs of {places} places, expected {tokens}, falling and of a mass up to 1; wrong"
-            f" at {bad} places, first {first}. {remedy}",
+            f" at {bad} places, first {first}",
+            _REMEDY,
         )
 
 
@@ -167,7 +147,7 @@ def _wrong(file: Path, name: str, wrong: Callable[[np.ndarray], np.ndarray]) -> 
 
 
 def _no_distribution(topk: np.ndarray) -> np.ndarray:
-    """Which rows of log-probs do not fall, or have a mass of more than all."""
+    """Which rows of log-probs are not in falling order, or have a total probability above 1."""
     with np.errstate(invalid="ignore"):
         falling = (np.diff(topk, axis=1) <= 0).all(axis=1) & (topk[:, 0] <= 0) & np.isfinite(topk).all(axis=1)
         bad: np.ndarray = ~falling | (np.exp(topk).sum(axis=1) > 1 + _MASS_ROUNDING)
@@ -175,12 +155,9 @@ def _no_distribution(topk: np.ndarray) -> np.ndarray:
 
 
 def _check_tokens(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
-    """The stored tokens are those of the prompt and of the refined sample."""
-    datasets = run.train_datasets()
-    if len(datasets) != 1:
-        return
-    prompts = run.scan(f"prompts/{datasets[0]}.parquet")
-    rollouts = run.scan(run.shards("rollouts", "base", datasets[0], "refine"))
+    """The stored tokens are those of the prompt and of the refinement sample."""
+    prompts = run.scan(fill(KINDS["prompts"].path, {"dataset": run.train_dataset}))
+    rollouts = run.scan_refinement("rollouts")
     if prompts is None or rollouts is None:
         return
 
@@ -190,13 +167,13 @@ def _check_tokens(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
         odd = rows.filter(pl.concat_list("prompt_token_ids", "token_ids").ne_missing(pl.col("stored")))
         return odd.sort("row").select("row", *KEY)
 
-    what = f"{_TENSORS}: rows whose tokens are not those of the prompt and its refined sample"
+    problem = f"{_TENSORS}: rows whose tokens are not those of the prompt and its refined sample"
     tables = prompts.select("prompt_id", "prompt_token_ids"), index, rollouts.select(*KEY, "token_ids")
-    check_rows(by_prompts(*tables), [RowCheck(artifact, what, delete_and_rerun(_INDEX, _TENSORS), differing)])
+    check_rows(artifact, by_prompts(*tables), {problem: differing}, _REMEDY)
 
 
 def _stored(file: Path, rows: pl.DataFrame) -> pl.Series:
-    """The tokens of rows of the index, which lie beside each other if their prompts do."""
+    """The stored tokens of rows of the index. Rows of neighbouring prompts are neighbours, so one read gets all."""
     spans = rows.select("start", end=pl.col("start") + _BOTH).rows()
     low, high = min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
     tokens = _values(file, "token_ids", low, high)
@@ -204,17 +181,18 @@ def _stored(file: Path, rows: pl.DataFrame) -> pl.Series:
 
 
 def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.LazyFrame) -> None:
-    """The stored log-probs are those that the base policy gives now, on rows spread over the index."""
+    """The base policy gives the stored log-probs, on rows spread over the index."""
     base, config = run.get(_BASE), table.footer.get("config", {})
     dtype = config.get("dtype")
     if not artifact.check(
         dtype in _TOLERANCE,
-        f"{_INDEX}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}. {delete_and_rerun(_INDEX)}",
+        f"{_INDEX}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}",
+        delete_and_rerun(_INDEX),
     ):
         return
     if base is None or not base.sound or not table.rows:
         return
-    count, file = min(_RECOMPUTED_ROWS, table.rows), artifact.file
+    count, file, tolerance = min(_RECOMPUTED_ROWS, table.rows), artifact.file, _TOLERANCE[str(dtype)]
     sample = pl.concat(pl.collect_all([index.slice(i * table.rows // count, 1) for i in range(count)]))
     rows, stored = [], []
     for entry in sample.iter_rows(named=True):
@@ -224,10 +202,7 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
         stored.append(_values(file, "logprobs", first, first + response))
     module = LogProbs(load_model(base.file.parent, str(dtype)))
     computed = response_logprobs(module, rows, int(config.get("token_budget", 1)))
-    gaps = [float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)]
-    gap = sample.select("row", "prompt_id").with_columns(gap=pl.Series(gaps).round(6))
-    odd = gap.filter(~(pl.Series(gaps) <= _TOLERANCE[str(dtype)]))
-    what = (
-        f"{_TENSORS}: of {count} rows, those whose log-probs {_BASE} does not give ({dtype}, {_TOLERANCE[str(dtype)]})"
-    )
-    check_rows([(odd,)], [RowCheck(artifact, what, delete_and_rerun(_INDEX, _TENSORS), lambda rows: rows)])
+    gaps = pl.Series([float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)])
+    odd = sample.select("row", "prompt_id").with_columns(gap=gaps.round(6)).filter(~(gaps <= tolerance))
+    problem = f"{_TENSORS}: of {count} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"
+    check_rows(artifact, [(odd,)], {problem: lambda rows: rows}, _REMEDY)

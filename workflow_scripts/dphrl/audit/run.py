@@ -8,7 +8,7 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
-from dphrl.audit.artifacts import RECORDED, Artifact, Run, delete_and_rerun
+from dphrl.audit.artifacts import RECORDED, Artifact, Run
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.staleness import Stages, check_current
 from dphrl.audit.within import check_within
@@ -23,17 +23,17 @@ def audit_run(run: Path, config: Config | None = None, stages: Stages | None = N
     """Check every artifact of a run folder by itself, against the others and against the code; nothing is changed.
 
     Logs are left out. Timings, the page and the audit differ between equal runs or are written last: they are checked
-    in a finished run, one that holds an audit, whose digests are then compared too.
+    only in a finished run, which holds an audit; then the digests in that audit are compared too.
     A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already.
 
     Args:
         run: the folder.
-        config: what footers have to agree with; None: they are not compared with one.
-        stages: the stages whose code footers have to agree with; None: those that the last audit of the run noted.
+        config: the configuration to compare footers with, if any.
+        stages: the stages to compare the code in footers with; None: those that the last audit of the run recorded.
 
     Returns:
         The table "audit": artifact (path in the run folder), schema, rows (of a table; files of a manifest, tensors of
-        a safetensors file), sha256, digest, passed, failed (what is wrong, the first rows of it, what to do).
+        a safetensors file), sha256, digest, passed, failed (what is wrong, the first wrong rows, what to do).
 
     Raises:
         NoRunError: the folder holds no run.
@@ -53,27 +53,25 @@ def audit_run(run: Path, config: Config | None = None, stages: Stages | None = N
     check_partition(found)
     check_reference(found)
     _check_recorded(found)
-    names = list(SCHEMAS["audit"].columns)
-    rows = [[getattr(a, "path" if name == "artifact" else name) for name in names] for a in found.artifacts.values()]
-    return pl.DataFrame(rows, schema=SCHEMAS["audit"].columns, orient="row").sort("artifact")
+    columns = ["path" if name == "artifact" else name for name in SCHEMAS["audit"].columns]
+    rows = [[getattr(artifact, name) for name in columns] for artifact in found.artifacts.values()]
+    return SCHEMAS["audit"].frame(rows).sort("artifact")
 
 
 def _check_recorded(run: Run) -> None:
-    """What the last audit saw is still there, and what it was: figures and texts have no footer to tell."""
+    """Compare every artifact with the digest in the last audit: figures and texts have no footer to compare."""
     recorded = run.scan(RECORDED)
     for path, sha256 in () if recorded is None else recorded.select("artifact", "sha256").collect().iter_rows():
         artifact = run.artifacts.setdefault(path, Artifact(path, run.root / path))
-        if artifact.sha256 == "missing" and not artifact.failed:
-            artifact.check(
-                False,
-                f"{path} is missing, but the last audit of this run saw it. Run snakemake again, with --forcerun audit"
-                " if it was removed on purpose.",
-            )
-        # Damage has been told already.
-        elif not artifact.failed:
-            then_now = f"{sha256[:12]} then, {artifact.sha256[:12]} now"
-            what = f"{path} is not the file that the last audit of this run saw ({then_now}). {delete_and_rerun(path)}"
-            artifact.check(artifact.sha256 == sha256, what)
+        if artifact.failed:
+            continue  # its damage has a failed check already
+        if artifact.sha256 == "missing":
+            remedy = "Run snakemake again, with --forcerun audit if it was removed on purpose."
+            artifact.check(False, f"{path} is missing, but the last audit of this run saw it", remedy)
+        else:
+            then_now = f"({sha256[:12]} then, {artifact.sha256[:12]} now)"
+            problem = f"{path} is not the file that the last audit of this run saw {then_now}"
+            artifact.check(artifact.sha256 == sha256, problem)
 
 
 def summary(table: pl.DataFrame) -> str:
@@ -81,9 +79,8 @@ def summary(table: pl.DataFrame) -> str:
     kinds = kinds_of(table)
     width = max(len(kind) for kind in [*kinds["kind"], "kind"])
     lines = [f"{'kind':<{width}}  artifacts  checks  failed"]
-    lines += [
-        f"{kind:<{width}}  {count:9}  {passed + failed:6}  {failed:6}" for kind, count, passed, failed in kinds.rows()
-    ]
+    for kind, artifacts, passed, failures in kinds.rows():
+        lines.append(f"{kind:<{width}}  {artifacts:9}  {passed + failures:6}  {failures:6}")
     failed = failed_checks(table)
     lines += [f"FAILED  {text}" for text in failed]
     lines.append(f"{len(failed)} checks failed." if failed else f"All {table['passed'].sum()} checks passed.")

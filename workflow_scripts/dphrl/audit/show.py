@@ -1,9 +1,10 @@
-"""Any artifact as text for a human."""
+"""Any artifact as readable text."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from safetensors import SafetensorError, safe_open
@@ -15,56 +16,52 @@ _HEAD = 5
 
 
 def show(file: Path) -> str:
-    """What a file holds: footer, columns, first rows and one row in full of a table; the files of a manifest; names,
+    """The content of a file: footer, columns, first rows and one whole row of a table; the files of a manifest; names,
     types, shapes and metadata of tensors; the beginning of any other text.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file cannot be read as what its name says it is.
+        ValueError: the file cannot be read as the kind of file that its name says.
     """
     if not file.is_file():
         raise FileNotFoundError(f"{file}: no such file; name an artifact, e.g. results/demo/partition/final.parquet")
     if file.suffix == ".parquet":
-        return _show_table(file)
+        return _sections(_table(file))
     if file.suffix == ".safetensors":
-        return _show_tensors(file)
+        return _sections(_tensors(file))
     try:
         text = file.read_text(encoding="utf-8")
         value = json.loads(text) if file.suffix == ".json" else None
     except ValueError as error:
         raise ValueError(f"{file}: neither a table, tensors nor text ({error})") from error
     if isinstance(value, dict) and isinstance(value.get("files"), dict):
-        return _show_manifest(value)
+        return _sections(_manifest(value, value["files"]))
     return text if len(text) <= 10 * _LONGEST_VALUE else f"{text[: 10 * _LONGEST_VALUE]}\n... ({len(text)} characters)"
 
 
-def _show_table(file: Path) -> str:
+def _table(file: Path) -> dict[str, list[str]]:
     footer, table = read_footer(file), pl.scan_parquet(file, glob=False)
     frame, rows = table.head(_HEAD).collect(), table.select(pl.len()).collect().item()
     with pl.Config(tbl_rows=_HEAD, tbl_cols=-1, tbl_width_chars=160, fmt_str_lengths=40, tbl_hide_dataframe_shape=True):
-        head = str(frame)
-    parts = [
-        _section("footer", _indented(footer)),
-        _section(f"columns, {rows} rows", [f"{name}: {dtype}" for name, dtype in frame.schema.items()]),
-        _section("first rows", head.splitlines()),
-    ]
+        head = str(frame).splitlines()
+    sections = {
+        "footer": _indented(footer),
+        f"columns, {rows} rows": [f"{name}: {dtype}" for name, dtype in frame.schema.items()],
+        "first rows": head,
+    }
     if frame.height:
         row = frame.row(0, named=True)
-        parts.append(_section("row 0 in full", [f"{name}: {_short(value)}" for name, value in row.items()]))
-    return "\n\n".join(parts)
+        sections["row 0 in full"] = [f"{name}: {_short(value)}" for name, value in row.items()]
+    return sections
 
 
-def _show_manifest(manifest: dict[str, object]) -> str:
-    files = manifest["files"]
-    assert isinstance(files, dict)
+def _manifest(manifest: dict[str, Any], files: dict[str, Any]) -> dict[str, list[str]]:
     listing = [f"{entry['size']:>12}  {entry['sha256'][:12]}  {name}" for name, entry in sorted(files.items())]
     footer = {name: value for name, value in manifest.items() if name != "files"}
-    return "\n\n".join(
-        [_section("footer", _indented(footer)), _section(f"{len(files)} files (bytes, sha256)", listing)]
-    )
+    return {"footer": _indented(footer), f"{len(files)} files (bytes, sha256)": listing}
 
 
-def _show_tensors(file: Path) -> str:
+def _tensors(file: Path) -> dict[str, list[str]]:
     try:
         # The shape and type of a slice are read from the header alone.
         with safe_open(file, framework="numpy") as tensors:
@@ -73,11 +70,12 @@ def _show_tensors(file: Path) -> str:
             lines = [f"{name}: {part.get_dtype()} {tuple(part.get_shape())}" for name, part in slices.items()]
     except SafetensorError as error:
         raise ValueError(f"{file}: not a readable safetensors file ({error})") from error
-    return "\n\n".join([_section("metadata", _indented(metadata)), _section(f"{len(lines)} tensors", lines)])
+    return {"metadata": _indented(metadata), f"{len(lines)} tensors": lines}
 
 
-def _section(title: str, lines: list[str]) -> str:
-    return "\n".join([f"{title}:", *(f"  {line}" for line in lines)])
+def _sections(lines: dict[str, list[str]]) -> str:
+    """Lines under their titles."""
+    return "\n\n".join("\n  ".join([f"{title}:", *found]) for title, found in lines.items())
 
 
 def _indented(value: object) -> list[str]:

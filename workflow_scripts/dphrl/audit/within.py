@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-
 import polars as pl
 from safetensors import SafetensorError, safe_open
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file, sidecar
-from dphrl.artifacts.manifest import ManifestError, manifest_digest
+from dphrl.artifacts.manifest import differences, manifest_digest, read_manifest
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer, stream_digest
-from dphrl.audit.artifacts import Artifact, delete_and_rerun
+from dphrl.audit.artifacts import RERUN, Artifact
 from dphrl.layout.kinds import schema_of
 
 _FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries")
-# What reading a parquet file of another program can raise; a panic is no Exception.
+# What reading a parquet file of another program can raise; a PanicException is not an Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 def check_within(artifact: Artifact) -> None:
-    """Run every check that needs no other artifact and note schema, rows and digests."""
+    """Run every check that needs no other artifact; record schema, rows, digests and whether the artifact is sound."""
     if not _check_bytes(artifact):
         return
     expected = schema_of(artifact.path)
@@ -36,55 +34,55 @@ def check_within(artifact: Artifact) -> None:
 
 
 def _check_bytes(artifact: Artifact) -> bool:
-    """Is the file the one that its sidecar was written for?
+    """Check that the file has the sha256 of its sidecar.
 
     If not, it is not read: some damage makes a parquet reader ask for so much memory that the process ends.
     """
-    path, remedy = artifact.path, delete_and_rerun(artifact.path)
-    if not artifact.check(artifact.file.is_file(), f"{path} is missing, only its sha256 is left. Run snakemake again."):
+    path, file = artifact.path, artifact.file
+    if not artifact.check(file.is_file(), f"{path} is missing, only its sha256 is left", RERUN):
         return False
-    artifact.sha256 = sha256_file(artifact.file)
-    if not artifact.check(sidecar(artifact.file).is_file(), f"{path} has no .sha256 beside it. {remedy}"):
+    artifact.sha256 = sha256_file(file)
+    if not artifact.check(sidecar(file).is_file(), f"{path} has no .sha256 file"):
         return False
-    recorded = sidecar(artifact.file).read_text(encoding="utf-8", errors="replace").strip()
+    recorded = sidecar(file).read_text(encoding="utf-8", errors="replace").strip()
     return artifact.check(
-        recorded == f"{artifact.sha256}  {artifact.file.name}",
-        f"{path} is not the file that was written: its sidecar says {recorded[:12]!r}, its bytes give"
-        f" {artifact.sha256[:12]!r}. {remedy}",
+        recorded == f"{artifact.sha256}  {file.name}",
+        f"{path} is not the file that was written: its sidecar has {recorded[:12]!r}, its bytes give"
+        f" {artifact.sha256[:12]!r}",
     )
 
 
 def _check_table(artifact: Artifact, expected: str | None) -> bool:
-    path, remedy = artifact.path, delete_and_rerun(artifact.path)
+    path = artifact.path
     try:
         footer = artifact.footer = read_footer(artifact.file)
         artifact.rows = pl.scan_parquet(artifact.file, glob=False).select(pl.len()).collect().item()
-    except (SchemaError, ValueError, *_UNREADABLE) as error:
-        return artifact.check(False, f"{path} cannot be read: {_first_line(error, artifact)}. {remedy}")
+    except (ValueError, *_UNREADABLE) as error:
+        return artifact.check(False, f"{path} cannot be read: {_first_line(error, artifact)}")
     name, version = str(footer.get("schema")), footer.get("version")
     known = SCHEMAS[name].version if name in SCHEMAS else None
     if not artifact.check(
         known is not None and version == known,
-        f"{path} declares schema {name!r} version {version}, this code knows version {known}. {remedy}",
+        f"{path} declares schema {name!r} version {version}, this code knows version {known}",
     ):
         return False
     artifact.schema = name
     missing = [key for key in _FOOTER_KEYS if key not in footer and name != "timings"]
-    artifact.check(not missing, f"{path}: its footer lacks {', '.join(missing)}. {remedy}")
+    artifact.check(not missing, f"{path}: its footer lacks {', '.join(missing)}")
     belongs = artifact.check(
-        expected in (None, name), f"{path} holds the schema {name!r}, but {expected!r} belongs there. {remedy}"
+        expected in (None, name), f"{path} holds the schema {name!r}, but {expected!r} belongs there"
     )
     counted = artifact.check(
         footer.get("rows") == artifact.rows,
-        f"{path} has {artifact.rows} rows, its footer says {footer.get('rows')}. {remedy}",
+        f"{path} has {artifact.rows} rows, its footer says {footer.get('rows')}",
     )
     try:
         artifact.digest = stream_digest([artifact.file], name)
     except SchemaError as error:
-        return artifact.check(False, f"{_first_line(error, artifact)}. {remedy}")
+        return artifact.check(False, _first_line(error, artifact))
     except _UNREADABLE as error:
-        return artifact.check(False, f"{path} cannot be read: {_first_line(error, artifact)}. {remedy}")
-    artifact.check(True, "")
+        return artifact.check(False, f"{path} cannot be read: {_first_line(error, artifact)}")
+    artifact.passed += 1
     return belongs and counted
 
 
@@ -93,27 +91,18 @@ def _first_line(error: BaseException, artifact: Artifact) -> str:
 
 
 def _check_manifest(artifact: Artifact) -> bool:
-    path, remedy = artifact.path, delete_and_rerun(artifact.path)
-    artifact.schema = "manifest"
+    path, artifact.schema = artifact.path, "manifest"
     try:
-        manifest = json.loads(artifact.file.read_text(encoding="utf-8"))
-        files = {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, ManifestError) as error:
-        return artifact.check(False, f"{path} is no manifest ({type(error).__name__}: {error}). {remedy}")
-    artifact.footer, artifact.digest, artifact.rows = manifest, manifest_digest(manifest), len(files)
+        manifest = read_manifest(artifact.file, verify=False)
+        artifact.digest, artifact.rows = manifest_digest(manifest), len(manifest["files"])
+        lost, changed, _ = differences(artifact.file, manifest)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return artifact.check(False, f"{path} is no manifest ({type(error).__name__}: {error})")
+    artifact.footer = manifest
     missing = [key for key in _FOOTER_KEYS if key not in manifest]
-    artifact.check(not missing, f"{path} lacks {', '.join(missing)}. {remedy}")
-    folder = artifact.file.parent
-    lost = [name for name in files if not (folder / name).is_file()]
-    changed = [
-        name
-        for name, (size, sha256) in files.items()
-        if name not in lost and ((folder / name).stat().st_size != size or sha256_file(folder / name) != sha256)
-    ]
-    whole = artifact.check(not lost, f"{path} lists files that are missing: {', '.join(lost[:5])}. {remedy}")
-    same = artifact.check(
-        not changed, f"{path} lists files that have changed since: {', '.join(changed[:5])}. {remedy}"
-    )
+    artifact.check(not missing, f"{path} lacks {', '.join(missing)}")
+    whole = artifact.check(not lost, f"{path} lists files that are missing: {', '.join(lost[:5])}")
+    same = artifact.check(not changed, f"{path} lists files that have changed since: {', '.join(changed[:5])}")
     return whole and same
 
 
@@ -123,5 +112,6 @@ def _check_safetensors(artifact: Artifact) -> bool:
         with safe_open(artifact.file, framework="numpy") as file:
             artifact.rows = len(list(file.keys()))
     except (SafetensorError, OSError) as error:
-        return artifact.check(False, f"{artifact.path} cannot be read: {error}. {delete_and_rerun(artifact.path)}")
-    return artifact.check(True, "")
+        return artifact.check(False, f"{artifact.path} cannot be read: {error}")
+    artifact.passed += 1
+    return True

@@ -1,5 +1,5 @@
-"""The map of a run: names of policies, and of every artifact its path, schema, config slice and inputs.
+"""The layout of a run: names of policies, and the path, schema, config slice and inputs of every artifact.
 
-The rules make files by it and the audit checks them by it. No digest of code covers this package (artifacts/code.py):
-what changes a result is a param or an input of a rule, never computed here by a stage.
+The rules and the audit share it. It is not part of the code digest (artifacts/code.py), so no stage computes a result
+with it: what it gives to a stage is a param or an input of its rule.
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, Self
 
 
 class PolicyName(NamedTuple):
-    """A policy: `method-s<seed>/step<step>` after training, a bare name (`base`, one with recorded answers) without.
+    """A policy: `method-s<seed>/step<step>` for a trained policy, only a name for `base` and for recorded answers.
 
     A policy that was not trained has seed 0 and step 0.
     """
@@ -18,7 +18,7 @@ class PolicyName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The policy that `str` prints as `text`."""
+        """The policy of a name as `str` prints it."""
         match = re.fullmatch(r"(?P<method>.+)-s(?P<seed>\d+)/step(?P<step>\d+)", text)
         return cls(match["method"], int(match["seed"]), int(match["step"])) if match else cls(text)
 
@@ -27,7 +27,7 @@ class PolicyName(NamedTuple):
 
     @property
     def training(self) -> str:
-        """The training that the policy is a step of: `method-s<seed>`."""
+        """The training of the policy: `method-s<seed>`."""
         return f"{self.method}-s{self.seed}"
 
 

@@ -1,4 +1,4 @@
-"""The files that a configuration plans, for the rules: what is sampled, trained and evaluated, and from what."""
+"""The files that a configuration plans, for the rules: outputs and inputs of sampling, training and evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from dphrl.config.blocks.datasets import TOY, DatasetConfig
 from dphrl.config.config import Config
-from dphrl.layout.kinds import KINDS, sliced
+from dphrl.layout.kinds import KINDS, fill, sliced
 from dphrl.layout.names import BASE, PolicyName, Wildcards
 
 
@@ -32,8 +32,7 @@ class Layout:
 
     def path(self, kind: str, **fields: object) -> str:
         """The path of a kind of artifact; fields that are not given stay in braces, as Snakemake's wildcards."""
-        filled = re.sub(r"\{(\w+)\}", lambda name: str(fields.get(name[1], name[0])), KINDS[kind].path)
-        return f"{self.root}/{filled}"
+        return f"{self.root}/{fill(KINDS[kind].path, fields)}"
 
     def manifest(self, policy: PolicyName) -> str:
         """The manifest of a policy's folder."""
@@ -61,7 +60,7 @@ class Layout:
         }
 
     def policies(self) -> list[PolicyName]:
-        """The policies that are evaluated: the base, those with recorded answers, those of each training."""
+        """The evaluated policies: the base, the ones with recorded answers, the ones of each training."""
         untrained = dict.fromkeys([BASE.method, *self.config.replay])
         return [*map(PolicyName, untrained), *self._trained(self.config.train.eval_every)]
 
@@ -80,7 +79,7 @@ class Layout:
         return [self.path(kind, policy=policy, dataset=dataset, plan=plan, shard=number) for number in numbers]
 
     def plans(self) -> list[tuple[PolicyName, str, str]]:
-        """Policy, dataset and plan of all that is sampled."""
+        """Policy, dataset and plan of all samples."""
         train = self.config.train_dataset
         evaluated = product(self.policies(), self.config.evaluate.datasets, ["evaluate"])
         return [(BASE, train, "presample"), (BASE, train, "refine"), *evaluated]
@@ -105,13 +104,10 @@ class Layout:
 
     def sampling_timings(self) -> list[str]:
         """The timings of every job that samples or scores."""
-        shards = [
-            path for kind in ("rollouts", "verdicts") for plan in self.plans() for path in self.shards(kind, *plan)
-        ]
-        return [path.replace(f"{self.root}/", f"{self.root}/timings/", 1) for path in shards]
+        return [path.replace(f"{self.root}/", f"{self.root}/timings/", 1) for path in self.all_shards()]
 
     def audited(self) -> list[str]:
-        """What the audit reads in addition to the outputs of the stages after evaluation."""
+        """The inputs of the audit up to evaluation; the rule adds the outputs of later stages."""
         config = self.config
         files = [
             path for kind in ("rollouts", "verdicts") for plan in self.plans() for path in self.shards(kind, *plan)
@@ -122,7 +118,7 @@ class Layout:
         return [*files, *map(self.path, once), *self.evaluations(), *self.if_has_model([self.manifest(BASE)])]
 
     def final_message(self) -> str:
-        """What the terminal shows at the end of a run: the headline table, and where the report is."""
+        """The text for the terminal at the end of a run: the headline table, and the path of the report."""
         table, page = Path(self.root, "tables/headline.md"), Path(self.root, "report/index.html")
         text = table.read_text(encoding="utf-8") if table.exists() else ""
         return f"\n{text}\nThe report: {page.resolve()}" if page.exists() else text
@@ -131,7 +127,7 @@ class Layout:
         return self.config.datasets[wildcards["dataset"]]
 
     def source(self, wildcards: Wildcards) -> str:
-        """The file that a dataset's rows come from."""
+        """The file with a dataset's rows."""
         source = self._dataset(wildcards).source
         return f"{self.root}/toy/questions/{wildcards['dataset']}.jsonl" if source == TOY else source
 
@@ -145,14 +141,14 @@ class Layout:
         return f"{self.root}/toy/databases" if folder == TOY else folder
 
     def databases(self, wildcards: Wildcards) -> list[str]:
-        """What represents the databases among the inputs: the toy's manifest, or each file."""
+        """The input files for the databases of a dataset: the toy's manifest, or each file."""
         folder = self._dataset(wildcards).database_folder
         if folder == TOY:
             return [self.path("world")]
         return sorted(map(str, Path(folder).glob("*/*.sqlite"))) if folder else []
 
     def scorer(self, wildcards: Wildcards) -> str | list[str]:
-        """The file of a custom scorer; no file for a task that is built in."""
+        """The file of a custom scorer; none for a built-in task."""
         custom = self.config.scoring.custom.get(self._dataset(wildcards).task)
         return custom.source if custom else []
 
@@ -161,7 +157,7 @@ class Layout:
         return self.config.scoring.of(self._dataset(wildcards).task).workers
 
     def sampled(self, wildcards: Wildcards) -> dict[str, Any]:
-        """What samples come from: a model, or recorded answers; for refinement the candidates too."""
+        """The inputs of sampling: a model or recorded answers, and for refinement the candidates."""
         candidates = {"candidates": self.path("candidates")} if wildcards["plan"] == "refine" else {}
         recorded = self.config.replay.get(wildcards["policy"], {}).get(wildcards["dataset"])
         if recorded is None:
@@ -173,19 +169,15 @@ class Layout:
         return int(getattr(self.config.sampling, wildcards["plan"]).shards)
 
     def part(self, wildcards: Wildcards) -> list[str | int]:
-        """Which of a policy's responses to a dataset a job draws: plan and shard."""
+        """The plan and the shard of a job that samples."""
         return [wildcards["plan"], int(wildcards["shard"])]
 
     def evaluated(self, kind: str) -> Callable[[Wildcards], list[str]]:
         """The rollouts or verdicts that an evaluation reads, as a function of its wildcards."""
-
-        def shards(wildcards: Wildcards) -> list[str]:
-            return self.shards(kind, PolicyName.parse(wildcards["policy"]), wildcards["dataset"], "evaluate")
-
-        return shards
+        return lambda names: self.shards(kind, PolicyName.parse(names["policy"]), names["dataset"], "evaluate")
 
     def if_has_model(self, files: Any) -> Any:
-        """These files; none where a run has recorded answers only."""
+        """These files; none if a run has only recorded answers."""
         return files if self.config.has_model else []
 
     def training_seed(self, wildcards: Wildcards) -> int:
@@ -206,7 +198,7 @@ class Layout:
         return {"policy": self.manifest(start), "state": self.path("state", **start._asdict())}
 
     def method_inputs(self, wildcards: Wildcards) -> dict[str, str]:
-        """What else a method reads: the stored responses that it rehearses, the base policy as a reference."""
+        """More inputs of some methods: the stored responses to rehearse, the base policy as a reference."""
         method = self.config.methods[wildcards["method"]]
         stored = {"reference": self.path("tensors"), "index": self.path("index")}
         base = {"base": self.manifest(BASE)}

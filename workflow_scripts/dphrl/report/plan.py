@@ -1,4 +1,4 @@
-"""What the report of a run shows, as its configuration plans it: for the rules, in no digest of code."""
+"""The content of the report, from the configuration, for the rules; not part of any code digest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dphrl.report import paper
 from dphrl.report.ablation import families
 from dphrl.report.figures import figures
 
-# Draws of the base policy from which on its samples can be halved into a first and a second draw.
+# With this many samples of the base policy, they can be split into a first and a second draw.
 _SECOND_DRAW = 16
 
 
@@ -28,7 +28,7 @@ def paper_tables(layout: Layout) -> list[str]:
 
 
 def drawn(layout: Layout) -> list[str]:
-    """Names of the figures that the run has something for."""
+    """Names of the figures that the run has data for."""
     config = layout.config
     evaluated_steps = config.train.steps // config.train.eval_every
     needs = {
@@ -44,7 +44,7 @@ def drawn(layout: Layout) -> list[str]:
 
 
 def facts(layout: Layout) -> dict[str, str]:
-    """What was run, for the head of the page."""
+    """Facts about the run for the head of the page."""
     config = layout.config
     base = Path(config.policy.base).name if config.policy.base else "made for this run"
     run = {
@@ -59,7 +59,7 @@ def facts(layout: Layout) -> dict[str, str]:
 
 
 def sampled_datasets(layout: Layout) -> list[str]:
-    """The evaluation sets of which the page shows samples."""
+    """The evaluation sets whose samples the page shows."""
     config = layout.config
     return list(config.evaluate.datasets) if config.report.samples.prompts else []
 
