@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 from dphrl.artifacts.files import write_text
 from dphrl.audit.page import render_page
 from dphrl.audit.run import audit_run, require_passed
 from dphrl.config.load import load_config
-from script import snakemake, stage
 
 with stage("torch", "transformers") as job:
     stages = json.loads(snakemake.params.config)["stages"]

@@ -2,10 +2,12 @@
 
 import json
 
+from script import snakemake, stage
+
+from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import audit_gold
 from dphrl.tasks.gold import gold_of
 from dphrl.tasks.source import read_source
-from script import snakemake, stage, task_scorer
 
 with stage("sqlglot", "math-verify") as job:
     config = json.loads(snakemake.params.config)
@@ -13,7 +15,8 @@ with stage("sqlglot", "math-verify") as job:
     rows = read_source(job.file("source", snakemake.input.source))
     reading = {"fields": config["fields"], "comparison": config["comparison"]}
     gold = gold_of(prompts, rejected, rows, config["task"], **reading)
-    with task_scorer(config) as scorer:
+    files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
+    with make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files) as scorer:
         audited = audit_gold(gold, scorer, config["drop"])
     job.note = f"{audited['kept'].sum()} of {audited.height} kept"
     job.write(audited, "gold", snakemake.output.gold)

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.world import build_world
-from script import snakemake, stage
 
 with stage("tokenizers", "transformers") as job:
     manifest = Path(snakemake.output.manifest)

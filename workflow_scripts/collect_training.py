@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from script import snakemake, stage
+
 import polars as pl
 
 from dphrl.artifacts.tables import read_table
 from dphrl.report.cost import training_cost
-from script import snakemake, stage
 
 with stage() as job:
     labels, given = snakemake.params.labels, snakemake.input

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from script import snakemake, stage
+
 from dphrl.artifacts.files import write_text
 from dphrl.report.datasets import Prepared, count_rows
 from dphrl.report.text import markdown_table
-from script import snakemake, stage
 
 with stage() as job:
     given, kinds = snakemake.input, ("prompts", "rejected", "gold")

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 from dphrl.artifacts.files import write_text
 from dphrl.report import figures
 from dphrl.report.published import published_points
-from script import snakemake, stage
 
 with stage("altair", "vl-convert-python") as job:
     name = snakemake.wildcards.figure

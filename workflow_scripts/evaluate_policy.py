@@ -2,11 +2,12 @@
 
 import json
 
+from script import snakemake, stage
+
 import polars as pl
 
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.evaluation.per_prompt import evaluate_parts
-from script import snakemake, stage
 
 with stage() as job:
     rules = [StyleRule(**rule) for rule in json.loads(snakemake.params.config)["styles"]]

@@ -2,10 +2,11 @@
 
 import json
 
+from script import snakemake, stage
+
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.partition import candidates
-from script import snakemake, stage
 
 with stage() as job:
     config = json.loads(snakemake.params.config)

@@ -1,7 +1,8 @@
 """Which evaluation prompts are training prompts too."""
 
-from dphrl.tasks.overlap import overlap
 from script import snakemake, stage
+
+from dphrl.tasks.overlap import overlap
 
 with stage() as job:
     train = job.read("prompts", snakemake.input.train)

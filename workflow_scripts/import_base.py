@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from script import snakemake, stage
+
 from dphrl.artifacts.files import link_folder
 from dphrl.model.logprobs import check_model
-from script import snakemake, stage
 
 with stage() as job:
     manifest = Path(snakemake.output.manifest)

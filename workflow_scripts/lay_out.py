@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 from dphrl.artifacts.files import write_text
 from dphrl.report import paper
 from dphrl.report.ablation import ablation
 from dphrl.report.published import read_published
-from script import snakemake, stage
 
 with stage() as job:
     config = json.loads(snakemake.params.config)

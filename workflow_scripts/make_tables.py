@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 import polars as pl
 
 from dphrl.artifacts.files import write_text
@@ -11,7 +13,6 @@ from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import tabulate
 from dphrl.report.claims import claims_markdown
 from dphrl.report.headline import headline_csv, headline_markdown
-from script import snakemake, stage
 
 with stage("numpy", "scipy") as job:
     evaluations = (

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import read_source
 from dphrl.tasks.tokens import encoder
-from script import snakemake, stage
 
 with stage("transformers", "tokenizers") if snakemake.input.get("policy") else stage() as job:
     config, databases = json.loads(snakemake.params.config), snakemake.params.databases

@@ -2,12 +2,13 @@
 
 import json
 
+from script import label, snakemake, stage
+
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.rollout.replay import ReplayEngine
 from dphrl.rollout.requests import plan_requests, rollout_frame, shard
 from dphrl.tasks.tokens import response_encoder
-from script import label, snakemake, stage
 
 given = snakemake.input.get
 with stage(*() if given("recorded") else ("vllm", "torch", "transformers")) as job:

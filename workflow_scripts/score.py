@@ -2,16 +2,20 @@
 
 import json
 
+from script import snakemake, stage
+
 import polars as pl
 
 from dphrl.artifacts.tables import by_prompts
+from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import score_rollouts
-from script import snakemake, stage, task_scorer
 
 with stage("sqlglot", "math-verify") as job:
     rollouts = job.scan("rollouts", snakemake.input.rollouts)
     gold = job.scan("gold", snakemake.input.gold)
-    with task_scorer(json.loads(snakemake.params.config)) as scorer:
+    config = json.loads(snakemake.params.config)
+    files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
+    with make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files) as scorer:
         verdicts = (score_rollouts(drawn, truths, scorer) for drawn, truths in by_prompts(rollouts, gold))
         job.write_parts(verdicts, "verdicts", snakemake.output.verdicts)
     judged = pl.scan_parquet(snakemake.output.verdicts, glob=False).select(pl.col("correct").sum(), n=pl.len())

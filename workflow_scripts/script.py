@@ -5,16 +5,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TextIO
 
 from snakemake.iocontainers import Snakemake
 
 import __main__
 from dphrl.artifacts.progress import send_to
 from dphrl.artifacts.stage import Stage
-
-if TYPE_CHECKING:
-    from dphrl.scoring.scorer import Scorer
 
 
 def start() -> tuple[Snakemake, TextIO]:
@@ -55,11 +52,3 @@ def stage(*libraries: str) -> Iterator[Stage]:
 def label() -> str:
     """The name of this job in the terminal: its rule and wildcards."""
     return " ".join([snakemake.rule, *(str(value) for value in snakemake.wildcards)])
-
-
-def task_scorer(config: dict[str, Any]) -> "Scorer":
-    """The scorer of the task in the stage's slice of the config, with the workers and files of this job."""
-    from dphrl.scoring.factory import make_scorer
-
-    files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
-    return make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files)

@@ -3,12 +3,13 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 import polars as pl
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.model.logprobs import LogProbs, load_model
 from dphrl.reference.build import reference_rows, save_tensors, tensorise
-from script import snakemake, stage
 
 with stage("torch", "transformers") as job:
     config, given, output = json.loads(snakemake.params.config), snakemake.input, snakemake.output

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
+from script import label, snakemake, stage
+
 from dphrl.layout.names import PolicyName
 from dphrl.training.job import SegmentJob
 from dphrl.training.launch import Nodes, train_segment
-from script import label, snakemake, stage
 
 with stage("torch", "transformers", "deepspeed", "vllm") as job:
     given, output, params, wildcards = snakemake.input, snakemake.output, snakemake.params, snakemake.wildcards

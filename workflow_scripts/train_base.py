@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+from script import label, snakemake, stage
+
 from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.base import train_base
-from script import label, snakemake, stage
 
 with stage("torch", "transformers") as job:
     world = job.folder("toy", snakemake.input.world)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from script import snakemake, stage
+
 import polars as pl
 
 from dphrl.artifacts.files import write_text
@@ -12,7 +14,6 @@ from dphrl.report import paper
 from dphrl.report.page import Contents, render_page
 from dphrl.report.samples import answers, pick_samples
 from dphrl.report.views import TRAINING_COST, partition_sizes
-from script import snakemake, stage
 
 with stage("jinja2", "vl-convert-python") as job:
     params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
