@@ -1,7 +1,5 @@
 """Weights that turn the token losses of both kinds of rows into one loss (arXiv 2509.07430, Eq. 7, token level)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
