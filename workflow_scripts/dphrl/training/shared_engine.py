@@ -15,7 +15,7 @@ class SharedEngine:
 
     Ranks with consecutive numbers share one. They may call `generate` unequally often and keep generating for the
     others until all ranks sleep; they make all other calls at the same time and with the same arguments. `push` and
-    `wake` take whole tensors; `digests` are of this rank's part, so a split tensor has another shape than the pushed one.
+    `wake` take whole tensors; `digests` are of this rank's part, so a split tensor has another shape than when pushed.
 
     Args:
         engine: this rank's part, made with `tensor_parallel` above 1.

@@ -88,10 +88,9 @@ class Trainer:
         return self._by_row(self._reference_model, rows)
 
     def update(self, examples: Sequence[Example], lr: float) -> Update:
-        """One optimizer update on a mini-batch; its result does not depend on the split into micro-batches or ranks.
+        """One optimizer update on a mini-batch, of which `examples` are this rank's share.
 
-        Args:
-            examples: this rank's share of the mini-batch.
+        Its result does not depend on the split into micro-batches or ranks.
         """
         weights = self._loss_weights(examples)
         totals: dict[str, float] = defaultdict(float)
