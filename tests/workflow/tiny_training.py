@@ -25,10 +25,11 @@ from dphrl.reference import load
 from dphrl.reference.build import save_tensors, tensorise
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
+from dphrl.scoring.verdict import Verdict
 from dphrl.toy.tokenizer import write_tokenizer
 from dphrl.training.collectives import start_process_group
 from dphrl.training.loss import Example
-from dphrl.training.rollouts import Judged, OnlinePrompt
+from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.trainer import Trainer, Update
 
 ONLINE = [f"shop: Q: how many of {i}?\nA: " for i in range(6)]
@@ -201,7 +202,7 @@ class Judgement:
     reward: float
 
 
-def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Judged]:
+def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Verdict]:
     """A scorer that likes responses of even length, to every second prompt: the others teach nothing."""
     liked = [len(text) % 2 == 0 and truth["number"] % 2 == 0 for text, truth in zip(texts, ground_truths, strict=True)]
     return [Judgement(right, float(right)) for right in liked]

@@ -30,5 +30,5 @@ def test_where_nothing_is_trained_ranks_do_not_matter() -> None:
 
 
 def test_the_transformers_engine_cannot_be_spread() -> None:
-    with pytest.raises(ConfigError, match="tensor_parallel 1: only vllm is spread"):
+    with pytest.raises(ConfigError, match="tensor_parallel 1: only vllm can spread an engine"):
         _loaded({"name": "transformers", "tensor_parallel": 2})

@@ -1,7 +1,5 @@
 """Rows of token ids as one batch for the forward pass: padded, or as one sequence that holds each prompt once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,33 +52,30 @@ def collate(rows: Sequence[Row], device: torch.device | str = "cpu", shared: boo
             raise ValueError(
                 f"row {i} has {len(row.prompt)} prompt and {len(row.response)} response tokens, both need >= 1"
             )
-    return _shared(rows, device) if shared else _padded(rows, device)
+    targets = torch.tensor([token for row in rows for token in row.response], device=device)
+    return (_shared if shared else _padded)(rows, targets)
 
 
-def _padded(rows: Sequence[Row], device: torch.device | str) -> Batch:
+def _padded(rows: Sequence[Row], targets: Tensor) -> Batch:
     longest = max(row.length for row in rows)
     input_ids = torch.zeros(len(rows), longest, dtype=torch.int64)
     predicts: list[int] = []
     for i, row in enumerate(rows):
         input_ids[i, : row.length] = torch.tensor([*row.prompt, *row.response])
         predicts.extend(range(i * longest + len(row.prompt) - 1, i * longest + row.length - 1))
-    return Batch(input_ids.to(device), torch.tensor(predicts, device=device), _targets(rows, device))
+    return Batch(input_ids.to(targets.device), torch.tensor(predicts, device=targets.device), targets)
 
 
-def _shared(rows: Sequence[Row], device: torch.device | str) -> Batch:
+def _shared(rows: Sequence[Row], targets: Tensor) -> Batch:
+    device = targets.device
     numbers: dict[tuple[int, ...], int] = {}
     prompt_of = [numbers.setdefault(tuple(row.prompt), len(numbers)) for row in rows]
     tokens = [token for prompt in numbers for token in prompt]
     ends = torch.tensor([len(prompt) for prompt in numbers]).cumsum(0)
     lengths = torch.tensor([len(row.response) for row in rows])
-    targets = _targets(rows, device)
     # A token is predicted at the position before it, the first of a response at the end of its prompt.
     predicts = torch.arange(len(tokens) - 1, len(tokens) + len(targets) - 1)
     predicts[lengths.cumsum(0) - lengths] = ends[prompt_of] - 1
     layout = prompt_layout([len(prompt) for prompt in numbers], lengths.tolist(), prompt_of, device)
     input_ids = torch.cat([torch.tensor(tokens, device=device), targets])[None]
     return Batch(input_ids, predicts.to(device), targets, layout)
-
-
-def _targets(rows: Sequence[Row], device: torch.device | str) -> Tensor:
-    return torch.tensor([token for row in rows for token in row.response], device=device)

@@ -1,7 +1,5 @@
 """Loading a policy, and the forward pass that reference, training and canary share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 
 from dphrl.model.batch import Batch, Row, collate
 from dphrl.model.packing import MicroBatch, PromptSharing, plan
-from dphrl.model.prompt_sharing import install_sharing, sharing_obstacle
+from dphrl.model.prompt_sharing import ATTENTION, sharing_obstacle
 
 _LOGITS_PER_CHUNK = 1 << 24
 # Attributes of models that change their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
@@ -54,10 +52,9 @@ def load_model(folder: Path, dtype: str) -> PreTrainedModel:
     Args:
         dtype: "float32" or "bfloat16".
     """
-    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+    return AutoModelForCausalLM.from_pretrained(
         folder, dtype=getattr(torch, dtype), local_files_only=True, trust_remote_code=False, use_safetensors=True
     )
-    return model
 
 
 class LogProbs(nn.Module):
@@ -81,7 +78,7 @@ class LogProbs(nn.Module):
         _check_head(self._config)
         self._obstacle = sharing_obstacle(model)
         if self._obstacle is None:
-            install_sharing(model)
+            model.set_attn_implementation(ATTENTION)
 
     def prompt_sharing(self, wanted: PromptSharing) -> PromptSharing:
         """The wanted setting, but "off" instead of "auto" if this model cannot share prompts.

@@ -5,8 +5,6 @@ attention (arXiv 2310.01889): up to rounding the softmax over all keys. The back
 result and the log-sum-exp of both, and so is exact too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,8 +38,7 @@ def merged_attention(
         (tokens, heads, width).
     """
     added = None if seen is None else one[0].new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
-    found: Tensor = _Merged.apply(*one, *other, in_one, in_other, added, scaling)
-    return found
+    return _Merged.apply(*one, *other, in_one, in_other, added, scaling)
 
 
 class _Merged(torch.autograd.Function):

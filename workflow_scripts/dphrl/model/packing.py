@@ -1,14 +1,13 @@
 """Rows cut into micro-batches by a token budget: a function of their token ids alone, equal on every machine."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from dphrl.model.batch import Row
 
 PromptSharing = Literal["auto", "on", "off"]
+_T = TypeVar("_T")
 
 # Below it the gathers of the attention cost as much as the saved tokens would (benchmarks/prompt_sharing.py).
 _LEAST_SAVING = 1.15
@@ -50,13 +49,7 @@ def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
     A row longer than the budget gets its own group.
     """
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    groups: list[list[int]] = []
-    for i in order:
-        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= token_budget:
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-    return groups
+    return _fill(order, lambda group: len(group) * lengths[group[0]], token_budget)
 
 
 def _saves_enough(rows: Sequence[Row]) -> bool:
@@ -70,28 +63,22 @@ def _shared_tokens(rows: Sequence[Row]) -> int:
 
 def _pack(rows: Sequence[Row], groups: Sequence[list[int]], token_budget: int) -> list[list[int]]:
     """Join groups of rows, each of one prompt, into micro-batches; a group beyond the budget is cut first."""
-    chunks = [chunk for group in groups for chunk in _chunks(rows, group, token_budget)]
-    packed: list[list[int]] = []
-    used = 0
-    for chunk in sorted(chunks, key=lambda c: (-max(rows[i].length for i in c), c[0])):
-        size = _shared_tokens([rows[i] for i in chunk])
-        if packed and used + size <= token_budget:
-            packed[-1].extend(chunk)
-            used += size
-        else:
-            packed.append(list(chunk))
-            used = size
-    return packed
+
+    def size(chunk: Sequence[int]) -> int:
+        return _shared_tokens([rows[i] for i in chunk])
+
+    chunks = [chunk for group in groups for chunk in _fill(group, size, token_budget)]
+    chunks.sort(key=lambda chunk: (-max(rows[i].length for i in chunk), chunk[0]))
+    packed = _fill(chunks, lambda together: sum(map(size, together)), token_budget)
+    return [[i for chunk in together for i in chunk] for together in packed]
 
 
-def _chunks(rows: Sequence[Row], group: Sequence[int], token_budget: int) -> list[list[int]]:
-    chunks: list[list[int]] = []
-    used = 0
-    for i in group:
-        if chunks and used + len(rows[i].response) <= token_budget:
-            chunks[-1].append(i)
-            used += len(rows[i].response)
+def _fill(items: Iterable[_T], size: Callable[[list[_T]], int], token_budget: int) -> list[list[_T]]:
+    """Cut items, in their order, into groups whose size stays within the budget where they have more than one item."""
+    groups: list[list[_T]] = []
+    for item in items:
+        if groups and size([*groups[-1], item]) <= token_budget:
+            groups[-1].append(item)
         else:
-            chunks.append([i])
-            used = rows[i].length
-    return chunks
+            groups.append([item])
+    return groups

@@ -5,8 +5,6 @@ Attention runs on padded parts of it: the prompts, and the responses over the ke
 Each token thus sees what it would see in a separate row, and no mask grows with the square of the whole sequence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +19,8 @@ from transformers.masking_utils import sdpa_mask
 
 from dphrl.model.merged_attention import merged_attention
 
-_NAME = "prompt_sharing"
-_NOT_PLAIN = ("sliding_window", "softcap", "s_aux")
+# With this attention a model takes a `layout` in its forward pass, with `valid` as mask; without one it runs SDPA.
+ATTENTION = "prompt_sharing"
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def sharing_obstacle(model: PreTrainedModel) -> str | None:
     """Why prompts cannot be shared in this model; None if they can."""
     config = model.config.get_text_config()
     attention = config._attn_implementation
-    if attention not in ("sdpa", "eager", _NAME):
+    if attention not in ("sdpa", "eager", ATTENTION):
         return f"attention implementation {attention!r} takes no mask of this kind, 'sdpa' and 'eager' do"
     if not (model._supports_attention_backend and model._supports_sdpa) or model._is_stateful:
         return f"{type(model).__name__} does not compute all its attention by PyTorch's SDPA"
@@ -130,14 +128,9 @@ def check_plain(module: nn.Module, options: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the layer's options have a window, a cap or sinks.
     """
-    for name in _NOT_PLAIN:
+    for name in ("sliding_window", "softcap", "s_aux"):
         if options.get(name) is not None:
             raise ValueError(f"{type(module).__name__} asks for attention with {name} = {options[name]}: not supported")
-
-
-def install_sharing(model: PreTrainedModel) -> None:
-    """Let the model take a `layout` in its forward pass, with `valid` as attention mask; without one it runs SDPA."""
-    model.set_attn_implementation(_NAME)
 
 
 def _attention(
@@ -151,8 +144,7 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """Causal attention as transformers calls it: states are (rows, heads, tokens, width); one row with a layout."""
     if layout is None:
-        result: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-        return result
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     check_plain(module, options)
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
     prompt = [_take(states, layout.prompts) for states in (queries, keys, values)]
@@ -208,6 +200,6 @@ def _heads_first(*states: Tensor) -> list[Tensor]:
     return [part.transpose(1, 2) for part in states]
 
 
-AttentionInterface.register(_NAME, _attention)
+AttentionInterface.register(ATTENTION, _attention)
 # Without a registered mask function transformers would drop this model's padding masks, in generation for one.
-AttentionMaskInterface.register(_NAME, sdpa_mask)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)

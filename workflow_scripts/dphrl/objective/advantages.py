@@ -1,7 +1,5 @@
 """Advantages from rewards, and how rewards are shaped and groups selected before (GRPO, Dr.GRPO, DAPO)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Weights that turn the token losses of both kinds of rows into one loss (arXiv 2509.07430, Eq. 7, token level)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,10 +48,7 @@ def component_weights(
 
 
 def js_beta(rows: tuple[int, int]) -> float:
-    """The automatic beta of js_definition, N_pef / N_exp in rows of the batch: both halves then have equal weight.
-
-    Args:
-        rows: number of D_exp rows, of D_pef rows.
+    """The automatic beta of js_definition, N_pef / N_exp in the batch's `rows`: both halves then have equal weight.
 
     Raises:
         ValueError: there is no D_exp row.

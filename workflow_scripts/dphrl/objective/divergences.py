@@ -7,11 +7,9 @@ written for float64, in which they keep their digits near l = 0 too.
 
 # ruff: noqa: E741 (l is the paper's letter)
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -55,17 +53,16 @@ class Divergence:
         Raises:
             ValueError: a log-ratio is not finite; names the first such element.
         """
-        value: Tensor = _Value.apply(_finite(log_ratio), self)
-        return value
+        return _Value.apply(_finite(log_ratio), self)
 
     def gradient(self, log_ratio: Tensor) -> Tensor:
         """g = d f / d log pi_theta per token; shapes, types and errors as for `value`."""
         return self._gradient(_finite(log_ratio))
 
-    def mirrored(self, name: str) -> Divergence:
+    def mirrored(self, name: str) -> Self:
         """The form for samples of the other policy, which have the inverse ratio: f(-l) and -g(-l)."""
         other: Samples = "policy" if self.samples == "reference" else "reference"
-        return Divergence(name, lambda l: self.f(-l), lambda l: -self.g(-l), self.l_cap, other)
+        return replace(self, name=name, f=lambda l: self.f(-l), g=lambda l: -self.g(-l), samples=other)
 
     def _value(self, log_ratio: Tensor) -> Tensor:
         exact = log_ratio.double()

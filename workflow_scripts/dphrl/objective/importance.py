@@ -1,7 +1,5 @@
 """Difference between the log-probs of sampler and trainer for the same tokens, and weights that correct for it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The clipped policy loss (arXiv 2509.07430, Eq. 5)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -38,12 +36,11 @@ def policy_loss(
     """PPO-clip per token: max(-A rho, -A clip(rho, 1 - eps_low, 1 + eps_high)), for A < 0 at most -A * dual_clip.
 
     Args:
-        logprobs: log pi_theta of the response tokens, any shape.
+        logprobs: log pi_theta of the response tokens, any shape; rho is its ratio to pi_old.
         old_logprobs: log pi_old of the same tokens, without gradient.
         advantages: A of each token.
-        eps_low: the ratio is clipped below 1 - eps_low.
-        eps_high: the ratio is clipped above 1 + eps_high; larger than eps_low in DAPO (clip-higher).
-        dual_clip: the bound c > 1 for negative advantages, None for none.
+        eps_high: larger than eps_low in DAPO (clip-higher).
+        dual_clip: above 1; None for no such bound.
         weights: factor of each token loss, such as `tis_weights`; None for 1.
     """
     ratio = (logprobs - old_logprobs).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()

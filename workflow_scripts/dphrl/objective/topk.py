@@ -1,7 +1,5 @@
 """A divergence from the reference's most probable tokens: exact over them, sampled only in the tail."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The reference responses as tensors, with their log-probs under the base policy by the training forward pass."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """The reference responses as training reads them: memory-mapped, any row by its number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Low-rank adapters (arXiv 2106.09685): only they are trained; engine and saved policy get them merged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The ranks of one training: their process group, and sums, lists and maxima over all of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -32,14 +30,8 @@ def start_process_group() -> None:
     deepspeed.init_distributed("nccl" if torch.cuda.is_available() else "gloo", verbose=False)
 
 
-def rank() -> int:
-    """The number of this process, from 0."""
-    return dist.get_rank()
-
-
-def world_size() -> int:
-    """The number of processes."""
-    return dist.get_world_size()
+# The number of this process, from 0, and the number of processes.
+rank, world_size = dist.get_rank, dist.get_world_size
 
 
 def all_reduce_sum(values: Mapping[str, float]) -> dict[str, float]:
@@ -59,7 +51,8 @@ def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
     """
     if dist.get_world_size(group) == 1:
         return [value]
-    text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(_device())
+    text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+    text = text.to("cuda" if torch.cuda.is_available() else "cpu")
     lengths = _gather_tensor(torch.tensor([len(text)], device=text.device), group)
     padded = pad(text, (0, int(max(lengths)) - len(text)))
     texts = zip(_gather_tensor(padded, group), lengths, strict=True)
@@ -68,17 +61,10 @@ def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
 
 def all_reduce_max(value: float) -> float:
     """The largest value of all ranks."""
-    found = torch.tensor([value], dtype=torch.float64, device=_device())
-    if world_size() > 1:
-        dist.all_reduce(found, op=dist.ReduceOp.MAX)
-    return float(found)
+    return max(all_gather(value))
 
 
 def _gather_tensor(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> list[torch.Tensor]:
     parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, tensor, group=group)
     return parts
-
-
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,7 +1,5 @@
 """A segment as a job: reads folders and files, writes folders, on one rank or several."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
@@ -18,7 +16,6 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.logprobs import load_model
 from dphrl.reference.responses import load
-from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
 from dphrl.training.collectives import rank, start_process_group
@@ -101,19 +98,14 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
     """
     started = time.perf_counter()
     start_process_group()
-    method, config = job.method, job.train
+    method, config, sampler = job.method, job.train, EngineConfig(**job.config["engine"])
     with ExitStack() as stack:
-        scorer = stack.enter_context(
-            make_scorer(
-                job.config["task"],
-                job.config["scorer"],
-                workers=job.workers,
-                databases=job.databases,
-                source=job.scorer,
-                programs=False,
-            )
-        )
-        engine = _engine(job)
+        files = {"databases": job.databases, "source": job.scorer}
+        scorer = make_scorer(job.config["task"], job.config["scorer"], workers=job.workers, programs=False, **files)
+        stack.enter_context(scorer)
+        engine = make_engine(Path(job.policy), sampler, distributed=True)
+        if sampler.tensor_parallel > 1:
+            engine = SharedEngine(engine, sampler.tensor_parallel)
         trainer = Trainer(
             # Adapters are added to the base policy; those merged into a policy could not be trained further.
             load_model(Path(str(job.base) if method.lora else job.policy), config.dtype),
@@ -149,13 +141,6 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
         .collect()
     )
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
-
-
-def _engine(job: SegmentJob) -> Engine:
-    """This rank's engine, or its part of one."""
-    config = EngineConfig(**job.config["engine"])
-    engine = make_engine(Path(job.policy), config, distributed=True)
-    return SharedEngine(engine, config.tensor_parallel) if config.tensor_parallel > 1 else engine
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> None:

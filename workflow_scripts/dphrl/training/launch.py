@@ -1,7 +1,5 @@
 """Runs a segment on its ranks: processes that end with each other, and with the process that started them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -11,8 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -59,12 +56,9 @@ ONE_NODE = Nodes()
 
 
 def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> tuple[pl.DataFrame, list[Timing]]:
-    """Run a segment on `train.ranks` ranks; a single one runs in this process.
+    """Run a segment on `train.ranks` ranks, spread over the nodes; a single one runs in this process.
 
     Policy and state are put in place when all ranks are done.
-
-    Args:
-        nodes: the machines that the ranks are spread over.
 
     Returns:
         The metrics table, and the seconds and tokens of each part, on rank 0.
@@ -90,8 +84,7 @@ def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> tuple[pl.DataFrame, list[Tim
                 " and it starts from the last state."
             ) from None
         answer = json.loads(result.read_text(encoding="utf-8"))
-    timings = [(part, seconds, tokens) for part, seconds, tokens in answer["timings"]]
-    return SCHEMAS["metrics"].frame(answer["metrics"]), timings
+    return SCHEMAS["metrics"].frame(answer["metrics"]), [tuple(timing) for timing in answer["timings"]]
 
 
 def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> None:
@@ -124,45 +117,33 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     }
     program = [sys.executable, *arguments]
     if nodes.number == 1:
-        started = [(f"rank {n}", program, {"RANK": str(n), "LOCAL_RANK": str(n)}) for n in range(ranks)]
+        commands = [(f"rank {n}", program, {"RANK": str(n), "LOCAL_RANK": str(n)}) for n in range(ranks)]
     else:
-        started = [(nodes.launcher, [*_tasks(nodes, per_node), "sh", "-c", _SET_RANKS, *program], {})]
-    with _killed_on_exit() as processes:
-        wrapper = [sys.executable, "-I", "-S", str(end_with_parent.__file__), str(os.getpid())]
-        for _, command, own in started:
-            environment = {**os.environ, **shared, **own}
-            processes.append(subprocess.Popen([*wrapper, *command], env=environment, stdout=stream().fileno()))
-        statuses: list[int | None] = [None]
+        tasks = [f"--nodes={nodes.number}", f"--ntasks={ranks}", f"--ntasks-per-node={per_node}"]
+        launcher = [*shlex.split(nodes.launcher), *tasks, "--kill-on-bad-exit=1", "sh", "-c", _SET_RANKS]
+        commands = [(nodes.launcher, [*launcher, *program], {})]
+    wrapper = [sys.executable, "-I", "-S", str(end_with_parent.__file__), str(os.getpid())]
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    statuses: list[int | None] = [None]
+    try:
+        for name, command, variables in commands:
+            environment = {**os.environ, **shared, **variables}
+            processes[name] = subprocess.Popen([*wrapper, *command], env=environment, stdout=stream().fileno())
         while None in statuses and not any(statuses):
             time.sleep(_POLL_SECONDS)
-            statuses = [process.poll() for process in processes]
-    if any(statuses):
-        ends = zip(started, statuses, strict=True)
-        raise RankError(", ".join(f"{name} {_describe(status)}" for (name, _, _), status in ends if status))
-
-
-def _tasks(nodes: Nodes, per_node: int) -> list[str]:
-    """The launcher's command with one task per rank; a task that fails ends the others."""
-    tasks = [f"--nodes={nodes.number}", f"--ntasks={nodes.number * per_node}", f"--ntasks-per-node={per_node}"]
-    return [*shlex.split(nodes.launcher), *tasks, "--kill-on-bad-exit=1"]
-
-
-@contextmanager
-def _killed_on_exit() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A list of processes that are killed on exit."""
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        yield processes
+            statuses = [process.poll() for process in processes.values()]
     finally:
-        for process in processes:
+        for process in processes.values():
             process.kill()
             process.wait()
+    if any(statuses):
+        ends = zip(processes, statuses, strict=True)
+        raise RankError(", ".join(f"{name} {_describe(status)}" for name, status in ends if status))
 
 
 def _describe(status: int) -> str:
     """How a process ended, in words."""
     if status >= 0:
         return f"ended with status {status}"
-    return f"was killed by {signal.Signals(-status).name}" + (
-        " (is memory short?)" if status == -signal.SIGKILL else ""
-    )
+    hint = " (is memory short?)" if status == -signal.SIGKILL else ""
+    return f"was killed by {signal.Signals(-status).name}{hint}"

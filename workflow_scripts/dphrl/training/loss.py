@@ -16,11 +16,9 @@
 | importance weights of the policy loss         | `objective.importance.tis_weights`                          |
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +41,7 @@ class Example:
         row: prompt and response.
         rehearsal: whether it is a response of D_pef that is rehearsed; else it is a rollout.
         advantage: of a rollout.
-        old: log pi_old of a rollout's tokens; None where the policy is still the one that sampled.
+        old: log pi_old of a rollout's tokens; None where the policy is unchanged since sampling.
         sampler: the engine's log-probs of a rollout's tokens.
         reference: log pi_ref of the tokens: for rehearsal, and for rollouts where the method asks for it.
         topk: for rehearsal, the reference's likeliest tokens (tokens, K) and their log-probs.
@@ -59,7 +57,6 @@ class Example:
 
 
 Sums = dict[str, float]
-_T = TypeVar("_T")
 
 
 class Objective:
@@ -98,16 +95,9 @@ class Objective:
         advantages = torch.cat([torch.full_like(p, e.advantage) for e, p in zip(examples, ours, strict=True)])
         importance = None
         if (cap := self._config.tis_cap) is not None:
-            importance = tis_weights(old, _joined((e.sampler for e in examples), "sampler").to(old), cap)
-        result = policy_loss(
-            logprobs,
-            old,
-            advantages,
-            eps_low=self._config.eps_low,
-            eps_high=self._method.eps_high,
-            dual_clip=self._config.dual_clip,
-            weights=importance,
-        )
+            importance = tis_weights(old, _joined(examples, "sampler").to(old), cap)
+        low, high, bound = self._config.eps_low, self._method.eps_high, self._config.dual_clip
+        result = policy_loss(logprobs, old, advantages, eps_low=low, eps_high=high, dual_clip=bound, weights=importance)
         loss = weights.exploration * result.loss.sum()
         log_ratio = (logprobs - old).detach()
         sums = {
@@ -118,7 +108,7 @@ class Objective:
             "rollout_tokens": len(logprobs),
         }
         if self._method.needs_reference_model:
-            log_ratio = logprobs - _joined((e.reference for e in examples), "reference").to(logprobs)
+            log_ratio = logprobs - _joined(examples, "reference").to(logprobs)
             # Where the divergence is in the reward, its k1 is only a metric here.
             value = log_ratio.detach() if self.rollout_divergence is None else self.rollout_divergence.value(log_ratio)
             loss = loss + weights.rollout_divergence * value.sum()
@@ -137,45 +127,42 @@ class Objective:
         Raises:
             ValueError: the method does not rehearse, or an example lacks what it needs.
         """
-        if self.rehearsal_divergence is None:
+        form = self.rehearsal_divergence
+        if form is None:
             raise ValueError(f"rehearsal rows reached a method without rehearsal ({self._method.divergence})")
-        log_ratio = logprobs - _joined((e.reference for e in examples), "reference").to(logprobs)
+        log_ratio = logprobs - _joined(examples, "reference").to(logprobs)
         if topk is None:
-            value = self.rehearsal_divergence.value(log_ratio)
+            value = form.value(log_ratio)
         else:
-            value = self._topk_value(self.rehearsal_divergence, log_ratio, topk, examples)
+            ids, reference = topk_of(examples)
+            sampled = torch.tensor([token for e in examples for token in e.row.response])
+            value = topk_value(
+                form,
+                topk - reference.to(topk),
+                reference.to(topk),
+                log_ratio,
+                (ids == sampled[:, None]).any(dim=1).to(topk.device),
+                rao_blackwell=self._method.topk == "conditional",
+            )
         sums = {"divergence_sum": value.sum().item(), "rehearsal_tokens": len(logprobs)}
         return weights.rehearsal * value.sum(), sums
-
-    def _topk_value(self, form: Divergence, log_ratio: Tensor, topk: Tensor, examples: Sequence[Example]) -> Tensor:
-        ids, reference = topk_of(examples)
-        sampled = torch.tensor([token for e in examples for token in e.row.response])
-        return topk_value(
-            form,
-            topk - reference.to(topk),
-            reference.to(topk),
-            log_ratio,
-            (ids == sampled[:, None]).any(dim=1).to(topk.device),
-            rao_blackwell=self._method.topk == "conditional",
-        )
 
 
 def topk_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
     """Ids and reference log-probs of the reference's top-K tokens of all examples, (response tokens, K) each."""
-    ids, logprobs = zip(*_present((e.topk for e in examples), "topk"), strict=True)
+    ids, logprobs = zip(*_present(examples, "topk"), strict=True)
     return torch.cat(ids), torch.cat(logprobs)
 
 
-def _joined(parts: Iterable[Tensor | None], name: str) -> Tensor:
-    return torch.cat(_present(parts, name))
+def _joined(examples: Sequence[Example], name: str) -> Tensor:
+    return torch.cat(_present(examples, name))
 
 
-def _present(parts: Iterable[_T | None], name: str) -> list[_T]:
-    found = []
-    for part in parts:
-        if part is None:
-            raise ValueError(f"an example lacks `{name}`, which this method or configuration needs")
-        found.append(part)
+def _present(examples: Sequence[Example], name: str) -> list[Any]:
+    """The values of an attribute, which no example may lack."""
+    found = [getattr(example, name) for example in examples]
+    if any(value is None for value in found):
+        raise ValueError(f"an example lacks `{name}`, which this method or configuration needs")
     return found
 
 

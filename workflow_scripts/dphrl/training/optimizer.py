@@ -1,7 +1,5 @@
 """The DeepSpeed engine of a model: ZeRO, precision, AdamW with clipping."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -47,13 +45,15 @@ def initialize(model: nn.Module, config: TrainConfig) -> Any:
     import deepspeed
 
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    settings = _settings(config, sum(parameter.numel() for parameter in trained))
-    optimizer = None
+    # The learning rate is set with each update.
+    adam = {"lr": 0.0, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
+    settings, optimizer = _settings(config, sum(parameter.numel() for parameter in trained)), None
     if config.zero_stage == 0 and config.dtype == "float32":
-        adam = settings.pop("optimizer")["params"]
-        del adam["torch_adam"]
         optimizer = ClippedAdamW(trained, **adam, clip_grad_norm=config.clip_grad_norm)
-        settings["gradient_clipping"] = 0.0
+        settings["gradient_clipping"] = 0.0  # DeepSpeed would clip again, by default to 1.
+    else:
+        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
+        settings["optimizer"] = {"type": "AdamW", "params": {**adam, "torch_adam": True}}
     engine, *_ = deepspeed.initialize(model=model, config=settings, model_parameters=trained, optimizer=optimizer)
     if config.zero_stage == 0:
         # Without ZeRO PyTorch accumulates the gradients, by default in the parameter's type.
@@ -65,14 +65,10 @@ def initialize(model: nn.Module, config: TrainConfig) -> Any:
 
 
 def _settings(config: TrainConfig, elements: int) -> dict[str, Any]:
-    # The learning rate is set with each update.
-    adam = {"lr": 0.0, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
     # DeepSpeed allocates the bucket even for a small model: 2 GB at the default size in float32.
     zero: dict[str, Any] = {"stage": config.zero_stage, "reduce_bucket_size": min(elements, _BUCKET_ELEMENTS)}
     if config.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
-    # Over many micro-batches sums in bfloat16 would be off by percents.
-    accumulation = {"grad_accum_dtype": "fp32"} if config.zero_stage else {}
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
@@ -82,8 +78,7 @@ def _settings(config: TrainConfig, elements: int) -> dict[str, Any]:
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
         "bf16": {"enabled": config.dtype == "bfloat16"},
-        "data_types": accumulation,
-        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
-        "optimizer": {"type": "AdamW", "params": {**adam, "torch_adam": True}},
+        # Over many micro-batches sums in bfloat16 would be off by percents.
+        "data_types": {"grad_accum_dtype": "fp32"} if config.zero_stage else {},
         "steps_per_print": 1 << 40,
     }

@@ -1,7 +1,5 @@
 """The program of one rank (`python -m`); its arguments are the job, and the file for the result of rank 0."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,12 +1,10 @@
 """The rollouts of a step: drawn, scored and, for DAPO, refilled until every group is informative."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -15,23 +13,11 @@ from dphrl.config.blocks.train import TrainConfig
 from dphrl.objective.advantages import informative
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.requests import Completion, Request, sample_seed
+from dphrl.scoring.verdict import Verdict
 from dphrl.training.collectives import rank, world_size
 from dphrl.training.schedule import epoch_indices
 
-
-class Judged(Protocol):
-    """The part of a verdict that training uses."""
-
-    @property
-    def correct(self) -> bool:
-        """Whether the response is right."""
-
-    @property
-    def reward(self) -> float:
-        """Its reward, in [0, 1]."""
-
-
-Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], Sequence[Judged]]
+Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], Sequence[Verdict]]
 Timed = Callable[[str], AbstractContextManager[None]]
 
 
@@ -50,7 +36,7 @@ class Group:
 
     prompt: OnlinePrompt
     completions: Sequence[Completion]
-    verdicts: Sequence[Judged] = ()
+    verdicts: Sequence[Verdict] = ()
 
 
 @dataclass(frozen=True)
@@ -58,8 +44,7 @@ class Collector:
     """Draws and scores this rank's share of the prompts of a step.
 
     Attributes:
-        prompts: the online prompts, in key order.
-        scorer: responses and ground truths to verdicts.
+        prompts, scorer: as in `Segment`.
         timed: a context manager for the parts "generate" and "score".
     """
 

@@ -1,7 +1,5 @@
 """Data order and learning rate as pure functions of (seed, step): there is no loader whose state could be lost."""
 
-from __future__ import annotations
-
 import hashlib
 
 

@@ -1,7 +1,5 @@
 """A segment: some steps of one training, from the state before it to the state after it."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import defaultdict

@@ -1,14 +1,11 @@
 """An engine that is split over several ranks: every rank must take part in the requests of each."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
 
 import torch.distributed as dist
-from torch import Tensor
 
-from dphrl.rollout.engine import Digest, Engine
+from dphrl.rollout.engine import Engine
 from dphrl.rollout.requests import Completion, Request
 from dphrl.training.collectives import all_gather
 
@@ -17,7 +14,8 @@ class SharedEngine:
     """This rank's part of an engine, with the requests of all ranks that share it (see `Engine`).
 
     Ranks with consecutive numbers share one. They may call `generate` unequally often and keep generating for the
-    others until all ranks sleep; they make all other calls at the same time and with the same arguments.
+    others until all ranks sleep; they make all other calls at the same time and with the same arguments. `push` and
+    `wake` take whole tensors; `digests` are of this rank's part, so a split tensor has another shape than when pushed.
 
     Args:
         engine: this rank's part, made with `tensor_parallel` above 1.
@@ -27,37 +25,19 @@ class SharedEngine:
     def __init__(self, engine: Engine, size: int) -> None:
         self._engine = engine
         self._group, _ = dist.new_subgroups(size)
-
-    @property
-    def max_model_len(self) -> int:
-        """Longest sequence (prompt and response) in tokens."""
-        return self._engine.max_model_len
+        self.max_model_len = engine.max_model_len
+        self.text_logprobs, self.digests = engine.text_logprobs, engine.digests
+        self.push, self.wake = engine.push, engine.wake
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         """One completion per request of this rank, in order; those of the other ranks are generated with them."""
         return self._together(requests, label) or []
-
-    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1."""
-        return self._engine.text_logprobs(token_ids)
-
-    def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the weights by these, of which each rank passes whole tensors."""
-        self._engine.push(weights)
-
-    def digests(self) -> dict[str, Digest]:
-        """Digests of this rank's part: a tensor that is split over the ranks has another shape than the pushed one."""
-        return self._engine.digests()
 
     def sleep(self) -> None:
         """Sleep together: until all ranks call this, this one keeps generating for the others."""
         while self._together(None) is not None:
             pass
         self._engine.sleep()
-
-    def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the weights as `push` does, waking the engine if it sleeps."""
-        self._engine.wake(weights)
 
     def _together(self, requests: Sequence[Request] | None, label: str | None = None) -> list[Completion] | None:
         """Completions of this rank's requests; `None` means this rank is done; returns `None` once all are."""

@@ -1,7 +1,5 @@
 """The optimizer's state on disk: master weights and moments as safetensors, no pickle, private to this project."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

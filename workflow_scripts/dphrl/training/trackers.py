@@ -1,7 +1,5 @@
 """Metrics to TensorBoard, Trackio or W&B while training runs; the parquet table does not depend on them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -65,9 +63,8 @@ def _trackio(folder: Path, run: str, stack: ExitStack) -> Track:
     # Read when the package is imported; a value that the user set, for several projects, is kept.
     os.environ.setdefault("TRACKIO_DIR", str(folder / "trackio"))
     trackio = import_module("trackio")
-    tracked = trackio.init(
-        project="dphrl", name=run, resume="allow", embed=False, auto_log_cpu=False, auto_log_gpu=False
-    )
+    options = {"embed": False, "auto_log_cpu": False, "auto_log_gpu": False}
+    tracked = trackio.init(project="dphrl", name=run, resume="allow", **options)
     stack.callback(tracked.finish)
     return lambda step, metrics: tracked.log(dict(metrics), step=step)
 

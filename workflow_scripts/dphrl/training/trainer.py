@@ -1,7 +1,5 @@
 """The policy under DeepSpeed: one optimizer update from a mini-batch of both kinds of rows."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -19,7 +17,7 @@ from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.model.packing import MicroBatch, plan
 from dphrl.objective.aggregation import ComponentWeights
 from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
-from dphrl.training.collectives import all_reduce_max, all_reduce_sum, rank, world_size
+from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize
 from dphrl.training.state import load_state, save_state
@@ -90,10 +88,9 @@ class Trainer:
         return self._by_row(self._reference_model, rows)
 
     def update(self, examples: Sequence[Example], lr: float) -> Update:
-        """One optimizer update on a mini-batch; its result does not depend on the split into micro-batches or ranks.
+        """One optimizer update on a mini-batch, of which `examples` are this rank's share.
 
-        Args:
-            examples: this rank's share of the mini-batch.
+        Its result does not depend on the split into micro-batches or ranks.
         """
         weights = self._loss_weights(examples)
         totals: dict[str, float] = defaultdict(float)
@@ -101,9 +98,7 @@ class Trainer:
         # Each kind is cut separately: with eta = 0 the rollouts then give the same bits as without rehearsal.
         for rehearsal in (False, True):
             chosen = [i for i, example in enumerate(examples) if example.rehearsal == rehearsal]
-            cut = self._cut([examples[i].row for i in chosen])
-            # Ranks exchange weights and gradients in every pass, so all must make the same number of passes.
-            idle_passes = int(all_reduce_max(len(cut))) - len(cut)
+            cut, idle_passes = self._cut([examples[i].row for i in chosen])
             for group in cut:
                 part = [chosen[i] for i in group.rows]
                 loss, sums, ours = self._micro_batch([examples[i] for i in part], group.shared, weights)
@@ -151,20 +146,14 @@ class Trainer:
     def _gather(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
         import deepspeed
 
-        context: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(parameters, enabled=self._partitioned)
-        return context
+        return deepspeed.zero.GatheredParameters(parameters, enabled=self._partitioned)
 
     def _loss_weights(self, examples: Sequence[Example]) -> ComponentWeights:
         """Weights of token losses, from the counts of the mini-batch on all ranks."""
-        counts = {"rollout_rows": 0, "rehearsal_rows": 0, "rollout_tokens": 0, "rehearsal_tokens": 0}
-        for example in examples:
-            kind = "rehearsal" if example.rehearsal else "rollout"
-            counts[f"{kind}_rows"] += 1
-            counts[f"{kind}_tokens"] += len(example.row.response)
-        total = {name: int(count) for name, count in all_reduce_sum(counts).items()}
-        return self.objective.loss_weights(
-            (total["rollout_rows"], total["rehearsal_rows"]), (total["rollout_tokens"], total["rehearsal_tokens"])
-        )
+        rollouts, stored = ([len(e.row.response) for e in examples if e.rehearsal == kind] for kind in (False, True))
+        counts = all_gather([len(rollouts), len(stored), sum(rollouts), sum(stored)])
+        total = [sum(of_ranks) for of_ranks in zip(*counts, strict=True)]
+        return self.objective.loss_weights((total[0], total[1]), (total[2], total[3]))
 
     def _micro_batch(
         self, examples: Sequence[Example], shared: bool, weights: ComponentWeights
@@ -181,14 +170,18 @@ class Trainer:
             loss, sums = self.objective.rollout_loss(logprobs, entropy, examples, weights)
         return loss, sums, [part.cpu() for part in logprobs.detach().split(lengths)]
 
-    def _cut(self, rows: Sequence[Row]) -> list[MicroBatch]:
+    def _cut(self, rows: Sequence[Row]) -> tuple[list[MicroBatch], int]:
+        """This rank's micro-batches, and how many passes the rank with the most makes beyond these.
+
+        Ranks exchange weights and gradients in every pass, so all must make the same number of passes.
+        """
         sharing = self._deepspeed.module.prompt_sharing(self.config.prompt_sharing)
-        return plan(rows, self.config.token_budget, sharing)
+        cut = plan(rows, self.config.token_budget, sharing)
+        return cut, int(all_reduce_max(len(cut))) - len(cut)
 
     def _by_row(self, module: nn.Module, rows: Sequence[Row]) -> list[Tensor]:
-        cut = self._cut(rows)
-        # As in `update` all ranks must make the same number of passes; repeating one changes no result.
-        idle_passes = int(all_reduce_max(len(cut))) - len(cut)
+        cut, idle_passes = self._cut(rows)
+        # Repeating a pass changes no result.
         return logprobs_by_row(module, rows, cut + cut[-1:] * idle_passes, self.device)
 
 

@@ -1,7 +1,5 @@
 """Weight push, checked by a canary: the engine's log-probs of a fixed text against the trainer's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -44,11 +42,7 @@ class WeightSync:
         self.tolerance = tolerance
 
     def control(self) -> float:
-        """Push perturbed weights, which the canary must detect: a check that cannot fail is no check.
-
-        Returns:
-            The difference of log-probs.
-        """
+        """Push perturbed weights, which the canary must detect: this tests the check itself. Returns the gap."""
         self._engine.wake(_perturbed(self._trainer.named_weights()))
         gap = self._gap()
         # Negated, so that NaN fails too.
@@ -62,10 +56,7 @@ class WeightSync:
     def push(self, step: int) -> float:
         """Push the current weights, waking the engine if it sleeps, and verify them.
 
-        Every tensor that the engine keeps in the pushed form must be the same to the bit.
-
-        Returns:
-            The difference of log-probs.
+        Every tensor that the engine keeps in the pushed form must be the same to the bit. Returns the gap.
         """
         pushed: dict[str, Digest] = {}
         self._engine.wake(_recorded(self._trainer.named_weights(), pushed))
@@ -85,6 +76,7 @@ class WeightSync:
         return gap
 
     def _gap(self) -> float:
+        """The largest |difference| of the log-probs of the canary's text."""
         (ours,) = self._trainer.logprobs([Row(self._text[:1], self._text[1:])])
         return float((ours - self._engine.text_logprobs(self._text)).abs().max())
 
