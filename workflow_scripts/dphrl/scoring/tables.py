@@ -12,15 +12,7 @@ from dphrl.scoring.verdict import Verdict
 
 
 def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFrame:
-    """Verdicts as a table of the schema `verdicts`, in the order of `keys`.
-
-    Args:
-        keys: prompt_id, sample_index; one row per verdict. Other columns are ignored.
-        verdicts: in the order of `keys`.
-
-    Raises:
-        ValueError: there are more or fewer verdicts than keys.
-    """
+    """Verdicts as a table of the schema `verdicts`; `keys` has prompt_id and sample_index of each, in their order."""
     if keys.height != len(verdicts):
         raise ValueError(f"{len(verdicts)} verdicts for {keys.height} keys: expected as many")
     schema = SCHEMAS["verdicts"]
@@ -36,20 +28,15 @@ def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -
 
     Args:
         rollouts: prompt_id, sample_index, text.
-        gold: prompt_id, ground_truth (JSON) of the same dataset.
+        gold: prompt_id, ground_truth (JSON) of the same dataset; a rollout without a row here is an error.
         scorer: of the task that the ground truths belong to.
-
-    Raises:
-        ValueError: a rollout's prompt has no gold row.
     """
     truths = dict(gold.select("prompt_id", "ground_truth").iter_rows())
     orphans = sorted(set(rollouts["prompt_id"]) - truths.keys())
     if orphans:
         raise ValueError(f"{len(orphans)} prompts have rollouts but no gold, first {orphans[0]}: rerun the gold audit")
-    verdicts = scorer.score(
-        rollouts["text"].to_list(), [json.loads(truths[prompt_id]) for prompt_id in rollouts["prompt_id"]]
-    )
-    return verdict_frame(rollouts, verdicts)
+    wanted = [json.loads(truths[prompt_id]) for prompt_id in rollouts["prompt_id"]]
+    return verdict_frame(rollouts, scorer.score(rollouts["text"].to_list(), wanted))
 
 
 def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:

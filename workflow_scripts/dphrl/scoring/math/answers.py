@@ -71,10 +71,8 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
         boxed = extract_boxed(response)
         return None if boxed is None else (boxed, False)
     found = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
-    if found is None:
-        marked = _MARKED.findall(response)
-        found = marked[-1].strip() if marked else None
-    if found is not None:
+    found = found or _marked(response)
+    if found:
         return found, False
     prose = response.strip()[-MAX_CHARACTERS:]
     return (prose, True) if prose else None
@@ -82,11 +80,12 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
 
 def gold_answer(text: str) -> str:
     """The answer in a gold text, which may be a whole solution that ends with its answer."""
-    boxes = _boxes(text)
-    if boxes is not None:
-        return boxes
+    return _boxes(text) or _marked(text) or text
+
+
+def _marked(text: str) -> str | None:
     marked = _MARKED.findall(text)
-    return marked[-1] if marked else text
+    return marked[-1].strip() if marked else None
 
 
 def _boxes(response: str) -> str | None:
@@ -107,9 +106,8 @@ def _boxes(response: str) -> str | None:
 
 
 def _belong_together(content: str, between: str, following: str) -> bool:
-    if len(between) < 10:
-        return True
-    return content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
+    joined = content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
+    return joined or len(between) < 10
 
 
 def clean(text: str) -> str:

@@ -86,10 +86,8 @@ class SqlHandler:
         reply = self._judge(database, sql, sql, comparison)
         if reply["verdict"] != "correct":
             return reply
-        reply["reason"] = None
         if nondeterministic(sql):
-            reply["reason"] = "nondeterministic"
-            return reply
+            return {**reply, "reason": "nondeterministic"}
         gold, _ = self._gold(database, sql)
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
@@ -103,10 +101,8 @@ class SqlHandler:
         self._set_alarm()
         ordered = gold_orders(sql, comparison)
         if not all(equal(one.rows, other.rows, comparison, ordered) for one, other in pairs):
-            reply["reason"] = "order-ambiguous"
-        elif not gold.rows:
-            reply["reason"] = "empty"
-        return reply
+            return {**reply, "reason": "order-ambiguous"}
+        return {**reply, "reason": None if gold.rows else "empty"}
 
     def _execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
         self._set_alarm()
@@ -114,18 +110,17 @@ class SqlHandler:
 
     def _gold(self, database: str, sql: str) -> _Gold:
         key = (database, sql)
-        if key not in self._golds:
-            gold: _Gold = (self._execute(database, sql), {})
+        gold = self._golds.pop(key, None)
+        if gold is None:
+            gold = self._execute(database, sql), {}
             if gold[0].by_clock:
                 return gold
-            self._golds[key] = gold
             self._gold_bytes += gold[0].size
-            while len(self._golds) > 1 and (
-                self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > _GOLD_CACHE_ENTRIES
-            ):
-                self._gold_bytes -= self._golds.popitem(last=False)[1][0].size
-        self._golds.move_to_end(key)
-        return self._golds[key]
+        self._golds[key] = gold
+        most = _GOLD_CACHE_ENTRIES
+        while len(self._golds) > 1 and (self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > most):
+            self._gold_bytes -= self._golds.popitem(last=False)[1][0].size
+        return gold
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)

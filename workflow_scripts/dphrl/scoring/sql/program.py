@@ -45,9 +45,7 @@ def program_class(sql: str) -> str | None:
 def orders_at_top(sql: str) -> bool:
     """Whether the outermost query has an ORDER BY; of a query that sqlglot cannot parse, whether its text has one."""
     tree = _parse(sql)
-    if tree is None:
-        return "order by" in sql.lower()
-    return tree.args.get("order") is not None
+    return "order by" in sql.lower() if tree is None else tree.args.get("order") is not None
 
 
 def tie_breaks(sql: str, width: int) -> list[str]:
@@ -91,8 +89,7 @@ def nondeterministic(sql: str) -> str | None:
         literals = [leaf.name.lower() for leaf in node.find_all(exp.Literal) if leaf.is_string]
         text = str(node.sql(dialect="sqlite"))
         called = text.split("(", 1)[0].lower()
-        if {name, called} & _RANDOM_FUNCTIONS:
-            return text
-        if {name, called} & _CLOCK_FUNCTIONS and ("now" in literals or text.endswith("()")):
+        reads_clock = {name, called} & _CLOCK_FUNCTIONS and ("now" in literals or text.endswith("()"))
+        if reads_clock or {name, called} & _RANDOM_FUNCTIONS:
             return text
     return None

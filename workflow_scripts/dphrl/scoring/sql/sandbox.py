@@ -26,30 +26,14 @@ _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
 # printf and format spend seconds in one opcode that no limit covers; most others give another result each time.
-_DENIED_FUNCTIONS: Final = frozenset(
-    {
-        "printf",
-        "format",
-        "load_extension",
-        "random",
-        "randomblob",
-        "zeroblob",
-        "changes",
-        "total_changes",
-        "last_insert_rowid",
-        "fts3_tokenizer",
-    }
-)
-_BROKEN_DATABASE: Final = frozenset(
-    {
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    }
-)
+_DENIED_FUNCTIONS: Final = frozenset({
+    "printf", "format", "load_extension", "random", "randomblob", "zeroblob", "changes", "total_changes",
+    "last_insert_rowid", "fts3_tokenizer",
+})  # fmt: skip
+_BROKEN_DATABASE: Final = frozenset({
+    sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+})  # fmt: skip
 # Matched at the start: the rest of a message may quote the query.
 _SYNTAX: Final = re.compile(
     r'near ".*": syntax error|incomplete input|unrecognized token|parser stack overflow|Expression tree is too large',
@@ -177,14 +161,8 @@ class Sandbox:
 def _connect(database: str, reverse: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", uri=True, isolation_level=None)
     connection.text_factory = methodcaller("decode", "utf-8", "ignore")
-    pragmas = (
-        "temp_store=2",
-        "query_only=1",
-        "trusted_schema=0",
-        f"hard_heap_limit={_HEAP_BYTES}",
-        f"reverse_unordered_selects={reverse:d}",
-    )
-    for pragma in pragmas:
+    limits = f"hard_heap_limit={_HEAP_BYTES}", f"reverse_unordered_selects={reverse:d}"
+    for pragma in ("temp_store=2", "query_only=1", "trusted_schema=0", *limits):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
@@ -196,8 +174,5 @@ def _connect(database: str, reverse: bool) -> sqlite3.Connection:
 
 
 def _authorize(action: int, _first: str | None, name: str | None, _database: str | None, _trigger: str | None) -> int:
-    if action not in _ALLOWED:
-        return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+    denied = action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS
+    return sqlite3.SQLITE_OK if action in _ALLOWED and not denied else sqlite3.SQLITE_DENY

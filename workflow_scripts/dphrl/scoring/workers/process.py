@@ -27,22 +27,17 @@ _OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
 
 
 class WorkerLost(Exception):
-    """A worker has ended; `late` if this process killed it at the deadline, else `returncode` is its exit status."""
+    """A worker has ended: `late` if this process killed it at the deadline, else of `signal`, 0 if it was none.
+
+    `outside`: another process killed it, such as a user, a batch system, or the kernel when memory ran out.
+    """
 
     def __init__(self, late: bool, returncode: int | None, stderr: str) -> None:
-        self.late, self.returncode, self.stderr = late, returncode, stderr
         how = "was killed at the deadline" if late else f"ended with status {returncode}"
         super().__init__(f"the worker {how}{': ' if stderr else ''}{stderr}")
-
-    @property
-    def signal(self) -> int:
-        """The signal that ended the worker; 0 if none did, or this process did at the deadline."""
-        return 0 if self.late or self.returncode is None else max(0, -self.returncode)
-
-    @property
-    def outside(self) -> bool:
-        """Whether another process killed it: a user, a batch system, or the kernel when memory ran out."""
-        return self.signal in _OUTSIDE
+        self.late = late
+        self.signal = 0 if late or returncode is None else max(0, -returncode)
+        self.outside = self.signal in _OUTSIDE
 
 
 class WorkerProcess:
