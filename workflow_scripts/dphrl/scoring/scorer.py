@@ -55,13 +55,13 @@ class PooledScorer(Scorer):
     def _score(
         self,
         answers: Sequence[_Answer],
-        ground_truths: Sequence[_Truth],
+        truths: Sequence[_Truth],
         judge: Callable[[int, _Answer, _Truth], Verdict | _Task],
     ) -> list[Verdict]:
         """The verdicts of `judge` on each index, answer and ground truth; workers judge where it returns a task."""
-        if len(answers) != len(ground_truths):
-            raise ValueError(f"{len(answers)} answers but {len(ground_truths)} ground truths: expected as many")
-        judged = list(map(judge, range(len(answers)), answers, ground_truths))
+        if len(answers) != len(truths):
+            raise ValueError(f"{len(answers)} answers but {len(truths)} ground truths: expected as many")
+        judged = list(map(judge, range(len(answers)), answers, truths))
         replies = self._replies(one for one in judged if not isinstance(one, Verdict))
         return [one if isinstance(one, Verdict) else one.verdict(replies[one]) for one in judged]
 

@@ -24,13 +24,7 @@ def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFra
 
 
 def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -> pl.DataFrame:
-    """A verdict for each rollout, as a table of the schema `verdicts`.
-
-    Args:
-        rollouts: prompt_id, sample_index, text.
-        gold: prompt_id, ground_truth (JSON) of the same dataset; a rollout without a row here is an error.
-        scorer: of the task that the ground truths belong to.
-    """
+    """A verdict for each rollout, as a table of the schema `verdicts`; `gold` has the ground truth of each prompt."""
     truths = dict(gold.select("prompt_id", "ground_truth").iter_rows())
     orphans = sorted(set(rollouts["prompt_id"]) - truths.keys())
     if orphans:
@@ -40,16 +34,10 @@ def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -
 
 
 def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:
-    """The gold with a verdict on each row, and whether it may be used.
+    """The gold (of `dphrl.tasks.gold.gold_of`) with the scorer's verdict on each row, and whether it may be used.
 
-    Args:
-        gold: prompt_id, ground_truth (JSON), reason, as `dphrl.tasks.gold.gold_of` makes it.
-        scorer: of the task that the ground truths belong to.
-        drop: reasons for which a row is not kept, in addition to `unrunnable`.
-
-    Returns:
-        A table of the schema `gold`, in the order of `gold`. The reason is the first for which the row is not kept,
-        else the first found; a reason in `gold` comes before one of the audit.
+    Rows that are `unrunnable` or have a reason in `drop` are not kept. Of several reasons, a row has the first for which
+    it is not kept, else the first found; a reason in `gold` comes before one of the audit.
     """
     audited = scorer.audit([json.loads(truth) for truth in gold["ground_truth"].to_list()])
     rows = []

@@ -180,13 +180,6 @@ def expand_exponents(text: str) -> str | None:
     return _E_NOTATION.sub(r"\1\\times 10^{\2}", text) if exponents else text
 
 
-def _split(text: str) -> list[str]:
-    text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
-    if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
-        text = text[2:-2]
-    return split_at_commas(text)
-
-
 @dataclass(frozen=True)
 class Member:
     """One of the values that an answer lists.
@@ -226,8 +219,11 @@ def members(text: str) -> list[Member]:
     r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
     if _PLAIN.fullmatch(text):
         return [Member(text, "", text, Fraction(text), False)]
+    text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
+    if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
+        text = text[2:-2]
     found = []
-    for part in _split(text):
+    for part in split_at_commas(text):
         form = normal_form(part)
         left = _LEFT_SIDE.match(form)
         form = form[left.end() :] if left else form

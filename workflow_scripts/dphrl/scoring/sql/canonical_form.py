@@ -7,6 +7,7 @@ column, which is ignored here.) Different forms may still have the same meaning.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final
@@ -39,8 +40,7 @@ class _UnnamedSourceError(ValueError):
 def canonical_form(query: exp.Query) -> str:
     """The canonical text of a query's syntax tree; with table-valued functions or nested joins, names stay as written.
 
-    Raises:
-        RecursionError: the query is nested too deeply.
+    Raises RecursionError where the query is nested too deeply.
     """
     try:
         return _query(query, _Scope(), named=False)
@@ -90,10 +90,8 @@ def _list(forms: Iterable[str]) -> str:
 def _number(text: str) -> str:
     """Integers and reals stay distinct: 1 / 2 is not 1.0 / 2."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return repr(kind(text))
-        except ValueError:
-            continue
     return text
 
 

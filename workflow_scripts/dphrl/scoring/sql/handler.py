@@ -51,11 +51,9 @@ class SqlHandler:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _reply(self, task: Message) -> Message:
-        database, gold, comparison = task["database"], task["gold"], task["comparison"]
+        question = task["database"], task["gold"], task["comparison"]
         try:
-            if "sql" not in task:
-                return self._examine(database, gold, comparison)
-            return self._judge(database, gold, task["sql"], comparison)
+            return self._judge(*question, task["sql"]) if "sql" in task else self._examine(*question)
         except MemoryError:
             return verdict_reply("out_of_memory", detail="comparing the results needs more memory than it may use")
         except BudgetExceededError as error:
@@ -63,7 +61,7 @@ class SqlHandler:
         except DatabaseFaultError as fault:
             return verdict_reply("infrastructure_error", detail=str(fault))
 
-    def _judge(self, database: str, gold_sql: str, sql: str, comparison: str) -> Message:
+    def _judge(self, database: str, gold_sql: str, comparison: str, sql: str) -> Message:
         gold, classes = self._gold(database, gold_sql)
         if gold.outcome != "ok":
             return _gold_error("gold", gold)
@@ -77,13 +75,14 @@ class SqlHandler:
             if comparison not in classes:
                 classes[comparison] = answer_class(gold.rows, comparison, ordered)
             return verdict_reply("correct", reward=1.0, answer_class=classes[comparison])
-        one_to_one = self._partial == "one_to_one"
-        credit = 0.0 if self._partial == "none" else partial_credit(gold.rows, answer.rows, one_to_one)
+        credit = 0.0
+        if self._partial != "none":
+            credit = partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
         return verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
 
     def _examine(self, database: str, sql: str, comparison: str) -> Message:
         """The gold scored as an answer, with the reason not to use it, or None."""
-        reply = self._judge(database, sql, sql, comparison)
+        reply = self._judge(database, sql, comparison, sql)
         if reply["verdict"] != "correct":
             return reply
         if nondeterministic(sql):

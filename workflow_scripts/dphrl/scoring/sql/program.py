@@ -52,10 +52,7 @@ def tie_breaks(sql: str, width: int) -> list[str]:
     """The query twice, with ties of every ORDER BY broken by the output columns: ascending, and descending.
 
     The two results differ where the order of tied rows matters. Empty if there is no ORDER BY, or if the query cannot
-    be parsed.
-
-    Args:
-        width: number of columns of its result.
+    be parsed. `width` is the number of columns of its result.
     """
     from sqlglot import exp
 

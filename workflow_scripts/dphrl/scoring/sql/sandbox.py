@@ -10,6 +10,7 @@ import re
 import sqlite3
 import time
 from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any, Final
@@ -92,18 +93,13 @@ class Sandbox:
             return Execution("refused", detail="not a SELECT or WITH statement")
         self._steps, self._out_of_time = 0, False
         self._deadline = time.monotonic() + self._limits.timeout_s
-        cursor = None
         try:
-            cursor = self._connection(database, reverse).cursor()
-            cursor.execute(sql)
-            return self._fetch(cursor)
+            with closing(self._connection(database, reverse).cursor()) as cursor:
+                return self._fetch(cursor.execute(sql))
         except MemoryError:
             return Execution("out_of_memory", detail="the query needs more memory than it may use")
         except (sqlite3.Error, UnicodeError, ValueError, OverflowError) as error:
             return self._failure(database, error)
-        finally:
-            if cursor is not None:
-                cursor.close()
 
     def _fetch(self, cursor: sqlite3.Cursor) -> Execution:
         rows: list[tuple[Any, ...]] = []
@@ -141,13 +137,13 @@ class Sandbox:
 
     def _connection(self, database: str, reverse: bool) -> sqlite3.Connection:
         key = (database, reverse)
-        connection = self._open.get(key)
+        connection = self._open.pop(key, None)
         if connection is None:
-            connection = self._open[key] = _connect(database, reverse)
+            connection = _connect(database, reverse)
             connection.set_progress_handler(self._progress, _STEPS_PER_CALL)
-            if len(self._open) > _OPEN_DATABASES:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(key)
+        self._open[key] = connection
+        if len(self._open) > _OPEN_DATABASES:
+            self._open.popitem(last=False)[1].close()
         return connection
 
     def _progress(self) -> bool:

@@ -145,8 +145,8 @@ class _Query(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def verdict(self, reply: Message) -> Verdict:
-        verdict, optional = reply["verdict"], ("answer_class", "program_class", "detail")
-        known = {name: reply.get(name) for name in optional}
+        verdict = reply["verdict"]
+        known = {name: reply.get(name) for name in ("answer_class", "program_class", "detail")}
         return Verdict(verdict, verdict == "correct", float(reply["reward"]), self.sql, **known)
 
 

@@ -41,13 +41,10 @@ class WorkerLost(Exception):
 
 
 class WorkerProcess:
-    """A child process and the pipes to it; every method may raise WorkerLost, after which the child is dead.
-
-    Args:
-        first: the worker's first message: kind, options, memory_mib, cpu_s.
-    """
+    """A child process and the pipes to it; every method may raise WorkerLost, after which the child is dead."""
 
     def __init__(self, first: Message) -> None:
+        """Start it, and send its `first` message: kind, options, memory_mib, cpu_s."""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, str(Path(dphrl.__file__).parent.parent)],
             stdin=subprocess.PIPE,
@@ -68,7 +65,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self._process.pid
 
     def send(self, message: Message, seconds: float) -> None:
