@@ -34,10 +34,10 @@ def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -
 
 
 def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:
-    """The gold (of `dphrl.tasks.gold.gold_of`) with the scorer's verdict on each row, and whether it may be used.
+    """The gold (of `dphrl.tasks.gold.gold_of`) with the scorer's verdict on each row, as a table of the schema `gold`.
 
-    Rows that are `unrunnable` or have a reason in `drop` are not kept. Of several reasons, a row has the first for which
-    it is not kept, else the first found; a reason in `gold` comes before one of the audit.
+    Rows that are `unrunnable` or have a reason in `drop` are not kept. Of several reasons, a row has the first for
+    which it is not kept, else the first found; a reason in `gold` comes before one of the audit.
     """
     audited = scorer.audit([json.loads(truth) for truth in gold["ground_truth"].to_list()])
     rows = []

@@ -106,8 +106,8 @@ def _boxes(response: str) -> str | None:
 
 
 def _belong_together(content: str, between: str, following: str) -> bool:
-    joined = content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
-    return joined or len(between) < 10
+    listed = content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
+    return listed or len(between) < 10
 
 
 def clean(text: str) -> str:

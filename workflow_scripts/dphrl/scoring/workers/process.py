@@ -27,7 +27,7 @@ _OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
 
 
 class WorkerLost(Exception):
-    """A worker has ended: `late` if this process killed it at the deadline, else of `signal`, 0 if it was none.
+    """A worker has ended: `late` if this process killed it at the deadline, else by `signal` (0: by itself).
 
     `outside`: another process killed it, such as a user, a batch system, or the kernel when memory ran out.
     """
