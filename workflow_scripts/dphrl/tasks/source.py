@@ -31,8 +31,8 @@ def read_source(path: str | Path) -> list[dict[str, Any]]:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     with path.open("rb") as stream:
-        lines = [(f"{path}, line {number}", line) for number, line in enumerate(stream, start=1) if line.strip()]
-    return [_object(_json(line, where, "one JSON object"), where) for where, line in lines]
+        lines = ((f"{path}, line {number}", line) for number, line in enumerate(stream, start=1) if line.strip())
+        return [_object(_json(line, where, "one JSON object"), where) for where, line in lines]
 
 
 def _list(path: Path) -> list[dict[str, Any]]:
