@@ -296,7 +296,7 @@ def test_wrong_use_is_an_error(scorer: MathScorer) -> None:
         scorer.score(["x"], [{"answer": []}])
     with pytest.raises(ValueError, match=r"ground truth 0.*tolerance.*'small'"):
         scorer.score(["x"], [{"answer": "1", "tolerance": "small"}])
-    with pytest.raises(ValueError, match="'boxed' or 'final'"):
+    with pytest.raises(ValueError, match="expected one of boxed, final"):
         MathScorer(answer="last")
 
 

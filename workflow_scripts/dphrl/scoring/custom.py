@@ -20,7 +20,6 @@ class CustomScorer(Scorer):
     """
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """Verdicts in the order of the responses; a ground truth is the row's `ground_truth` object."""
         raise NotImplementedError
 
     def response_to(self, ground_truth: Mapping[str, Any]) -> str | None:
@@ -50,19 +49,13 @@ def register(name: str) -> Callable[[_Class], _Class]:
 
 
 def load_scorer(name: str, source: str | Path, options: Mapping[str, Any]) -> CustomScorer:
-    """The scorer that the file `source` registers as `name`.
-
-    Raises:
-        ValueError: the file is not Python, or registers no scorer of that name.
-    """
+    """The scorer that the file `source` registers as `name`; ValueError if it registers none of that name."""
     spec = importlib.util.spec_from_file_location(f"dphrl_scorer_{name}", source)
     if spec is None or spec.loader is None:
         raise ValueError(f"scoring.custom.{name}: {source} is not a Python file: expected a name that ends in .py")
     _registered.pop(name, None)
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
     if name not in _registered:
-        known = ", ".join(sorted(_registered)) or "nothing"
-        raise ValueError(
-            f"scoring.custom.{name}: {source} registers {known}; expected a class under @register({name!r})"
-        )
+        found = f"{source} registers {', '.join(sorted(_registered)) or 'nothing'}"
+        raise ValueError(f"scoring.custom.{name}: {found}; expected a class under @register({name!r})")
     return _registered[name](**options)

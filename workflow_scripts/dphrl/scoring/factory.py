@@ -19,18 +19,13 @@ def make_scorer(
     source: str | Path | None = None,
     programs: bool = True,
 ) -> Scorer:
-    """The scorer of a task.
+    """The scorer of a task: `sql`, `math` or the name of a custom scorer.
 
     Args:
-        task: `sql`, `math` or the name of a custom scorer.
         settings: the scorer's block of the configuration (`scoring.sql`, say), without `workers` and `source`.
-        workers: worker processes.
         databases: folder of the databases; needed for `sql`.
-        source: file of a custom scorer.
+        source: file of a custom scorer; needed for one.
         programs: whether verdicts on SQL have a program class; training does not need it.
-
-    Raises:
-        ValueError: `databases` or `source` is missing.
     """
     if task == "sql":
         if databases is None:

@@ -1,8 +1,7 @@
 """The interface of all scorers, and the base of those that judge in worker processes."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from dphrl.scoring.verdict import Verdict
 from dphrl.scoring.workers.messages import Message
@@ -24,9 +23,7 @@ class Scorer(Protocol):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -41,6 +38,9 @@ class Task(Hashable, Protocol):
 
 
 _Task = TypeVar("_Task", bound=Task)
+_Answer = TypeVar("_Answer")
+_Truth = Mapping[str, Any]
+_BATCH: Final = 16
 
 
 class PooledScorer(Scorer):
@@ -50,24 +50,32 @@ class PooledScorer(Scorer):
         self.pool = pool
 
     def close(self) -> None:
-        """End the worker processes."""
         self.pool.close()
 
-    def _batches(self, tasks: list[Message]) -> Iterable[Sequence[Message]]:
-        raise NotImplementedError
+    def _score(
+        self,
+        answers: Sequence[_Answer],
+        truths: Sequence[_Truth],
+        judge: Callable[[int, _Answer, _Truth], Verdict | _Task],
+    ) -> list[Verdict]:
+        """The verdicts of `judge` on each index, answer and ground truth; workers judge where it returns a task."""
+        if len(answers) != len(truths):
+            raise ValueError(f"{len(answers)} answers but {len(truths)} ground truths: expected as many")
+        judged = list(map(judge, range(len(answers)), answers, truths))
+        replies = self._replies(one for one in judged if not isinstance(one, Verdict))
+        return [one if isinstance(one, Verdict) else one.verdict(replies[one]) for one in judged]
 
     def _replies(self, tasks: Iterable[_Task]) -> dict[_Task, Message]:
         distinct = list(dict.fromkeys(tasks))
         replies = self.pool.run(self._batches([{"id": n, **task.message()} for n, task in enumerate(distinct)]))
         return {task: replies[n] for n, task in enumerate(distinct)}
 
-    def _finish(self, judged: Sequence[Verdict | _Task]) -> list[Verdict]:
-        """The verdicts; the tasks among them are judged by the workers."""
-        replies = self._replies(one for one in judged if not isinstance(one, Verdict))
-        return [one if isinstance(one, Verdict) else one.verdict(replies[one]) for one in judged]
+    def _batches(self, tasks: list[Message]) -> Iterable[Sequence[Message]]:
+        """The tasks in groups, each for one worker."""
+        return [tasks[start : start + _BATCH] for start in range(0, len(tasks), _BATCH)]
 
 
-def check_lengths(answers: Sequence[object], ground_truths: Sequence[object]) -> None:
-    """Raise ValueError unless there is one ground truth for each answer."""
-    if len(answers) != len(ground_truths):
-        raise ValueError(f"{len(answers)} answers but {len(ground_truths)} ground truths: expected as many")
+def check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError unless the value of an option is one of `allowed`."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(allowed)}")

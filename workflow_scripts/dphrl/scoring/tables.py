@@ -12,15 +12,7 @@ from dphrl.scoring.verdict import Verdict
 
 
 def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFrame:
-    """Verdicts as a table of the schema `verdicts`, in the order of `keys`.
-
-    Args:
-        keys: prompt_id, sample_index; one row per verdict. Other columns are ignored.
-        verdicts: in the order of `keys`.
-
-    Raises:
-        ValueError: there are more or fewer verdicts than keys.
-    """
+    """Verdicts as a table of the schema `verdicts`; `keys` has prompt_id and sample_index of each, in their order."""
     if keys.height != len(verdicts):
         raise ValueError(f"{len(verdicts)} verdicts for {keys.height} keys: expected as many")
     schema = SCHEMAS["verdicts"]
@@ -32,37 +24,20 @@ def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFra
 
 
 def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -> pl.DataFrame:
-    """A verdict for each rollout, as a table of the schema `verdicts`.
-
-    Args:
-        rollouts: prompt_id, sample_index, text.
-        gold: prompt_id, ground_truth (JSON) of the same dataset.
-        scorer: of the task that the ground truths belong to.
-
-    Raises:
-        ValueError: a rollout's prompt has no gold row.
-    """
+    """A verdict for each rollout, as a table of the schema `verdicts`; `gold` has the ground truth of each prompt."""
     truths = dict(gold.select("prompt_id", "ground_truth").iter_rows())
     orphans = sorted(set(rollouts["prompt_id"]) - truths.keys())
     if orphans:
         raise ValueError(f"{len(orphans)} prompts have rollouts but no gold, first {orphans[0]}: rerun the gold audit")
-    verdicts = scorer.score(
-        rollouts["text"].to_list(), [json.loads(truths[prompt_id]) for prompt_id in rollouts["prompt_id"]]
-    )
-    return verdict_frame(rollouts, verdicts)
+    wanted = [json.loads(truths[prompt_id]) for prompt_id in rollouts["prompt_id"]]
+    return verdict_frame(rollouts, scorer.score(rollouts["text"].to_list(), wanted))
 
 
 def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:
-    """The gold with a verdict on each row, and whether it may be used.
+    """The gold (of `dphrl.tasks.gold.gold_of`) with the scorer's verdict on each row, as a table of the schema `gold`.
 
-    Args:
-        gold: prompt_id, ground_truth (JSON), reason, as `dphrl.tasks.gold.gold_of` makes it.
-        scorer: of the task that the ground truths belong to.
-        drop: reasons for which a row is not kept, in addition to `unrunnable`.
-
-    Returns:
-        A table of the schema `gold`, in the order of `gold`. The reason is the first for which the row is not kept,
-        else the first found; a reason in `gold` comes before one of the audit.
+    Rows that are `unrunnable` or have a reason in `drop` are not kept. Of several reasons, a row has the first for
+    which it is not kept, else the first found; a reason in `gold` comes before one of the audit.
     """
     audited = scorer.audit([json.loads(truth) for truth in gold["ground_truth"].to_list()])
     rows = []

@@ -95,9 +95,9 @@ def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str,
         examples = _examples(connection, table, column)
         lines.append((f"{_name(column)} {declared}".rstrip(), f" -- example: {examples}" if examples else ""))
     key = _primary_key(columns[table])
-    if key:
-        lines.append((f"PRIMARY KEY ({_names(key)})", ""))
-    lines += [(text, "") for text in dict.fromkeys(_foreign_keys(connection, table, columns))]
+    constraints = [f"PRIMARY KEY ({_names(key)})"] if key else []
+    constraints += dict.fromkeys(_foreign_keys(connection, table, columns))
+    lines += [(text, "") for text in constraints]
     commas = [","] * (len(lines) - 1) + [""]
     body = "\n".join(f"    {text}{comma}{comment}" for (text, comment), comma in zip(lines, commas, strict=True))
     return f"CREATE TABLE {_name(table)} (\n{body}\n);"

@@ -8,8 +8,8 @@ from dphrl.config.blocks.datasets import FieldName
 
 Row = Mapping[str, Any]
 
-# Other names of a field: `problem` is MATH's, `query` and `hardness` Spider's, `SQL` and `difficulty` BIRD's,
-# `cmp_method` DPH-RL's, `target` verl's for MATH, `final_answer` and `error` OlympiadBench's.
+# `problem` is MATH's, `query` and `hardness` Spider's, `SQL` and `difficulty` BIRD's, `cmp_method` DPH-RL's, `target`
+# verl's for MATH, `final_answer` and `error` OlympiadBench's.
 _OTHER_NAMES: Final[dict[FieldName, tuple[str, ...]]] = {
     "question": ("problem",),
     "gold_sql": ("query", "SQL"),
@@ -27,14 +27,7 @@ class MalformedError(ValueError):
 
 
 class Fields:
-    """Looks up fields by our names.
-
-    Args:
-        renames: our name -> the dataset's, where it is not in `NAMES`.
-
-    Raises:
-        ValueError: `renames` has an unknown name.
-    """
+    """Looks up fields by our names; `renames`: our name -> the dataset's, where it is not in `NAMES`."""
 
     def __init__(self, renames: Mapping[str, str]) -> None:
         unknown = sorted(set(renames) - set(NAMES))
@@ -48,11 +41,7 @@ class Fields:
         return next(((given, row[given]) for given in names if row.get(given) is not None), (names[0], None))
 
     def text(self, row: Row, name: FieldName) -> str:
-        """The value of a field that must be text.
-
-        Raises:
-            MalformedError: it is absent, blank or not text.
-        """
+        """The value of a field; MalformedError if it is absent, blank or not text."""
         given, value = self.find(row, name)
         if value is None:
             raise self.missing(row, name)
@@ -66,11 +55,7 @@ class Fields:
 
 
 def text(name: str, value: Any) -> str:
-    """The value, if it is text that is not blank.
-
-    Raises:
-        MalformedError: it is not.
-    """
+    """The value; MalformedError if it is not text or is blank."""
     if not isinstance(value, str) or not value.strip():
         raise MalformedError(f"{name}: expected text, found {show(value)}")
     if any("\ud800" <= character <= "\udfff" for character in value):
@@ -79,11 +64,7 @@ def text(name: str, value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Sorted compact JSON: equal values give equal text.
-
-    Raises:
-        ValueError, TypeError: the value cannot be written as JSON.
-    """
+    """Sorted compact JSON: equal values give equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -21,7 +21,7 @@ def gold_of(
     fields: Mapping[str, str] = MappingProxyType({}),
     comparison: str | None = None,
 ) -> pl.DataFrame:
-    """The ground truth of each prompt.
+    """The ground truth of each prompt: a table of the schema `gold` in the order of `prompts`; every verdict is null.
 
     Where rows with the same prompt have different ground truths, that of the first is marked `conflicting` and not
     kept. Spellings of the same number are no difference.
@@ -29,9 +29,6 @@ def gold_of(
     Args:
         prompts, rejected: as `prepare` gives them for these `rows`, `task` and `fields`.
         comparison: how the answers of a SQL dataset are compared, whatever its rows say.
-
-    Returns:
-        A table of the schema `gold` in the order of `prompts`, not yet audited: every verdict is null.
     """
     lookup = Fields(fields)
     override = {"comparison": comparison} if comparison and task == "sql" else {}

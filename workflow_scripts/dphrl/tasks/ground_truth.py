@@ -22,10 +22,11 @@ def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
       `tolerance` (unchanged) and `unit`. Without `answer`, the last \boxed{} of `solution` is the answer.
     - any other task: the object under `ground_truth`, unchanged.
 
-    Raises:
-        MalformedError: a field is missing or of the wrong kind.
+    Raises MalformedError where a field is missing or of the wrong kind.
     """
-    name, value = _nested(row, fields)
+    name, value = fields.find(row, "ground_truth")
+    if value is None and isinstance(row.get("reward_model"), dict):
+        name, value = "reward_model.ground_truth", row["reward_model"].get("ground_truth")
     if task not in ("sql", "math"):
         return _object(name, value)
     # A ground truth that is not an object is the answer.
@@ -40,13 +41,6 @@ def comparable(truth: dict[str, Any], task: str) -> str:
         return json_text(truth)
     answers = truth["answer"] if isinstance(truth["answer"], list) else [truth["answer"]]
     return json_text({**truth, "answer": sorted(map(_plain, answers))})
-
-
-def _nested(row: Row, fields: Fields) -> tuple[str, Any]:
-    name, value = fields.find(row, "ground_truth")
-    if value is None and isinstance(row.get("reward_model"), dict):
-        name, value = "reward_model.ground_truth", row["reward_model"].get("ground_truth")
-    return name, value
 
 
 def _object(name: str, value: Any) -> dict[str, Any]:
@@ -92,10 +86,9 @@ def _answer(row: Row, fields: Fields) -> Any:
             raise MalformedError(f"{name}: expected a complete \\boxed{{}}, found {show(solution[-60:])}")
     if answer is None:
         raise fields.missing(row, "answer", "solution")
-    if not isinstance(answer, list):
-        answer = [answer]
+    listed = answer if isinstance(answer, list) else [answer]
     # GSM8K puts the answer after its derivation.
-    answers = [_number_or_text(name, one.rsplit("####", 1)[-1] if isinstance(one, str) else one) for one in answer]
+    answers = [_number_or_text(name, one.rsplit("####", 1)[-1] if isinstance(one, str) else one) for one in listed]
     if fields.find(row, "is_multiple_answer")[1] is True:
         answers = [part for one in answers for part in (_parts(one) if isinstance(one, str) else [one])]
     if not answers:

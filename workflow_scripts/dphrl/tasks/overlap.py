@@ -16,10 +16,6 @@ def overlap(train_prompts: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> p
     System messages are ignored: they say how to answer, and differ between datasets. A SQL prompt contains its
     database's schema, so the same question about another database is another prompt.
 
-    Args:
-        train_prompts: prompt_id, messages (JSON) of the training dataset.
-        other: the same of each other dataset, by name.
-
     Returns:
         A table of the schema `overlap`, sorted by key; kind is `exact` (the same texts) or `normalised` (the same
         letters, digits and signs, whatever their case, width, punctuation and spacing).
@@ -27,13 +23,11 @@ def overlap(train_prompts: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> p
     exact = {_texts(messages) for messages in train_prompts["messages"]}
     normalised = {_normalised(texts) for texts in exact}
     found = []
-    for dataset, prompts in sorted(other.items()):
+    for dataset, prompts in other.items():
         for key, messages in prompts.select("prompt_id", "messages").iter_rows():
             texts = _texts(messages)
-            if texts in exact:
-                found.append((key, dataset, "exact"))
-            elif _normalised(texts) in normalised:
-                found.append((key, dataset, "normalised"))
+            if texts in exact or _normalised(texts) in normalised:
+                found.append((key, dataset, "exact" if texts in exact else "normalised"))
     return SCHEMAS["overlap"].frame(found).sort("prompt_id", "dataset")
 
 

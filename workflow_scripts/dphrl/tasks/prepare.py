@@ -55,20 +55,14 @@ def prepare(
     (the prompt of an earlier row) or `overlong` (more than `max_tokens` tokens). docs/datasets.md has the fields.
 
     Args:
-        rows: as `read_source` gives them.
-        task: `sql`, `math` or the name of a custom scorer.
+        rows: as `read_source` gives them; it is a SourceError if none is a prompt.
         source: name of the source, for the table and the error.
         tokenizer_encode: messages to token ids, with the prompt template; None where nothing is sampled: then
             `prompt_token_ids` are empty and no prompt is overlong.
-        max_tokens: longest prompt.
         fields: our name of a field -> the dataset's, where it has another name than the known ones.
         instruction: a system message before the messages of each row, instead of the task's.
         databases: folder of `<db_id>/<db_id>.sqlite`; a SQL row whose database is not in it is malformed, and without
             the folder a SQL row needs a complete prompt.
-
-    Raises:
-        SourceError: no row is a prompt.
-        ValueError: `fields` has an unknown name.
     """
     lookup = Fields(fields)
     first: dict[str, int] = {}

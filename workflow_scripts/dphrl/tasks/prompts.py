@@ -58,8 +58,7 @@ def messages_of(
         instruction: a system message to put first, instead of the task's.
         databases: folder of the databases; without it databases are not checked and SQL prompts not built.
 
-    Raises:
-        MalformedError: a field is missing or of the wrong kind, or the database is missing.
+    Raises MalformedError where a field is missing or of the wrong kind, or the database is missing.
     """
     database = _database(databases, truth["db_id"]) if task == "sql" and databases else None
     messages = _given(row, fields)

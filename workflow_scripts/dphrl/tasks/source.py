@@ -17,45 +17,32 @@ def read_source(path: str | Path) -> list[dict[str, Any]]:
     The suffix is the format: `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects,
     `.parquet` one object per row, nested columns as dicts and lists.
 
-    Raises:
-        SourceError: another suffix, a file or a row that is not of that format, or no rows.
-        FileNotFoundError: there is no such file.
+    Raises SourceError for another suffix, a file or row that is not of that format, or no rows.
     """
     path = Path(path)
-    match path.suffix:
-        case ".jsonl":
-            rows = _lines(path)
-        case ".json":
-            rows = _list(path)
-        case ".parquet":
-            rows = _table(path)
-        case suffix:
-            raise SourceError(f"{path}: expected a file in .jsonl, .json or .parquet, found {suffix or 'no suffix'}")
+    readers = {".jsonl": _lines, ".json": _list, ".parquet": _table}
+    if path.suffix not in readers:
+        raise SourceError(f"{path}: expected a file in .jsonl, .json or .parquet, found {path.suffix or 'no suffix'}")
+    rows = readers[path.suffix](path)
     if not rows:
         raise SourceError(f"{path}: found no rows")
     return rows
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    rows = []
     with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            if line.strip():
-                where = f"{path}, line {number}"
-                rows.append(_object(_json(line, where, "one JSON object"), where))
-    return rows
+        lines = ((f"{path}, line {number}", line) for number, line in enumerate(stream, start=1) if line.strip())
+        return [_object(_json(line, where, "one JSON object"), where) for where, line in lines]
 
 
 def _list(path: Path) -> list[dict[str, Any]]:
     value = _json(path.read_bytes(), str(path), "a list of objects (one object per line is .jsonl)")
-    if isinstance(value, dict):
-        keys = ", ".join(repr(key) for key in list(value)[:3])
-        raise SourceError(
-            f"{path}: expected a list of objects, found one object with the keys {keys}, ...: "
-            "if its values are the rows, write them as a list"
-        )
     if not isinstance(value, list):
-        raise SourceError(f"{path}: expected a list of objects, found {type(value).__name__}")
+        found = type(value).__name__
+        if isinstance(value, dict):
+            keys = ", ".join(repr(key) for key in list(value)[:3])
+            found = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list"
+        raise SourceError(f"{path}: expected a list of objects, found {found}")
     return [_object(row, f"{path}, row {index}") for index, row in enumerate(value)]
 
 

@@ -1,7 +1,5 @@
 """Prompts and responses as tokens, by the tokenizer of the policy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +8,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     """The tokenizer of a Hugging Face folder; nothing is downloaded and no code in the folder runs."""
     # Imported here: datasets whose samples were recorded are prepared without transformers.
     from transformers import AutoTokenizer
@@ -22,15 +20,9 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def encoder(policy: Path, template: Literal["plain", "chat"]) -> Callable[[list[dict[str, str]]], list[int]]:
-    """The function from messages to prompt token ids.
+    """The function from messages to prompt token ids, by the tokenizer in the folder of a policy.
 
-    Args:
-        policy: folder of a Hugging Face model with its tokenizer.
-        template: `chat` applies the tokenizer's chat template with its generation prompt; `plain` concatenates the
-            contents.
-
-    Raises:
-        ValueError: `chat` with a tokenizer that has no chat template.
+    `chat` applies the tokenizer's chat template with its generation prompt; `plain` concatenates the contents.
     """
     tokenizer = load_tokenizer(policy)
     if template == "plain":

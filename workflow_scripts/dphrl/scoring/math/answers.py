@@ -71,10 +71,8 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
         boxed = extract_boxed(response)
         return None if boxed is None else (boxed, False)
     found = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
-    if found is None:
-        marked = _MARKED.findall(response)
-        found = marked[-1].strip() if marked else None
-    if found is not None:
+    found = found or _marked(response)
+    if found:
         return found, False
     prose = response.strip()[-MAX_CHARACTERS:]
     return (prose, True) if prose else None
@@ -82,11 +80,12 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
 
 def gold_answer(text: str) -> str:
     """The answer in a gold text, which may be a whole solution that ends with its answer."""
-    boxes = _boxes(text)
-    if boxes is not None:
-        return boxes
+    return _boxes(text) or _marked(text) or text
+
+
+def _marked(text: str) -> str | None:
     marked = _MARKED.findall(text)
-    return marked[-1] if marked else text
+    return marked[-1].strip() if marked else None
 
 
 def _boxes(response: str) -> str | None:
@@ -107,9 +106,8 @@ def _boxes(response: str) -> str | None:
 
 
 def _belong_together(content: str, between: str, following: str) -> bool:
-    if len(between) < 10:
-        return True
-    return content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
+    listed = content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
+    return listed or len(between) < 10
 
 
 def clean(text: str) -> str:
@@ -182,13 +180,6 @@ def expand_exponents(text: str) -> str | None:
     return _E_NOTATION.sub(r"\1\\times 10^{\2}", text) if exponents else text
 
 
-def _split(text: str) -> list[str]:
-    text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
-    if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
-        text = text[2:-2]
-    return split_at_commas(text)
-
-
 @dataclass(frozen=True)
 class Member:
     """One of the values that an answer lists.
@@ -228,8 +219,11 @@ def members(text: str) -> list[Member]:
     r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
     if _PLAIN.fullmatch(text):
         return [Member(text, "", text, Fraction(text), False)]
+    text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
+    if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
+        text = text[2:-2]
     found = []
-    for part in _split(text):
+    for part in split_at_commas(text):
         form = normal_form(part)
         left = _LEFT_SIDE.match(form)
         form = form[left.end() :] if left else form

@@ -58,13 +58,10 @@ class MathHandler:
     def _compare(self, gold: list[Any], task: Message) -> Message:
         answer = self._parse(task["answer"], task["prose"])
         pairs, tolerance = task["pairs"], task["tolerance"]
-        equal = self._same(gold, answer, tolerance) or (
-            pairs is not None and self._match(pairs[0], pairs[1], tolerance)
-        )
         return {
             "gold_read": bool(gold),
             "gold_value": any(not isinstance(value, str) for value in gold),
-            "equal": equal,
+            "equal": self._same(gold, answer, tolerance) or bool(pairs and self._match(pairs[0], pairs[1], tolerance)),
             "extracted": next((value for value in answer if isinstance(value, str)), None),
         }
 
@@ -91,9 +88,8 @@ class MathHandler:
 
     def _parse(self, text: str, prose: bool = False) -> list[Any]:
         """The value and the text that the library finds; only the text if it has no value, nothing if there is none."""
-        if prose:
-            return list(self._library.parse(text, self._prose, parsing_timeout=None))
-        return list(self._library.parse(f"${text}$", self._latex, parsing_timeout=None))
+        text, kinds = (text, self._prose) if prose else (f"${text}$", self._latex)
+        return list(self._library.parse(text, kinds, parsing_timeout=None))
 
 
 def _raise_time_up(_signal: int, _frame: types.FrameType | None) -> None:

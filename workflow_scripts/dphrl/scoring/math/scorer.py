@@ -17,12 +17,11 @@ from dphrl.scoring.math.answers import (
     gold_answer,
     members,
 )
-from dphrl.scoring.scorer import PooledScorer, check_lengths
+from dphrl.scoring.scorer import PooledScorer, check_option
 from dphrl.scoring.verdict import Verdict
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool
 
-_BATCH: Final = 16
 _GRACE_SECONDS: Final = 0.8
 
 
@@ -44,8 +43,7 @@ class MathScorer(PooledScorer):
         memory_mib: int = MathDefaults.memory_mib,
         answer: str = MathDefaults.answer,
     ) -> None:
-        if answer not in get_args(MathAnswer):
-            raise ValueError(f"answer={answer!r}: expected {' or '.join(map(repr, get_args(MathAnswer)))}")
+        check_option("answer", answer, get_args(MathAnswer))
         # One C call (a huge power) blocks the worker's own alarm: the parent's kill ends it.
         deadline_s = timeout_s + _GRACE_SECONDS
         super().__init__(Pool("math", {"timeout_s": timeout_s}, workers, deadline_s=deadline_s, memory_mib=memory_mib))
@@ -63,24 +61,19 @@ class MathScorer(PooledScorer):
             ValueError: the lengths differ, or a ground truth has no answer.
             InfrastructureError: workers fail by no fault of an answer.
         """
-        check_lengths(responses, ground_truths)
         golds: dict[_Gold, _Gold] = {}
-        judged: list[Verdict | _Comparison] = []
-        for index, (response, truth) in enumerate(zip(responses, ground_truths, strict=True)):
+
+        def judge(index: int, response: str, truth: Mapping[str, Any]) -> Verdict | _Comparison:
             gold = _gold(index, truth)
-            judged.append(_judge(final_answer(response, self._answer), golds.setdefault(gold, gold)))
-        return self._finish(judged)
+            return _judge(final_answer(response, self._answer), golds.setdefault(gold, gold))
+
+        return self._score(responses, ground_truths, judge)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         r"""Each gold, put in a \boxed{}, compared with itself: ("correct", None) or ("gold_error", "unrunnable")."""
         boxed = [f"\\boxed{{{_gold(index, truth).text}}}" for index, truth in enumerate(ground_truths)]
-        return [
-            ("correct", None) if verdict.correct else ("gold_error", "unrunnable")
-            for verdict in self.score(boxed, ground_truths)
-        ]
-
-    def _batches(self, tasks: list[Message]) -> list[list[Message]]:
-        return [tasks[start : start + _BATCH] for start in range(0, len(tasks), _BATCH)]
+        verdicts = self.score(boxed, ground_truths)
+        return [("correct", None) if verdict.correct else ("gold_error", "unrunnable") for verdict in verdicts]
 
 
 @dataclass(frozen=True)

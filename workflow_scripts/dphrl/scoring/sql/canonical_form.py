@@ -7,7 +7,9 @@ column, which is ignored here.) Different forms may still have the same meaning.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from sqlglot import exp
@@ -38,8 +40,7 @@ class _UnnamedSourceError(ValueError):
 def canonical_form(query: exp.Query) -> str:
     """The canonical text of a query's syntax tree; with table-valued functions or nested joins, names stay as written.
 
-    Raises:
-        RecursionError: the query is nested too deeply.
+    Raises RecursionError where the query is nested too deeply.
     """
     try:
         return _query(query, _Scope(), named=False)
@@ -53,10 +54,9 @@ def _form(node: exp.Expr, scope: _Scope | None) -> str:
             return _form(node.this, scope)
         case exp.Select() | exp.SetOperation() if scope is not None:
             return _query(node, scope, named=False)
-        case exp.And() | exp.Or():
-            return _sorted(type(node), _operands(node), scope)
-        case exp.EQ() | exp.NEQ():
-            return _sorted(type(node), (node.this, node.expression), scope)
+        case exp.And() | exp.Or() | exp.EQ() | exp.NEQ():
+            operands = _operands(type(node), node) if isinstance(node, exp.Connector) else node.iter_expressions()
+            return f"({' '.join([type(node).__name__, *sorted(_form(operand, scope) for operand in operands)])})"
         case exp.Literal():
             return f"(Text {json.dumps(node.this)})" if node.is_string else _number(node.this)
         case exp.Identifier():
@@ -90,26 +90,20 @@ def _list(forms: Iterable[str]) -> str:
 def _number(text: str) -> str:
     """Integers and reals stay distinct: 1 / 2 is not 1.0 / 2."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return repr(kind(text))
-        except ValueError:
-            continue
     return text
 
 
-def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The operands of a chain of one connective, regardless of parentheses."""
+def _operands(connective: type[exp.Expr], node: exp.Expr) -> Iterator[exp.Expr]:
+    """The operands of a chain of one connective, regardless of parentheses; of anything else, the node itself."""
     waiting = [node]
     while waiting:
         operand = waiting.pop().unnest()
-        if type(operand) is type(node):
+        if type(operand) is connective:
             waiting += (operand.args["this"], operand.args["expression"])
         else:
             yield operand
-
-
-def _sorted(kind: type[exp.Expr], operands: Iterable[exp.Expr], scope: _Scope | None) -> str:
-    return f"({' '.join([kind.__name__, *sorted(_form(operand, scope) for operand in operands)])})"
 
 
 def _column(node: exp.Column, scope: _Scope | None) -> str:
@@ -134,22 +128,19 @@ def _table(node: exp.Table, scope: _Scope) -> str:
 
 def _query(node: exp.Expr, scope: _Scope, named: bool) -> str:
     """A query with its CTEs; `named`: its output columns have names outside of it (a CTE, a subquery in FROM)."""
-    scope = replace(scope, depth=scope.depth + 1, sole=None, kept=frozenset())
+    depth = scope.depth + 1
     ctes = node.args["with_"].expressions if node.args.get("with_") else []
-    names = {cte.alias.lower(): f"cte{scope.depth}.{index}" for index, cte in enumerate(ctes)}
-    scope = replace(scope, tables={**scope.tables, **names})
-    defined = [
-        f"{_query(cte.this, scope, named=True)}{_value(cte.args['alias'].args.get('columns') or [], scope)}"
-        for cte in ctes
-    ]
-    match node:
-        case exp.Select():
-            main = _select(node, scope, named)
-        case exp.SetOperation():
-            main = _compound(node, scope, named)
-        case _:
-            raise _UnnamedSourceError
-    return f"({' '.join(['With', *defined, main])})" if defined else main
+    names = {cte.alias.lower(): f"cte{depth}.{index}" for index, cte in enumerate(ctes)}
+    scope = _Scope(depth, scope.sources, {**scope.tables, **names})
+    columns = (_value(cte.args["alias"].args.get("columns") or [], scope) for cte in ctes)
+    parts = [_query(cte.this, scope, named=True) + listed for cte, listed in zip(ctes, columns, strict=True)]
+    if isinstance(node, exp.Select):
+        parts.append(_select(node, scope, named))
+    elif isinstance(node, exp.SetOperation):
+        parts.append(_compound(node, scope, named))
+    else:
+        raise _UnnamedSourceError
+    return f"(With {' '.join(parts)})" if ctes else parts[0]
 
 
 def _compound(node: exp.SetOperation, scope: _Scope, named: bool) -> str:
@@ -167,7 +158,7 @@ def _positions(node: exp.SetOperation) -> dict[str, str]:
         if isinstance(branch, exp.SetOperation):
             waiting += (branch.right, branch.left)
             continue
-        outputs = list(enumerate(branch.args.get("expressions") or []))
+        outputs = enumerate(branch.expressions)
         for number, output in sorted(outputs, key=lambda item: not isinstance(item[1], exp.Alias)):
             positions.setdefault(output.alias_or_name.lower(), f"output {number}")
     return positions
@@ -175,30 +166,25 @@ def _positions(node: exp.SetOperation) -> dict[str, str]:
 
 def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
     joins = node.args.get("joins") or []
-    start = [node.args["from_"].this] if node.args.get("from_") else []
-    sources = [*start, *(join.this for join in joins)]
-    forms = [_source(source, scope) for source in sources]
+    start = [node.args["from_"]] if node.args.get("from_") else []
+    sources = [(_source(part.this, scope), part.this.alias_or_name.lower()) for part in (*start, *joins)]
     inner = all(_is_inner(join) for join in joins)
-    order = list(range(len(sources)))
     if inner and not any(isinstance(column, exp.Star) for column in node.expressions):
-        order.sort(key=lambda index: forms[index])
-    kept = _kept_aliases(node, named)
-    own = replace(
-        scope,
-        sources={
-            **scope.sources,
-            **{sources[index].alias_or_name.lower(): f"t{scope.depth}.{rank}" for rank, index in enumerate(order)},
-        },
-        sole=sources[0].alias_or_name.lower() if len(sources) == 1 else None,
-        kept=kept,
+        sources.sort(key=itemgetter(0))
+    origin, names = [form for form, _ in sources], [name for _, name in sources]
+    own = _Scope(
+        scope.depth,
+        {**scope.sources, **{name: f"t{scope.depth}.{rank}" for rank, name in enumerate(names)}},
+        scope.tables,
+        sole=names[0] if len(names) == 1 else None,
+        kept=_kept_aliases(node, named),
     )
     conditions = [node.args["where"].this] if node.args.get("where") else []
     if inner:
         conditions += [join.args["on"] for join in joins if join.args.get("on")]
-        origin = [forms[index] for index in order]
     else:
-        origin = forms[:1] + [_join(join, form, own) for join, form in zip(joins, forms[1:], strict=True)]
-    where = _list(sorted(_form(part, own) for condition in conditions for part in _conjuncts(condition)))
+        origin[1:] = [_join(join, form, own) for join, form in zip(joins, origin[1:], strict=True)]
+    where = _list(sorted(_form(part, own) for whole in conditions for part in _operands(exp.And, whole)))
     columns = _list(_output(column, own) for column in node.expressions)
     aliases = {name: _form(value, own) for name, value in _aliases(node).items()}
     rest = _arguments(node, own, without=("expressions", "from_", "joins", "where", "order", "with_"))
@@ -215,19 +201,12 @@ def _source(node: exp.Expr, scope: _Scope) -> str:
 
 
 def _is_inner(join: exp.Join) -> bool:
-    if any(join.args.get(key) for key in ("side", "method", "using")):
-        return False
-    return str(join.args.get("kind") or "") in _INNER
+    return not any(join.args.get(key) for key in ("side", "method", "using")) and join.kind in _INNER
 
 
 def _join(join: exp.Join, source: str, scope: _Scope) -> str:
     kind = [join.args.get(key) or "" for key in ("method", "side")]
     return f"({kind} {source} {_arguments(join, scope, without=('this', 'kind', 'method', 'side'))})"
-
-
-def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    condition = condition.unnest()
-    return _operands(condition) if isinstance(condition, exp.And) else iter((condition,))
 
 
 def _output(column: exp.Expr, scope: _Scope) -> str:
@@ -244,11 +223,8 @@ def _aliases(node: exp.Select) -> dict[str, exp.Expr]:
 
 def _kept_aliases(node: exp.Select, named: bool) -> frozenset[str]:
     """The aliases that clauses other than a plain ORDER BY term may refer to; without a schema this is not certain."""
-    aliases = {
-        name
-        for name, value in _aliases(node).items()
-        if not isinstance(value, exp.Column) or value.name.lower() != name
-    }
+    values = _aliases(node)
+    aliases = {name for name in values if not isinstance(values[name], exp.Column) or values[name].name.lower() != name}
     if named or not aliases:
         return frozenset(aliases)
     clauses = [node.args.get(key) for key in ("where", "group", "having")]
@@ -265,8 +241,7 @@ def _order(node: exp.Expr, scope: _Scope, aliases: Mapping[str, str]) -> str:
         return ""
     terms = []
     for term in node.args["order"].expressions:
-        column = term.this
-        plain = isinstance(column, exp.Column) and not column.table and column.name.lower() in aliases
-        value = aliases[column.name.lower()] if plain else _form(column, scope)
-        terms.append(f"{value} {_arguments(term, scope, without=('this',))}")
+        plain = isinstance(term.this, exp.Column) and not term.this.table
+        value = aliases.get(term.this.name.lower()) if plain else None
+        terms.append(f"{value or _form(term.this, scope)} {_arguments(term, scope, without=('this',))}")
     return f" Order {_list(terms)}"

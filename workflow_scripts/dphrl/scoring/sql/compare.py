@@ -36,11 +36,9 @@ def equal(gold: Sequence[Row], answer: Sequence[Row], comparison: str, ordered: 
     """
     if comparison == "bird":
         return set(gold) == set(answer)
-    if len(gold) != len(answer):
-        return False
-    if not gold:
-        return True
-    if len(gold[0]) != len(answer[0]):
+    if not gold or not answer:
+        return not gold and not answer
+    if len(gold) != len(answer) or len(gold[0]) != len(answer[0]):
         return False
     if comparison == "strict":
         return list(gold) == list(answer) if ordered else Counter(gold) == Counter(answer)

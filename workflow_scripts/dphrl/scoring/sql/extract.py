@@ -17,11 +17,8 @@ def extract_sql(response: str, answer: SqlAnswer) -> str | None:
     `answer` is `fenced` (the last ```sql block; the prompt's placeholder block, if repeated, does not count) or `bare`
     (the whole response; leading `--` comment lines stay in it).
     """
-    text = response
-    if answer == "fenced":
-        blocks = _FENCE.findall(_PLACEHOLDER.sub("", response))
-        text = blocks[-1] if blocks else ""
-    text = text.strip()
+    blocks = [response] if answer == "bare" else _FENCE.findall(_PLACEHOLDER.sub("", response))
+    text = blocks[-1].strip() if blocks else ""
     return text if _without_comments_before(text) else None
 
 

@@ -51,11 +51,9 @@ class SqlHandler:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _reply(self, task: Message) -> Message:
-        database, gold, comparison = task["database"], task["gold"], task["comparison"]
+        question = task["database"], task["gold"], task["comparison"]
         try:
-            if "sql" not in task:
-                return self._examine(database, gold, comparison)
-            return self._judge(database, gold, task["sql"], comparison)
+            return self._judge(*question, task["sql"]) if "sql" in task else self._examine(*question)
         except MemoryError:
             return verdict_reply("out_of_memory", detail="comparing the results needs more memory than it may use")
         except BudgetExceededError as error:
@@ -63,7 +61,7 @@ class SqlHandler:
         except DatabaseFaultError as fault:
             return verdict_reply("infrastructure_error", detail=str(fault))
 
-    def _judge(self, database: str, gold_sql: str, sql: str, comparison: str) -> Message:
+    def _judge(self, database: str, gold_sql: str, comparison: str, sql: str) -> Message:
         gold, classes = self._gold(database, gold_sql)
         if gold.outcome != "ok":
             return _gold_error("gold", gold)
@@ -77,19 +75,18 @@ class SqlHandler:
             if comparison not in classes:
                 classes[comparison] = answer_class(gold.rows, comparison, ordered)
             return verdict_reply("correct", reward=1.0, answer_class=classes[comparison])
-        one_to_one = self._partial == "one_to_one"
-        credit = 0.0 if self._partial == "none" else partial_credit(gold.rows, answer.rows, one_to_one)
+        credit = 0.0
+        if self._partial != "none":
+            credit = partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
         return verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
 
     def _examine(self, database: str, sql: str, comparison: str) -> Message:
         """The gold scored as an answer, with the reason not to use it, or None."""
-        reply = self._judge(database, sql, sql, comparison)
+        reply = self._judge(database, sql, comparison, sql)
         if reply["verdict"] != "correct":
             return reply
-        reply["reason"] = None
         if nondeterministic(sql):
-            reply["reason"] = "nondeterministic"
-            return reply
+            return {**reply, "reason": "nondeterministic"}
         gold, _ = self._gold(database, sql)
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
@@ -103,10 +100,8 @@ class SqlHandler:
         self._set_alarm()
         ordered = gold_orders(sql, comparison)
         if not all(equal(one.rows, other.rows, comparison, ordered) for one, other in pairs):
-            reply["reason"] = "order-ambiguous"
-        elif not gold.rows:
-            reply["reason"] = "empty"
-        return reply
+            return {**reply, "reason": "order-ambiguous"}
+        return {**reply, "reason": None if gold.rows else "empty"}
 
     def _execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
         self._set_alarm()
@@ -114,18 +109,17 @@ class SqlHandler:
 
     def _gold(self, database: str, sql: str) -> _Gold:
         key = (database, sql)
-        if key not in self._golds:
-            gold: _Gold = (self._execute(database, sql), {})
+        gold = self._golds.pop(key, None)
+        if gold is None:
+            gold = self._execute(database, sql), {}
             if gold[0].by_clock:
                 return gold
-            self._golds[key] = gold
             self._gold_bytes += gold[0].size
-            while len(self._golds) > 1 and (
-                self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > _GOLD_CACHE_ENTRIES
-            ):
-                self._gold_bytes -= self._golds.popitem(last=False)[1][0].size
-        self._golds.move_to_end(key)
-        return self._golds[key]
+        self._golds[key] = gold
+        most = _GOLD_CACHE_ENTRIES
+        while len(self._golds) > 1 and (self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > most):
+            self._gold_bytes -= self._golds.popitem(last=False)[1][0].size
+        return gold
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)

@@ -45,19 +45,14 @@ def program_class(sql: str) -> str | None:
 def orders_at_top(sql: str) -> bool:
     """Whether the outermost query has an ORDER BY; of a query that sqlglot cannot parse, whether its text has one."""
     tree = _parse(sql)
-    if tree is None:
-        return "order by" in sql.lower()
-    return tree.args.get("order") is not None
+    return "order by" in sql.lower() if tree is None else tree.args.get("order") is not None
 
 
 def tie_breaks(sql: str, width: int) -> list[str]:
     """The query twice, with ties of every ORDER BY broken by the output columns: ascending, and descending.
 
     The two results differ where the order of tied rows matters. Empty if there is no ORDER BY, or if the query cannot
-    be parsed.
-
-    Args:
-        width: number of columns of its result.
+    be parsed. `width` is the number of columns of its result.
     """
     from sqlglot import exp
 
@@ -91,8 +86,7 @@ def nondeterministic(sql: str) -> str | None:
         literals = [leaf.name.lower() for leaf in node.find_all(exp.Literal) if leaf.is_string]
         text = str(node.sql(dialect="sqlite"))
         called = text.split("(", 1)[0].lower()
-        if {name, called} & _RANDOM_FUNCTIONS:
-            return text
-        if {name, called} & _CLOCK_FUNCTIONS and ("now" in literals or text.endswith("()")):
+        reads_clock = {name, called} & _CLOCK_FUNCTIONS and ("now" in literals or text.endswith("()"))
+        if reads_clock or {name, called} & _RANDOM_FUNCTIONS:
             return text
     return None

@@ -10,6 +10,7 @@ import re
 import sqlite3
 import time
 from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any, Final
@@ -26,30 +27,14 @@ _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
 # printf and format spend seconds in one opcode that no limit covers; most others give another result each time.
-_DENIED_FUNCTIONS: Final = frozenset(
-    {
-        "printf",
-        "format",
-        "load_extension",
-        "random",
-        "randomblob",
-        "zeroblob",
-        "changes",
-        "total_changes",
-        "last_insert_rowid",
-        "fts3_tokenizer",
-    }
-)
-_BROKEN_DATABASE: Final = frozenset(
-    {
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    }
-)
+_DENIED_FUNCTIONS: Final = frozenset({
+    "printf", "format", "load_extension", "random", "randomblob", "zeroblob", "changes", "total_changes",
+    "last_insert_rowid", "fts3_tokenizer",
+})  # fmt: skip
+_BROKEN_DATABASE: Final = frozenset({
+    sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+})  # fmt: skip
 # Matched at the start: the rest of a message may quote the query.
 _SYNTAX: Final = re.compile(
     r'near ".*": syntax error|incomplete input|unrecognized token|parser stack overflow|Expression tree is too large',
@@ -108,18 +93,13 @@ class Sandbox:
             return Execution("refused", detail="not a SELECT or WITH statement")
         self._steps, self._out_of_time = 0, False
         self._deadline = time.monotonic() + self._limits.timeout_s
-        cursor = None
         try:
-            cursor = self._connection(database, reverse).cursor()
-            cursor.execute(sql)
-            return self._fetch(cursor)
+            with closing(self._connection(database, reverse).cursor()) as cursor:
+                return self._fetch(cursor.execute(sql))
         except MemoryError:
             return Execution("out_of_memory", detail="the query needs more memory than it may use")
         except (sqlite3.Error, UnicodeError, ValueError, OverflowError) as error:
             return self._failure(database, error)
-        finally:
-            if cursor is not None:
-                cursor.close()
 
     def _fetch(self, cursor: sqlite3.Cursor) -> Execution:
         rows: list[tuple[Any, ...]] = []
@@ -157,13 +137,13 @@ class Sandbox:
 
     def _connection(self, database: str, reverse: bool) -> sqlite3.Connection:
         key = (database, reverse)
-        connection = self._open.get(key)
+        connection = self._open.pop(key, None)
         if connection is None:
-            connection = self._open[key] = _connect(database, reverse)
+            connection = _connect(database, reverse)
             connection.set_progress_handler(self._progress, _STEPS_PER_CALL)
-            if len(self._open) > _OPEN_DATABASES:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(key)
+        self._open[key] = connection
+        if len(self._open) > _OPEN_DATABASES:
+            self._open.popitem(last=False)[1].close()
         return connection
 
     def _progress(self) -> bool:
@@ -177,14 +157,8 @@ class Sandbox:
 def _connect(database: str, reverse: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", uri=True, isolation_level=None)
     connection.text_factory = methodcaller("decode", "utf-8", "ignore")
-    pragmas = (
-        "temp_store=2",
-        "query_only=1",
-        "trusted_schema=0",
-        f"hard_heap_limit={_HEAP_BYTES}",
-        f"reverse_unordered_selects={reverse:d}",
-    )
-    for pragma in pragmas:
+    limits = f"hard_heap_limit={_HEAP_BYTES}", f"reverse_unordered_selects={reverse:d}"
+    for pragma in ("temp_store=2", "query_only=1", "trusted_schema=0", *limits):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
@@ -196,8 +170,5 @@ def _connect(database: str, reverse: bool) -> sqlite3.Connection:
 
 
 def _authorize(action: int, _first: str | None, name: str | None, _database: str | None, _trigger: str | None) -> int:
-    if action not in _ALLOWED:
-        return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+    denied = action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS
+    return sqlite3.SQLITE_OK if action in _ALLOWED and not denied else sqlite3.SQLITE_DENY

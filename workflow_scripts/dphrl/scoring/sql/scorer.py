@@ -1,11 +1,12 @@
 """The SQL scorer: responses in, verdicts out."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
 from dphrl.config.scorers import Comparison, Partial, SqlAnswer, SqlDefaults
-from dphrl.scoring.scorer import PooledScorer, check_lengths
+from dphrl.scoring.scorer import PooledScorer, check_option
 from dphrl.scoring.sql.extract import extract_sql
 from dphrl.scoring.sql.sandbox import MAX_LENGTH
 from dphrl.scoring.verdict import InfrastructureError, Verdict
@@ -49,9 +50,9 @@ class SqlScorer(PooledScorer):
         memory_mib: int = SqlDefaults.memory_mib,
         programs: bool = True,
     ) -> None:
-        _one_of("comparison", comparison, get_args(Comparison))
-        _one_of("answer", answer, get_args(SqlAnswer))
-        _one_of("partial", partial, get_args(Partial))
+        check_option("comparison", comparison, get_args(Comparison))
+        check_option("answer", answer, get_args(SqlAnswer))
+        check_option("partial", partial, get_args(Partial))
         limits = {"max_steps": max_steps, "timeout_s": timeout_s, "max_rows": max_rows, "max_bytes": max_bytes}
         options = {"partial": partial, "limits": limits, "programs": programs}
         # The gold, the answer and their comparison; the worker's own alarm comes first unless it is frozen.
@@ -59,7 +60,6 @@ class SqlScorer(PooledScorer):
         self._databases = Path(databases).absolute()
         self._comparison = comparison
         self._answer: SqlAnswer = answer
-        self._paths: dict[str, str] = {}
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Verdicts in the order of the responses.
@@ -72,11 +72,12 @@ class SqlScorer(PooledScorer):
             ValueError: the lengths differ, or a ground truth lacks a field.
             InfrastructureError: a database is missing or broken, or workers fail by no fault of an answer.
         """
-        return self._score([extract_sql(response, self._answer) for response in responses], ground_truths)
+        queries = [extract_sql(response, self._answer) for response in responses]
+        return self._score(queries, ground_truths, self._judge)
 
     def score_sql(self, queries: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Like `score`, for bare SQL whatever `answer` says."""
-        return self._score([extract_sql(query, "bare") for query in queries], ground_truths)
+        return self._score([extract_sql(query, "bare") for query in queries], ground_truths, self._judge)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         """Each gold's verdict (`correct` or `gold_error`) and the reason not to use it, or None.
@@ -86,67 +87,48 @@ class SqlScorer(PooledScorer):
         without ORDER BY, GROUP BY with bare columns, the last bits of a sum) or when rows that tie in an ORDER BY
         change places; `empty`.
 
-        Raises:
-            ValueError, InfrastructureError: as `score`.
+        Raises as `score`.
         """
-        golds = [self._query(index, truth, None) for index, truth in enumerate(ground_truths)]
+        golds = [self._query(index, None, truth) for index, truth in enumerate(ground_truths)]
         replies = self._replies(golds)
         return [
             ("correct", reply["reason"]) if reply["verdict"] == "correct" else ("gold_error", "unrunnable")
             for reply in (replies[gold] for gold in golds)
         ]
 
-    def _score(self, queries: Sequence[str | None], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        check_lengths(queries, ground_truths)
-        judged: list[Verdict | _Query] = []
-        for index, (sql, truth) in enumerate(zip(queries, ground_truths, strict=True)):
-            query = self._query(index, truth, sql)
-            if sql is None:
-                judged.append(Verdict("no_answer", False, 0.0))
-            elif len(sql) > MAX_LENGTH:
-                detail = f"the query has {len(sql)} characters, limit {MAX_LENGTH}"
-                judged.append(Verdict("too_large", False, 0.0, sql[:MAX_LENGTH], detail=detail))
-            else:
-                judged.append(query)
-        return self._finish(judged)
+    def _judge(self, index: int, sql: str | None, truth: Mapping[str, Any]) -> "Verdict | _Query":
+        query = self._query(index, sql, truth)
+        if sql is None:
+            return Verdict("no_answer", False, 0.0)
+        if len(sql) > MAX_LENGTH:
+            detail = f"the query has {len(sql)} characters, limit {MAX_LENGTH}"
+            return Verdict("too_large", False, 0.0, sql[:MAX_LENGTH], detail=detail)
+        return query
 
-    def _query(self, index: int, truth: Mapping[str, Any], sql: str | None) -> "_Query":
+    def _query(self, index: int, sql: str | None, truth: Mapping[str, Any]) -> "_Query":
         db_id, gold = truth.get("db_id"), truth.get("gold_sql")
         comparison = truth.get("comparison") or self._comparison
         if not isinstance(db_id, str) or not isinstance(gold, str):
             raise ValueError(f"ground truth {index}: expected strings under db_id and gold_sql, found {dict(truth)!r}")
-        _one_of(f"ground truth {index}: comparison", comparison, get_args(Comparison))
-        return _Query(self._database(db_id), gold, comparison, sql)
-
-    def _database(self, db_id: str) -> str:
-        path = self._paths.get(db_id)
-        if path is None:
-            try:
-                path = self._paths[db_id] = str(database_path(self._databases, db_id))
-            except FileNotFoundError as error:
-                raise InfrastructureError(
-                    f"{error}. Is datasets.<name>.databases the folder that holds <db_id>/<db_id>.sqlite?"
-                ) from error
-        return path
+        check_option(f"ground truth {index}: comparison", comparison, get_args(Comparison))
+        return _Query(_database(self._databases, db_id), gold, comparison, sql)
 
     def _batches(self, tasks: list[Message]) -> Iterator[list[Message]]:
         """Tasks in the order of database and gold, so that a worker opens one and executes the other once."""
-        first: dict[tuple[str, str], int] = {}
+        groups: dict[tuple[str, str], list[Message]] = {}
         for task in tasks:
-            first.setdefault((task["database"], task["gold"]), task["id"])
+            groups.setdefault((task["database"], task["gold"]), []).append(task)
         size = max(1, min(_BATCH, len(tasks) // (4 * len(self.pool))))
         batch: list[Message] = []
-        for task in sorted(
-            tasks, key=lambda task: (task["database"], first[task["database"], task["gold"]], task["id"])
-        ):
-            if batch and (
-                len(batch) >= _LARGEST_BATCH
-                or batch[-1]["database"] != task["database"]
-                or (len(batch) >= size and batch[-1]["gold"] != task["gold"])
-            ):
+        for (database, _), group in sorted(groups.items(), key=lambda item: item[0][0]):
+            if batch and (len(batch) >= size or batch[-1]["database"] != database):
                 yield batch
                 batch = []
-            batch.append(task)
+            for task in group:
+                if len(batch) >= _LARGEST_BATCH:
+                    yield batch
+                    batch = []
+                batch.append(task)
         if batch:
             yield batch
 
@@ -164,17 +146,15 @@ class _Query(NamedTuple):
 
     def verdict(self, reply: Message) -> Verdict:
         verdict = reply["verdict"]
-        return Verdict(
-            verdict=verdict,
-            correct=verdict == "correct",
-            reward=float(reply["reward"]),
-            extracted=self.sql,
-            answer_class=reply["answer_class"],
-            program_class=reply.get("program_class"),
-            detail=reply["detail"],
-        )
+        known = {name: reply.get(name) for name in ("answer_class", "program_class", "detail")}
+        return Verdict(verdict, verdict == "correct", float(reply["reward"]), self.sql, **known)
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(allowed)}")
+@cache
+def _database(folder: Path, db_id: str) -> str:
+    try:
+        return str(database_path(folder, db_id))
+    except FileNotFoundError as error:
+        raise InfrastructureError(
+            f"{error}. Is datasets.<name>.databases the folder that holds <db_id>/<db_id>.sqlite?"
+        ) from error

@@ -22,12 +22,7 @@ class Handler(Protocol):
 
 
 def verdict_reply(
-    verdict: str,
-    *,
-    reward: float = 0.0,
-    answer_class: str | None = None,
-    detail: str | None = None,
-    retry: bool = False,
+    verdict: str, reward: float = 0.0, answer_class: str | None = None, detail: str | None = None, retry: bool = False
 ) -> Message:
     """The reply that gives a verdict; a long detail (errors quote the query) is cut."""
     detail = detail and detail[:_LONGEST_DETAIL]

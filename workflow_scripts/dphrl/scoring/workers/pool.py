@@ -13,6 +13,7 @@ from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
 
 _MAX_KILLS: Final = 5
 _MIN_MEMORY_MIB: Final = 256
+_STOPPED: Final = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
 
@@ -54,11 +55,10 @@ class Pool:
         again, its verdict is timeout, or runtime_error for a crash. A task whose worker was killed from outside runs
         again, a few times.
 
-        Raises:
-            InfrastructureError: a worker cannot be started or fails by an error in its code; workers are repeatedly
-                killed from outside on one task; or the verdict on a task is `infrastructure_error`.
+        Raises InfrastructureError where a worker cannot be started or fails by an error in its code, workers are
+        repeatedly killed from outside on one task, or the verdict on a task is `infrastructure_error`.
         """
-        queue = deque(list(batch) for batch in batches)
+        queue = deque(batches)
         replies: dict[int, Message] = {}
         suspects: list[Message] = []
         self._stopped.clear()
@@ -73,9 +73,8 @@ class Pool:
         except BaseException:
             # The threads end when the pipes do; only then may the pipes be closed.
             self._stopped.set()
-            for process in self._slots:
-                if process is not None:
-                    process.signal(signal.SIGKILL)
+            for process in filter(None, self._slots):
+                process.signal(signal.SIGKILL)
             executor.shutdown(wait=True)
             self.close()
             raise
@@ -90,7 +89,7 @@ class Pool:
                 self._slots[slot] = None
 
     def _drain(
-        self, slot: int, queue: deque[list[Message]], replies: dict[int, Message], suspects: list[Message]
+        self, slot: int, queue: deque[Sequence[Message]], replies: dict[int, Message], suspects: list[Message]
     ) -> None:
         while not self._stopped.is_set():
             try:
@@ -122,38 +121,30 @@ class Pool:
                 return _checked(process.receive(self._deadline_s))
             except WorkerLost as loss:
                 self._slots[0] = None
+                if loss.late or loss.signal in _TIME_UP:
+                    return verdict_reply("timeout", detail=_STOPPED)
+                if loss.signal in _CRASHES:
+                    detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
+                    return verdict_reply("runtime_error", detail=detail)
                 if not loss.outside:
-                    return {**self._reply_of(loss, task), "id": task["id"]}
+                    problem = f"a scoring worker failed twice by an error in its code: {loss}"
+                    raise InfrastructureError(f"{problem}. The task: {str(task)[:500]}") from loss
         raise InfrastructureError(
             f"scoring workers were killed from outside {_MAX_KILLS + 1} times while they judged one answer, which "
             f"may not be its fault. Is the machine short of memory? The task: {str(task)[:500]}"
         )
 
-    def _reply_of(self, loss: WorkerLost, task: Message) -> Message:
-        """The reply to a task whose worker was lost twice."""
-        if loss.late or loss.signal in _TIME_UP:
-            detail = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
-            return verdict_reply("timeout", detail=detail)
-        if loss.signal in _CRASHES:
-            detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
-            return verdict_reply("runtime_error", detail=detail)
-        raise InfrastructureError(
-            f"a scoring worker failed twice by an error in its code: {loss}. The task: {str(task)[:500]}"
-        ) from loss
-
     def _worker(self, slot: int) -> WorkerProcess:
-        process = self._slots[slot] = self._slots[slot] or self._start()
+        process = self._slots[slot] = self._slots[slot] or self._start(_MAX_KILLS)
         return process
 
-    def _start(self) -> WorkerProcess:
-        kills = 0
-        while True:
-            try:
-                return WorkerProcess(self._first)
-            except (WorkerLost, OSError) as error:
-                kills += 1
-                if kills > _MAX_KILLS or not (isinstance(error, WorkerLost) and error.outside):
-                    raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
+    def _start(self, retries: int) -> WorkerProcess:
+        try:
+            return WorkerProcess(self._first)
+        except (WorkerLost, OSError) as error:
+            if retries and isinstance(error, WorkerLost) and error.outside:
+                return self._start(retries - 1)
+            raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
 
 
 def _checked(reply: Message) -> Message:

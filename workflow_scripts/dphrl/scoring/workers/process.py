@@ -27,32 +27,24 @@ _OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
 
 
 class WorkerLost(Exception):
-    """A worker has ended; `late` if this process killed it at the deadline, else `returncode` is its exit status."""
+    """A worker has ended: `late` if this process killed it at the deadline, else by `signal` (0: by itself).
+
+    `outside`: another process killed it, such as a user, a batch system, or the kernel when memory ran out.
+    """
 
     def __init__(self, late: bool, returncode: int | None, stderr: str) -> None:
-        self.late, self.returncode, self.stderr = late, returncode, stderr
         how = "was killed at the deadline" if late else f"ended with status {returncode}"
         super().__init__(f"the worker {how}{': ' if stderr else ''}{stderr}")
-
-    @property
-    def signal(self) -> int:
-        """The signal that ended the worker; 0 if none did, or this process did at the deadline."""
-        return 0 if self.late or self.returncode is None else max(0, -self.returncode)
-
-    @property
-    def outside(self) -> bool:
-        """Whether another process killed it: a user, a batch system, or the kernel when memory ran out."""
-        return self.signal in _OUTSIDE
+        self.late = late
+        self.signal = 0 if late or returncode is None else max(0, -returncode)
+        self.outside = self.signal in _OUTSIDE
 
 
 class WorkerProcess:
-    """A child process and the pipes to it; every method may raise WorkerLost, after which the child is dead.
-
-    Args:
-        first: the worker's first message: kind, options, memory_mib, cpu_s.
-    """
+    """A child process and the pipes to it; every method may raise WorkerLost, after which the child is dead."""
 
     def __init__(self, first: Message) -> None:
+        """Start it, and send its `first` message: kind, options, memory_mib, cpu_s."""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, str(Path(dphrl.__file__).parent.parent)],
             stdin=subprocess.PIPE,
@@ -73,7 +65,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self._process.pid
 
     def send(self, message: Message, seconds: float) -> None:
