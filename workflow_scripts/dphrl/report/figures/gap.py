@@ -23,13 +23,7 @@ _TITLE = "difference to base (points)"
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
-    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset.
-
-    Args:
-        table: dataset, metric, method, against, kind, difference, low, high, seeds.
-        datasets: the order of the datasets.
-        published: method, dataset, metric, value.
-    """
+    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset."""
     rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base", kind="prompts")
     if rows.is_empty():
         raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
@@ -56,9 +50,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     seeds = alt.Tooltip("seeds:Q", title="seeds")
     layers = theme.interval_layers(base, points, low, [*tip, *theme.interval_tooltips("+.1%"), seeds])
     drawn = theme.panel(layers, points, rows, tip).properties(width=max(90 * len(order), 200), height=220)
-    return theme.themed(
-        theme.wrapped(drawn, "panel", "Gap to the base model", 3, panels), theme.with_published_note(CAPTION, rows)
-    )
+    return theme.faceted(drawn, rows, "panel", "Gap to the base model", 3, panels, CAPTION)
 
 
 def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

@@ -25,12 +25,7 @@ METRICS = {
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """A panel for each metric that the table has, each on its own scale.
-
-    Args:
-        table: method, seed, step, metric, value.
-        datasets: has no effect: the panels are metrics.
-    """
+    """A panel for each metric that the table has, each on its own scale."""
     shown = [metric for metric in METRICS if metric in set(table["metric"])]
     if not shown:
         found = ", ".join(sorted(set(table["metric"]))) or "none"
@@ -57,7 +52,5 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         .add_params(selected)
     )
     panel = alt.layer(line).properties(width=260, height=180)
-    chart = theme.wrapped(panel, "title", "Training", 3, [METRICS[name] for name in shown]).resolve_scale(
-        y="independent"
-    )
-    return theme.themed(chart, CAPTION)
+    chart = theme.faceted(panel, rows, "title", "Training", 3, [METRICS[name] for name in shown], CAPTION)
+    return chart.resolve_scale(y="independent")
