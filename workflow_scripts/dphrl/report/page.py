@@ -10,7 +10,7 @@ import vl_convert
 from markupsafe import Markup
 
 from dphrl.pages.render import render
-from dphrl.report.datasets import FOUND, REJECTED
+from dphrl.report.datasets import FOUND, REJECTED, SHARED
 from dphrl.report.headline import Headline
 from dphrl.report.names import label, last_steps
 from dphrl.report.samples import Sample
@@ -104,40 +104,31 @@ def _vega_embed() -> Markup:
 
 
 def _what_was_run(headline: Headline) -> str:
+    evaluated = f"evaluated on {_listed(headline.datasets)}."
     trained = [policy for policy in headline.policies if policy[2]]
-    methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
-    seeds = sorted({seed for _, seed, _ in trained})
-    steps = sorted({step for _, _, step in trained})
     if not trained:
-        names = [headline.policy_name(policy) for policy in headline.policies]
-        return f"{_listed(names)}, evaluated on {_listed(headline.datasets)}."
-    runs = f"{_counted(len(seeds), 'training seed')} and {'/'.join(map(str, steps))} training steps"
-    return f"The base model compared with {_listed(methods)}, with {runs}, evaluated on {_listed(headline.datasets)}."
+        return f"{_listed([headline.policy_name(policy) for policy in headline.policies])}, {evaluated}"
+    methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
+    steps = "/".join(map(str, sorted({step for _, _, step in trained})))
+    seeds = len({seed for _, seed, _ in trained})
+    trainings = f"{'one training seed' if seeds == 1 else f'{seeds:,} training seeds'} and {steps} training steps"
+    return f"The base model compared with {_listed(methods)}, with {trainings}, {evaluated}"
 
 
 def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"one {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def _figures(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Each category that has figures, with them."""
-    placed = {name for names in CATEGORIES.values() for name in names}
-    numbers = {name: number for number, name in enumerate(specs, start=1)}
-    categories = {**CATEGORIES, "Further figures": [name for name in specs if name not in placed]}
-    found = {}
-    for category, names in categories.items():
-        drawn = [
-            {"number": numbers[name], "name": name, "heading": _heading(name, specs[name]), "spec": specs[name]}
-            for name in names
-            if name in specs
-        ]
-        if drawn:
-            found[category] = drawn
-    return found
+    figures = {
+        name: {"number": number, "name": name, "heading": _heading(name, spec), "spec": spec}
+        for number, (name, spec) in enumerate(specs.items(), start=1)
+    }
+    further = [name for name in specs if not any(name in names for names in CATEGORIES.values())]
+    categories = {**CATEGORIES, "Further figures": further}
+    found = {category: [figures[name] for name in names if name in specs] for category, names in categories.items()}
+    return {category: drawn for category, drawn in found.items() if drawn}
 
 
 def _heading(name: str, spec: Mapping[str, Any]) -> str:
@@ -147,10 +138,5 @@ def _heading(name: str, spec: Mapping[str, Any]) -> str:
 
 def _audit(data: pl.DataFrame) -> dict[str, int]:
     """Sums over the table "datasets"."""
-    summed = {
-        "rows": ("rows",),
-        "rejected": REJECTED,
-        "found": FOUND,
-        "shared": ("overlap_exact", "overlap_normalised"),
-    }
+    summed = {"rows": ("rows",), "rejected": REJECTED, "found": FOUND, "shared": SHARED}
     return {word: sum(int(data[name].sum()) for name in names) for word, names in summed.items()}

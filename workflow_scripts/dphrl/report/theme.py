@@ -32,6 +32,7 @@ _PUBLISHED = "published (arXiv 2509.07430)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 POLICY_TOOLTIP = alt.Tooltip("policy:N", title="policy")
+SHARE_TOOLTIP = alt.Tooltip("share:Q", title="share", format=".1%")
 SEED_TOOLTIP = alt.Tooltip("seed:Q", title="seed")
 TRAINING_TOOLTIPS = [POLICY_TOOLTIP, SEED_TOOLTIP, alt.Tooltip("step:Q", title="step")]
 
@@ -90,23 +91,11 @@ def style_colour(names: Iterable[str]) -> alt.Scale:
     return alt.Scale(domain=[*known, _OTHER], range=[*islice(cycle(_BRIGHT), len(known)), _OTHER_COLOUR])
 
 
-def share_bars(base: alt.Chart, of: str, colour: alt.Color, order: str, *tooltips: alt.Tooltip) -> alt.Chart:
-    """The column `share` as stacked bars.
-
-    Args:
-        base: has the axis of the policies.
-        of: what was counted.
-        colour, order: of the parts of a bar.
-        tooltips: in addition to policy and share.
-    """
-    axis = alt.Axis(format="%", tickCount=4)
-    part, *rest = tooltips
-    return base.mark_bar(height={"band": 0.72}, stroke="white", strokeWidth=1).encode(
-        x=alt.X("share:Q", title=f"share of {of}", axis=axis, scale=alt.Scale(domain=[0, 1])),
-        color=colour,
-        order=order,
-        tooltip=[POLICY_TOOLTIP, part, alt.Tooltip("share:Q", title="share", format=".1%"), *rest],
-    )
+def share_bars(base: alt.Chart, title: str, **parts: Any) -> alt.Chart:
+    """The column `share` as stacked bars over the axis of `base`; `parts` are the encodings of the parts of a bar."""
+    axis, scale = alt.Axis(format="%", tickCount=4), alt.Scale(domain=[0, 1])
+    bar = base.mark_bar(height={"band": 0.72}, stroke="white", strokeWidth=1)
+    return bar.encode(x=alt.X("share:Q", title=title, axis=axis, scale=scale), **parts)
 
 
 def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:

@@ -14,8 +14,6 @@ from typing import Any, Protocol, cast
 import polars as pl
 import vl_convert
 
-__all__ = ["caption", "draw", "draws_published", "figures", "module", "table", "to_json", "to_svg"]
-
 
 class _Figure(Protocol):
     TABLE: str

@@ -57,20 +57,15 @@ def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """`rows` with the columns `panel` (the metrics of all datasets of one rank) and `published` (the metric as it is
     published), and the panels in order.
     """
-    family, k = pl.col("metric").str.split("@").list.first(), pl.col("metric").str.extract(r"@(\d+)$").cast(pl.Int32)
-    known = rows.select("dataset", "metric", family=family, k=k).unique()
-    ranked = known.with_columns(rank=pl.col("k").rank("dense", descending=True).over("dataset", "family"))
-    named = (
-        ranked.unique(["family", "rank", "metric"])
-        .sort("k")
-        .group_by("family", "rank")
-        .agg(panel=pl.col("metric").str.join(", "))
-        .sort("family", "rank", descending=[False, True])
+    metric, family = pl.col("metric"), pl.col("metric").str.split("@").list.first()
+    ranked = rows.with_columns(family=family, k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)).with_columns(
+        rank=pl.col("k").rank("dense", descending=True).over("dataset", "family")
     )
-    as_published = pl.when(family == "mean").then(family).otherwise("metric")
-    places = ranked.join(named, on=["family", "rank"]).select("dataset", "metric", "panel")
-    panelled = rows.join(places, on=["dataset", "metric"], maintain_order="left").with_columns(published=as_published)
-    return panelled, named["panel"].to_list()
+    panel = metric.sort_by("k").unique(maintain_order=True).str.join(", ").over("family", "rank")
+    published = pl.when(family == "mean").then(family).otherwise("metric")
+    panelled = ranked.with_columns(panel=panel, published=published)
+    panels = panelled.unique(["family", "rank"]).sort("family", "rank", descending=[False, True])["panel"]
+    return panelled.drop("family", "k", "rank"), panels.to_list()
 
 
 def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:

@@ -55,14 +55,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 
 def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
     of = "n_solved" if rate == "keep" else "n_unsolved"
-    return named.select(
-        "method",
-        "policy",
-        "seed",
-        "dataset",
-        panel=pl.col("dataset") + f" · {rate}",
-        value=pl.col(rate).round(6),
-        low=pl.col(f"{rate}_low").round(6),
-        high=pl.col(f"{rate}_high").round(6),
-        questions=of,
-    )
+    numbers = {"value": rate, "low": f"{rate}_low", "high": f"{rate}_high"}
+    rounded = {name: pl.col(column).round(6) for name, column in numbers.items()}
+    panel = pl.col("dataset") + f" · {rate}"
+    return named.select("method", "policy", "seed", "dataset", panel=panel, **rounded, questions=of)

@@ -26,6 +26,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     rows = theme.mean_over_seeds(table, "styles", "share").sort("dataset", "styles", maintain_order=True)
     base = alt.Chart(rows.drop("method")).encode(y=theme.policy_axis(rows))
     colour = alt.Color("styles:O", scale=alt.Scale(scheme="blues"), legend=alt.Legend(title="styles"))
-    bar = theme.share_bars(base, "questions", colour, "styles:Q", alt.Tooltip("styles:Q", title="styles"))
+    tooltip = [theme.POLICY_TOOLTIP, alt.Tooltip("styles:Q", title="styles"), theme.SHARE_TOOLTIP]
+    bar = theme.share_bars(base, "share of questions", color=colour, order="styles:Q", tooltip=tooltip)
     panel = alt.layer(bar).properties(width=230, height={"step": 30})
     return theme.faceted(panel, rows, "dataset", "Styles per question", 3, datasets_in_order(rows, datasets), CAPTION)

@@ -29,9 +29,13 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     rows = rows.with_columns(rank=rank, label=pl.when(first).then(words))
     base = alt.Chart().encode(y=theme.policy_axis(rows))
     colour = alt.Color("style:N", scale=scale, sort=scale.domain, legend=alt.Legend(title=None))
-    style = alt.Tooltip("style:N", title="style")
-    mean = alt.Tooltip("distinct_styles:Q", title="styles per question", format=".2f")
-    bar = theme.share_bars(base, "samples", colour, "rank:Q", style, mean)
+    tooltip = [
+        theme.POLICY_TOOLTIP,
+        alt.Tooltip("style:N", title="style"),
+        theme.SHARE_TOOLTIP,
+        alt.Tooltip("distinct_styles:Q", title="styles per question", format=".2f"),
+    ]
+    bar = theme.share_bars(base, "share of samples", color=colour, order="rank:Q", tooltip=tooltip)
     text = base.transform_filter("isValid(datum.label)").mark_text(align="left", dx=6, color="#20242c", fontSize=12)
     text = text.encode(x=alt.datum(1.0), text="label:N")
     panel = alt.layer(bar, text, data=rows.drop("method")).properties(width=230, height={"step": 30})
