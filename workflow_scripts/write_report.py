@@ -8,8 +8,8 @@ import polars as pl
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
-from dphrl.report import paper
 from dphrl.report.page import Contents, render_page
+from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.samples import answers, pick_samples
 from dphrl.report.views import TRAINING_COST, partition_sizes
 from script import snakemake, stage
@@ -17,7 +17,7 @@ from script import snakemake, stage
 with stage("jinja2", "vl-convert-python") as job:
     params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
     specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
-    tables = [(paper.title(n), paper.caption(n), paper.shown(job.read(n, path, "paper"))) for n, path in papers]
+    tables = [(LAYOUTS[n].title, LAYOUTS[n].caption, shown(job.read(n, path, "paper"))) for n, path in papers]
     if given.cost:
         tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
     samples = []

@@ -46,15 +46,21 @@ class Layout:
     source: str
     average: bool = False
 
+    @property
+    def caption(self) -> str:
+        """The caption, with the file of the table."""
+        return f"{self.words} {_SHOWN.format(self.source)} From tables/paper/{self.name}.parquet."
+
     def columns(self, datasets: Mapping[str, str], found: set[Column]) -> list[Column]:
         """Dataset and metric of each column that was measured, without the average."""
-        chosen: dict[Column, None] = {}
-        for dataset, task in datasets.items():
-            if self.task in (None, task):
-                for metric in self.metrics:
-                    named = self._with_k(dataset, found) if metric == "pass@" else [metric]
-                    chosen |= {(dataset, name): None for name in named if (dataset, name) in found}
-        return list(chosen)
+        wanted = [
+            (dataset, name)
+            for dataset, task in datasets.items()
+            if self.task in (None, task)
+            for metric in self.metrics
+            for name in (self._with_k(dataset, found) if metric == "pass@" else [metric])
+        ]
+        return [column for column in dict.fromkeys(wanted) if column in found]
 
     def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
         """pass@k for the published k, or for the largest k below it that this run has."""
@@ -84,17 +90,6 @@ def names(tasks: Iterable[str], keep_measured: bool) -> list[str]:
     """The tables of a run: those of the tasks it is evaluated on, and keep_explore if keep could be measured."""
     given = set(tasks)
     return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else keep_measured)]
-
-
-def title(name: str) -> str:
-    """Title of a table."""
-    return LAYOUTS[name].title
-
-
-def caption(name: str) -> str:
-    """Caption of a table, with the file it comes from."""
-    layout = LAYOUTS[name]
-    return f"{layout.words} {_SHOWN.format(layout.source)} From tables/paper/{name}.parquet."
 
 
 def lay_out(
@@ -159,8 +154,9 @@ def texts(name: str, table: pl.DataFrame) -> dict[str, str]:
     """A table of `lay_out` as text, by file ending: csv, md and tex."""
     read = shown(table)
     rows = [read.columns, *read.iter_rows()]
-    markdown = f"**{title(name)}**\n\n{markdown_table(rows)}\n{caption(name)}\n"
-    return {"csv": read.write_csv(), "md": markdown, "tex": latex_table(rows, f"{title(name)}. {caption(name)}")}
+    title, caption = LAYOUTS[name].title, LAYOUTS[name].caption
+    markdown = f"**{title}**\n\n{markdown_table(rows)}\n{caption}\n"
+    return {"csv": read.write_csv(), "md": markdown, "tex": latex_table(rows, f"{title}. {caption}")}
 
 
 def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -94,9 +94,10 @@ def pick_samples(
     for file, column in ((prompts, "messages"), (gold, "ground_truth")):
         found = _table(file, ["prompt_id", column], keys)
         chosen = chosen.join(found, on="prompt_id", how="left", maintain_order="left")
-    for key in chosen.filter(pl.any_horizontal(pl.all().is_null()))["prompt_id"]:
+    absent = chosen.filter(pl.any_horizontal(pl.all().is_null()))["prompt_id"].to_list()
+    if absent:
         raise ValueError(
-            f"{prompts}, {gold}: prompt {key!r} of the verdicts is not in both; delete them and run snakemake"
+            f"{prompts}, {gold}: prompt {absent[0]!r} of the verdicts is not in both; delete them and run snakemake"
         )
     responses = {policy: _responses(files, keys, limits) for policy, files in policies.items()}
     return [
