@@ -23,6 +23,8 @@ _KEEP_EXPLORE = (
     " the others. The base's second draw shows what chance alone allows."
 )
 
+_LIKE = "Layout of {} of arXiv 2509.07430."
+
 Column = tuple[str, str]
 
 
@@ -69,18 +71,29 @@ class Layout:
             yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
 
 
-def _like(tables: str) -> str:
-    return f"Layout of {tables} of arXiv 2509.07430."
-
-
 LAYOUTS = {
     layout.name: layout
     for layout in (
         Layout(
-            "sql", "Text-to-SQL: greedy and pass@k", "sql", ("greedy", "pass@"), _like("Tables 1 and 2"), "headline"
+            "sql",
+            "Text-to-SQL: greedy and pass@k",
+            "sql",
+            ("greedy", "pass@"),
+            _LIKE.format("Tables 1 and 2"),
+            "headline",
         ),
-        Layout("maths", "Mathematics: pass@k", "math", ("pass@",), _like("Tables 3 and 4"), "passk", average=True),
-        Layout("maths_mean", "Mathematics: mean of the samples", "math", ("mean",), _like("Table 8"), "headline", True),
+        Layout(
+            "maths", "Mathematics: pass@k", "math", ("pass@",), _LIKE.format("Tables 3 and 4"), "passk", average=True
+        ),
+        Layout(
+            "maths_mean",
+            "Mathematics: mean of the samples",
+            "math",
+            ("mean",),
+            _LIKE.format("Table 8"),
+            "headline",
+            True,
+        ),
         Layout("keep_explore", "Keep and explore", None, ("keep", "explore"), _KEEP_EXPLORE, "keep_explore"),
     )
 }
@@ -119,12 +132,8 @@ def lay_out(
         measured = pl.concat([measured, _averages(measured, columns)])
         columns.append((AVERAGE, AVERAGE))
     value = pl.col("value")
-    cells = {
-        (method, dataset, metric): (seeds, mean, sd)
-        for method, dataset, metric, seeds, mean, sd in measured.group_by("method", "dataset", "metric")
-        .agg(seeds=pl.len(), mean=value.mean(), sd=value.std())
-        .iter_rows()
-    }
+    groups = measured.group_by("method", "dataset", "metric")
+    cells = {row[:3]: row[3:] for row in groups.agg(seeds=pl.len(), mean=value.mean(), sd=value.std()).iter_rows()}
     methods = in_order({method for method, *column in cells if tuple(column) in columns})
     rows = [("this run", label(one), [cells.get((one, *column), (None,) * 3) for column in columns]) for one in methods]
     if published and name in published:

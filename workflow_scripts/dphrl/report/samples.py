@@ -16,14 +16,6 @@ _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The files with the responses of one policy to a dataset: shards of rollouts and of verdicts."""
-
-    rollouts: list[str]
-    verdicts: list[str]
-
-
-@dataclass(frozen=True)
 class Response:
     """One response; `index` is -1 for the greedy one, `reason` is empty where the scorer gave none."""
 
@@ -52,24 +44,24 @@ class Sample:
         return "always" if self.c == self.n else "sometimes" if self.c else "never"
 
 
-def answers(
-    policies: Mapping[str, str], dataset: str, rollouts: Sequence[str], verdicts: Sequence[str]
-) -> dict[str, Answers]:
-    """The answers of policies to a dataset, by the label of the method.
+def shards_of(dataset: str, policies: Mapping[str, str], paths: Sequence[str]) -> dict[str, list[str]]:
+    """The shards of a dataset, by the label of the method.
 
     Args:
         policies: by method, the folder of the policy in the run.
-        rollouts, verdicts: shards of these and of other policies and datasets, `.../{policy}/{dataset}.{plan}/{shard}`.
+        paths: shards of these and of other policies and datasets, `.../{policy}/{dataset}.{plan}/{shard}`.
     """
     folders = {label(method): f"{policy}/{dataset}.*/*" for method, policy in policies.items()}
-    return {
-        name: Answers(*([path for path in paths if Path(path).match(folder)] for paths in (rollouts, verdicts)))
-        for name, folder in folders.items()
-    }
+    return {name: [path for path in paths if Path(path).match(folder)] for name, folder in folders.items()}
 
 
 def pick_samples(
-    dataset: str, prompts: str, gold: str, policies: Mapping[str, Answers], limits: SamplesConfig
+    dataset: str,
+    prompts: str,
+    gold: str,
+    rollouts: Mapping[str, list[str]],
+    verdicts: Mapping[str, list[str]],
+    limits: SamplesConfig,
 ) -> list[Sample]:
     """Prompts of one dataset in equal parts among those that the base solves always, sometimes and never.
 
@@ -78,7 +70,7 @@ def pick_samples(
 
     Args:
         prompts, gold: files of the tables "prompts" and "gold".
-        policies: their answers by label; the first is the base.
+        rollouts, verdicts: their shards by the label of the policy; the first is the base.
         limits: how many prompts and responses, and how long a text may be.
 
     Returns:
@@ -89,7 +81,7 @@ def pick_samples(
     """
     if not limits.prompts:
         return []
-    chosen = _chosen(next(iter(policies.values())).verdicts, limits.prompts)
+    chosen = _chosen(next(iter(verdicts.values())), limits.prompts)
     keys = chosen["prompt_id"].to_list()
     for file, column in ((prompts, "messages"), (gold, "ground_truth")):
         found = _table(file, ["prompt_id", column], keys)
@@ -99,7 +91,7 @@ def pick_samples(
         raise ValueError(
             f"{prompts}, {gold}: prompt {absent[0]!r} of the verdicts is not in both; delete them and run snakemake"
         )
-    responses = {policy: _responses(files, keys, limits) for policy, files in policies.items()}
+    responses = {policy: _responses(shards, verdicts[policy], keys, limits) for policy, shards in rollouts.items()}
     return [
         Sample(
             dataset,
@@ -125,10 +117,12 @@ def _chosen(verdicts: list[str], number: int) -> pl.DataFrame:
     return turns.head(number).sort("part", "turn").select("prompt_id", "c", "n")
 
 
-def _responses(files: Answers, chosen: Sequence[str], limits: SamplesConfig) -> dict[str, list[Response]]:
+def _responses(
+    rollouts: list[str], verdicts: list[str], chosen: Sequence[str], limits: SamplesConfig
+) -> dict[str, list[Response]]:
     key = ["prompt_id", "sample_index"]
-    texts = _table(files.rollouts, [*key, "text"], chosen)
-    judged = _table(files.verdicts, [*key, "verdict", "detail"], chosen)
+    texts = _table(rollouts, [*key, "text"], chosen)
+    judged = _table(verdicts, [*key, "verdict", "detail"], chosen)
     found: dict[str, list[Response]] = {}
     for prompt, index, text, verdict, detail in texts.join(judged, on=key).sort(key).iter_rows():
         shown = found.setdefault(prompt, [])

@@ -103,10 +103,15 @@ def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
     return [alt.Tooltip("low:Q", title="from", format=number), alt.Tooltip("high:Q", title="to", format=number)]
 
 
-def highlight() -> tuple[alt.Parameter, Any]:
-    """A click on a legend entry selects its policy: the selection, and the opacity of a mark under it."""
-    selection = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
-    return selection, alt.when(selection).then(alt.value(1.0)).otherwise(alt.value(0.12))
+def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Parameter]:
+    """A chart of `rows` less the column `unused`, without marks yet: a line for each policy and seed.
+
+    A click on a legend entry selects its policy: the second value is that selection, for one of the marks.
+    """
+    selected = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
+    opacity = alt.when(selected).then(alt.value(1.0)).otherwise(alt.value(0.12))
+    chart = alt.Chart(rows.drop(unused))
+    return chart.encode(x=x, y=y, color=policy_colour(rows), detail="seed:N", opacity=opacity), selected
 
 
 def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, size: int = 60) -> list[alt.Chart]:

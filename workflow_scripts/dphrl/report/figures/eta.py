@@ -21,9 +21,7 @@ CAPTION = (
 def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
     """Points with intervals and lines through their means, a panel per dataset and metric."""
     if table.is_empty():
-        raise ValueError(
-            "figure eta: the table has no rows; two methods that differ in eta alone are needed to draw it"
-        )
+        raise ValueError("figure eta: the table has no rows; it needs two methods that differ in eta alone")
     panels = [
         f"{dataset} · {metric}"
         for dataset in datasets_in_order(table, datasets)

@@ -34,11 +34,8 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         yOffset=alt.YOffset("lane:O", scale=alt.Scale(paddingOuter=0.6)),
         color=theme.policy_colour(named).legend(None),
     )
-    axis = alt.Axis(format="%", tickCount=4, labelOverlap="greedy")
-    low, value = (
-        alt.X(f"{name}:Q", title="share of questions", axis=axis, scale=alt.Scale(zero=False))
-        for name in ("low", "value")
-    )
+    axis, scale = alt.Axis(format="%", tickCount=4, labelOverlap="greedy"), alt.Scale(zero=False)
+    low, value = (alt.X(f"{name}:Q", title="share of questions", axis=axis, scale=scale) for name in ("low", "value"))
     tip = [
         theme.POLICY_TOOLTIP,
         theme.SEED_TOOLTIP,

@@ -29,13 +29,11 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     rows = theme.with_published(rows, published, ["method", "dataset", "k"])
     k = alt.Axis(values=rows["k"].unique().sort().to_list(), format="d", grid=False)
     percent = alt.Axis(format="%", tickCount=5)
-    selected, opacity = theme.highlight()
-    base = alt.Chart(rows.drop("method")).encode(
-        x=alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2), axis=k),
-        y=alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
-        color=theme.policy_colour(rows),
-        detail="seed:N",
-        opacity=opacity,
+    base, selected = theme.policy_lines(
+        rows,
+        "method",
+        alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2), axis=k),
+        alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
     )
     band = base.mark_area().encode(
         y=alt.Y("low:Q", title="pass@k"),

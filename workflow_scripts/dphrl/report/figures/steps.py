@@ -24,19 +24,17 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     trained = table.filter(pl.col("step") > 0)
     if trained.is_empty():
         raise ValueError("figure steps: the table has no trained policy")
-    known = sorted(table["k"].unique().to_list())
+    known = sorted(set(table["k"]))
     k = max((one for one in known if one <= _LARGEST_K), default=known[0])
     start = table.filter(pl.col("method") == "base").drop("method", "seed")
     lines = trained.select("method", "seed", "dataset").unique()
     rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]).filter(k=k)
     rows = theme.with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
-    selected, opacity = theme.highlight()
-    base = alt.Chart(rows.drop("method", "k")).encode(
-        x=alt.X("step:Q", title="training step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
-        y=alt.Y("value:Q", title=f"pass@{k}", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format="%")),
-        color=theme.policy_colour(rows),
-        detail="seed:N",
-        opacity=opacity,
+    base, selected = theme.policy_lines(
+        rows.drop("k"),
+        "method",
+        alt.X("step:Q", title="training step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
+        alt.Y("value:Q", title=f"pass@{k}", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format="%")),
     )
     value = alt.Tooltip("value:Q", title=f"pass@{k}", format=".1%")
     point = base.mark_point(filled=True, size=55).encode(

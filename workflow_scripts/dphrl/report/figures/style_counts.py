@@ -20,9 +20,7 @@ CAPTION = (
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Stacked bars, a panel per dataset."""
     if table.is_empty():
-        raise ValueError(
-            "figure style_counts: the table has no rows; name style prefixes in evaluate.styles to draw it"
-        )
+        raise ValueError("figure style_counts: the table has no rows; name style prefixes in evaluate.styles")
     rows = theme.mean_over_seeds(table, "styles", "share").sort("dataset", "styles", maintain_order=True)
     base = alt.Chart(rows.drop("method")).encode(y=theme.policy_axis(rows))
     colour = alt.Color("styles:O", scale=alt.Scale(scheme="blues"), legend=alt.Legend(title="styles"))

@@ -20,7 +20,7 @@ CAPTION = (
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Stacked bars with the mean number of styles at their ends, a panel per dataset."""
     if table.is_empty():
-        raise ValueError("figure styles: the table has no rows; name style prefixes in evaluate.styles to draw it")
+        raise ValueError("figure styles: the table has no rows; name style prefixes in evaluate.styles")
     rows = theme.mean_over_seeds(table, "style", "share", "distinct_styles")
     scale = theme.style_colour(rows["style"])
     rank = pl.col("style").replace_strict(scale.domain, list(range(len(scale.domain))), return_dtype=pl.Int32)
