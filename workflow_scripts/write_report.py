@@ -10,22 +10,22 @@ import polars as pl
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
-from dphrl.report import paper
-from dphrl.report.page import Contents, render_page
-from dphrl.report.samples import answers, pick_samples
+from dphrl.report.page import render_page
+from dphrl.report.paper import LAYOUTS, shown
+from dphrl.report.samples import pick_samples, shards_of
 from dphrl.report.views import TRAINING_COST, partition_sizes
 
 with stage("jinja2", "vl-convert-python") as job:
     params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
     specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
-    tables = [(paper.title(n), paper.caption(n), paper.shown(job.read(n, path, "paper"))) for n, path in papers]
+    tables = [(LAYOUTS[n].title, LAYOUTS[n].caption, shown(job.read(n, path, "paper"))) for n, path in papers]
     if given.cost:
         tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
     samples = []
     for name, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
-        shards = answers(params.policies, name, given.rollouts, given.verdicts)
-        samples += pick_samples(name, prompts, gold, shards, config.samples)
-    contents = Contents(
+        rollouts, verdicts = (shards_of(name, params.policies, given[kind]) for kind in ("rollouts", "verdicts"))
+        samples += pick_samples(name, prompts, gold, rollouts, verdicts, config.samples)
+    page = render_page(
         title=config.title,
         headline=job.read("headline", given.headline),
         data=job.read("datasets", given.datasets),
@@ -38,4 +38,4 @@ with stage("jinja2", "vl-convert-python") as job:
         claims=job.read("claims", given.claims),
         samples=samples,
     )
-    write_text(Path(snakemake.output.page), render_page(contents))
+    write_text(Path(snakemake.output.page), page)

@@ -13,7 +13,7 @@ from dphrl.config.blocks.evaluate import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report import figures
 from dphrl.report.datasets import Prepared, count_rows
-from dphrl.report.page import CATEGORIES, Contents, render_page
+from dphrl.report.page import CATEGORIES, render_page
 from dphrl.report.samples import Response, Sample
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
@@ -50,7 +50,7 @@ SAMPLES = [sample(1, "in_domain", 16), sample(2, "in_domain", 4), sample(3, "cro
 
 
 def contents(run_tables, costs, **changes):
-    made = Contents(
+    made = dict(
         title="Toy",
         headline=run_tables["headline"],
         data=DATA,
@@ -63,11 +63,11 @@ def contents(run_tables, costs, **changes):
         claims=claims(COMPARED, ClaimsConfig()),
         samples=SAMPLES,
     )
-    return replace(made, **changes)
+    return {**made, **changes}
 
 
 def render(run_tables, costs, **changes):
-    return render_page(contents(run_tables, costs, **changes))
+    return render_page(**contents(run_tables, costs, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +120,8 @@ def test_headings_are_in_order(page):
 
 
 def test_a_figure_of_no_category_is_shown_too(tables, costs):
-    made = contents(tables, costs)
-    assert "Further figures" in render_page(replace(made, figures={"other": made.figures["passk"]}))
+    figure = figures.draw("passk", tables["passk"]).to_dict()
+    assert "Further figures" in render(tables, costs, figures={"other": figure})
 
 
 def test_the_policy_of_the_page_allows_its_own_scripts_only(page):
@@ -166,23 +166,23 @@ def test_data_cannot_become_markup(tables, costs):
         name: table.with_columns(pl.col("dataset").replace({"cross": EVIL})) if "dataset" in table.columns else table
         for name, table in tables.items()
     }
-    made = contents(spoilt, costs.with_columns(part=pl.lit(EVIL)))
-    evil = replace(
-        made,
+    evil = render(
+        spoilt,
+        costs.with_columns(part=pl.lit(EVIL)),
         title=EVIL,
-        headline=made.headline.with_columns(pl.col("method").replace({"dph_f": EVIL})),
+        headline=spoilt["headline"].with_columns(pl.col("method").replace({"dph_f": EVIL})),
         data=DATA.with_columns(dataset=pl.lit(EVIL)),
         facts={EVIL: EVIL},
         sizes={EVIL: 1},
         notes=[EVIL],
         tables=[(EVIL, EVIL, pl.DataFrame({EVIL: [EVIL], "b": [None]}))],
-        claims=made.claims.with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),
+        claims=claims(COMPARED, ClaimsConfig()).with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),
         samples=[
             Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]}),
             *SAMPLES[1:],
         ],
     )
-    clean, dirty = Elements(render(tables, costs)), Elements(render_page(evil))
+    clean, dirty = Elements(render(tables, costs)), Elements(evil)
     assert dirty.names.count("script") == clean.names.count("script")
     assert "img" not in dirty.names
     assert not [name for name in dirty.attributes if name.startswith("on")]

@@ -12,7 +12,7 @@ import yaml
 import dphrl.report.paper as module
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import PublishedSetting
-from dphrl.report.paper import LAYOUTS, caption, lay_out, names, shown, texts, title
+from dphrl.report.paper import LAYOUTS, lay_out, names, shown, texts
 from dphrl.report.published import read_published
 
 FILE = Path(module.__file__).with_name("published.yaml")
@@ -148,8 +148,8 @@ def test_texts_hold_the_same_cells(tables):
     found = texts("sql", table)
     read = shown(table)
     assert list(csv.reader(io.StringIO(found["csv"]))) == [read.columns, *map(list, read.iter_rows())]
-    assert found["md"].startswith(f"**{title('sql')}**\n\n| Policy ")
-    assert "tables/paper/sql.parquet" in caption("sql")
+    assert found["md"].startswith(f"**{LAYOUTS['sql'].title}**\n\n| Policy ")
+    assert "tables/paper/sql.parquet" in LAYOUTS["sql"].caption
     assert found["tex"].count(" \\\\\n") == 1 + read.height
     assert r"in\_domain Pass@8" in found["tex"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.config.blocks.report import SamplesConfig
-from dphrl.report.samples import Answers, answers, pick_samples
+from dphrl.report.samples import pick_samples, shards_of
 
 SHARED = {"extracted": None, "answer_class": None, "program_class": None}
 
@@ -44,8 +44,8 @@ def write(folder, right, texts=None, greedy=True, details=None):
 
 
 def pick(paths, **limits):
-    found = {"Base": Answers([paths["rollouts"]], [paths["verdicts"]])}
-    return pick_samples("d", paths["prompts"], paths["gold"], found, SamplesConfig(**limits))
+    rollouts, verdicts = ({"Base": [paths[kind]]} for kind in ("rollouts", "verdicts"))
+    return pick_samples("d", paths["prompts"], paths["gold"], rollouts, verdicts, SamplesConfig(**limits))
 
 
 MIXED = {
@@ -120,5 +120,5 @@ def test_shards_go_to_their_policy_and_dataset():
         for dataset in ("d", "dd")
         for n in (0, 1)
     ]
-    found = answers({"base": "base", "grpo": "grpo-s1/step2"}, "d", shards, [])
-    assert {name: one.rollouts for name, one in found.items()} == {"Base": shards[:2], "GRPO": shards[4:6]}
+    found = shards_of("d", {"base": "base", "grpo": "grpo-s1/step2"}, shards)
+    assert found == {"Base": shards[:2], "GRPO": shards[4:6]}

@@ -18,7 +18,7 @@ def claims_markdown(found: pl.DataFrame) -> str:
     """
     sections = [f"# Claims\n\nClaims by dataset: {claims_counted(found)}.\n"]
     for sentence, source, rows in by_claim(found):
-        cells = [(row["dataset"], row["metric"], measured(row), row["seeds"], row["verdict"]) for row in rows]
+        cells = [tuple(row[name] for name in ("dataset", "metric", "measured", "seeds", "verdict")) for row in rows]
         sections.append(f"## {sentence}\n\nFrom: {source}.\n\n{markdown_table([_HEADS, *cells], 'llrrl')}")
     return "\n".join(sections)
 
@@ -29,9 +29,9 @@ def claims_counted(found: pl.DataFrame) -> str:
 
 
 def by_claim(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Sentence, source and rows of each claim."""
+    """Sentence, source and rows of each claim; a row has its measurement as text in addition."""
     for (sentence, source), rows in found.group_by("sentence", "source", maintain_order=True):
-        yield str(sentence), str(source), rows.rows(named=True)
+        yield str(sentence), str(source), [{**row, "measured": measured(row)} for row in rows.rows(named=True)]
 
 
 def measured(row: dict[str, Any]) -> str:

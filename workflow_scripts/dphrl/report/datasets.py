@@ -8,9 +8,10 @@ import polars as pl
 from dphrl.artifacts.catalogue import SCHEMAS
 
 _GOLD = SCHEMAS["gold"].enums["reason"]
-# Columns of the table "datasets": reasons why rows were rejected, and findings in gold answers.
+# Columns of the table "datasets": reasons why rows were rejected, findings in gold answers, and kinds of overlap.
 REJECTED = SCHEMAS["rejected"].enums["reason"]
 FOUND = tuple(reason.replace("-", "_") for reason in _GOLD)
+SHARED = ("overlap_exact", "overlap_normalised")
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,8 @@ def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.Da
                 "prompts": tables.prompts.height,
                 **{reason: (tables.rejected["reason"] == reason).sum() for reason in REJECTED},
                 "kept": tables.gold["kept"].sum(),
-                **{
-                    column: (tables.gold["reason"] == reason).sum() or 0
-                    for column, reason in zip(FOUND, _GOLD, strict=True)
-                },
-                **{f"overlap_{kind}": (shared == kind).sum() for kind in ("exact", "normalised")},
+                **{reason.replace("-", "_"): (tables.gold["reason"] == reason).sum() or 0 for reason in _GOLD},
+                **{column: (shared == column.removeprefix("overlap_")).sum() for column in SHARED},
             }
         )
     return SCHEMAS["datasets"].frame(rows)

@@ -8,11 +8,7 @@ import polars as pl
 from dphrl.report.names import in_order, label
 from dphrl.report.text import markdown, markdown_table
 
-_METRICS = {
-    "greedy": "Greedy",
-    "distinct_styles": "Styles",
-    "distinct_programs": "Right programs",
-}
+_METRICS = {"distinct_styles": "Styles", "distinct_programs": "Right programs"}
 _MISSING = "-"
 
 
@@ -24,21 +20,13 @@ class Headline:
     """
 
     def __init__(self, table: pl.DataFrame) -> None:
-        order = in_order(table["method"])
-        keys = table.select("method", "seed", "step").unique()
-        policies = sorted(keys.iter_rows(), key=lambda key: (order.index(key[0]), *key[1:]))
-        self.policies: list[tuple[str, int, int]] = policies
+        place = pl.col("method").cast(pl.Enum(in_order(table["method"])))
+        policies = table.select("method", "seed", "step").unique()
+        self.policies: list[tuple[str, int, int]] = policies.sort(place, "seed", "step").rows()
         self.datasets: list[str] = table["dataset"].unique().sort().to_list()
-        pairs = table.select("dataset", "metric").unique().iter_rows()
-        self._metrics: dict[str, list[str]] = {dataset: [] for dataset in self.datasets}
-        for dataset, metric in sorted(pairs, key=lambda pair: (pair[0], _rank(pair[1]))):
-            self._metrics[dataset].append(metric)
-        self._cells = {
-            (method, seed, step, dataset, metric): (value, low, high)
-            for method, seed, step, dataset, metric, value, low, high in table.select(
-                "method", "seed", "step", "dataset", "metric", "value", "low", "high"
-            ).iter_rows()
-        }
+        self._metrics = {name: sorted(set(table.filter(dataset=name)["metric"]), key=_rank) for name in self.datasets}
+        cells = table.select("method", "seed", "step", "dataset", "metric", "value", "low", "high")
+        self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
 
     def metrics(self, dataset: str) -> list[str]:
         """Metrics of a dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs."""
@@ -61,11 +49,8 @@ class Headline:
     def rows(self, datasets: Sequence[str]) -> Iterator[list[str]]:
         """Header, then a row per policy: its name, then "value [low, high]" for each metric of `datasets`."""
         columns = [(dataset, metric) for dataset in datasets for metric in self.metrics(dataset)]
-        several = len(datasets) > 1
-        yield [
-            "Policy",
-            *(f"{dataset} {metric_name(metric)}" if several else metric_name(metric) for dataset, metric in columns),
-        ]
+        prefix = "{} " if len(datasets) > 1 else ""
+        yield ["Policy", *(prefix.format(dataset) + metric_name(metric) for dataset, metric in columns)]
         for policy in self.policies:
             cells = [self.cell(policy, *column) for column in columns]
             yield [self.policy_name(policy), *(" ".join(cell) if cell else _MISSING for cell in cells)]
@@ -73,9 +58,7 @@ class Headline:
 
 def metric_name(metric: str) -> str:
     """Name of a metric for a column head; proportions are in per cent."""
-    if metric in _METRICS:
-        return _METRICS[metric]
-    return metric[0].upper() + metric[1:]
+    return _METRICS.get(metric, metric[0].upper() + metric[1:])
 
 
 def headline_markdown(table: pl.DataFrame) -> str:

@@ -1,7 +1,6 @@
 """The report as one HTML file that needs no network: words, tables, samples, and figures with the library for them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -10,7 +9,7 @@ import vl_convert
 from markupsafe import Markup
 
 from dphrl.pages.render import render
-from dphrl.report.datasets import FOUND, REJECTED
+from dphrl.report.datasets import FOUND, REJECTED, SHARED
 from dphrl.report.headline import Headline
 from dphrl.report.names import label, last_steps
 from dphrl.report.samples import Sample
@@ -24,14 +23,28 @@ CATEGORIES = {
 """Figures by the heading of their section; all others are in the section "Further figures"."""
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The contents of the page. All text may be hostile.
+def render_page(
+    *,
+    title: str,
+    headline: pl.DataFrame,
+    data: pl.DataFrame,
+    costs: pl.DataFrame,
+    facts: Mapping[str, str],
+    sizes: Mapping[str, int],
+    notes: Sequence[str],
+    tables: Sequence[tuple[str, str, pl.DataFrame]],
+    figures: Mapping[str, Mapping[str, Any]],
+    claims: pl.DataFrame,
+    samples: Sequence[Sample],
+) -> str:
+    """One self-contained page: what was run, its results, figures, claims, audit, samples.
+
+    Any text may be hostile: it is escaped. The same arguments give the same text.
 
     Args:
         title: heading of the page.
-        headline: method, seed, step, dataset, metric, value, low, high; the last step of each method and seed is shown.
-        data: the table "datasets": counts of the rows of each dataset.
+        headline: the table "headline"; the last step of each method and seed is shown.
+        data: the table "datasets".
         costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
         facts: what was run, by the name of a fact.
         sizes: counts (questions, D_exp, D_pef, dropped) by the words to show.
@@ -42,56 +55,34 @@ class Contents:
             figure, its description the caption.
         claims: the table "claims".
         samples: prompts with the responses to them.
-    """
-
-    title: str
-    headline: pl.DataFrame
-    data: pl.DataFrame
-    costs: pl.DataFrame
-    facts: Mapping[str, str]
-    sizes: Mapping[str, int]
-    notes: Sequence[str]
-    tables: Sequence[tuple[str, str, pl.DataFrame]]
-    figures: Mapping[str, Mapping[str, Any]]
-    claims: pl.DataFrame
-    samples: Sequence[Sample]
-
-
-def render_page(contents: Contents) -> str:
-    """One self-contained page: what was run, its results, figures, claims, audit, samples.
-
-    Text from the data is escaped. The same contents give the same text.
 
     Raises:
         ValueError: the headline has no rows.
     """
-    if contents.headline.is_empty():
+    if headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
-    final = Headline(last_steps(contents.headline))
-    figures = _figures(contents.figures)
-    tables = [
-        (title, caption, frame.with_columns(pl.selectors.float().round(1).cast(pl.String)))
-        for title, caption, frame in contents.tables
-    ]
-    further = (["Tables"] if tables else [], [*figures, "Claims", "Audit"], ["Samples"] if contents.samples else [])
+    final = Headline(last_steps(headline))
+    drawn = _figures(figures)
+    short = pl.selectors.float().round(1).cast(pl.String)
+    further = (["Tables"] if tables else [], [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
     return render(
         "report.html.j2",
-        title=contents.title,
+        title=title,
         lead=_what_was_run(final),
         headings=["Summary", *(heading for headings in further for heading in headings)],
-        notes=contents.notes,
-        facts=contents.facts,
-        sizes=contents.sizes,
+        notes=notes,
+        facts=facts,
+        sizes=sizes,
         headlines=[headline_table({"": final}, dataset) for dataset in final.datasets],
-        costs=cost_table(contents.costs),
-        tables=tables,
-        figures=figures,
-        claims_found=claims_table(contents.claims),
-        audit=_audit(contents.data),
-        data=contents.data.rename(lambda name: name.replace("_", " ").capitalize()),
-        samples=contents.samples,
-        sample_choices=sample_choices(contents.samples),
-        vega_embed=_vega_embed() if figures else "",
+        costs=cost_table(costs),
+        tables=[(heading, caption, frame.with_columns(short)) for heading, caption, frame in tables],
+        figures=drawn,
+        claims_found=claims_table(claims),
+        audit=_audit(data),
+        data=data.rename(lambda name: name.replace("_", " ").capitalize()),
+        samples=samples,
+        sample_choices=sample_choices(samples),
+        vega_embed=_vega_embed() if drawn else "",
     )
 
 
@@ -104,53 +95,34 @@ def _vega_embed() -> Markup:
 
 
 def _what_was_run(headline: Headline) -> str:
+    evaluated = f"evaluated on {_listed(headline.datasets)}."
     trained = [policy for policy in headline.policies if policy[2]]
-    methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
-    seeds = sorted({seed for _, seed, _ in trained})
-    steps = sorted({step for _, _, step in trained})
     if not trained:
-        names = [headline.policy_name(policy) for policy in headline.policies]
-        return f"{_listed(names)}, evaluated on {_listed(headline.datasets)}."
-    runs = f"{_counted(len(seeds), 'training seed')} and {'/'.join(map(str, steps))} training steps"
-    return f"The base model compared with {_listed(methods)}, with {runs}, evaluated on {_listed(headline.datasets)}."
+        return f"{_listed([headline.policy_name(policy) for policy in headline.policies])}, {evaluated}"
+    methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
+    steps = "/".join(map(str, sorted({step for _, _, step in trained})))
+    seeds = len({seed for _, seed, _ in trained})
+    trainings = f"{'one training seed' if seeds == 1 else f'{seeds:,} training seeds'} and {steps} training steps"
+    return f"The base model compared with {_listed(methods)}, with {trainings}, {evaluated}"
 
 
 def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"one {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def _figures(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Each category that has figures, with them."""
-    placed = {name for names in CATEGORIES.values() for name in names}
-    numbers = {name: number for number, name in enumerate(specs, start=1)}
-    categories = {**CATEGORIES, "Further figures": [name for name in specs if name not in placed]}
-    found = {}
-    for category, names in categories.items():
-        drawn = [
-            {"number": numbers[name], "name": name, "heading": _heading(name, specs[name]), "spec": specs[name]}
-            for name in names
-            if name in specs
-        ]
-        if drawn:
-            found[category] = drawn
-    return found
-
-
-def _heading(name: str, spec: Mapping[str, Any]) -> str:
-    title = spec.get("title", name)
-    return str(title.get("text", name)) if isinstance(title, Mapping) else str(title)
+    figures = {
+        name: {"number": number, "name": name, "heading": spec["title"], "spec": spec}
+        for number, (name, spec) in enumerate(specs.items(), start=1)
+    }
+    further = [name for name in specs if not any(name in names for names in CATEGORIES.values())]
+    categories = {**CATEGORIES, "Further figures": further}
+    found = {category: [figures[name] for name in names if name in specs] for category, names in categories.items()}
+    return {category: drawn for category, drawn in found.items() if drawn}
 
 
 def _audit(data: pl.DataFrame) -> dict[str, int]:
     """Sums over the table "datasets"."""
-    summed = {
-        "rows": ("rows",),
-        "rejected": REJECTED,
-        "found": FOUND,
-        "shared": ("overlap_exact", "overlap_normalised"),
-    }
+    summed = {"rows": ("rows",), "rejected": REJECTED, "found": FOUND, "shared": SHARED}
     return {word: sum(int(data[name].sum()) for name in names) for word, names in summed.items()}

@@ -23,6 +23,8 @@ _KEEP_EXPLORE = (
     " the others. The base's second draw shows what chance alone allows."
 )
 
+_LIKE = "Layout of {} of arXiv 2509.07430."
+
 Column = tuple[str, str]
 
 
@@ -46,15 +48,21 @@ class Layout:
     source: str
     average: bool = False
 
+    @property
+    def caption(self) -> str:
+        """The caption, with the file of the table."""
+        return f"{self.words} {_SHOWN.format(self.source)} From tables/paper/{self.name}.parquet."
+
     def columns(self, datasets: Mapping[str, str], found: set[Column]) -> list[Column]:
         """Dataset and metric of each column that was measured, without the average."""
-        chosen: dict[Column, None] = {}
-        for dataset, task in datasets.items():
-            if self.task in (None, task):
-                for metric in self.metrics:
-                    named = self._with_k(dataset, found) if metric == "pass@" else [metric]
-                    chosen |= {(dataset, name): None for name in named if (dataset, name) in found}
-        return list(chosen)
+        wanted = [
+            (dataset, name)
+            for dataset, task in datasets.items()
+            if self.task in (None, task)
+            for metric in self.metrics
+            for name in (self._with_k(dataset, found) if metric == "pass@" else [metric])
+        ]
+        return [column for column in dict.fromkeys(wanted) if column in found]
 
     def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
         """pass@k for the published k, or for the largest k below it that this run has."""
@@ -63,18 +71,29 @@ class Layout:
             yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
 
 
-def _like(tables: str) -> str:
-    return f"Layout of {tables} of arXiv 2509.07430."
-
-
 LAYOUTS = {
     layout.name: layout
     for layout in (
         Layout(
-            "sql", "Text-to-SQL: greedy and pass@k", "sql", ("greedy", "pass@"), _like("Tables 1 and 2"), "headline"
+            "sql",
+            "Text-to-SQL: greedy and pass@k",
+            "sql",
+            ("greedy", "pass@"),
+            _LIKE.format("Tables 1 and 2"),
+            "headline",
         ),
-        Layout("maths", "Mathematics: pass@k", "math", ("pass@",), _like("Tables 3 and 4"), "passk", average=True),
-        Layout("maths_mean", "Mathematics: mean of the samples", "math", ("mean",), _like("Table 8"), "headline", True),
+        Layout(
+            "maths", "Mathematics: pass@k", "math", ("pass@",), _LIKE.format("Tables 3 and 4"), "passk", average=True
+        ),
+        Layout(
+            "maths_mean",
+            "Mathematics: mean of the samples",
+            "math",
+            ("mean",),
+            _LIKE.format("Table 8"),
+            "headline",
+            True,
+        ),
         Layout("keep_explore", "Keep and explore", None, ("keep", "explore"), _KEEP_EXPLORE, "keep_explore"),
     )
 }
@@ -84,17 +103,6 @@ def names(tasks: Iterable[str], keep_measured: bool) -> list[str]:
     """The tables of a run: those of the tasks it is evaluated on, and keep_explore if keep could be measured."""
     given = set(tasks)
     return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else keep_measured)]
-
-
-def title(name: str) -> str:
-    """Title of a table."""
-    return LAYOUTS[name].title
-
-
-def caption(name: str) -> str:
-    """Caption of a table, with the file it comes from."""
-    layout = LAYOUTS[name]
-    return f"{layout.words} {_SHOWN.format(layout.source)} From tables/paper/{name}.parquet."
 
 
 def lay_out(
@@ -124,12 +132,8 @@ def lay_out(
         measured = pl.concat([measured, _averages(measured, columns)])
         columns.append((AVERAGE, AVERAGE))
     value = pl.col("value")
-    cells = {
-        (method, dataset, metric): (seeds, mean, sd)
-        for method, dataset, metric, seeds, mean, sd in measured.group_by("method", "dataset", "metric")
-        .agg(seeds=pl.len(), mean=value.mean(), sd=value.std())
-        .iter_rows()
-    }
+    groups = measured.group_by("method", "dataset", "metric")
+    cells = {row[:3]: row[3:] for row in groups.agg(seeds=pl.len(), mean=value.mean(), sd=value.std()).iter_rows()}
     methods = in_order({method for method, *column in cells if tuple(column) in columns})
     rows = [("this run", label(one), [cells.get((one, *column), (None,) * 3) for column in columns]) for one in methods]
     if published and name in published:
@@ -159,8 +163,9 @@ def texts(name: str, table: pl.DataFrame) -> dict[str, str]:
     """A table of `lay_out` as text, by file ending: csv, md and tex."""
     read = shown(table)
     rows = [read.columns, *read.iter_rows()]
-    markdown = f"**{title(name)}**\n\n{markdown_table(rows)}\n{caption(name)}\n"
-    return {"csv": read.write_csv(), "md": markdown, "tex": latex_table(rows, f"{title(name)}. {caption(name)}")}
+    title, caption = LAYOUTS[name].title, LAYOUTS[name].caption
+    markdown = f"**{title}**\n\n{markdown_table(rows)}\n{caption}\n"
+    return {"csv": read.write_csv(), "md": markdown, "tex": latex_table(rows, f"{title}. {caption}")}
 
 
 def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

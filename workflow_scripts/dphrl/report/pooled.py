@@ -1,6 +1,6 @@
 """Several finished runs pooled: differences between methods over all their trainings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,18 @@ class FinishedRun:
         """The training steps after which its trainings are compared."""
         return self.headline.filter(pl.col("step") > 0)["step"].unique().sort().to_list()
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What must be the same in all runs that are pooled."""
+        return {
+            "datasets": self.datasets,
+            "k": self.settings["k"],
+            "confidence": self.settings["bootstrap"]["confidence"],
+            "against": self.settings["against"],
+            "claims": self.settings["claims"],
+            "steps": self.steps,
+        }
+
 
 def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
     """Read finished runs and check that they can be pooled.
@@ -70,9 +82,11 @@ def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
     for place, run in enumerate(runs[1:], start=1):
         if run.name in {other.name for other in runs[:place]}:
             raise RunsError(f"{folders[place]}: a second run of the name {run.name!r}; rename its folder")
-        for key, mine, theirs in _differing(run, first):
+        differing = [key for key in run.shared if run.shared[key] != first.shared[key]]
+        if differing:
+            key = differing[0]
             raise RunsError(
-                f"{folders[place]}: {key} is {theirs!r}, in {first.name} it is {mine!r};"
+                f"{folders[place]}: {key} is {run.shared[key]!r}, in {first.name} it is {first.shared[key]!r};"
                 " pooled runs must agree in this: evaluate one of them again"
             )
         for other in runs[:place]:
@@ -98,12 +112,11 @@ def seed_differences(runs: Sequence[FinishedRun]) -> pl.DataFrame:
         bootstrap = {**run.settings["bootstrap"], "replicates": _MIN_REPLICATES}
         config = EvaluateConfig(**{**run.settings, "bootstrap": bootstrap})
         base = run.evaluations.filter(method=_BASE)
-        for (seed,), trained in (
-            run.evaluations.filter(pl.col("step") > 0).sort("seed").group_by("seed", maintain_order=True)
-        ):
-            compared = comparisons(Study.from_evaluations(pl.concat([base, trained]), config, run.seed))
-            rows = compared.filter(kind="prompts").with_columns(run=pl.lit(run.name))
-            found.append(rows.select(*_SCHEMA).with_columns(seed=pl.lit(seed, pl.Int32)))
+        trained = run.evaluations.filter(pl.col("step") > 0)
+        for seed in trained["seed"].unique().sort():
+            study = Study.from_evaluations(pl.concat([base, trained.filter(seed=seed)]), config, run.seed)
+            rows = comparisons(study).filter(kind="prompts").with_columns(run=pl.lit(run.name))
+            found.append(rows.select(*_SCHEMA, seed=pl.lit(seed, pl.Int32)))
     return pl.concat(found)
 
 
@@ -117,10 +130,10 @@ def pooled(differences: pl.DataFrame, confidence: float) -> pl.DataFrame:
         confidence: of the intervals.
     """
     rows: list[tuple[Any, ...]] = []
-    for names, group in differences.group_by(_PAIR, maintain_order=True):
+    for pair, group in differences.group_by(_PAIR, maintain_order=True):
         values = group["difference"].to_list()
         numbers = t_interval(values, confidence) if len(values) > 1 else (values[0], *[float("nan")] * 3)
-        rows.append((*names, "seeds", *numbers, len(values)))
+        rows.append((*pair, "seeds", *numbers, len(values)))
     columns = SCHEMAS["comparisons"].columns
     schema = {name: columns[name] for name in (*_PAIR, "kind", "difference", "low", "high", "p", "seeds")}
     found = pl.DataFrame(rows, schema=schema, orient="row")
@@ -154,19 +167,3 @@ def _read(folder: Path) -> FinishedRun:
             digests[f"{policy} on {dataset}"] = sha256_file(file)
     evaluations = pl.concat(frames)
     return FinishedRun(folder.resolve().name, footer["seed"], footer["config"], headline, evaluations, digests)
-
-
-def _differing(run: FinishedRun, first: FinishedRun) -> Iterator[tuple[str, Any, Any]]:
-    """The settings in which the two differ: key, the value of `first`, the value of `run`."""
-    yield from (
-        (key, mine, theirs)
-        for key, mine, theirs in (
-            ("datasets", first.datasets, run.datasets),
-            ("k", first.settings["k"], run.settings["k"]),
-            ("confidence", first.settings["bootstrap"]["confidence"], run.settings["bootstrap"]["confidence"]),
-            ("against", first.settings["against"], run.settings["against"]),
-            ("claims", first.settings["claims"], run.settings["claims"]),
-            ("steps", first.steps, run.steps),
-        )
-        if mine != theirs
-    )

@@ -38,23 +38,20 @@ def render_pooled(
 
 
 def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:
+    prompts = [run.evaluations.select("dataset", "prompt_id").unique() for run in runs]
     rows = [
         (
             run.name,
             ", ".join(dict.fromkeys(label(name) for name in run.headline["method"])),
             ", ".join(map(str, run.headline.filter(pl.col("step") > 0)["seed"].unique().sort())),
             ", ".join(map(str, run.steps)),
-            f"{run.evaluations.select('dataset', 'prompt_id').n_unique():,}",
-            f"{_prompts(run).join(_prompts(runs[0]), on=['dataset', 'prompt_id'], how='semi').height:,}",
+            f"{own.height:,}",
+            f"{own.join(prompts[0], on=own.columns, how='semi').height:,}",
         )
-        for run in runs
+        for run, own in zip(runs, prompts, strict=True)
     ]
     heads = ["Run", "Policies", "Seeds", "Steps", "Prompts", f"of them in {runs[0].name}"]
     return pl.DataFrame(rows, schema=heads, orient="row")
-
-
-def _prompts(run: FinishedRun) -> pl.DataFrame:
-    return run.evaluations.select("dataset", "prompt_id").unique()
 
 
 def _compared(dataset: str, differences: pl.DataFrame, compared: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

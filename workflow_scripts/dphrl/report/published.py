@@ -6,24 +6,24 @@ from typing import Any
 import polars as pl
 import yaml
 
-# The rows of the published tables by the names that the methods have in config/experiments.
-_ROWS = {
-    "base": ("Base",),
-    "grpo": ("GRPO",),
-    "dapo": ("DAPO",),
-    "rkl": ("RKL",),
-    "dph_f": ("DPH-F",),
-    "dph_js": ("DPH-JS", "DPH-JS, eta 0.2"),
-    "js_0_01": ("DPH-JS, eta 0.01",),
-    "js_0_05": ("DPH-JS, eta 0.05",),
-    "js_definition_0_01": ("DPH-JS by definition, eta 0.01",),
-    "js_definition_0_05": ("DPH-JS by definition, eta 0.05",),
-    "js_definition_0_2": ("DPH-JS by definition, eta 0.2",),
-    "alpha_0_2": ("Alpha 0.2",),
-    "alpha_0_5": ("Alpha 0.5",),
-    "alpha_0_8": ("Alpha 0.8",),
+# The names that methods have in config/experiments, by the rows of the published tables.
+_METHODS = {
+    "Base": "base",
+    "GRPO": "grpo",
+    "DAPO": "dapo",
+    "RKL": "rkl",
+    "DPH-F": "dph_f",
+    "DPH-JS": "dph_js",
+    "DPH-JS, eta 0.01": "js_0_01",
+    "DPH-JS, eta 0.05": "js_0_05",
+    "DPH-JS, eta 0.2": "dph_js",
+    "DPH-JS by definition, eta 0.01": "js_definition_0_01",
+    "DPH-JS by definition, eta 0.05": "js_definition_0_05",
+    "DPH-JS by definition, eta 0.2": "js_definition_0_2",
+    "Alpha 0.2": "alpha_0_2",
+    "Alpha 0.5": "alpha_0_5",
+    "Alpha 0.8": "alpha_0_8",
 }
-_METHODS = {row: method for method, rows in _ROWS.items() for row in rows}
 
 
 def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:

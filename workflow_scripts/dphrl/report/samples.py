@@ -2,25 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
 from dphrl.config.blocks.report import SamplesConfig
 from dphrl.report.names import label
 
-ALWAYS, SOMETIMES, NEVER = ("always", "sometimes", "never")
 # Control characters, which a browser drops or replaces, by their visible symbols.
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The files with the responses of one policy to a dataset: shards of rollouts and of verdicts."""
-
-    rollouts: list[str]
-    verdicts: list[str]
 
 
 @dataclass(frozen=True)
@@ -49,28 +41,27 @@ class Sample:
     @property
     def solved(self) -> str:
         """Whether the base solves it always, sometimes or never."""
-        return ALWAYS if self.c == self.n else SOMETIMES if self.c else NEVER
+        return "always" if self.c == self.n else "sometimes" if self.c else "never"
 
 
-def answers(
-    policies: Mapping[str, str], dataset: str, rollouts: Iterable[str], verdicts: Iterable[str]
-) -> dict[str, Answers]:
-    """The answers of policies to a dataset, by the label of the method.
+def shards_of(dataset: str, policies: Mapping[str, str], paths: Sequence[str]) -> dict[str, list[str]]:
+    """The shards of a dataset, by the label of the method.
 
     Args:
         policies: by method, the folder of the policy in the run.
-        dataset: its name.
-        rollouts, verdicts: shards of these and of other policies and datasets, `.../{policy}/{dataset}.{plan}/{shard}`.
+        paths: shards of these and of other policies and datasets, `.../{policy}/{dataset}.{plan}/{shard}`.
     """
-    kinds = list(rollouts), list(verdicts)
-    return {
-        label(method): Answers(*([one for one in paths if f"/{policy}/{dataset}." in one] for paths in kinds))
-        for method, policy in policies.items()
-    }
+    folders = {label(method): f"{policy}/{dataset}.*/*" for method, policy in policies.items()}
+    return {name: [path for path in paths if Path(path).match(folder)] for name, folder in folders.items()}
 
 
 def pick_samples(
-    dataset: str, prompts: str, gold: str, policies: Mapping[str, Answers], limits: SamplesConfig
+    dataset: str,
+    prompts: str,
+    gold: str,
+    rollouts: Mapping[str, list[str]],
+    verdicts: Mapping[str, list[str]],
+    limits: SamplesConfig,
 ) -> list[Sample]:
     """Prompts of one dataset in equal parts among those that the base solves always, sometimes and never.
 
@@ -78,9 +69,8 @@ def pick_samples(
     same ones. Responses are the greedy one, if it was drawn, then the first samples. Long texts are cut in the middle.
 
     Args:
-        dataset: its name.
         prompts, gold: files of the tables "prompts" and "gold".
-        policies: their answers by label; the first is the base.
+        rollouts, verdicts: their shards by the label of the policy; the first is the base.
         limits: how many prompts and responses, and how long a text may be.
 
     Returns:
@@ -91,56 +81,48 @@ def pick_samples(
     """
     if not limits.prompts:
         return []
-    counts = _solved(next(iter(policies.values())).verdicts)
-    chosen = _chosen(counts, limits.prompts)
-    texts_and_golds = _table(prompts, ["prompt_id", "messages"], chosen).join(
-        _table(gold, ["prompt_id", "ground_truth"], chosen), on="prompt_id"
-    )
-    texts = {key: (messages, truth) for key, messages, truth in texts_and_golds.iter_rows()}
-    absent = [key for key in chosen if key not in texts]
+    chosen = _chosen(next(iter(verdicts.values())), limits.prompts)
+    keys = chosen["prompt_id"].to_list()
+    for file, column in ((prompts, "messages"), (gold, "ground_truth")):
+        found = _table(file, ["prompt_id", column], keys)
+        chosen = chosen.join(found, on="prompt_id", how="left", maintain_order="left")
+    absent = chosen.filter(pl.any_horizontal(pl.all().is_null()))["prompt_id"].to_list()
     if absent:
         raise ValueError(
             f"{prompts}, {gold}: prompt {absent[0]!r} of the verdicts is not in both; delete them and run snakemake"
         )
-    responses = {policy: _responses(files, chosen, limits) for policy, files in policies.items()}
+    responses = {policy: _responses(shards, verdicts[policy], keys, limits) for policy, shards in rollouts.items()}
     return [
         Sample(
             dataset,
             key,
-            tuple((one["role"], _shown(one["content"], limits)) for one in json.loads(texts[key][0])),
-            _shown(_gold(texts[key][1]), limits),
-            *counts[key],
+            tuple((one["role"], _shown(one["content"], limits)) for one in json.loads(messages)),
+            _shown(_gold(truth), limits),
+            c,
+            n,
             {policy: found.get(key, []) for policy, found in responses.items()},
         )
-        for key in chosen
+        for key, c, n, messages, truth in chosen.iter_rows()
     ]
 
 
-def _solved(verdicts: list[str]) -> dict[str, tuple[int, int]]:
-    """The numbers of correct and of all samples of each prompt."""
+def _chosen(verdicts: list[str], number: int) -> pl.DataFrame:
+    """prompt_id, c and n (correct and all samples) of prompts taken from the three parts in turn; part after part."""
     drawn = pl.scan_parquet(verdicts).filter(pl.col("sample_index") >= 0)
-    counts = drawn.group_by("prompt_id").agg(pl.col("correct").sum(), pl.len()).collect()
-    return {key: (c, n) for key, c, n in counts.iter_rows()}
+    counts = drawn.group_by("prompt_id").agg(c=pl.col("correct").sum(), n=pl.len()).collect()
+    hashes = pl.Series([hashlib.sha256(key.encode()).digest() for key in counts["prompt_id"]], dtype=pl.Binary)
+    part = pl.when(pl.col("c") == pl.col("n")).then(0).when(pl.col("c") > 0).then(1).otherwise(2)
+    parts = counts.with_columns(part=part, hash=hashes).sort("hash")
+    turns = parts.with_columns(turn=pl.int_range(pl.len()).over("part")).sort("turn", "part")
+    return turns.head(number).sort("part", "turn").select("prompt_id", "c", "n")
 
 
-def _chosen(counts: Mapping[str, tuple[int, int]], number: int) -> list[str]:
-    """Ids, taken in turn from the three parts until there are enough; returned part after part."""
-    parts: list[list[str]] = [[], [], []]
-    for key in sorted(counts, key=lambda key: hashlib.sha256(key.encode()).digest()):
-        c, n = counts[key]
-        parts[0 if c == n else 1 if c else 2].append(key)
-    taken = [0, 0, 0]
-    for _ in range(min(number, len(counts))):
-        # The first of the parts with the fewest ids taken, among those that have more.
-        least = min((place for place in range(3) if taken[place] < len(parts[place])), key=taken.__getitem__)
-        taken[least] += 1
-    return [key for part, size in zip(parts, taken, strict=True) for key in part[:size]]
-
-
-def _responses(files: Answers, chosen: Sequence[str], limits: SamplesConfig) -> dict[str, list[Response]]:
+def _responses(
+    rollouts: list[str], verdicts: list[str], chosen: Sequence[str], limits: SamplesConfig
+) -> dict[str, list[Response]]:
     key = ["prompt_id", "sample_index"]
-    texts = _table(files.rollouts, [*key, "text"], chosen)
-    judged = _table(files.verdicts, [*key, "verdict", "detail"], chosen)
+    texts = _table(rollouts, [*key, "text"], chosen)
+    judged = _table(verdicts, [*key, "verdict", "detail"], chosen)
     found: dict[str, list[Response]] = {}
     for prompt, index, text, verdict, detail in texts.join(judged, on=key).sort(key).iter_rows():
         shown = found.setdefault(prompt, [])

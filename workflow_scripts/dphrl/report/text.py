@@ -35,11 +35,11 @@ def markdown_table(rows: Sequence[Sequence[object]], align: str = "") -> str:
 def latex_table(rows: Sequence[Sequence[object]], caption: str) -> str:
     """Header and rows as a LaTeX table with the rules of the package booktabs; text is escaped."""
     # Not by tabulate, which leaves `|` and `"` as they are: LaTeX prints other characters for them.
-    head, *body = [" & ".join(_latex(str(cell)) for cell in row) + r" \\" for row in rows]
+    head, *body = [" & ".join(str(cell).translate(_LATEX) for cell in row) + r" \\" for row in rows]
     return "\n".join(
         [
             r"\begin{table}",
-            rf"\caption{{{_latex(caption)}}}",
+            rf"\caption{{{caption.translate(_LATEX)}}}",
             rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}",
             r"\toprule",
             head,
@@ -56,7 +56,3 @@ def latex_table(rows: Sequence[Sequence[object]], caption: str) -> str:
 def markdown(text: str) -> str:
     """`text` in one line, with the special characters of Markdown escaped."""
     return re.sub(r"([\\|`*_<>#])", r"\\\1", text).replace("\n", " ")
-
-
-def _latex(cell: str) -> str:
-    return cell.translate(_LATEX)

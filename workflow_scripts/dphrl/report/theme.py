@@ -1,12 +1,13 @@
 """What all figures share: colours and shapes, tooltips, layers, published points, and the chart theme."""
 
 from collections.abc import Iterable, Sequence
+from itertools import cycle, islice
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from dphrl.report.names import in_order, label
+from dphrl.report.names import in_order, label, last_steps
 
 # Okabe and Ito's palette, distinguishable with the common colour vision deficiencies; grey is the reference.
 _COLOURS = {
@@ -24,13 +25,14 @@ _COLOURS = {
     "js_definition": "#117733",
 }
 _FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
-# Paul Tol's bright scheme; the style "other" is grey and always last.
-_STYLES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
+# Paul Tol's bright scheme, for anything but policies; the style "other" is grey and always last.
+_BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
 _PUBLISHED = "published (arXiv 2509.07430)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 POLICY_TOOLTIP = alt.Tooltip("policy:N", title="policy")
+SHARE_TOOLTIP = alt.Tooltip("share:Q", title="share", format=".1%")
 SEED_TOOLTIP = alt.Tooltip("seed:Q", title="seed")
 TRAINING_TOOLTIPS = [POLICY_TOOLTIP, SEED_TOOLTIP, alt.Tooltip("step:Q", title="step")]
 
@@ -38,52 +40,62 @@ TRAINING_TOOLTIPS = [POLICY_TOOLTIP, SEED_TOOLTIP, alt.Tooltip("step:Q", title="
 def with_policy(table: pl.DataFrame) -> pl.DataFrame:
     """`table` sorted by method in reading order, with the column `policy`, the label of its method."""
     order = in_order(table["method"])
-    rank = pl.col("method").replace_strict(order, list(range(len(order))), return_dtype=pl.Int32)
     keys = [name for name in ("seed", "step", "dataset", "metric", "style", "k") if name in table.columns]
-    named = pl.col("method").replace_strict(order, [label(name) for name in order], return_dtype=pl.String)
-    return table.sort(rank, *keys).with_columns(policy=named)
+    policy = pl.col("method").replace_strict(order, [label(name) for name in order], return_dtype=pl.String)
+    return table.sort(pl.col("method").cast(pl.Enum(order)), *keys).with_columns(policy=policy)
+
+
+def mean_over_seeds(table: pl.DataFrame, part: str, *values: str) -> pl.DataFrame:
+    """Means of `values` at the last steps, by dataset, method and `part`, with the column `policy`."""
+    groups = with_policy(last_steps(table)).group_by("method", "policy", "dataset", part, maintain_order=True)
+    return groups.agg(pl.col(values).mean().round(6)).sort("dataset", maintain_order=True)
+
+
+def policy_axis(table: pl.DataFrame) -> alt.Y:
+    """A row for each label in `policy`."""
+    return alt.Y("policy:N", sort=_labels(table), title=None)
 
 
 def policy_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each label in `policy`: the same in every figure."""
     methods = in_order(table["method"])
     further = [name for name in methods if name not in _COLOURS]
-    colours = [
-        _COLOURS[name] if name in _COLOURS else _FURTHER[further.index(name) % len(_FURTHER)] for name in methods
-    ]
-    return _colour("policy", [label(name) for name in methods], colours)
+    colours = {**_COLOURS, **dict(zip(further, cycle(_FURTHER), strict=False))}
+    return colour("policy", _labels(table), [colours[name] for name in methods])
 
 
 def policy_shape(table: pl.DataFrame) -> alt.Shape:
     """Point shape of each label in `policy`, so that colour is not the only difference."""
-    return _shape("policy", [label(name) for name in in_order(table["method"])])
+    return shape("policy", _labels(table))
 
 
-def family_colour(table: pl.DataFrame) -> alt.Color:
-    """Colour of each family of methods, alphabetical."""
-    names = sorted(set(table["family"]))
-    return _colour("family", names, [_STYLES[index % len(_STYLES)] for index in range(len(names))])
+def _labels(table: pl.DataFrame) -> list[str]:
+    return [label(name) for name in in_order(table["method"])]
 
 
-def family_shape(table: pl.DataFrame) -> alt.Shape:
-    """Point shape of each family of methods, so that colour is not the only difference."""
-    return _shape("family", sorted(set(table["family"])))
+def colour(field: str, names: Sequence[str], colours: Sequence[str] = _BRIGHT) -> alt.Color:
+    """Colour of each of the values `names` of a column; the last ones share colours if there are too few."""
+    scale = alt.Scale(domain=names, range=list(islice(cycle(colours), len(names))))
+    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
 
 
-def _colour(field: str, names: list[str], colours: list[str]) -> alt.Color:
-    return alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(title=None))
-
-
-def _shape(field: str, names: list[str]) -> alt.Shape:
-    shapes = [_SHAPES[index % len(_SHAPES)] for index in range(len(names))]
-    return alt.Shape(f"{field}:N", scale=alt.Scale(domain=names, range=shapes), legend=alt.Legend(title=None))
+def shape(field: str, names: Sequence[str]) -> alt.Shape:
+    """Point shape of each of the values `names` of a column."""
+    scale = alt.Scale(domain=names, range=list(islice(cycle(_SHAPES), len(names))))
+    return alt.Shape(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
 
 
 def style_colour(names: Iterable[str]) -> alt.Scale:
     """Colour of each solution style, alphabetical with "other" last."""
     known = sorted(set(names) - {_OTHER})
-    colours = [_STYLES[index % len(_STYLES)] for index in range(len(known))]
-    return alt.Scale(domain=[*known, _OTHER], range=[*colours, _OTHER_COLOUR])
+    return alt.Scale(domain=[*known, _OTHER], range=[*islice(cycle(_BRIGHT), len(known)), _OTHER_COLOUR])
+
+
+def share_bars(base: alt.Chart, title: str, **parts: Any) -> alt.Chart:
+    """The column `share` as stacked bars over the axis of `base`; `parts` are the encodings of the parts of a bar."""
+    axis, scale = alt.Axis(format="%", tickCount=4), alt.Scale(domain=[0, 1])
+    bar = base.mark_bar(height={"band": 0.72}, stroke="white", strokeWidth=1)
+    return bar.encode(x=alt.X("share:Q", title=title, axis=axis, scale=scale), **parts)
 
 
 def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
@@ -91,10 +103,15 @@ def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
     return [alt.Tooltip("low:Q", title="from", format=number), alt.Tooltip("high:Q", title="to", format=number)]
 
 
-def highlight() -> tuple[alt.Parameter, Any]:
-    """A click on a legend entry selects its policy: the selection, and the opacity of a mark under it."""
-    selection = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
-    return selection, alt.when(selection).then(alt.value(1.0)).otherwise(alt.value(0.12))
+def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Parameter]:
+    """A chart of `rows` less the column `unused`, without marks yet: a line for each policy and seed.
+
+    A click on a legend entry selects its policy: the second value is that selection, for one of the marks.
+    """
+    selected = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
+    opacity = alt.when(selected).then(alt.value(1.0)).otherwise(alt.value(0.12))
+    chart = alt.Chart(rows.drop(unused))
+    return chart.encode(x=x, y=y, color=policy_colour(rows), detail="seed:N", opacity=opacity), selected
 
 
 def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, size: int = 60) -> list[alt.Chart]:
@@ -156,27 +173,26 @@ def panel(
     return alt.layer(*(layer.transform_filter("!datum.source") for layer in layers), hollow)
 
 
-def with_published_note(caption: str, rows: pl.DataFrame) -> str:
-    """The caption of a figure of `rows`, with a note on published points if it has some."""
-    return f"{caption} Hollow points: {_PUBLISHED}." if "source" in rows.columns else caption
-
-
-def wrapped(
-    panel: alt.LayerChart | alt.FacetChart, by: str, title: str, columns: int, order: Sequence[str]
-) -> alt.FacetChart:
-    """`panel` once for each value of column `by`, in the given order, at most `columns` in a row.
+def faceted(
+    panel: Any, rows: pl.DataFrame, by: str, title: str, columns: int, order: Sequence[str], caption: str
+) -> Any:
+    """The whole figure: `panel` for each value of column `by` of `rows`, with the common theme.
 
     The page lowers `columns` and the width of the panel on a narrow screen.
+
+    Args:
+        columns: how many panels are in a row, at most.
+        order: the values of `by` in their order; values that `rows` does not have get no panel.
+        caption: what a screen reader reads; a note on published points is added if `rows` has some.
     """
+    shown = [value for value in order if value in set(rows[by])]
     header = alt.Header(title=None, labelFontSize=13, labelFontWeight="bold", labelAnchor="start", labelPadding=6)
-    facets = alt.Facet(f"{by}:N", header=header, sort=list(order))
-    return panel.facet(facet=facets, columns=min(columns, len(order)), title=title)
-
-
-def themed(chart: Any, description: str) -> Any:
-    """`chart` with the common theme; a screen reader reads `description`."""
+    facets = alt.Facet(f"{by}:N", header=header, sort=shown)
+    chart = panel.facet(facet=facets, columns=min(columns, len(shown)), title=title)
+    if "source" in rows.columns:
+        caption = f"{caption} Hollow points: {_PUBLISHED}."
     ink, muted, line = "#20242c", "#565d69", "#e3e6ea"
-    return chart.properties(description=description, background="white", padding=8).configure(
+    return chart.properties(description=caption, background="white", padding=8).configure(
         font="Helvetica, Arial, sans-serif",
         axis=alt.AxisConfig(
             labelColor=muted,

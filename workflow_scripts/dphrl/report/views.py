@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.report.claims import by_claim, claims_counted, measured
+from dphrl.report.claims import by_claim, claims_counted
 from dphrl.report.headline import Headline, metric_name
 from dphrl.report.names import in_order, label
 from dphrl.report.samples import Sample
@@ -46,11 +46,7 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
 def claims_table(found: pl.DataFrame) -> dict[str, Any]:
     """The table "claims": how many claims have which verdict, and for each claim its rows, one for each dataset."""
     groups = [
-        (
-            sentence,
-            source,
-            [{**row, "metric": metric_name(row["metric"]), "measured": measured(row)} for row in rows],
-        )
+        (sentence, source, [{**row, "metric": metric_name(row["metric"])} for row in rows])
         for sentence, source, rows in by_claim(found)
     ]
     return {"counts": claims_counted(found), "groups": groups}

@@ -9,19 +9,11 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from types import ModuleType
+from typing import Any
 
 import polars as pl
 import vl_convert
-
-__all__ = ["caption", "draw", "draws_published", "figures", "module", "table", "to_json", "to_svg"]
-
-
-class _Figure(Protocol):
-    TABLE: str
-    CAPTION: str
-
-    def draw(self, table: pl.DataFrame, datasets: Sequence[str], *published: pl.DataFrame | None) -> Any: ...
 
 
 def figures() -> list[str]:
@@ -42,12 +34,12 @@ def module(name: str) -> str:
 
 def table(name: str) -> str:
     """Name of the table that figure `name` draws."""
-    return _load(name).TABLE
+    return str(_load(name).TABLE)
 
 
 def caption(name: str) -> str:
     """Caption of figure `name`, with the file it is drawn from."""
-    return _load(name).CAPTION
+    return str(_load(name).CAPTION)
 
 
 def draws_published(name: str) -> bool:
@@ -89,5 +81,5 @@ def _specification(chart: Any) -> dict[str, Any]:
     return specification
 
 
-def _load(name: str) -> _Figure:
-    return cast(_Figure, importlib.import_module(module(name)))
+def _load(name: str) -> ModuleType:
+    return importlib.import_module(module(name))

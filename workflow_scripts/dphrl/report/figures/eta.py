@@ -19,17 +19,9 @@ CAPTION = (
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
-    """Points with intervals and lines through their means, a panel per dataset and metric.
-
-    Args:
-        table: family, eta, method, seed, step, dataset, metric, value, low, high.
-        datasets: the order of the datasets.
-        published: method, dataset, metric, value.
-    """
+    """Points with intervals and lines through their means, a panel per dataset and metric."""
     if table.is_empty():
-        raise ValueError(
-            "figure eta: the table has no rows; two methods that differ in eta alone are needed to draw it"
-        )
+        raise ValueError("figure eta: the table has no rows; it needs two methods that differ in eta alone")
     panels = [
         f"{dataset} · {metric}"
         for dataset in datasets_in_order(table, datasets)
@@ -40,28 +32,26 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     )
     rows = rows.filter(pl.col("panel").is_in(panels)).sort("family", "eta", "seed", "dataset", "metric")
     rows = theme.with_published(rows, published, ["method", "dataset", "metric"])
-    axis = alt.Axis(format="%", tickCount=5)
+    families = sorted(set(rows["family"]))
     base = alt.Chart(rows.drop("method")).encode(
         x=alt.X("eta:O", title="eta", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("family:N", scale=alt.Scale(paddingOuter=0.5)),
-        color=theme.family_colour(rows),
+        color=theme.colour("family", families),
     )
     scale = alt.Scale(zero=False)
     line = base.mark_line(strokeWidth=2).encode(y=alt.Y("mean(value):Q", scale=scale))
-    points = base.encode(y=alt.Y("value:Q", scale=scale), shape=theme.family_shape(rows))
+    points = base.encode(y=alt.Y("value:Q", scale=scale), shape=theme.shape("family", families))
     tip = [
         alt.Tooltip("family:N", title="divergence"),
         alt.Tooltip("eta:Q", title="eta"),
         alt.Tooltip("panel:N", title="metric"),
         alt.Tooltip("value:Q", title="share", format=".1%"),
     ]
-    low = alt.Y("low:Q", title="share of questions", axis=axis)
+    low = alt.Y("low:Q", title="share of questions", axis=alt.Axis(format="%", tickCount=5))
     rule, point = theme.interval_layers(base, points, low, [*tip, theme.SEED_TOOLTIP, *theme.interval_tooltips()])
     drawn = theme.panel([rule, line, point], points, rows, tip).properties(width=260, height=180)
-    chart = theme.wrapped(
-        drawn, "panel", "Weight of the divergence", 2, [one for one in panels if one in set(rows["panel"])]
-    )
-    return theme.themed(chart.resolve_scale(y="independent"), theme.with_published_note(CAPTION, rows))
+    chart = theme.faceted(drawn, rows, "panel", "Weight of the divergence", 2, panels, CAPTION)
+    return chart.resolve_scale(y="independent")
 
 
 def _metrics(table: pl.DataFrame) -> list[str]:

@@ -23,13 +23,7 @@ _TITLE = "difference to base (points)"
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
-    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset.
-
-    Args:
-        table: dataset, metric, method, against, kind, difference, low, high, seeds.
-        datasets: the order of the datasets.
-        published: method, dataset, metric, value.
-    """
+    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset."""
     rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base", kind="prompts")
     if rows.is_empty():
         raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
@@ -56,29 +50,22 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     seeds = alt.Tooltip("seeds:Q", title="seeds")
     layers = theme.interval_layers(base, points, low, [*tip, *theme.interval_tooltips("+.1%"), seeds])
     drawn = theme.panel(layers, points, rows, tip).properties(width=max(90 * len(order), 200), height=220)
-    return theme.themed(
-        theme.wrapped(drawn, "panel", "Gap to the base model", 3, panels), theme.with_published_note(CAPTION, rows)
-    )
+    return theme.faceted(drawn, rows, "panel", "Gap to the base model", 3, panels, CAPTION)
 
 
 def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """`rows` with the columns `panel` (the metrics of all datasets of one rank) and `published` (the metric as it is
     published), and the panels in order.
     """
-    family, k = pl.col("metric").str.split("@").list.first(), pl.col("metric").str.extract(r"@(\d+)$").cast(pl.Int32)
-    known = rows.select("dataset", "metric", family=family, k=k).unique()
-    ranked = known.with_columns(rank=pl.col("k").rank("dense", descending=True).over("dataset", "family"))
-    named = (
-        ranked.unique(["family", "rank", "metric"])
-        .sort("k")
-        .group_by("family", "rank")
-        .agg(panel=pl.col("metric").str.join(", "))
-        .sort("family", "rank", descending=[False, True])
+    metric, family = pl.col("metric"), pl.col("metric").str.split("@").list.first()
+    ranked = rows.with_columns(family=family, k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)).with_columns(
+        rank=pl.col("k").rank("dense", descending=True).over("dataset", "family")
     )
-    as_published = pl.when(family == "mean").then(family).otherwise("metric")
-    places = ranked.join(named, on=["family", "rank"]).select("dataset", "metric", "panel")
-    panelled = rows.join(places, on=["dataset", "metric"], maintain_order="left").with_columns(published=as_published)
-    return panelled, named["panel"].to_list()
+    panel = metric.sort_by("k").unique(maintain_order=True).str.join(", ").over("family", "rank")
+    published = pl.when(family == "mean").then(family).otherwise("metric")
+    panelled = ranked.with_columns(panel=panel, published=published)
+    panels = panelled.unique(["family", "rank"]).sort("family", "rank", descending=[False, True])["panel"]
+    return panelled.drop("family", "k", "rank"), panels.to_list()
 
 
 def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:

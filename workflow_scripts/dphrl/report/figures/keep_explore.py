@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from dphrl.report import theme
-from dphrl.report.names import datasets_in_order, in_order, label, last_steps
+from dphrl.report.names import datasets_in_order, last_steps
 
 TABLE = "keep_explore"
 CAPTION = (
@@ -19,13 +19,7 @@ _RATES = ("keep", "explore")
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """Points with intervals, a panel per dataset and rate.
-
-    Args:
-        table: method, seed, step, dataset, keep, keep_low, keep_high, explore, explore_low, explore_high, n_solved,
-            n_unsolved; rates are null where there is no question to count.
-        datasets: the order of the datasets.
-    """
+    """Points with intervals, a panel per dataset and rate."""
     if table.is_empty():
         raise ValueError("figure keep_explore: the table has no rows, so no policy was compared with the base")
     named = theme.with_policy(last_steps(table))
@@ -35,17 +29,13 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     middle = trained[len(trained) // 2] if len(trained) else 0
     rows = rows.with_columns(lane=pl.when(pl.col("seed") > 0).then("seed").otherwise(pl.lit(middle)))
     panels = [f"{dataset} · {rate}" for dataset in datasets_in_order(rows, datasets) for rate in _RATES]
-    order = [label(name) for name in in_order(rows["method"])]
     base = alt.Chart(rows.drop("method")).encode(
-        y=alt.Y("policy:N", sort=order, title=None),
+        y=theme.policy_axis(rows),
         yOffset=alt.YOffset("lane:O", scale=alt.Scale(paddingOuter=0.6)),
         color=theme.policy_colour(named).legend(None),
     )
-    axis = alt.Axis(format="%", tickCount=4, labelOverlap="greedy")
-    low, value = (
-        alt.X(f"{name}:Q", title="share of questions", axis=axis, scale=alt.Scale(zero=False))
-        for name in ("low", "value")
-    )
+    axis, scale = alt.Axis(format="%", tickCount=4, labelOverlap="greedy"), alt.Scale(zero=False)
+    low, value = (alt.X(f"{name}:Q", title="share of questions", axis=axis, scale=scale) for name in ("low", "value"))
     tip = [
         theme.POLICY_TOOLTIP,
         theme.SEED_TOOLTIP,
@@ -55,22 +45,14 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         alt.Tooltip("questions:Q", title="questions"),
     ]
     layers = theme.interval_layers(base, base.encode(x=value), low, tip, size=80)
-    panel = alt.layer(*layers).properties(width=290, height=max(26 * len(order), 80))
-    shown = [name for name in panels if name in set(rows["panel"])]
-    chart = theme.wrapped(panel, "panel", "Keep and explore", 2, shown).resolve_scale(x="independent")
-    return theme.themed(chart, CAPTION)
+    panel = alt.layer(*layers).properties(width=290, height=max(26 * rows["policy"].n_unique(), 80))
+    chart = theme.faceted(panel, rows, "panel", "Keep and explore", 2, panels, CAPTION)
+    return chart.resolve_scale(x="independent")
 
 
 def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
     of = "n_solved" if rate == "keep" else "n_unsolved"
-    return named.select(
-        "method",
-        "policy",
-        "seed",
-        "dataset",
-        panel=pl.col("dataset") + f" · {rate}",
-        value=pl.col(rate).round(6),
-        low=pl.col(f"{rate}_low").round(6),
-        high=pl.col(f"{rate}_high").round(6),
-        questions=of,
-    )
+    numbers = {"value": rate, "low": f"{rate}_low", "high": f"{rate}_high"}
+    rounded = {name: pl.col(column).round(6) for name, column in numbers.items()}
+    panel = pl.col("dataset") + f" · {rate}"
+    return named.select("method", "policy", "seed", "dataset", panel=panel, **rounded, questions=of)

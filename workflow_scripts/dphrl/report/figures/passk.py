@@ -19,13 +19,7 @@ CAPTION = (
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
-    """Curves with bands, a panel per dataset.
-
-    Args:
-        table: method, seed, step, dataset, k, value, low, high.
-        datasets: the order of the datasets.
-        published: method, dataset, metric, value.
-    """
+    """Curves with bands, a panel per dataset."""
     if table.is_empty():
         raise ValueError("figure passk: the table has no rows, so no policy was evaluated")
     rows = theme.with_policy(last_steps(table)).with_columns(pl.col("value", "low", "high").round(6))
@@ -33,25 +27,23 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
         solved = published.filter(pl.col("metric").str.starts_with("pass@"))
         published = solved.with_columns(k=pl.col("metric").str.strip_prefix("pass@").cast(pl.Int32))
     rows = theme.with_published(rows, published, ["method", "dataset", "k"])
-    k = alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2))
-    k = k.axis(values=rows["k"].unique().sort().to_list(), format="d", grid=False)
+    k = alt.Axis(values=rows["k"].unique().sort().to_list(), format="d", grid=False)
     percent = alt.Axis(format="%", tickCount=5)
-    share = alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent)
-    base = alt.Chart(rows.drop("method")).encode(x=k, color=theme.policy_colour(rows), detail="seed:N")
-    selected, opacity = theme.highlight()
+    base, selected = theme.policy_lines(
+        rows,
+        "method",
+        alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2), axis=k),
+        alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
+    )
     band = base.mark_area().encode(
         y=alt.Y("low:Q", title="pass@k"),
         y2="high:Q",
         opacity=alt.when(selected).then(alt.value(0.09)).otherwise(alt.value(0.02)),
     )
-    line = base.mark_line(strokeWidth=2).encode(y=share, opacity=opacity)
     value = [alt.Tooltip("k:Q", title="k"), alt.Tooltip("value:Q", title="pass@k", format=".1%")]
-    tip = [*theme.TRAINING_TOOLTIPS, *value, *theme.interval_tooltips()]
-    points = base.encode(y=share, shape=theme.policy_shape(rows), opacity=opacity)
-    point = points.mark_point(filled=True, size=55).encode(tooltip=tip)
-    point = point.properties(name="points").add_params(selected)
-    drawn = theme.panel([band, line, point], points, rows, [theme.POLICY_TOOLTIP, *value]).properties(
-        width=260, height=220
-    )
-    chart = theme.wrapped(drawn, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets))
-    return theme.themed(chart, theme.with_published_note(CAPTION, rows))
+    points = base.encode(shape=theme.policy_shape(rows))
+    point = points.mark_point(filled=True, size=55).properties(name="points").add_params(selected)
+    point = point.encode(tooltip=[*theme.TRAINING_TOOLTIPS, *value, *theme.interval_tooltips()])
+    layers = [band, base.mark_line(strokeWidth=2), point]
+    panel = theme.panel(layers, points, rows, [theme.POLICY_TOOLTIP, *value]).properties(width=260, height=220)
+    return theme.faceted(panel, rows, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets), CAPTION)

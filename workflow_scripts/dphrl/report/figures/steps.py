@@ -20,36 +20,26 @@ _LARGEST_K = 8
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """Lines over training steps, a panel per dataset.
-
-    Args:
-        table: method, seed, step, dataset, k, value, low, high.
-        datasets: the order of the datasets.
-    """
+    """Lines over training steps, a panel per dataset."""
     trained = table.filter(pl.col("step") > 0)
     if trained.is_empty():
         raise ValueError("figure steps: the table has no trained policy")
-    known = sorted(table["k"].unique().to_list())
+    known = sorted(set(table["k"]))
     k = max((one for one in known if one <= _LARGEST_K), default=known[0])
     start = table.filter(pl.col("method") == "base").drop("method", "seed")
     lines = trained.select("method", "seed", "dataset").unique()
     rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]).filter(k=k)
     rows = theme.with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
-    share = alt.Y("value:Q", title=f"pass@{k}", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format="%"))
-    base = alt.Chart(rows.drop("method", "k")).encode(
-        x=alt.X("step:Q", title="training step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
-        color=theme.policy_colour(rows),
-        detail="seed:N",
+    base, selected = theme.policy_lines(
+        rows.drop("k"),
+        "method",
+        alt.X("step:Q", title="training step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
+        alt.Y("value:Q", title=f"pass@{k}", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format="%")),
     )
-    selected, opacity = theme.highlight()
     value = alt.Tooltip("value:Q", title=f"pass@{k}", format=".1%")
-    line = base.mark_line(strokeWidth=2).encode(y=share, opacity=opacity)
     point = base.mark_point(filled=True, size=55).encode(
-        y=share,
-        shape=theme.policy_shape(rows),
-        opacity=opacity,
-        tooltip=[*theme.TRAINING_TOOLTIPS, value, *theme.interval_tooltips()],
+        shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, value, *theme.interval_tooltips()]
     )
-    panel = alt.layer(line, point.add_params(selected)).properties(width=260, height=220)
-    chart = theme.wrapped(panel, "dataset", f"Pass@{k} over training", 3, datasets_in_order(rows, datasets))
-    return theme.themed(chart, CAPTION)
+    panel = alt.layer(base.mark_line(strokeWidth=2), point.add_params(selected)).properties(width=260, height=220)
+    order = datasets_in_order(rows, datasets)
+    return theme.faceted(panel, rows, "dataset", f"Pass@{k} over training", 3, order, CAPTION)

@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from dphrl.report import theme
-from dphrl.report.names import datasets_in_order, in_order, label, last_steps
+from dphrl.report.names import datasets_in_order
 
 TABLE = "style_counts"
 CAPTION = (
@@ -18,44 +18,13 @@ CAPTION = (
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """Stacked bars, a panel per dataset.
-
-    Args:
-        table: method, seed, step, dataset, styles, share, low, high.
-        datasets: the order of the datasets.
-    """
+    """Stacked bars, a panel per dataset."""
     if table.is_empty():
-        raise ValueError(
-            "figure style_counts: the table has no rows; name style prefixes in evaluate.styles to draw it"
-        )
-    rows = (
-        theme.with_policy(last_steps(table))
-        .group_by("method", "policy", "dataset", "styles", maintain_order=True)
-        .agg(pl.col("share").mean().round(6))
-        .sort("dataset", "styles", maintain_order=True)
-    )
-    order = [label(name) for name in in_order(rows["method"])]
-    bar = (
-        alt.Chart(rows.drop("method"))
-        .mark_bar(height={"band": 0.72}, stroke="white", strokeWidth=1)
-        .encode(
-            x=alt.X(
-                "share:Q",
-                title="share of questions",
-                axis=alt.Axis(format="%", tickCount=4),
-                scale=alt.Scale(domain=[0, 1]),
-            ),
-            y=alt.Y("policy:N", sort=order, title=None),
-            color=alt.Color("styles:O", scale=alt.Scale(scheme="blues"), legend=alt.Legend(title="styles")),
-            order="styles:Q",
-            tooltip=[
-                theme.POLICY_TOOLTIP,
-                alt.Tooltip("styles:Q", title="styles"),
-                alt.Tooltip("share:Q", title="share", format=".1%"),
-            ],
-        )
-    )
+        raise ValueError("figure style_counts: the table has no rows; name style prefixes in evaluate.styles")
+    rows = theme.mean_over_seeds(table, "styles", "share").sort("dataset", "styles", maintain_order=True)
+    base = alt.Chart(rows.drop("method")).encode(y=theme.policy_axis(rows))
+    colour = alt.Color("styles:O", scale=alt.Scale(scheme="blues"), legend=alt.Legend(title="styles"))
+    tooltip = [theme.POLICY_TOOLTIP, alt.Tooltip("styles:Q", title="styles"), theme.SHARE_TOOLTIP]
+    bar = theme.share_bars(base, "share of questions", color=colour, order="styles:Q", tooltip=tooltip)
     panel = alt.layer(bar).properties(width=230, height={"step": 30})
-    return theme.themed(
-        theme.wrapped(panel, "dataset", "Styles per question", 3, datasets_in_order(rows, datasets)), CAPTION
-    )
+    return theme.faceted(panel, rows, "dataset", "Styles per question", 3, datasets_in_order(rows, datasets), CAPTION)

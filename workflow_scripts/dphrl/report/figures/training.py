@@ -25,39 +25,22 @@ METRICS = {
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """A panel for each metric that the table has, each on its own scale.
-
-    Args:
-        table: method, seed, step, metric, value.
-        datasets: has no effect: the panels are metrics.
-    """
-    shown = [metric for metric in METRICS if metric in set(table["metric"])]
-    if not shown:
+    """A panel for each metric that the table has, each on its own scale."""
+    shown = table.filter(pl.col("metric").is_in(METRICS))
+    if shown.is_empty():
         found = ", ".join(sorted(set(table["metric"]))) or "none"
         raise ValueError(f"figure training: the table has none of the metrics {', '.join(METRICS)}; it has {found}")
-    rows = theme.with_policy(table.filter(pl.col("metric").is_in(shown)))
-    titles = pl.col("metric").replace_strict(shown, [METRICS[name] for name in shown], return_dtype=pl.String)
-    rows = rows.with_columns(titles.alias("title"), pl.col("value").round(6))
-    selected, opacity = theme.highlight()
-    line = (
-        alt.Chart(rows.drop("metric"), name="lines")
-        .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14, filled=True))
-        .encode(
-            x=alt.X("step:Q", title="step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
-            y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=5), scale=alt.Scale(zero=False)),
-            color=theme.policy_colour(rows),
-            detail="seed:N",
-            opacity=opacity,
-            tooltip=[
-                *theme.TRAINING_TOOLTIPS,
-                alt.Tooltip("title:N", title="metric"),
-                alt.Tooltip("value:Q", title="value", format=".4g"),
-            ],
-        )
-        .add_params(selected)
+    title = pl.col("metric").replace_strict(METRICS, return_dtype=pl.String)
+    rows = theme.with_policy(shown).with_columns(pl.col("value").round(6), title=title)
+    base, selected = theme.policy_lines(
+        rows,
+        "metric",
+        alt.X("step:Q", title="step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
+        alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=5), scale=alt.Scale(zero=False)),
     )
+    value = [alt.Tooltip("title:N", title="metric"), alt.Tooltip("value:Q", title="value", format=".4g")]
+    line = base.mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14, filled=True)).add_params(selected)
+    line = line.encode(tooltip=[*theme.TRAINING_TOOLTIPS, *value]).properties(name="lines")
     panel = alt.layer(line).properties(width=260, height=180)
-    chart = theme.wrapped(panel, "title", "Training", 3, [METRICS[name] for name in shown]).resolve_scale(
-        y="independent"
-    )
-    return theme.themed(chart, CAPTION)
+    chart = theme.faceted(panel, rows, "title", "Training", 3, list(METRICS.values()), CAPTION)
+    return chart.resolve_scale(y="independent")
