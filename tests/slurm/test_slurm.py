@@ -13,7 +13,8 @@ import polars as pl
 import psutil
 import pytest
 from cluster import Cluster
-from submitted import ROOT, Submitted
+from runs import ROOT
+from submitted import Submitted
 
 pytestmark = pytest.mark.slurm
 

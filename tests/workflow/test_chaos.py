@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import Workflow, kill
+from runs import TINY, Workflow, kill
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 
@@ -51,9 +51,9 @@ FIRST_MIB, MORE_MIB = 4, 6
 
 
 @pytest.fixture(scope="module")
-def undisturbed(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+def undisturbed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
     """A finished run with two ranks and two scoring workers, by the engine that starts sooner."""
-    tiny = Workflow(house, tmp_path_factory.mktemp("undisturbed"), Path(__file__).with_name("tiny.yaml"))
+    tiny = Workflow(project, tmp_path_factory.mktemp("undisturbed"), TINY)
     workflow = tiny.configured(
         engine={"name": "transformers"},
         train={"ranks": 2},

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import yaml
 from engine_suite import MAX_MODEL_LEN, Policy
-from runs import Workflow
+from runs import TINY, Workflow
 
 from dphrl.artifacts.files import sidecar
 from dphrl.config.blocks.sampling import PlanConfig
@@ -49,12 +49,12 @@ SHARED = ("policies/base", "prompts", "rollouts/base/train.presample", "referenc
 
 @pytest.mark.workflow
 def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_the_cache(
-    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
     monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", str(cache))
-    config = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
+    config = yaml.safe_load(TINY.read_text())
     config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
     # Two data sets of one schema, and two shards: jobs that only their wildcards tell apart.
@@ -65,7 +65,7 @@ def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_
         folder.mkdir()
         path = folder / "config.yaml"
         path.write_text(yaml.safe_dump({**config, "methods": {method: config["methods"][method]}}))
-        runs.append(Workflow(house, folder, path))
+        runs.append(Workflow(project, folder, path))
         said = runs[-1].run("--cache", "--", "reference", "results/tiny/prompts/in_domain.parquet")
         ran.append(set(re.findall(r"^(\w+).*: done in", said, re.MULTILINE)))
     cached = {"train_base", "prepare_prompts", "sample", "tensorise"}

@@ -123,7 +123,7 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def runs(pristine: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    other = Workflow(pristine.house, tmp_path_factory.mktemp("other"), pristine.config).configured(
+    other = Workflow(pristine.project, tmp_path_factory.mktemp("other"), pristine.config).configured(
         seed=2, toy={"seed": 2}
     )
     other.run()

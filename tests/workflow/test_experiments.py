@@ -54,9 +54,9 @@ def _put_stand_ins(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str, house: Path, tmp_path: Path) -> None:
+def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str, project: Path, tmp_path: Path) -> None:
     _put_stand_ins(name, tmp_path)
-    printed = Workflow(house, tmp_path, EXPERIMENTS / f"{name}.yaml", name).run("--dry-run")
+    printed = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name).run("--dry-run")
     counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
     planned = tuple(counts[rule] for rule in ("train_segment", "sample", "evaluate_policy", "prepare_prompts"))
     assert planned == JOBS[name]
@@ -68,8 +68,8 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["llama-sql-mini", "llama-math-mini", "ablations-mini", "multi-style-mini"])
-def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, house: Path, tmp_path: Path) -> None:
-    workflow = Workflow(house, tmp_path, EXPERIMENTS / f"{name}.yaml", name)
+def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, project: Path, tmp_path: Path) -> None:
+    workflow = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name)
     workflow.run()
     config = read_config(workflow.config)
     partition = pl.read_parquet(workflow.results / "partition/final.parquet")

@@ -66,7 +66,7 @@ def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:
     (finished.results / "report/index.html").unlink()
     process = finished.start()
     finished.wait_for("Building DAG", process)
-    second = subprocess.run(finished.command(), cwd=finished.house, capture_output=True, text=True, check=False)
+    second = subprocess.run(finished.command(), cwd=finished.project, capture_output=True, text=True, check=False)
     assert second.returncode != 0
     assert f"Snakemake (process {process.pid}) is at work" in second.stderr
     assert process.wait() == 0

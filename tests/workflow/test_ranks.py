@@ -15,9 +15,10 @@ import polars as pl
 import psutil
 import pytest
 import torch
-from runs import Workflow
+from runs import ROOT, Workflow
 from safetensors.torch import load_file
-from tiny_training import ENGINE, ONLINE, train_config, write_policy, write_reference
+from tiny_models import write_tiny_policy
+from tiny_training import ENGINE, ONLINE, train_config, write_reference
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dphrl.artifacts.tables import write_table
@@ -27,8 +28,7 @@ from dphrl.training.launch import RankError, run_ranks, train_segment
 
 pytestmark = pytest.mark.workflow
 
-SPREAD = str(Path(__file__).with_name("spread_engine.py"))
-UPDATE = str(Path(__file__).with_name("two_ranks.py"))
+SPREAD, UPDATE = (str(ROOT / "tests" / "support" / name) for name in ("spread_engine.py", "two_ranks.py"))
 STAGES = (0, 1, 2, 3)
 # The scorer is the test's hand in a rank: in the midst of a step it can end it, or keep it where it is.
 SCORER = """
@@ -92,7 +92,8 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
 
 def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_path: Path) -> None:
     """The ranks ask for different prompts and unequally often; a push comes in between."""
-    policy = write_policy(tmp_path / "policy")
+    policy = tmp_path / "policy"
+    write_tiny_policy(policy)
     for ranks in (1, 2):
         run_ranks(ranks, [SPREAD, str(policy), str(tmp_path), "300"])
     alone, *spread = (_told(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
@@ -112,7 +113,8 @@ def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_p
 def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     """The job of a training's first two steps on two ranks, without folders for its results."""
     folder = tmp_path_factory.mktemp("start")
-    base = write_policy(folder / "base")
+    base = folder / "base"
+    write_tiny_policy(base)
     write_reference(base, folder)
     (folder / "scorer.py").write_text(SCORER)
     tokenizer = AutoTokenizer.from_pretrained(base)

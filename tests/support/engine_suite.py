@@ -1,5 +1,7 @@
 """What every engine must do, checked against the model's own forward pass: a model with a tokenizer, and the checks."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -7,16 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import EOS, tiny_llama, write_tokenizer
 from torch import Tensor
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from dphrl.artifacts import progress
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.rollout.engine import AsleepError, Digest, Engine, make_engine
 from dphrl.rollout.requests import Completion, Request
-from dphrl.toy.tokenizer import write_tokenizer
 
-TEXTS = [f"shop: Q: how many of {i}?\nA: " for i in range(8)]
 MAX_MODEL_LEN = 64
 
 
@@ -30,27 +31,11 @@ class Policy:
     ends: frozenset[int]
 
     @classmethod
-    def write(cls, folder: Path, *, tied: bool = False) -> "Policy":
-        """Make one in float32, its weights large enough to make the logits differ."""
-        write_tokenizer(TEXTS, 90, folder)
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        torch.manual_seed(0)
-        config = LlamaConfig(
-            # More than the tokens of the tokenizer, and whole blocks of vLLM's padding.
-            vocab_size=64,
-            hidden_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            intermediate_size=128,
-            max_position_embeddings=256,
-            initializer_range=0.1,
-            tie_word_embeddings=tied,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        model = LlamaForCausalLM(config).eval().requires_grad_(False)
-        ends = [tokenizer.eos_token_id, 7]
+    def write(cls, folder: Path, *, tied: bool = False) -> Policy:
+        """Write one in float32."""
+        model = tiny_llama(tie_word_embeddings=tied).eval().requires_grad_(False)
+        tokenizer = write_tokenizer(folder)
+        ends = [EOS, 7]
         model.generation_config.eos_token_id = ends
         model.save_pretrained(folder)
         return cls(folder, model, tokenizer, frozenset(ends))
@@ -77,7 +62,7 @@ class Policy:
             noise = torch.randn(tensor.shape, generator=generator)
             yield name, tensor + scale * tensor.std() * noise
 
-    def perturbed(self, scale: float) -> "Policy":
+    def perturbed(self, scale: float) -> Policy:
         """The policy with the weights of `weights(scale)`, in memory alone."""
         model = LlamaForCausalLM(self.model.config).eval().requires_grad_(False)
         model.load_state_dict(dict(self.weights(scale)), strict=False)

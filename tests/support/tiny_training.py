@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
+from tiny_models import write_tokenizer
 from torch import Tensor
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer
 
 from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.engine import EngineConfig
@@ -25,7 +26,6 @@ from dphrl.reference import load
 from dphrl.reference.build import save_tensors, tensorise
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
-from dphrl.toy.tokenizer import write_tokenizer
 from dphrl.training.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import Judged, OnlinePrompt
@@ -49,28 +49,6 @@ def process_group() -> Iterator[None]:
     os.environ.update(before)
 
 
-def write_policy(folder: Path) -> Path:
-    """A random model with a tokenizer of its own."""
-    write_tokenizer(ONLINE + REHEARSED, 90, folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=128,
-        max_position_embeddings=256,
-        initializer_range=0.1,
-        tie_word_embeddings=False,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
-
-
 def write_moved_policy(base: Path, folder: Path) -> Path:
     """The policy as after much training: its log-ratios to the base policy are of order 1."""
     model = load_model(base, "float32")
@@ -79,7 +57,7 @@ def write_moved_policy(base: Path, folder: Path) -> Path:
         for parameter in model.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    write_tokenizer(folder)
     return folder
 
 

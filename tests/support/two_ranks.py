@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from tiny_models import tiny_llama
 from tiny_training import BARE, gradients, train_config
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import dphrl.model.logprobs
 from dphrl.config.blocks.methods import MethodConfig
@@ -26,7 +26,7 @@ from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 
 # ZeRO-3 spreads what has 100,000 numbers and more: with these, embedding and output head.
-VOCABULARY, WIDTH = 2048, 64
+VOCABULARY = 2048
 ROLLOUTS = 16
 
 
@@ -61,19 +61,7 @@ def share(kind: str) -> list[Example]:
 
 def update(stage: int, kind: str, folder: Path) -> None:
     """One update; rank 0 writes gradients, weights and what it told."""
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=2,
-            intermediate_size=128,
-            initializer_range=0.05,
-            tie_word_embeddings=False,
-        )
-    )
+    model = tiny_llama(VOCABULARY, initializer_range=0.05)
     config = train_config(ranks=world_size(), zero_stage=stage, token_budget=100, **BARE)
     trainer = Trainer(model, config, MethodConfig(divergence="js", eta=0.5))
     mine = share(kind)
