@@ -64,10 +64,26 @@ def made() -> list[Engine]:
     return []
 
 
+# What takes longest comes first, so that two workers end together; vLLM engines hold their memory once they are made.
+GROUPS = ("run", "test_ranks", "test_methods", "engines")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the modules that make these engines last, since the engines hold their memory to the end."""
-    holding = {item.path for item in items if "made" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path in holding)
+    """Keep tests that share something costly in one worker, under `-n 2 --dist loadgroup`: each group makes it once."""
+    in_process = {item.path for item in items if "made" in item.fixturenames}
+
+    def group(item: pytest.Item) -> str:
+        if "pristine" in item.fixturenames:
+            return "run"
+        return "engines" if item.path in in_process else item.path.stem
+
+    def order(item: pytest.Item) -> int:
+        return GROUPS.index(group(item)) if group(item) in GROUPS else len(GROUPS)
+
+    for item in items:
+        if group(item) in GROUPS:
+            item.add_marker(pytest.mark.xdist_group(group(item)))
+    items.sort(key=order)
 
 
 @pytest.fixture(scope="session")

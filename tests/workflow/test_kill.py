@@ -31,12 +31,13 @@ SEGMENT = [
     "evaluation/grpo-s1",
 ]
 MOMENTS = {
-    # What is taken away from a finished run, and what the terminal says when the job that makes it is at work.
+    # What is removed from a finished run, and the text on the terminal once the job that makes it has started.
     "sampling": ([*SAMPLED, *END], "sample base train presample 0:"),
     "training": ([*SEGMENT, *END], "train_segment grpo 1 4:"),
 }
 VICTIMS = ("snakemake", "stage", "both")
-QUICK = {("sampling", "both"), ("training", "snakemake")}
+# The others run in `make test-full`.
+QUICK = {("sampling", "both")}
 CASES = [
     pytest.param(moment, victim, marks=[] if (moment, victim) in QUICK else pytest.mark.full)
     for moment in MOMENTS

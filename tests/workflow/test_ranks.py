@@ -90,6 +90,7 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
     )
 
 
+@pytest.mark.full
 def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_path: Path) -> None:
     """The ranks ask for different prompts and unequally often; a push comes in between."""
     policy = tmp_path / "policy"
@@ -176,8 +177,8 @@ def _files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("engine", "stage", "parts"),
     [
-        ("transformers", 1, 1),
         ("vllm", 3, 1),
+        pytest.param("transformers", 1, 1, marks=pytest.mark.full),
         pytest.param("vllm", 1, 1, marks=pytest.mark.full),
         pytest.param("vllm", 1, 2, marks=pytest.mark.full),
     ],
