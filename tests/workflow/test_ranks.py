@@ -282,9 +282,10 @@ def test_ranks_start_from_a_process_too_large_to_fork() -> None:
     assert {"rank 0", "rank 1"} <= {*done.stderr.splitlines()}
 
 
-DOOR = """
+STAGE = """
 import sys
-from dphrl.training import SegmentJob, train_segment
+from dphrl.training.job import SegmentJob
+from dphrl.training.launch import train_segment
 train_segment(SegmentJob.from_json(sys.argv[1]))
 """
 
@@ -294,15 +295,15 @@ def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_p
     seen = tmp_path / "seen"
     seen.mkdir()
     job = _into(start, tmp_path / "out", scorer={"options": {"harm": "wait", "seen": str(seen)}})
-    door = psutil.Popen([sys.executable, "-c", DOOR, job.to_json()])
+    stage = psutil.Popen([sys.executable, "-c", STAGE, job.to_json()])
     try:
-        _wait_until(lambda: len(door.children()) == 2)
+        _wait_until(lambda: len(stage.children()) == 2)
         if moment == "in a step":
             _wait_until(lambda: len([*seen.iterdir()]) == 2)
-        processes = door.children(recursive=True)
+        processes = stage.children(recursive=True)
     finally:
-        door.kill()
-    door.wait()
+        stage.kill()
+    stage.wait()
     _, alive = psutil.wait_procs(processes, timeout=2)
     assert not alive
 
