@@ -16,7 +16,7 @@ from submitted import Submitted
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A cluster in a folder of its own; its name is short, because a socket's path must be."""
+    """A cluster in a new folder with a short name, because the path of a socket must be short."""
     if lacking := missing():
         pytest.fail("\n".join(f"missing: {what}" for what in lacking), pytrace=False)
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
@@ -27,7 +27,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, which nobody changes while it runs."""
+    """A copy of the project that no one edits during the run."""
     return copy_project(tmp_path_factory.mktemp("project"))
 
 

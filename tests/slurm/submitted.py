@@ -9,7 +9,7 @@ import yaml
 from cluster import Cluster
 from runs import Workflow
 
-# One rank on each node: with one the plugin wants `tasks`, and no word of how many per GPU.
+# One rank on each node: for that the plugin needs `tasks`, and no number of tasks per GPU.
 TWO_NODES = {"mpi": "srun", "nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "gpu": 2, "cpus_per_task": 1}
 
 
@@ -31,12 +31,12 @@ class Submitted(Workflow):
         return self.cluster.environment | self.variables
 
     def command(self, *arguments: str) -> list[str]:
-        """Snakemake with the profile of the project, adapted to this cluster as a user would."""
+        """Snakemake with the project's SLURM profile, adapted to this cluster as a user would do."""
         profile = yaml.safe_load((self.project / "profiles/slurm/config.yaml").read_text())
         for resources in profile["set-resources"].values():
             resources["mem_mb"] = 2000
         profile["set-resources"]["train_segment"] |= TWO_NODES | {"runtime": self.walltime}
-        # States are asked for after seconds, not after a minute.
+        # Poll the states of jobs after seconds, not after a minute.
         quick = {"slurm-init-seconds-before-status-checks": 3, "slurm-no-account": True, "latency-wait": 10}
         folder = self.folder / "profile"
         folder.mkdir(exist_ok=True)

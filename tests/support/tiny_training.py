@@ -1,4 +1,4 @@
-"""What the tests of training share: a random Llama, settings for it, recorded rows, and a look at gradients."""
+"""Shared by the tests of training: settings, trainers, recorded rows, stored responses and access to gradients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENGINE = EngineConfig(name="transformers", dtype="float32", max_model_len=256, m
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """The process group of this process; what it leaves in the environment would reach later child processes."""
+    """A process group of one process; the environment is restored, or later child processes would see its variables."""
     before, threads = dict(os.environ), torch.get_num_threads()
     torch.set_num_threads(1)
     start_process_group()
@@ -87,7 +87,7 @@ def make_trainer(
     kind: type[Trainer] = Trainer,
     **changes: Any,
 ) -> Trainer:
-    """A trainer as a segment makes it."""
+    """A trainer made like a segment makes it."""
     config = train_config(**changes)
     start = base if method.lora and base else policy
     reference = load_model(base or policy, config.dtype) if method.needs_reference_model else None
@@ -112,7 +112,7 @@ def weights_of(trainer: Trainer) -> dict[str, Tensor]:
 
 
 def equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
-    """Whether two sets of tensors are the same to the bit."""
+    """Whether two sets of tensors are bitwise equal."""
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
@@ -180,14 +180,14 @@ class Judgement:
 
 
 def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Judged]:
-    """A scorer that likes responses of even length, to every second prompt: the others teach nothing."""
+    """A scorer: responses of even length to every second prompt are correct; the other prompts carry no signal."""
     liked = [len(text) % 2 == 0 and truth["number"] % 2 == 0 for text, truth in zip(texts, ground_truths, strict=True)]
     return [Judgement(right, float(right)) for right in liked]
 
 
 @dataclass
 class Made:
-    """An update as it was asked for, with the policy's log-probs before it."""
+    """The arguments and the result of an update, with the policy's log-probs before it."""
 
     examples: list[Example]
     before: list[Tensor]
@@ -196,7 +196,7 @@ class Made:
 
 
 class Recorder(Trainer):
-    """A trainer that remembers its updates."""
+    """A trainer that records its updates."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -211,7 +211,7 @@ class Recorder(Trainer):
 
 @dataclass
 class Deaf:
-    """An engine that no weights reach."""
+    """An engine that ignores pushed weights."""
 
     engine: Engine
 

@@ -1,4 +1,4 @@
-"""What a cluster relies on: samples that do not depend on the number of jobs, and files that runs share."""
+"""What a cluster needs: samples that do not depend on the number of jobs, and files that runs share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_samples_do_not_depend_on_the_number_of_shards(shards: int, tmp_path: Pa
     assert PLAN.max_tokens + 12 < MAX_MODEL_LEN
 
     def sample(number: int) -> pl.DataFrame:
-        """What as many jobs draw, each with an engine of its own."""
+        """The samples of that many jobs, each with a new engine."""
         parts = []
         for index in range(number):
             asked = plan_requests(shard(PROMPTS, index, number), "presample", PLAN, seed=1)
@@ -57,7 +57,7 @@ def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_
     config = yaml.safe_load(TINY.read_text())
     config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
-    # Two data sets of one schema, and two shards: jobs that only their wildcards tell apart.
+    # Two datasets of one schema, and two shards: jobs that differ in their wildcards only.
     config["evaluate"]["datasets"] = ["in_domain"]
     runs, ran = [], []
     for method in ("grpo", "dph_js"):

@@ -1,4 +1,4 @@
-"""After a kill -9 the same command goes on and ends in the same bytes."""
+"""After a kill -9 the same command continues and ends in the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several ranks: real processes on gloo give what one gives, and end together."""
+"""Several ranks: real processes on gloo give the results of one, and end together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.workflow
 
 SPREAD, UPDATE = (str(ROOT / "tests" / "support" / name) for name in ("spread_engine.py", "two_ranks.py"))
 STAGES = (0, 1, 2, 3)
-# The scorer is the test's hand in a rank: in the midst of a step it can end it, or keep it where it is.
+# Through the scorer a test can end a rank in the middle of a step, or make it wait there.
 SCORER = """
 import os
 import signal
@@ -70,7 +70,7 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _told(folder: Path, name: str) -> dict[str, Any]:
+def _read(folder: Path, name: str) -> dict[str, Any]:
     return json.loads((folder / f"{name}.json").read_text())
 
 
@@ -78,7 +78,7 @@ def _told(folder: Path, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["1-{}-even", "2-{}-even", "2-{}-uneven"])
 def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: str, stage: int) -> None:
     name, alone = kind.format(stage), "1-0-even"
-    assert _told(updates, name) == pytest.approx(_told(updates, alone), rel=1e-5)
+    assert _read(updates, name) == pytest.approx(_read(updates, alone), rel=1e-5)
     expected = load_file(updates / f"{alone}.gradients")
     found = load_file(updates / f"{name}.gradients")
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
@@ -97,10 +97,10 @@ def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_p
     write_tiny_policy(policy)
     for ranks in (1, 2):
         run_ranks(ranks, [SPREAD, str(policy), str(tmp_path), "300"])
-    alone, *spread = (_told(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
-    assert [len(told) for told in spread] == [4, 4]
-    for told in spread:
-        for part, found in told.items():
+    alone, *spread = (_read(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
+    assert [len(results) for results in spread] == [4, 4]
+    for results in spread:
+        for part, found in results.items():
             expected = alone[part]
             if part.startswith("text"):
                 assert found == pytest.approx(expected, abs=1e-5)
@@ -165,7 +165,7 @@ def _into(job: SegmentJob, folder: Path, **changes: Any) -> SegmentJob:
 
 
 def _after(job: SegmentJob, first: int, last: int) -> SegmentJob:
-    """The job that goes on where another ended."""
+    """The job that continues where another ended."""
     return replace(job, policy=job.policy_out, state=job.state_out, first=first, last=last)
 
 
@@ -206,7 +206,7 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
 
 @pytest.fixture(scope="module")
 def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
-    """The first segment, done; what its ranks said on the terminal is in a file beside its folders."""
+    """The first segment, finished; the output of its ranks to the terminal is in a file next to its folders."""
     folder = tmp_path_factory.mktemp("undisturbed")
     job = _into(start, folder / "out")
     with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
@@ -215,7 +215,7 @@ def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> 
     return job
 
 
-def test_progress_goes_to_the_terminal_and_one_rank_tells_it(undisturbed: SegmentJob) -> None:
+def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: SegmentJob) -> None:
     terminal = Path(undisturbed.policy_out).parents[1] / "terminal"
     assert terminal.read_text().count("2/2 step") == 1
 
@@ -227,7 +227,7 @@ def test_a_state_of_another_number_of_ranks_is_refused(
     with pytest.raises(RankError):
         train_segment(more)
     words = capfd.readouterr().err
-    # The first rank to say so ends the others.
+    # The first rank that fails ends the others.
     assert 'written by {"masters"' in words or "the state was written by other ranks than the 4 of now" in words
     assert not _files(tmp_path)
 
@@ -261,7 +261,7 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     assert _files(tmp_path / "out") == _files(Path(undisturbed.policy_out).parent)
 
 
-# In one write, as Python may be told to write a line in pieces, and the ranks share what they write to.
+# In a single write: the ranks share the stream, and Python may write a line in pieces.
 SAY_RANK = "import os; os.write(1, f\"rank {os.environ['RANK']}\\n\".encode())"
 # Linux lets no process fork that has a mapping larger than the memory, as adjacent reservations may be.
 LARGE = """

@@ -19,7 +19,7 @@ DATA = Path(os.environ.get("DPHRL_TEST_DATA", ROOT.parent / "shared" / "data"))
 SYSTEMS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 
 
-def test_the_worked_example_of_ones_own_data_and_scorer(project: Path, tmp_path: Path) -> None:
+def test_the_worked_example_of_custom_data_and_scorer(project: Path, tmp_path: Path) -> None:
     (tmp_path / "config").symlink_to(project / "config")
     workflow = Workflow(project, tmp_path, EXPERIMENTS / "own-scorer.yaml", "own-scorer")
     workflow.run()
