@@ -61,7 +61,7 @@ def share(kind: str) -> list[Example]:
 
 def update(stage: int, kind: str, folder: Path) -> None:
     """Make one update; rank 0 writes gradients, weights and totals."""
-    model = tiny_llama(VOCABULARY, initializer_range=0.05)
+    model = tiny_llama(VOCABULARY, num_key_value_heads=2, initializer_range=0.05)
     config = train_config(ranks=world_size(), zero_stage=stage, token_budget=100, **BARE)
     trainer = Trainer(model, config, MethodConfig(divergence="js", eta=0.5))
     rows = share(kind)
