@@ -57,7 +57,7 @@ demo-full: install ## Every method, three seeds each, on the embedded toy: the w
 
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit
-	@$(BIN)/python -m pytest tests/workflow
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder tests/workflow
 
 test-unit: install ## The fast tests only.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit

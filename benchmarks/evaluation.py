@@ -1,8 +1,8 @@
 """Ten million verdicts through the evaluation: python benchmarks/evaluation.py
 
-Two shapes: many policies on a thousand prompts, as a run has them, and one policy with a thousand samples per prompt.
-The tables are made up in memory, and that is not timed. Peak memory is the process's own, tables included; each shape
-has a process of its own.
+Two shapes: many policies on a thousand prompts, as in a run, and one policy with a thousand samples per prompt. The
+tables are generated in memory, which is not timed. Each shape is measured in a separate process, whose peak memory
+includes the tables.
 """
 
 import argparse
@@ -23,13 +23,14 @@ from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import consistency, diversity, headline, passk
 
-SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000)}
+# Policies, prompts and samples per prompt.
+SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000), "small": (4, 20, 64)}
 RULES = (StyleRule(name="plan", prefix="-- plan "), StyleRule(name="plain", prefix="SELECT "))
 CONFIG = EvaluateConfig(k=(1, 2, 4, 8, 16, 32, 64), against=("base", "m0"))
 
 
 def judged(prompts: int, samples: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rollouts and verdicts of one policy; every answer is one of 50, and a third of the samples is right."""
+    """Rollouts and verdicts of one policy: 50 different answers, a third of the samples correct."""
     generator = np.random.default_rng(seed)
     rows = prompts * samples
     names = pl.Series([f"prompt{number:010}" for number in range(prompts)])
@@ -39,22 +40,22 @@ def judged(prompts: int, samples: int, seed: int) -> tuple[pl.DataFrame, pl.Data
     drawn = pl.Series(generator.integers(0, 50, rows, dtype=np.int32))
     right = drawn < 17
     key = pl.DataFrame({"prompt_id": names.gather(row // samples), "sample_index": row % samples})
-    told = pl.select(verdict=pl.when(right).then(pl.lit("correct")).otherwise(pl.lit("wrong")))["verdict"]
+    verdict = pl.select(verdict=pl.when(right).then(pl.lit("correct")).otherwise(pl.lit("wrong")))["verdict"]
     answers = digests.gather(pl.select(pl.when(right).then(pl.lit(0, pl.Int32)).otherwise(drawn)).to_series())
-    verdicts = key.with_columns(told, right.alias("correct"), answers.alias("answer_class"))
+    verdicts = key.with_columns(verdict, right.alias("correct"), answers.alias("answer_class"))
     programs = digests.gather(drawn).alias("program_class")
     return key.with_columns(texts.gather(drawn).alias("text")), verdicts.with_columns(programs)
 
 
 class Clock:
-    """Seconds by part: on the wall, and of all cores together, which other work on the machine stretches less."""
+    """Seconds by part: wall clock, and all cores together, which other work on the machine changes less."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, tuple[float, float]] = {}
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Add what happens inside to a part."""
+        """Add the seconds of the block to a part."""
         wall, cores = time.perf_counter(), time.process_time()
         yield
         before = self.seconds.get(name, (0.0, 0.0))
@@ -62,7 +63,7 @@ class Clock:
 
 
 def measure(shape: str) -> None:
-    """Print a row for each part of one shape."""
+    """Print one row per part of a shape."""
     policies, prompts, samples = SHAPES[shape]
     clock, peaks, frames = Clock(), {}, []
     for number in range(policies):
@@ -95,21 +96,22 @@ def measure(shape: str) -> None:
 
 
 def peak() -> int:
-    """Peak memory of this process so far, MiB."""
+    """Peak memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, help="one shape, in this process")
-    shape = parser.parse_args().shape
-    if shape:
-        measure(shape)
+    parser.add_argument("--shape", choices=SHAPES, help="measure one shape, in this process")
+    parser.add_argument("--small", action="store_true", help="a small shape only, to see that the benchmark runs")
+    arguments = parser.parse_args()
+    if arguments.shape:
+        measure(arguments.shape)
         return
     print("| policies x prompts x samples | part | seconds | core seconds | peak MiB so far |")
     print("| --- | --- | ---: | ---: | ---: |")
-    for name in SHAPES:
+    for name in ("small",) if arguments.small else ("policies", "samples"):
         sys.stdout.flush()
         subprocess.run([sys.executable, __file__, "--shape", name], check=True)
 

@@ -1,6 +1,6 @@
-"""How long Snakemake takes to plan an experiment with many shards: python benchmarks/graph.py --shards 1000
+"""Time that Snakemake takes to plan an experiment with many shards: python benchmarks/graph.py --shards 1000
 
-It plans in an empty folder, on a copy of a config whose pre-sampling has that many shards, and prints a Markdown table.
+For each number of shards of the pre-sampling, a dry run in an empty folder. Prints a Markdown table.
 """
 
 import argparse

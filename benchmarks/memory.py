@@ -1,9 +1,9 @@
 """Peak memory of the stages that read rollouts, by their number: python benchmarks/memory.py
 
-Each stage does what its script does, in a process of its own, on made-up files: a shard of rollouts to score and the
-verdicts to divide by or to evaluate, eight for each prompt; one for each candidate to settle and to tensorise (4 + 12
-tokens, a model of one layer), and as many stored responses to rehearse; a run of pre-samples in shards, with all that
-is made from them up to the stored responses, to audit. `times` is the peak as a multiple of that of the first number.
+Each stage does the work of its script in a separate process, on generated files. score, find_candidates and
+evaluate_policy read eight rollouts or verdicts per prompt; refine and tensorise read one per candidate (4 + 12 tokens,
+a model of one layer); rehearse reads stored responses; audit reads a run with sharded pre-samples and the files made
+from them, up to the stored responses. `times` is the peak divided by the peak at the first number of rollouts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SAMPLES, PROMPT, RESPONSE, VOCABULARY = 8, 4, 12, 500
 SHARDS = 4
-# One for each token.
+# The text of each token.
 LETTERS = np.array([chr(0x4E00 + number) for number in range(VOCABULARY)])
 STYLES = [StyleRule(name="tens", prefix="#### 1")]
 STEPS, REHEARSED, TOKEN_BUDGET = 50, 64, 1 << 14
@@ -68,7 +68,7 @@ SAME = {
 }
 EVALUATE, REHEARSE, AUDIT = "evaluate_policy", "rehearse", "audit"
 WITH_TORCH = ("tensorise", REHEARSE, AUDIT)
-# By stage its tables, each with the number of rows per prompt.
+# The tables that each stage reads, with the number of rows per prompt.
 INPUTS: dict[str, dict[str, int]] = {
     "score": {"rollouts": SAMPLES, "gold": 1},
     "find_candidates": {"verdicts": SAMPLES, "gold": 1},
@@ -81,7 +81,7 @@ INPUTS: dict[str, dict[str, int]] = {
 
 
 def made(schema: str, prompts: int, samples: int, first: int = 0) -> Iterator[pl.DataFrame]:
-    """A table with `samples` rows for each prompt, in parts; of the rollouts' answers one in 50 is right.
+    """A table with `samples` rows for each prompt, in parts; one in 50 of the rollouts' answers is correct.
 
     Args:
         first: number of the first prompt.
@@ -104,25 +104,27 @@ def made(schema: str, prompts: int, samples: int, first: int = 0) -> Iterator[pl
             "start": row * (PROMPT + RESPONSE),
             "response_start": row * RESPONSE,
         }
-        own = {name: pl.Series(value) for name, value in values.items() if name in columns}
-        lists = {name: series.arr.to_list() if series.dtype == pl.Array else series for name, series in own.items()}
-        yield pl.DataFrame(lists).with_columns(pl.lit(same[name]).alias(name) for name in columns if name not in own)
+        varying = {name: pl.Series(value) for name, value in values.items() if name in columns}
+        lists = {name: series.arr.to_list() if series.dtype == pl.Array else series for name, series in varying.items()}
+        yield pl.DataFrame(lists).with_columns(
+            pl.lit(same[name]).alias(name) for name in columns if name not in varying
+        )
 
 
 def make(stage: str, rows: int, folder: Path) -> None:
-    """The stage's input files, named after their schemas."""
+    """Write the stage's input files, named after their schemas."""
     prompts = rows // max(INPUTS[stage].values())
     for schema, samples in INPUTS[stage].items():
         job(stage).write_parts(made(schema, prompts, samples), schema, str(folder / f"{schema}.parquet"))
 
 
 def make_stored(rows: int, folder: Path) -> None:
-    """As many stored responses."""
+    """Write that many stored responses."""
     job("tensorise").write_parts(saved(rows, folder), "reference_index", str(folder / "index.parquet"))
 
 
 def saved(rows: int, folder: Path) -> Iterator[pl.DataFrame]:
-    """The index of that many stored responses, whose tensors are written meanwhile."""
+    """The index of that many stored responses; their tensors are written while it is read."""
     from dphrl.reference.build import save_tensors
 
     parts = made("reference_index", rows, 1)
@@ -130,10 +132,10 @@ def saved(rows: int, folder: Path) -> Iterator[pl.DataFrame]:
 
 
 def tensors(row: np.ndarray) -> dict[str, np.ndarray]:
-    """Stored responses of a model that finds all tokens alike."""
+    """Stored responses of a model to which all tokens are equally probable."""
     both = np.hstack([tokens(row, PROMPT), tokens(row, RESPONSE)])
-    alike = np.full(len(row) * RESPONSE, -np.log(VOCABULARY), np.float32)
-    return {"token_ids": both.astype(np.int32).ravel(), "logprobs": alike}
+    logprobs = np.full(len(row) * RESPONSE, -np.log(VOCABULARY), np.float32)
+    return {"token_ids": both.astype(np.int32).ravel(), "logprobs": logprobs}
 
 
 def tokens(row: np.ndarray, length: int) -> np.ndarray:
@@ -142,16 +144,16 @@ def tokens(row: np.ndarray, length: int) -> np.ndarray:
 
 
 def make_run(rows: int, run: Path) -> None:
-    """A run without a fault: that many pre-samples in shards, and a refined one of each prompt, all of them stored."""
+    """Write a run without a fault: that many pre-samples in shards, and a refined and stored sample of each prompt."""
     prompts, presamples = rows // SAMPLES, [f"base/train.presample/{number}.parquet" for number in range(SHARDS)]
     asked, gold, refined = "prompts/train.parquet", "gold/train.parquet", "base/train.refine/0.parquet"
     before, after = "partition/candidates.parquet", "partition/final.parquet"
 
     def add(path: str, parts: Iterable[pl.DataFrame], schema: str, config: dict[str, Any], **inputs: list[str]) -> None:
-        own = job("made", config)
+        stage = job("made", config)
         for name, paths in inputs.items():
-            own.scan(name, [str(run / source) for source in paths])
-        own.write_parts(parts, schema, str(run / path))
+            stage.scan(name, [str(run / source) for source in paths])
+        stage.write_parts(parts, schema, str(run / path))
 
     make_policy(run / "policies" / "base")
     add(asked, made("prompts", prompts, 1), "prompts", {})
@@ -174,7 +176,7 @@ def make_run(rows: int, run: Path) -> None:
 
 
 def make_policy(folder: Path) -> None:
-    """A model that finds all tokens alike, with a tokenizer that spells each as one of `LETTERS`."""
+    """Write a model to which all tokens are equally probable, and a tokenizer that decodes them to `LETTERS`."""
     from tokenizers import Tokenizer, decoders, models
     from torch.nn.init import zeros_
     from transformers import PreTrainedTokenizerFast
@@ -189,35 +191,35 @@ def make_policy(folder: Path) -> None:
 
 
 def spelled(rollouts: pl.DataFrame) -> pl.DataFrame:
-    """Rollouts whose text is that of their tokens."""
+    """The rollouts with the text of their tokens."""
     letters = LETTERS[rollouts["token_ids"].list.to_array(RESPONSE).to_numpy()]
     return rollouts.with_columns(text=pl.Series(letters.view(f"<U{RESPONSE}").ravel()))
 
 
 def job(name: str, config: dict[str, Any] | None = None) -> Stage:
-    """A stage of that name, of no code."""
+    """A stage of that name, without code."""
     return Stage(name, [], [], code_digest([]), json.dumps(config or {}))
 
 
 def work(stage: str, folder: Path) -> None:
-    """What the stage's script does."""
-    own, out = job(stage), str(folder / "out.parquet")
-    given = {schema: own.scan(schema, str(folder / f"{schema}.parquet")) for schema in INPUTS[stage]}
+    """Do the work of the stage's script."""
+    running, out = job(stage), str(folder / "out.parquet")
+    given = {schema: running.scan(schema, str(folder / f"{schema}.parquet")) for schema in INPUTS[stage]}
     tables = by_prompts(*given.values())
     if stage == "score":
         with MathScorer(answer="final") as scorer:
-            own.write_parts((score_rollouts(drawn, gold, scorer) for drawn, gold in tables), "verdicts", out)
+            running.write_parts((score_rollouts(drawn, gold, scorer) for drawn, gold in tables), "verdicts", out)
     elif stage == "find_candidates":
-        own.write_parts((candidates(gold, judged, SAMPLES, RULES) for judged, gold in tables), "partition", out)
+        running.write_parts((candidates(gold, judged, SAMPLES, RULES) for judged, gold in tables), "partition", out)
     elif stage == "refine":
-        own.write_parts((refine(divided, judged, RULES) for divided, judged in tables), "partition", out)
+        running.write_parts((refine(divided, judged, RULES) for divided, judged in tables), "partition", out)
     elif stage == EVALUATE:
-        own.write_parts(evaluate_parts(**given, styles=STYLES), "evaluation", out)
+        running.write_parts(evaluate_parts(**given, styles=STYLES), "evaluation", out)
     else:
         from dphrl.reference.build import reference_rows, save_tensors, tensorise
 
         parts = tensorise((reference_rows(*three) for three in tables), policy(), TOKEN_BUDGET)
-        own.write_parts(save_tensors(parts, folder / "out.safetensors"), "reference_index", out)
+        running.write_parts(save_tensors(parts, folder / "out.safetensors"), "reference_index", out)
 
 
 def policy() -> LogProbs:
@@ -238,7 +240,7 @@ def audit(run: Path) -> None:
 
 
 def rehearse(folder: Path) -> None:
-    """Open the stored responses and read some, as training does at each step."""
+    """Open the stored responses and read some of them, like each step of training."""
     from dphrl.reference import load
 
     stored, generator = load(folder / "responses.safetensors"), np.random.default_rng(0)
@@ -247,7 +249,7 @@ def rehearse(folder: Path) -> None:
 
 
 def measure(stage: str, folder: Path) -> None:
-    """Do the work and print the peak of this process, MiB, before and after, and the seconds."""
+    """Do the work; print this process's peak memory in MiB before and after, and the seconds."""
     if stage in WITH_TORCH:
         import dphrl.reference  # noqa: F401
     before, start = peak(), time.perf_counter()
@@ -256,7 +258,7 @@ def measure(stage: str, folder: Path) -> None:
 
 
 def peak() -> int:
-    """Peak memory of this process so far, MiB; rusage would count the process that started it too."""
+    """Peak memory of this process so far, in MiB; rusage would include the process that started it."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) // 1024 if found else 0
 
@@ -266,7 +268,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stages", nargs="+", choices=INPUTS, default=list(INPUTS))
     parser.add_argument("--rollouts", nargs="+", type=int, default=[100_000, 5_000_000])
-    parser.add_argument("--measure", type=Path, help="do the one stage on the files of this folder, in this process")
+    parser.add_argument("--measure", type=Path, help="measure one stage on the files in this folder, in this process")
     arguments = parser.parse_args()
     if arguments.measure:
         measure(arguments.stages[0], arguments.measure)

@@ -1,8 +1,8 @@
 """Forward and backward with and without prompt sharing, as a Markdown table: python benchmarks/prompt_sharing.py
 
-The model is a random Llama (4 layers of width 128, vocabulary 512, float32); times are the least of several passes on
-one thread, or on the GPU with --device cuda. The limit is the ratio of token counts: what sharing could save if all
-time were spent on tokens of the layers.
+The model is a random Llama (4 layers of width 128, vocabulary 512, float32). Times are the minimum of several passes on
+one thread, or on the GPU with --device cuda. The limit is the ratio of token counts: the speed-up if all time were
+spent on the layers' tokens.
 """
 
 import argparse
@@ -19,21 +19,21 @@ from dphrl.model.packing import PromptSharing, plan
 
 VOCABULARY = 512
 SETTINGS: tuple[PromptSharing, PromptSharing] = ("off", "on")
-# Name, prompts, responses per prompt, mean prompt and response length.
-SHAPES = [
-    ("demo, D_exp", 16, 16, 40, 35),
-    ("demo, D_pef", 32, 1, 40, 35),
-    ("10:1", 1, 16, 640, 64),
-    ("8:1", 1, 16, 512, 64),
-    ("3:1", 4, 16, 192, 64),
-    ("1:1", 4, 16, 64, 64),
-    ("1:3", 2, 16, 64, 192),
-    ("1:8", 1, 16, 64, 512),
-]
+# Prompts, responses per prompt, mean prompt and response length.
+SHAPES = {
+    "demo, D_exp": (16, 16, 40, 35),
+    "demo, D_pef": (32, 1, 40, 35),
+    "10:1": (1, 16, 640, 64),
+    "8:1": (1, 16, 512, 64),
+    "3:1": (4, 16, 192, 64),
+    "1:1": (4, 16, 64, 64),
+    "1:3": (2, 16, 64, 192),
+    "1:8": (1, 16, 64, 512),
+}
 
 
 def rows_of(prompts: int, count: int, prompt_length: int, response_length: int) -> list[Row]:
-    """Rows of random tokens; lengths vary by a quarter to either side."""
+    """Rows of random tokens; lengths vary by up to a quarter."""
     chance = random.Random(0)
 
     def tokens(length: int) -> list[int]:
@@ -44,7 +44,7 @@ def rows_of(prompts: int, count: int, prompt_length: int, response_length: int) 
 
 
 def one_pass(module: LogProbs, rows: Sequence[Row], sharing: PromptSharing, budget: int) -> float:
-    """Seconds of one forward and backward pass over all rows; on a CPU those that its one thread worked."""
+    """Seconds of one forward and backward pass over all rows; on a CPU the thread's CPU time."""
     device = next(module.parameters()).device
     clock = time.perf_counter if device.type == "cuda" else time.process_time
     module.zero_grad()
@@ -58,9 +58,10 @@ def one_pass(module: LogProbs, rows: Sequence[Row], sharing: PromptSharing, budg
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--passes", type=int, default=5, help="passes to take the least time of (default 5)")
+parser.add_argument("--passes", type=int, default=5, help="passes, of which the fastest counts (default 5)")
 parser.add_argument("--budget", type=int, default=4096, help="tokens per micro-batch (default 4096)")
 parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
+parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=SHAPES, help="shapes to measure (default all)")
 arguments = parser.parse_args()
 
 torch.manual_seed(0)
@@ -78,9 +79,9 @@ module = LogProbs(LlamaForCausalLM(config)).to(arguments.device)
 
 print("| shape | rows | padded, s | shared, s | faster by | limit | auto shares |")
 print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
-for name, *shape in SHAPES:
-    rows = rows_of(*shape)
-    # In turns, so that whatever else the machine does falls on both; the first of each warms up.
+for name in arguments.shapes:
+    rows = rows_of(*SHAPES[name])
+    # Both settings take turns, so that other work on the machine slows both; the first pass of each warms up.
     times = [[one_pass(module, rows, s, arguments.budget) for s in SETTINGS] for _ in range(arguments.passes + 1)]
     padded, shared = (min(column) for column in zip(*times[1:], strict=True))
     prompts = {tuple(row.prompt) for row in rows}

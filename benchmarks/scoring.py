@@ -1,9 +1,9 @@
 """How fast SQL is scored, as ratios within one run: python benchmarks/scoring.py --data ../shared/data
 
-Answers are the three Spider prediction files (3 x 608), comparison `spider`. `official` works as the published
-evaluators do: a connection and a thread for each query, the gold executed for each answer. `ceiling` is one process
-with open connections, each gold executed once and no isolation. The scorers' workers are started by a first small call
-that is not timed; programs: with `program_class`. Medians of the repeats, in which the ways take turns.
+The answers are three Spider prediction files (3 x 608), comparison `spider`. `official` works like the published
+evaluators: a connection and a thread for each query, the gold executed for each answer. `ceiling` is one process with
+open connections that executes each gold once and isolates nothing. A first small call, not timed, starts the scorers'
+workers; `programs` computes `program_class` too. Seconds are medians of the repeats, in which the ways take turns.
 """
 
 import argparse
@@ -25,13 +25,12 @@ from dphrl.scoring.workers.process import WorkerProcess
 
 PREDICTIONS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 SLOW = "WITH RECURSIVE t(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM t LIMIT 3500000) SELECT max(x) FROM t"
-SLOW_ANSWERS = 8
 
 Rows = list[dict[str, Any]]
 
 
 def official(rows: Rows, databases: Path) -> int:
-    """The number of correct answers, found as the published evaluators find it."""
+    """The number of correct answers, computed like the published evaluators do."""
     correct = 0
     for row in rows:
         path = databases / row["db_id"] / f"{row['db_id']}.sqlite"
@@ -42,6 +41,7 @@ def official(rows: Rows, databases: Path) -> int:
 
 
 def in_thread(path: Path, sql: str, timeout_s: float = 30.0) -> list[Row] | None:
+    """The rows of a query executed in a new thread, or None if it fails or takes too long."""
     found: list[list[Row]] = []
 
     def execute() -> None:
@@ -60,7 +60,7 @@ def in_thread(path: Path, sql: str, timeout_s: float = 30.0) -> list[Row] | None
 
 
 def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bool:
-    """Equality under some order of columns, by trying them after a quick look at the rows as sets of values."""
+    """Whether some order of columns makes the tables equal; orders are tried if the rows hold the same values."""
     if len(gold) != len(answer) or (gold and len(gold[0]) != len(answer[0])):
         return False
     if not gold:
@@ -74,7 +74,7 @@ def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bo
 
 
 def ceiling(rows: Rows, databases: Path) -> int:
-    """The number of correct answers, with nothing between the answers and the machine."""
+    """The number of correct answers, computed without isolation and without repeated work."""
     connections: dict[str, sqlite3.Connection] = {}
     results: dict[tuple[str, str], list[Row] | None] = {}
     judged: dict[tuple[str, str, str], bool] = {}
@@ -105,13 +105,14 @@ def ceiling(rows: Rows, databases: Path) -> int:
 
 
 def connect(path: Path) -> sqlite3.Connection:
+    """Open a database read-only."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     connection.text_factory = lambda data: data.decode("utf-8", "ignore")
     return connection
 
 
 def warm(databases: Path, rows: Rows, **options: Any) -> SqlScorer:
-    """A scorer whose workers run."""
+    """A scorer whose workers have started."""
     scorer = SqlScorer(databases, **options)
     names = sorted({row["db_id"] for row in rows})
     scorer.score_sql(["SELECT 1"] * len(names), [{"db_id": name, "gold_sql": "SELECT 1"} for name in names])
@@ -120,7 +121,7 @@ def warm(databases: Path, rows: Rows, **options: Any) -> SqlScorer:
 
 
 def measure(rows: Rows, databases: Path, repeats: int) -> dict[str, float]:
-    """Seconds of each way, as medians."""
+    """Median seconds of each way."""
     seconds: defaultdict[str, list[float]] = defaultdict(list)
     counts = set()
 
@@ -142,11 +143,12 @@ def measure(rows: Rows, databases: Path, repeats: int) -> dict[str, float]:
 
 
 def correct(scorer: SqlScorer, rows: Rows) -> int:
+    """The number of correct answers according to the scorer."""
     return sum(verdict.correct for verdict in scorer.score_sql([row["pred_sql"] for row in rows], rows))
 
 
-def beside_slow(rows: Rows, databases: Path, slow: int, folder: Path) -> float:
-    """Seconds until the last reply to a fast answer, with `slow` answers of about a second on one database."""
+def seconds_of_fast(rows: Rows, databases: Path, slow: int, folder: Path) -> float:
+    """Seconds until the last reply to a fast answer, while `slow` answers take about a second each on one database."""
     for source in databases.iterdir():
         if not (folder / source.name).exists():
             (folder / source.name).symlink_to(source)
@@ -178,7 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds text2sql/spider")
-    parser.add_argument("--repeats", type=int, default=3, help="measurements of each way")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each way (default 3)")
+    parser.add_argument("--slow", type=int, default=8, help="slow answers among the fast ones (default 8)")
     options = parser.parse_args(arguments)
     spider = options.data / "text2sql" / "spider"
     files = [spider / "predictions" / f"{name}.jsonl" for name in PREDICTIONS]
@@ -193,11 +196,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         faster, share = found["official"] / seconds, found["ceiling"] / seconds / workers
         print(f"| {name} | {seconds:.2f} | {len(rows) / seconds:.0f} | {faster:.1f} | {share:.2f} |")
     with tempfile.TemporaryDirectory() as folder:
-        alone, beside = (
-            statistics.median(beside_slow(rows, databases, slow, Path(folder)) for _ in range(options.repeats))
-            for slow in (0, SLOW_ANSWERS)
+        alone, among_slow = (
+            statistics.median(seconds_of_fast(rows, databases, slow, Path(folder)) for _ in range(options.repeats))
+            for slow in (0, options.slow)
         )
-    print(f"fast answers on 2 workers: {alone:.2f} s alone, {beside:.2f} s beside {SLOW_ANSWERS} slow ones")
+    print(f"fast answers on 2 workers: {alone:.2f} s alone, {among_slow:.2f} s with {options.slow} slow ones")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The maths scorer's speed next to math-verify alone: python benchmarks/scoring_maths.py --data shared/data
+"""Speed of the maths scorer and of math-verify alone: python benchmarks/scoring_maths.py --data shared/data
 
-Both judge the graded answers to MATH and GSM8K problems on one core, after one answer to warm up. math-verify alone
-parses every gold and every response and verifies, as its documentation shows.
+Both judge the graded answers to MATH and GSM8K problems on one core, after one answer to warm up. math-verify parses
+every gold and every response and verifies them, as its documentation shows.
 """
 
 import argparse
@@ -36,12 +36,12 @@ def gsm8k(folder: Path) -> list[Case]:
 
 
 def final_line(solution: str) -> str:
-    """What follows the last `A:`, under a name that both sides look for."""
+    """The text after the last `A:`, marked as the final answer for both sides."""
     return f"#### {solution.rpartition('A:')[2].strip()}"
 
 
 def alone(cases: list[Case]) -> list[bool]:
-    """What math-verify says, by itself."""
+    """The verdicts of math-verify."""
     return [verify(parse(gold), parse(response)) for response, gold in cases]
 
 
@@ -54,24 +54,24 @@ def timed(judge: Callable[[list[Case]], list[bool]], cases: list[Case]) -> tuple
 
 def main() -> None:
     """Print a Markdown table."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--data", type=Path, required=True, help="folder that holds math_graded/")
-    folder = arguments.parse_args().data / "math_graded"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds math_graded/")
+    folder = parser.parse_args().data / "math_graded"
     logging.disable(logging.CRITICAL)
     print("| answers | count | math-verify, answers/s | this scorer, answers/s | ratio | same verdict |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     total_alone = total = 0.0
     scorer = MathScorer(workers=1, answer="final")
 
-    def through(cases: list[Case]) -> list[bool]:
+    def scored(cases: list[Case]) -> list[bool]:
         golds = [{"answer": gold} for _, gold in cases]
         return [verdict.correct for verdict in scorer.score([response for response, _ in cases], golds)]
 
-    for judge in (alone, through):
+    for judge in (alone, scored):
         judge([("$x + 1$", "$1 + x$")])
     for name, cases in (("MATH", qwen(folder)), ("GSM8K", gsm8k(folder))):
         seconds_alone, verdicts_alone = timed(alone, cases)
-        seconds, verdicts = timed(through, cases)
+        seconds, verdicts = timed(scored, cases)
         same = sum(a == b for a, b in zip(verdicts_alone, verdicts, strict=True)) / len(cases)
         total_alone, total = total_alone + seconds_alone, total + seconds
         print(

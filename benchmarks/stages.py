@@ -1,4 +1,4 @@
-"""What each stage of a finished run cost, as a Markdown table: python benchmarks/stages.py results/demo"""
+"""The cost of each stage of a finished run, as a Markdown table: python benchmarks/stages.py results/demo"""
 
 import argparse
 from pathlib import Path

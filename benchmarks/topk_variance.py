@@ -1,9 +1,9 @@
 """Variance of a divergence's top-K estimates, as a Markdown table: python benchmarks/topk_variance.py results/demo
 
-At each position of the stored responses the reference's token is drawn anew: the variance over all tokens of the
-vocabulary, each with its probability, is exact. The table has the variance of `sum` and `conditional`, averaged over
-the positions, in units of that of the single sample: below 1 is better. The divergence is that of the last policy of
-each training of the run from the base policy; whether the run stored top-K log-probs does not matter.
+At each position of the stored responses the reference draws its token again; the variance is exact, over all tokens of
+the vocabulary with their probabilities. The table shows the variance of `sum` and `conditional`, averaged over the
+positions and divided by the variance of the single sample: below 1 is better. The divergence is between the base policy
+and the last policy of each training in the run; the run need not have stored top-K log-probs.
 """
 
 import argparse
@@ -37,9 +37,9 @@ def last_policies(run: Path) -> dict[str, Path]:
 
 @torch.no_grad()
 def distributions(base: LogProbs, policy: LogProbs, rows: Sequence[Row]) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each row the base's log-probs of all tokens, the largest first, and the policy's of the same tokens.
+    """For each row the base's log-probs of all tokens, largest first, and the policy's of the same tokens.
 
-    Each float64 (response length, vocabulary).
+    Both are float64 of shape (response length, vocabulary).
     """
     for row in rows:
         batch = collate([row])
@@ -48,7 +48,7 @@ def distributions(base: LogProbs, policy: LogProbs, rows: Sequence[Row]) -> Iter
 
 
 def estimates(measure: Divergence, reference: Tensor, log_ratio: Tensor, k: int, rao_blackwell: bool) -> Tensor:
-    """The estimate that each token, sampled, would give: (positions, vocabulary); K = 0 is the single sample."""
+    """The estimate for each token that could be sampled: (positions, vocabulary); K = 0 is the single sample."""
     vocabulary = reference.shape[1]
     within = torch.arange(vocabulary) < k
     return topk_value(
@@ -62,7 +62,7 @@ def estimates(measure: Divergence, reference: Tensor, log_ratio: Tensor, k: int,
 
 
 def moments(reference: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the estimate at each position, over the reference's token."""
+    """Mean and variance of the estimate at each position, over the tokens that the reference draws."""
     probs = reference.softmax(-1)
     mean = (probs * values).sum(-1)
     return mean, (probs * (values - mean[:, None]).square()).sum(-1)
@@ -72,7 +72,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of the run, e.g. results/demo")
-    parser.add_argument("--responses", type=int, default=32, help="stored responses to look at (default 32)")
+    parser.add_argument("--responses", type=int, default=32, help="number of stored responses to use (default 32)")
     arguments = parser.parse_args()
     policies = last_policies(arguments.run)
     stored = load(arguments.run / "reference" / "responses.safetensors")

@@ -1,14 +1,14 @@
 """How fast training is, on a CPU, as Markdown tables: python benchmarks/training.py [--peer-python trl/bin/python]
 
-1. Whole GRPO steps (generate, score, train, push) with each engine, beside Hugging Face TRL's GRPOTrainer where
-   --peer-python names the interpreter of its environment (benchmarks/trl_peer.py tells how to make that).
-   With --ranks 2 this table alone, either side as two processes that share the threads.
+1. Whole GRPO steps (generate, score, train, push) with each engine, and with Hugging Face TRL's GRPOTrainer if
+   --peer-python names the interpreter of its environment (benchmarks/trl_peer.py explains how to make that).
+   --ranks 2 prints this table only, with two processes on either side that share the threads.
 2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
 3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
 
 The model is a random Llama of 2.9 M parameters (4 layers of width 256, vocabulary 512, untied, float32); prompts are
-random, and responses have the given length because the end token is none that the model can draw. Both sides make one
-AdamW update per step, without a reference model. Seconds are medians after a first step that warms up.
+random, and responses have a fixed length because the model cannot draw the end token. Both sides make one AdamW update
+per step, without a reference model. Seconds are medians after a first step that warms up.
 """
 
 import argparse
@@ -48,9 +48,9 @@ from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer
 
 VOCABULARY, WIDTH, LAYERS, FEED_FORWARD = 512, 256, 4, 512
-END = VOCABULARY  # Beyond the model's vocabulary.
+END = VOCABULARY  # Outside the model's vocabulary.
 LR = 1e-6
-# Tokens per forward and backward pass: of this trainer, and those of which TRL gets the best.
+# Tokens per forward and backward pass: of this trainer, and those tried for TRL, whose best time counts.
 TOKEN_BUDGET, PEER_BUDGETS = 4096, (4096, 16384)
 TOP_K = 16
 LARGEST_OPERATORS = 8
@@ -72,7 +72,7 @@ Seconds = dict[str, float]
 
 
 class Shape(NamedTuple):
-    """A step: prompts, responses to each, and the tokens of a prompt and of a response."""
+    """A step: prompts, responses per prompt, tokens per prompt and per response."""
 
     prompts: int
     responses: int
@@ -84,7 +84,7 @@ class Shape(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """How TRL is run: its interpreter, processes, threads of each, and environment variables."""
+    """How to run TRL: interpreter, processes, threads of each, and environment variables."""
 
     python: str
     ranks: int
@@ -92,20 +92,28 @@ class Peer(NamedTuple):
     environment: dict[str, str]
 
     def command(self, *arguments: str) -> list[str]:
-        """The peer's program, under torchrun where there are several processes."""
+        """The command of TRL's program, under torchrun if there are several processes."""
         several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks)]
         program = [str(Path(__file__).with_name("trl_peer.py")), *arguments]
         return [self.python, *(several if self.ranks > 1 else []), *program]
 
 
-STEPS = (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20))
-RATIOS = {"10:1": Shape(1, 16, 600, 60), "3:1": Shape(1, 16, 180, 60), "1:3": Shape(1, 16, 60, 180)}
-# Eight rollouts to one stored response.
-OF_METHODS = STEPS[0]
+class Shapes(NamedTuple):
+    """The steps of tables 1 and 2; table 3 is measured at the first, with one stored response per prompt."""
+
+    steps: tuple[Shape, ...]
+    ratios: dict[str, Shape]
+
+
+SHAPES = Shapes(
+    (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20)),
+    {"10:1": Shape(1, 16, 600, 60), "3:1": Shape(1, 16, 180, 60), "1:3": Shape(1, 16, 60, 180)},
+)
+SMALL = Shapes((Shape(2, 2, 8, 4),), {"2:1": Shape(1, 2, 8, 4)})
 
 
 def write_policy(folder: Path) -> None:
-    """The model and a tokenizer whose text `t7` is token 7."""
+    """Write the model, and a tokenizer in which the text `t7` is token 7."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
@@ -130,7 +138,7 @@ def write_policy(folder: Path) -> None:
 
 
 def random_tokens(count: int, length: int) -> list[list[int]]:
-    """Sequences of random tokens, the same in each call."""
+    """Random sequences of tokens; every call returns the same."""
     chance = random.Random(0)
     return [chance.choices(range(VOCABULARY), k=length) for _ in range(count)]
 
@@ -143,13 +151,13 @@ def random_rows(shape: Shape) -> list[Row]:
 
 
 def parity(texts: Sequence[str], _: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-    """A verdict on each text: whether its length is odd."""
+    """Verdicts: a text of odd length is correct."""
     odd = [bool(len(text) % 2) for text in texts]
     return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
 
 
 def make_trainer(policy: Path, shape: Shape, method: MethodConfig = GRPO, sharing: PromptSharing = "auto") -> Trainer:
-    """A trainer of the model with a fresh optimizer."""
+    """A trainer of the model with a new optimizer."""
     config = TrainConfig(
         prompts_per_step=shape.prompts,
         rollouts_per_prompt=shape.responses,
@@ -165,12 +173,12 @@ def make_trainer(policy: Path, shape: Shape, method: MethodConfig = GRPO, sharin
 
 
 def differences(marks: Sequence[Seconds]) -> list[Seconds]:
-    """What each step but the first added to a clock and to the parts' sums."""
+    """The increase of the clock and of the parts' seconds in each step but the first."""
     return [{part: after[part] - before.get(part, 0.0) for part in after} for before, after in pairwise(marks)]
 
 
 def medians(steps: Sequence[Seconds]) -> Seconds:
-    """The median of the whole step and of each part; `other` is what the parts leave of the whole."""
+    """The median of the whole step and of each part; `other` is the rest of the step."""
     parts = [{**step, "other": 2 * step["step"] - sum(step.values())} for step in steps]
     return {part: statistics.median(step.get(part, 0.0) for step in parts) for part in ("step", *PARTS)}
 
@@ -196,7 +204,7 @@ def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int) -> Seconds
 
 
 def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int) -> Seconds:
-    """Seconds of TRL's step and its parts; `train` is all but generation and rewards, and there is no push."""
+    """Seconds of TRL's step and its parts; `train` is all but generation and rewards, as TRL has no push."""
     prompts = random_tokens(steps * shape.prompts, shape.prompt)
     within_budget = budget // (shape.prompt + shape.response)
     job = {
@@ -219,14 +227,14 @@ def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int) 
     return medians([{**step, "train": step["step"] - step["generate"] - step["score"]} for step in steps_taken])
 
 
-def whole_steps(policy: Path, steps: int, peer: Peer | None) -> Seconds:
-    """Print table 1; the seconds of a step's parts with vLLM at the shape of table 3."""
+def whole_steps(policy: Path, shapes: Sequence[Shape], steps: int, peer: Peer | None) -> Seconds:
+    """Print table 1; returns the seconds of a step's parts with vLLM at the first shape."""
     print(f"| step | by | seconds | {' | '.join(PARTS)} | TRL / this |")
     print(f"| --- | --- | {'---: | ' * (len(PARTS) + 2)}".rstrip())
     options = {"dtype": "float32", "max_model_len": 1024, "kv_cache_gib": 1}
     engines = {name: make_engine(policy, EngineConfig(name=name, **options), distributed=True) for name in ENGINES}
-    kept: Seconds = {}
-    for shape in STEPS:
+    first: Seconds = {}
+    for shape in shapes:
         found: dict[str, Seconds] = {}
         for name, engine in engines.items():
             found[name] = our_steps(policy, engine, shape, steps)
@@ -237,15 +245,14 @@ def whole_steps(policy: Path, steps: int, peer: Peer | None) -> Seconds:
             parts = " | ".join(f"{seconds[part]:.3f}" for part in PARTS)
             ratio = f"{found['TRL']['step'] / seconds['step']:.1f}" if peer else ""
             print(f"| {shape} | {by} | {seconds['step']:.2f} | {parts} | {ratio} |", flush=True)
-        if shape == OF_METHODS:
-            kept = found["vllm"]
-    return kept
+        first = first or found["vllm"]
+    return first
 
 
 def updates(trainers: Mapping[str, Trainer], rows: Sequence[Row], stored: Sequence[Example], repeats: int) -> Seconds:
-    """Seconds of an update by each trainer on these rollouts, and on `stored` where its method rehearses.
+    """Seconds of an update by each trainer on these rollouts, with `stored` if its method rehearses.
 
-    They take turns, so that whatever else the machine does falls on all.
+    The trainers take turns, so that other work on the machine slows all of them.
     """
     seconds: dict[str, list[float]] = {name: [] for name in trainers}
     for _ in range(repeats + 1):
@@ -268,7 +275,7 @@ def update(trainer: Trainer, rows: Sequence[Row], stored: Sequence[Example]) -> 
 
 
 def computed_tokens(rows: Sequence[Row], sharing: PromptSharing) -> int:
-    """Tokens that the layers see."""
+    """Number of tokens that the layers compute."""
     return sum(
         collate([rows[i] for i in part.rows], shared=part.shared).input_ids.numel()
         for part in plan(rows, TOKEN_BUDGET, sharing)
@@ -278,7 +285,7 @@ def computed_tokens(rows: Sequence[Row], sharing: PromptSharing) -> int:
 def operations(shape: Shape, shared: bool) -> float:
     """Floating-point operations of a forward and backward pass: six per weight and token, and causal attention.
 
-    The output head sees the response tokens alone, and the input embedding is no product.
+    The output head computes the response tokens only, and the input embedding is no matrix product.
     """
     rows = shape.prompts * shape.responses
     prompts = shape.prompts if shared else rows
@@ -300,13 +307,13 @@ def matrix_product_rate(size: int = 2048, repeats: int = 10) -> float:
     return 2 * size**3 / min(times)
 
 
-def sharing_table(policy: Path, repeats: int) -> None:
+def sharing_table(policy: Path, ratios: Mapping[str, Shape], repeats: int) -> None:
     """Print table 2."""
     ceiling = matrix_product_rate()
     print(f"\nMatrix product: {ceiling / 1e9:.0f} GFLOP/s, float32, 2048 cubed\n")
     print("| prompt:response | step | padded, s | shared, s | faster by | tokens | of the ceiling: padded | shared |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for name, shape in RATIOS.items():
+    for name, shape in ratios.items():
         rows = random_rows(shape)
         trainers = {setting: make_trainer(policy, shape, sharing=setting) for setting in ("off", "on")}
         found = updates(trainers, rows, [], repeats)
@@ -319,9 +326,9 @@ def sharing_table(policy: Path, repeats: int) -> None:
         )
 
 
-def stored_examples(policy: Path) -> list[Example]:
-    """As many stored responses as the step of table 3 has prompts, with the model's own log-probs."""
-    rows = random_rows(OF_METHODS._replace(responses=1))
+def stored_examples(policy: Path, shape: Shape) -> list[Example]:
+    """One stored response for each prompt of a step, with the model's log-probs."""
+    rows = random_rows(shape._replace(responses=1))
     found = response_topk(LogProbs(load_model(policy, "float32")), rows, TOKEN_BUDGET, TOP_K)
     return [
         Example(row, rehearsal=True, reference=logprobs, topk=(ids, likeliest))
@@ -329,21 +336,21 @@ def stored_examples(policy: Path) -> list[Example]:
     ]
 
 
-def methods_table(policy: Path, repeats: int, step: Seconds) -> None:
+def methods_table(policy: Path, shape: Shape, repeats: int, step: Seconds) -> None:
     """Print table 3.
 
     Args:
         step: seconds of the parts of a whole GRPO step of this shape.
     """
-    stored, rows = stored_examples(policy), random_rows(OF_METHODS)
+    stored, rows = stored_examples(policy, shape), random_rows(shape)
     around = step["step"] - step["train"]
     settings: tuple[PromptSharing, PromptSharing] = ("off", "auto")
-    print(f"\nRollouts: {OF_METHODS}; stored responses: {len(stored)}; ratios to GRPO\n")
+    print(f"\nRollouts: {shape}; stored responses: {len(stored)}; ratios to GRPO\n")
     print("| method | padded: update, s | ratio | tokens | shared: update, s | ratio | tokens | whole step |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     found = {}
     for setting in settings:
-        trainers = {name: make_trainer(policy, OF_METHODS, method, setting) for name, method in METHODS.items()}
+        trainers = {name: make_trainer(policy, shape, method, setting) for name, method in METHODS.items()}
         found[setting] = updates(trainers, rows, stored, repeats)
     for name, method in METHODS.items():
         cells = []
@@ -356,15 +363,15 @@ def methods_table(policy: Path, repeats: int, step: Seconds) -> None:
         print(f"| {name} | {' | '.join(cells)} | {whole:.2f} |", flush=True)
 
 
-def operators_table(policy: Path) -> None:
-    """Print where the time of an update goes."""
-    trainer, rows = make_trainer(policy, OF_METHODS), random_rows(OF_METHODS)
+def operators_table(policy: Path, shape: Shape) -> None:
+    """Print the operators that take most of an update."""
+    trainer, rows = make_trainer(policy, shape), random_rows(shape)
     update(trainer, rows, [])
     with profile(activities=[ProfilerActivity.CPU]) as recorded:
         update(trainer, rows, [])
     times = sorted(((e.self_cpu_time_total, e.count, e.key) for e in recorded.key_averages()), reverse=True)
     total = sum(microseconds for microseconds, _, _ in times)
-    print(f"\n| operator (GRPO, {OF_METHODS}) | calls | share of the update |")
+    print(f"\n| operator (GRPO, {shape}) | calls | share of the update |")
     print("| --- | ---: | ---: |")
     for microseconds, calls, name in times[:LARGEST_OPERATORS]:
         print(f"| {name} | {calls} | {microseconds / total:.0%} |")
@@ -374,10 +381,12 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", help="interpreter of an environment that holds TRL")
-    parser.add_argument("--threads", type=int, default=2, help="of either side (default 2)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of either side (default 2)")
     parser.add_argument("--ranks", type=int, default=1, help="processes of either side (default 1)")
     parser.add_argument("--repeats", type=int, default=3, help="steps to take the median of (default 3)")
+    parser.add_argument("--small", action="store_true", help="tiny steps, only to see that the benchmark runs")
     arguments = parser.parse_args()
+    shapes = SMALL if arguments.small else SHAPES
     ranks, threads = arguments.ranks, arguments.threads // arguments.ranks
     if ranks > 1 and "RANK" not in os.environ:
         torch.set_num_threads(arguments.threads)
@@ -388,18 +397,18 @@ def main() -> None:
     peer = Peer(arguments.peer_python, ranks, threads, dict(os.environ)) if arguments.peer_python else None
     with tempfile.TemporaryDirectory() as folder:
         policy = Path(folder)
-        # Before the process group: in one transformers writes on the first rank alone.
+        # Before the process group starts: within one, transformers writes on the first rank only.
         write_policy(policy)
         start_process_group()
         if rank():
-            # The first rank tells, and runs the peer while the others wait in the next step.
+            # Only the first rank prints and runs TRL; the others wait in the next step.
             peer, sys.stdout = None, open(os.devnull, "w")  # noqa: SIM115
         torch.set_num_threads(threads)
-        step = whole_steps(policy, arguments.repeats + 1, peer)
+        step = whole_steps(policy, shapes.steps, arguments.repeats + 1, peer)
         if ranks == 1:
-            sharing_table(policy, arguments.repeats)
-            methods_table(policy, arguments.repeats, step)
-            operators_table(policy)
+            sharing_table(policy, shapes.ratios, arguments.repeats)
+            methods_table(policy, shapes.steps[0], arguments.repeats, step)
+            operators_table(policy, shapes.steps[0])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Steps of Hugging Face TRL's GRPOTrainer: benchmarks/training.py runs it, in an environment of its own.
+"""Steps of Hugging Face TRL's GRPOTrainer: benchmarks/training.py runs this file, in a separate environment.
 
-The argument is a file with a job as JSON; under torchrun the processes share it. The clock at the end of each step,
-with the seconds of the parts until then, goes as JSON to the last line of the output. Made with `python -m venv trl`
-and `trl/bin/pip install -r` of this list:
+The argument is a JSON file with the job; under torchrun the processes share it. The last line of the output is JSON:
+the clock at the end of each step, and the seconds that each part has taken so far. To make the environment, run
+`python -m venv trl` and install these into it with `trl/bin/pip install`:
 
 trl==1.16.0
 torch==2.13.0
@@ -28,12 +28,12 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
 
 
 def parity(completions: list[str], **_: Any) -> list[float]:
-    """The reward of a text: whether its length is odd."""
+    """Rewards: 1 for a text of odd length."""
     return [float(len(text) % 2) for text in completions]
 
 
 class Timed(GRPOTrainer):
-    """The trainer, with its parts timed."""
+    """A trainer that times its parts."""
 
     def __init__(self, **options: Any) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -55,7 +55,7 @@ class Timed(GRPOTrainer):
 
 
 class Marks(TrainerCallback):
-    """Notes the clock and the parts' seconds at the end of each step."""
+    """Records the clock and the parts' seconds at the end of each step."""
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
         self.seconds = seconds
@@ -66,7 +66,7 @@ class Marks(TrainerCallback):
 
 
 def run(job: dict[str, Any]) -> list[dict[str, float]]:
-    """The marks of the steps of a job."""
+    """Run the job; returns its marks, one for each step."""
     rows = len(job["prompts"]) // job["steps"] * job["responses"]
     processes = int(os.environ.get("WORLD_SIZE", 1))
     trainer = Timed(
@@ -89,7 +89,8 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
             bf16=False,
             gradient_checkpointing=False,
             use_cpu=True,
-            ddp_backend="gloo",
+            # With one process there is no process group, and accelerate refuses a backend.
+            ddp_backend="gloo" if processes > 1 else None,
             shuffle_dataset=False,
             disable_tqdm=True,
             report_to=[],

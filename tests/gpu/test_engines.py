@@ -1,4 +1,4 @@
-"""Both engines on a GPU: what every engine must do, and memory that sleep gives back."""
+"""Both engines on a GPU: the checks of every engine, and the memory that sleep frees."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    """The reference stays on the CPU."""
+    """The model that engines are compared with stays on the CPU."""
     return Policy.write(tmp_path_factory.mktemp("policy"))
 
 
@@ -34,7 +34,7 @@ def test_what_every_engine_does(check: Callable[[Policy, Engine], None], policy:
     check(policy, engine)
 
 
-def test_sleep_gives_memory_back(policy: Policy, engine: Engine) -> None:
+def test_sleep_frees_memory(policy: Policy, engine: Engine) -> None:
     free_awake, _ = torch.cuda.mem_get_info()
     engine.sleep()
     free_asleep, _ = torch.cuda.mem_get_info()

@@ -1,7 +1,7 @@
-"""A SLURM of our own on this machine: munge, a controller and two nodes, none of which other programs see.
+"""A private SLURM cluster on this machine: munge, a controller and two nodes.
 
-Everything is in one folder: configuration, key, sockets, logs. Only who has `SLURM_CONF` set to its configuration talks
-to it, so a test that lacks the variable fails instead of reaching the cluster of the place.
+Configuration, key, sockets and logs are in one folder. Only programs whose `SLURM_CONF` names its configuration reach
+it, so a test without the variable fails instead of reaching another cluster of this machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scance
 NODES = ("node1", "node2")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
-# Without cgroups memory is polled; without accounting the state of a job is that of the controller, kept for MinJobAge.
+# Without cgroups, memory is polled; without accounting, the controller keeps a job's state for MinJobAge.
 _CONF = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -60,11 +60,11 @@ PartitionName=gpu Nodes=node[1-2] MaxTime=1-0 State=UP
 
 
 def missing() -> list[str]:
-    """What has to be installed first, in words; nothing if all is there."""
+    """The programs that must be installed first, as messages."""
     programs = [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
-    words = [f"{', '.join(programs)}: apt-get install --no-install-recommends slurm-wlm munge"] if programs else []
+    messages = [f"{', '.join(programs)}: apt-get install --no-install-recommends slurm-wlm munge"] if programs else []
     plugin = importlib.util.find_spec("snakemake_executor_plugin_slurm")
-    return words if plugin else [*words, "snakemake-executor-plugin-slurm: make test-slurm installs it"]
+    return messages if plugin else [*messages, "snakemake-executor-plugin-slurm: make test-slurm installs it"]
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,16 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment in which the commands of SLURM reach this cluster and no other."""
+        """The environment in which SLURM's commands reach this cluster and no other."""
         outside = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
         return outside | {"PATH": f"{self.folder}/bin:{_PATH}", "SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def ask(self, *command: str) -> str:
-        """What a command of SLURM prints."""
+        """The output of a SLURM command."""
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True).stdout
 
     def logs(self) -> str:
-        """The last words of the daemons."""
+        """The ends of the daemons' logs."""
         return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))
 
 
@@ -97,7 +97,7 @@ def running(folder: Path) -> Iterator[Cluster]:
 
     def start(name: str, *command: str) -> None:
         output = (folder / f"{name}.out.log").open("wb")
-        # In a session of its own: Ctrl-C would end it before what runs on it.
+        # In a separate session, or Ctrl-C would end the daemon before the jobs that run on it.
         daemons.append(
             subprocess.Popen(command, env=cluster.environment, stdout=output, stderr=output, start_new_session=True)
         )
@@ -126,13 +126,13 @@ def _write_configuration(folder: Path) -> None:
     key.chmod(0o600)
     for name in ("state", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir()
-    # A resource needs a file to be counted; these stand for two GPUs of a node.
+    # SLURM counts a resource by its files; these represent the two GPUs of a node.
     for number in range(2):
         (folder / f"gpu{number}").touch()
     user = os.environ.get("USER") or subprocess.run(["id", "-un"], capture_output=True, text=True).stdout.strip()
     host = socket.gethostname().split(".")[0]
     (folder / "slurm.conf").write_text(_CONF.format(folder=folder, host=host, user=user, ports=_free_ports(3)))
-    # Snakemake's plugin takes the variables of SLURM from a job's environment before it calls srun there.
+    # In a job Snakemake's plugin removes SLURM's variables from the environment before it calls srun.
     srun = folder / "bin/srun"
     srun.parent.mkdir()
     srun.write_text(f'#!/bin/sh\nSLURM_CONF="{folder}/slurm.conf" exec "{shutil.which("srun", path=_PATH)}" "$@"\n')
@@ -156,7 +156,7 @@ def _wait_for(cluster: Cluster, condition: Callable[[], bool], seconds: float = 
             if condition():
                 return
         except subprocess.CalledProcessError:
-            pass  # the controller does not answer yet
+            pass  # The controller does not answer yet.
         if time.monotonic() > deadline:
             raise TimeoutError(f"the cluster does not start or stop\n{cluster.logs()}")
         time.sleep(0.2)

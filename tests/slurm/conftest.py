@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster import Cluster, missing, running
-from submitted import PARTS, ROOT, Submitted
+from runs import TINY, copy_project
+from submitted import Submitted
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A cluster in a folder of its own; its name is short, because a socket's path must be."""
+    """A cluster in a new folder with a short name, because the path of a socket must be short."""
     if lacking := missing():
         pytest.fail("\n".join(f"missing: {what}" for what in lacking), pytrace=False)
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
@@ -25,20 +26,15 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, which nobody changes while it runs."""
-    folder = tmp_path_factory.mktemp("house")
-    for part in PARTS:
-        source = ROOT / part
-        copy = shutil.copytree if source.is_dir() else shutil.copy2
-        copy(source, folder / part)
-    return folder
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project that no one edits during the run."""
+    return copy_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="session")
-def workflow(house: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Submitted:
+def workflow(project: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Submitted:
     """The tiny workflow with one method, whose training has two ranks."""
-    config = yaml.safe_load((ROOT / "tests/workflow/tiny.yaml").read_text())
+    config = yaml.safe_load(TINY.read_text())
     config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
     config["train"]["ranks"] = 2
@@ -47,4 +43,4 @@ def workflow(house: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("run")
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config))
-    return Submitted(house, folder, path, cluster=cluster)
+    return Submitted(project, folder, path, cluster=cluster)

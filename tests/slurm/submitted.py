@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 from cluster import Cluster
 from runs import Workflow
 
-ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("Snakefile", "rules", "workflow_scripts", "config", "profiles")
-# One rank on each node: with one the plugin wants `tasks`, and no word of how many per GPU.
+# One rank on each node: for that the plugin needs `tasks`, and no number of tasks per GPU.
 TWO_NODES = {"mpi": "srun", "nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "gpu": 2, "cpus_per_task": 1}
 
 
@@ -28,29 +24,23 @@ class Submitted(Workflow):
     cluster: Cluster | None = None
     walltime: str = "60 * attempt"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of its Snakemake, whose SLURM commands reach this cluster alone."""
+        assert self.cluster is not None
+        return self.cluster.environment | self.variables
+
     def command(self, *arguments: str) -> list[str]:
-        """Snakemake with the profile of the project, adapted to this cluster as a user would."""
-        profile = yaml.safe_load((self.house / "profiles/slurm/config.yaml").read_text())
+        """Snakemake with the project's SLURM profile, adapted to this cluster as a user would do."""
+        profile = yaml.safe_load((self.project / "profiles/slurm/config.yaml").read_text())
         for resources in profile["set-resources"].values():
             resources["mem_mb"] = 2000
         profile["set-resources"]["train_segment"] |= TWO_NODES | {"runtime": self.walltime}
-        # States are asked for after seconds, not after a minute.
+        # Poll the states of jobs after seconds, not after a minute.
         quick = {"slurm-init-seconds-before-status-checks": 3, "slurm-no-account": True, "latency-wait": 10}
         folder = self.folder / "profile"
         folder.mkdir(exist_ok=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(profile | quick))
-        launcher = [sys.executable, str(self.house / "workflow_scripts/launch.py"), "--directory", str(self.folder)]
+        launcher = [sys.executable, str(self.project / "workflow_scripts/launch.py"), "--directory", str(self.folder)]
         options = ["--workflow-profile", str(folder), "--configfile", str(self.config)]
         return [*launcher, *options, *arguments]
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start it, its output to a file in the folder."""
-        assert self.cluster is not None
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.house,
-            env=self.cluster.environment | {"PYTHONPATH": str(self.house / "workflow_scripts"), "OMP_NUM_THREADS": "1"},
-            stdout=(self.folder / "output.txt").open("w"),
-            stderr=subprocess.STDOUT,
-            text=True,
-        )

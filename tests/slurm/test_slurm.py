@@ -13,7 +13,8 @@ import polars as pl
 import psutil
 import pytest
 from cluster import Cluster
-from submitted import ROOT, Submitted
+from runs import ROOT
+from submitted import Submitted
 
 pytestmark = pytest.mark.slurm
 
@@ -29,8 +30,7 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 number = torch.tensor([dist.get_rank() + 1])
 dist.all_reduce(number)
-told = dist.get_rank(), os.environ["LOCAL_RANK"], os.environ["SLURMD_NODENAME"], int(number)
-print(*told, flush=True)
+print(dist.get_rank(), os.environ["LOCAL_RANK"], os.environ["SLURMD_NODENAME"], int(number), flush=True)
 dist.destroy_process_group()
 """
 LOST = """

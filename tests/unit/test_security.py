@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 import torch
 import yaml
-from tokenizers import Tokenizer, models
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from tiny_models import write_tiny_policy
 
 from dphrl.artifacts.files import link_folder
 from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
@@ -66,11 +65,7 @@ def unpickled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("security") / "policy"
-    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    LlamaForCausalLM(LlamaConfig(vocab_size=8, max_position_embeddings=32, **sizes)).save_pretrained(folder)
-    words = {"<eos>": 0, "a": 1, "b": 2}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="a"))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>").save_pretrained(folder)
+    write_tiny_policy(folder)
     return folder
 
 

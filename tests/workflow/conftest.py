@@ -1,58 +1,49 @@
-"""The workflow on its tiny configuration: one uninterrupted run, and copies of it that a test may disturb.
+"""Shared by the workflow tests: one finished run of the tiny configuration, and what a training needs.
 
-And the parts of a training: a base policy, one that has moved away from it, recorded rows and stored responses.
+A training needs a base policy, a policy that has moved away from it, recorded rows and stored responses.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from runs import Workflow
-from tiny_training import process_group, recorded_rows, write_moved_policy, write_policy, write_reference
+from runs import TINY, Workflow, copy_project
+from tiny_models import write_tiny_policy
+from tiny_training import process_group, recorded_rows, write_moved_policy, write_reference
 
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
 from dphrl.training.loss import Example
 
-ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("Snakefile", "rules", "workflow_scripts", "config", "profiles")
-
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project whose code a test may change."""
-    folder = tmp_path_factory.mktemp("house")
-    for part in PARTS:
-        source = ROOT / part
-        if source.is_dir():
-            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        else:
-            shutil.copy2(source, folder / part)
-    return folder
+    return copy_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="session")
-def pristine(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+def pristine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
     """A finished, uninterrupted run; not to be changed."""
-    workflow = Workflow(house, tmp_path_factory.mktemp("pristine"), Path(__file__).with_name("tiny.yaml"))
+    workflow = Workflow(project, tmp_path_factory.mktemp("pristine"), TINY)
     workflow.run()
     return workflow
 
 
 @pytest.fixture
 def finished(pristine: Workflow, tmp_path: Path) -> Workflow:
-    """A copy of the finished run."""
+    """A copy of the finished run, which a test may change."""
     return pristine.copied(tmp_path / "run")
 
 
 @pytest.fixture
-def code(house: Path) -> Iterator[Path]:
-    """The package of the copied project; what a test changes in it is put back."""
-    package = house / "workflow_scripts" / "dphrl"
+def code(project: Path) -> Iterator[Path]:
+    """The package of the copied project; its files are restored after the test."""
+    package = project / "workflow_scripts" / "dphrl"
     files = [path for path in package.parent.rglob("*") if path.suffix in (".py", ".j2", ".css", ".js")]
     before = {path: (path.read_bytes(), path.stat()) for path in files}
     yield package
@@ -71,31 +62,63 @@ def one_rank() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def made() -> list[Engine]:
-    """Engines that live to the end: vLLM takes the process group with it when one of them goes."""
+    """Engines kept alive for the whole session: deleting a vLLM engine destroys the process group."""
     return []
 
 
+# Tests that share something costly: the finished run, the ranks' first segment, models, or vLLM engines. The longest
+# groups come first, so that two workers end together; once made, engines hold their memory to the end.
+GROUPS = {
+    "run": ("test_run.py", "test_reruns.py", "test_kill.py", "test_corruption.py", "of_a_run"),
+    "ranks": ("test_ranks.py",),
+    "methods": ("test_methods.py",),
+    "engines": ("test_trainer.py", "test_engines.py"),
+}
+
+
+def group(nodeid: str) -> str | None:
+    """The group of a test."""
+    return next((name for name, parts in GROUPS.items() if any(part in nodeid for part in parts)), None)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules that make such engines come last, as their memory is held to the end."""
-    holding = {item.path for item in items if "made" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path in holding)
+    """Sort the workflow tests by group."""
+    order = [*GROUPS, None]
+    items.sort(key=lambda item: order.index(group(item.nodeid)) if "tests/workflow/" in item.nodeid else -1)
 
 
-@pytest.fixture(scope="module")
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run each group in one worker, which makes the shared things once; any other test runs in the next free one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        # `--dist loadgroup` of pytest-xdist 3.8 has no effect under pytest 9.2.
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid) or nodeid
+
+    return ByGroup(config, log)
+
+
+@pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_policy(tmp_path_factory.mktemp("base"))
+    """A random policy."""
+    folder = tmp_path_factory.mktemp("base")
+    write_tiny_policy(folder, seed=3)
+    return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def policy(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The policy after much training: its log-ratios to the base policy are of order 1."""
     return write_moved_policy(base, tmp_path_factory.mktemp("policy"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def examples(policy: Path, base: Path) -> list[Example]:
     return recorded_rows(policy, base)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def reference(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ReferenceResponses:
     return write_reference(base, tmp_path_factory.mktemp("reference"))

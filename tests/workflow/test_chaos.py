@@ -1,6 +1,6 @@
-"""Kills at random moments, damaged files, a full disk, a database that goes: the same command ends in the same bytes.
+"""Kills at random moments, damaged files, a full disk, a removed database: the same command ends in the same bytes.
 
-The tally at the end is the table of docs/reliability.md.
+The tally printed at the end is the table of docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import Workflow, kill
+from runs import TINY, Workflow, kill
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 
 KILLS = 14
 LATEST_S = 16.0
-# Where a driven run begins: what is taken away from a finished one.
+# Where a disturbed run starts: the files that are removed from a finished one.
 TRAINED = ["train", "policies/grpo-s1", "policies/dph_js-s1", "evaluation", "tables", "audit"]
 BEGINNINGS = {
     "the world": ["."],
     "sampling": ["rollouts", "verdicts", "partition", "reference", *TRAINED],
     "training": TRAINED,
 }
-# What the command line of a victim holds; Snakemake's own process is the one that was started.
+# Part of a victim's command line; Snakemake's process is the one that the test started.
 VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "training.rank_process"}
 DAMAGED = (
     "prompts/train.parquet",
@@ -51,9 +51,9 @@ FIRST_MIB, MORE_MIB = 4, 6
 
 
 @pytest.fixture(scope="module")
-def undisturbed(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """A finished run with two ranks and two scoring workers, by the engine that starts sooner."""
-    tiny = Workflow(house, tmp_path_factory.mktemp("undisturbed"), Path(__file__).with_name("tiny.yaml"))
+def undisturbed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """A finished run with two ranks and two scoring workers, with the engine that starts faster."""
+    tiny = Workflow(project, tmp_path_factory.mktemp("undisturbed"), TINY)
     workflow = tiny.configured(
         engine={"name": "transformers"},
         train={"ranks": 2},
@@ -78,7 +78,7 @@ def tally(pytestconfig: pytest.Config) -> Iterator[Counter[tuple[str, str]]]:
 
 
 def finish(run: Workflow, undisturbed: Workflow, tally: Counter[tuple[str, str]], faults: Counter[str]) -> None:
-    """Run to the end and compare; what was tried on the way counts as recovered, then as identical."""
+    """Run to the end and compare; the faults on the way count as recovered, then as identical."""
     run.run()
     for column in ("recovered", "identical"):
         if column == "identical":
@@ -89,7 +89,7 @@ def finish(run: Workflow, undisturbed: Workflow, tally: Counter[tuple[str, str]]
 
 
 def processes(process: subprocess.Popen[str]) -> dict[str, list[psutil.Process]]:
-    """The processes of a run by what they are."""
+    """The processes of a run by kind."""
     found: dict[str, list[psutil.Process]] = {name: [] for name in VICTIMS}
     try:
         snakemake = psutil.Process(process.pid)
@@ -103,8 +103,8 @@ def processes(process: subprocess.Popen[str]) -> dict[str, list[psutil.Process]]
     return {"snakemake": [snakemake], **found}
 
 
-def take_away(run: Workflow, beginning: str) -> None:
-    """Remove what a driven run makes from its beginning on."""
+def remove_from(run: Workflow, beginning: str) -> None:
+    """Remove the files that a disturbed run makes from its start on."""
     for name in BEGINNINGS[beginning]:
         shutil.rmtree(run.results / name)
 
@@ -114,7 +114,7 @@ def test_kills_at_random_moments(
     undisturbed: Workflow, tmp_path: Path, tally: Counter[tuple[str, str]], beginning: str
 ) -> None:
     chance, run = random.Random(beginning), undisturbed.copied(tmp_path / "run")
-    take_away(run, beginning)
+    remove_from(run, beginning)
     faults: Counter[str] = Counter()
     kinds = ["snakemake", *VICTIMS]
     process = run.start()
@@ -125,18 +125,18 @@ def test_kills_at_random_moments(
         if process.poll() is not None:
             assert process.returncode == 0, run.output()[-6000:]
             assert run.digests() == undisturbed.digests()
-            take_away(run, beginning)
+            remove_from(run, beginning)
             process = run.start()
             continue
         try:
             kill([chance.choice(processes(process)[victim])])
         except (IndexError, psutil.Error):
-            continue  # It ended in between.
+            continue  # It ended in the meantime.
         fault = f"SIGKILL, {victim}, from {beginning} on"
         faults[fault] += 1
         tally[fault, "tried"] += 1
         if victim != "worker":
-            failed = process.wait() != 0  # Not where the job had just ended.
+            failed = process.wait() != 0  # Not if the job had just ended.
             assert not failed or victim == "snakemake" or "Error in rule" in run.output()
             assert not failed or victim != "rank" or "SIGKILL" in run.output()
             process = run.start()
@@ -180,11 +180,11 @@ def to_delete(run: Workflow) -> set[Path]:
     return found
 
 
-def test_a_database_that_goes_in_mid_run(
+def test_a_database_that_is_removed_during_a_run(
     undisturbed: Workflow, tmp_path: Path, tally: Counter[tuple[str, str]]
 ) -> None:
     run, faults = undisturbed.copied(tmp_path / "run"), Counter(["database removed"])
-    take_away(run, "sampling")
+    remove_from(run, "sampling")
     database = min((run.results / "toy/databases").rglob("*.sqlite"))
     process = run.start()
     run.wait_for("sample base train presample 0:", process)

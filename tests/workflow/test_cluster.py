@@ -1,4 +1,4 @@
-"""What a cluster relies on: samples that do not depend on the number of jobs, and files that runs share."""
+"""What a cluster needs: samples that do not depend on the number of jobs, and files that runs share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import yaml
 from engine_suite import MAX_MODEL_LEN, Policy
-from runs import Workflow
+from runs import TINY, Workflow
 
 from dphrl.artifacts.files import sidecar
 from dphrl.config.blocks.sampling import PlanConfig
@@ -31,7 +31,7 @@ def test_samples_do_not_depend_on_the_number_of_shards(shards: int, tmp_path: Pa
     assert PLAN.max_tokens + 12 < MAX_MODEL_LEN
 
     def sample(number: int) -> pl.DataFrame:
-        """What as many jobs draw, each with an engine of its own."""
+        """The samples of that many jobs, each with a new engine."""
         parts = []
         for index in range(number):
             asked = plan_requests(shard(PROMPTS, index, number), "presample", PLAN, seed=1)
@@ -49,15 +49,15 @@ SHARED = ("policies/base", "prompts", "rollouts/base/train.presample", "referenc
 
 @pytest.mark.workflow
 def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_the_cache(
-    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
     monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", str(cache))
-    config = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
+    config = yaml.safe_load(TINY.read_text())
     config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
-    # Two data sets of one schema, and two shards: jobs that only their wildcards tell apart.
+    # Two datasets of one schema, and two shards: jobs that differ in their wildcards only.
     config["evaluate"]["datasets"] = ["in_domain"]
     runs, ran = [], []
     for method in ("grpo", "dph_js"):
@@ -65,7 +65,7 @@ def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_
         folder.mkdir()
         path = folder / "config.yaml"
         path.write_text(yaml.safe_dump({**config, "methods": {method: config["methods"][method]}}))
-        runs.append(Workflow(house, folder, path))
+        runs.append(Workflow(project, folder, path))
         said = runs[-1].run("--cache", "--", "reference", "results/tiny/prompts/in_domain.parquet")
         ran.append(set(re.findall(r"^(\w+).*: done in", said, re.MULTILINE)))
     cached = {"train_base", "prepare_prompts", "sample", "tensorise"}

@@ -46,8 +46,8 @@ KINDS = {
     "figure": "figures/passk.json",
     "drawing": "figures/passk.svg",
 }
-# How a failed check tells what it has found, in the words of the matrix.
-TOLD = {
+# The matrix's name of a finding, and the message of the failed check.
+FINDINGS = {
     "bytes": r"is not the file that was written|lists files that have changed",
     "missing": r"is missing|no shard|is not there|lists files that are missing",
     "unreadable": r"cannot be read",
@@ -84,7 +84,7 @@ def missing(file: Path, other: Path) -> None:
 
 
 def stale(file: Path, other: Path) -> None:
-    """A sound file of the same content, whose footer is that of older code; without a footer, of older content."""
+    """An intact file of the same content with the footer of older code; if it has no footer, with older content."""
     old = {"code": "0" * 64}
     if file.suffix == ".parquet":
         footer = {name: value for name, value in read_footer(file).items() if name not in ("rows", "schema", "version")}
@@ -108,7 +108,7 @@ FAULTS: dict[str, Callable[[Path, Path], None]] = {
 
 @dataclass
 class Runs:
-    """A finished run that is broken and mended, another run, and what the audit named."""
+    """A finished run that is damaged and restored, another run, and what the audit found."""
 
     root: Path
     other: Path
@@ -123,7 +123,7 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def runs(pristine: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    other = Workflow(pristine.house, tmp_path_factory.mktemp("other"), pristine.config).configured(
+    other = Workflow(pristine.project, tmp_path_factory.mktemp("other"), pristine.config).configured(
         seed=2, toy={"seed": 2}
     )
     other.run()
@@ -132,8 +132,8 @@ def runs(pristine: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 @pytest.fixture
-def mended(runs: Runs, tmp_path: Path) -> Iterator[None]:
-    """After the test the run is what it was."""
+def restored(runs: Runs, tmp_path: Path) -> Iterator[None]:
+    """Restore the run after the test."""
     before = runs.root.with_name("before")
     shutil.copytree(runs.root, before, symlinks=True)
     yield
@@ -147,24 +147,24 @@ def test_a_finished_run_has_no_fault(runs: Runs) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_fault_is_named_with_a_remedy(runs: Runs, mended: None, kind: str, fault: str) -> None:
+def test_every_fault_is_named_with_a_remedy(runs: Runs, restored: None, kind: str, fault: str) -> None:
     path = KINDS[kind]
     file, other = runs.root / path, runs.other / path
     assert other.read_bytes() != file.read_bytes()
     FAULTS[fault](file, other)
     found = runs.failures()
-    told = [text for texts in found.values() for text in texts if re.search(_named(path), text)]
-    assert told, found
-    assert all("snakemake" in text for text in told)
+    messages = [text for texts in found.values() for text in texts if re.search(_named(path), text)]
+    assert messages, found
+    assert all("snakemake" in text for text in messages)
     if fault == "stale" and file.suffix == ".parquet":
-        assert any(re.search(TOLD["code"], text) for text in told), told
-    words = [word for word, pattern in TOLD.items() if any(re.search(pattern, text) for text in told)]
-    assert words, told
-    runs.matrix.setdefault(kind, {})[fault] = words[0]
+        assert any(re.search(FINDINGS["code"], text) for text in messages), messages
+    findings = [name for name, pattern in FINDINGS.items() if any(re.search(pattern, text) for text in messages)]
+    assert findings, messages
+    runs.matrix.setdefault(kind, {})[fault] = findings[0]
 
 
 def test_the_matrix_is_that_of_the_docs(runs: Runs) -> None:
-    """Print it; docs/audit.md has it word for word."""
+    """Print the matrix; docs/audit.md must contain it."""
     assert {(kind, fault) for kind, row in runs.matrix.items() for fault in row} == {
         (kind, fault) for kind in KINDS for fault in FAULTS
     }
@@ -175,7 +175,7 @@ def test_the_matrix_is_that_of_the_docs(runs: Runs) -> None:
 
 
 def _named(path: str) -> str:
-    """A text that names an artifact: by its path, or for shards by their folder, or for files by their manifest."""
+    """A pattern for an artifact in a message: its path, the folder of a shard, or the manifest of a file."""
     folder, _, name = path.rpartition("/")
     return "|".join(re.escape(text) for text in (path, f"{folder}: ", f"{folder}/manifest.json lists")) + (
         f".*{re.escape(name)}" if name == "model.safetensors" else ""

@@ -1,4 +1,4 @@
-"""The shipped experiments: each can be planned on the data that it names, and one small one of each family runs."""
+"""The shipped experiments: Snakemake can plan each of them, and one small experiment of each family runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ JOBS = {
 OF_THE_TOY = ("multi-style", "demo-full", *(name for name in JOBS if name.endswith("-mini")))
 
 
-def _put_stand_ins(name: str, folder: Path) -> None:
+def _write_placeholders(name: str, folder: Path) -> None:
     """Empty files and folders where the experiment expects its data, and a model folder without a model."""
     config = read_config(EXPERIMENTS / f"{name}.yaml")
     for dataset in config.datasets.values():
@@ -54,9 +54,9 @@ def _put_stand_ins(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str, house: Path, tmp_path: Path) -> None:
-    _put_stand_ins(name, tmp_path)
-    printed = Workflow(house, tmp_path, EXPERIMENTS / f"{name}.yaml", name).run("--dry-run")
+def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str, project: Path, tmp_path: Path) -> None:
+    _write_placeholders(name, tmp_path)
+    printed = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name).run("--dry-run")
     counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
     planned = tuple(counts[rule] for rule in ("train_segment", "sample", "evaluate_policy", "prepare_prompts"))
     assert planned == JOBS[name]
@@ -68,8 +68,8 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["llama-sql-mini", "llama-math-mini", "ablations-mini", "multi-style-mini"])
-def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, house: Path, tmp_path: Path) -> None:
-    workflow = Workflow(house, tmp_path, EXPERIMENTS / f"{name}.yaml", name)
+def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, project: Path, tmp_path: Path) -> None:
+    workflow = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name)
     workflow.run()
     config = read_config(workflow.config)
     partition = pl.read_parquet(workflow.results / "partition/final.parquet")

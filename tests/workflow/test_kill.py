@@ -1,4 +1,4 @@
-"""After a kill -9 the same command goes on and ends in the same bytes."""
+"""After a kill -9 the same command continues and ends in the same bytes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ SEGMENT = [
     "evaluation/grpo-s1",
 ]
 MOMENTS = {
-    # What is taken away from a finished run, and what the terminal says when the job that makes it is at work.
+    # What is removed from a finished run, and the text on the terminal once the job that makes it has started.
     "sampling": ([*SAMPLED, *END], "sample base train presample 0:"),
     "training": ([*SEGMENT, *END], "train_segment grpo 1 4:"),
 }
 VICTIMS = ("snakemake", "stage", "both")
-QUICK = {("sampling", "both"), ("training", "snakemake")}
+# The others run in `make test-full`.
+QUICK = {("sampling", "both")}
 CASES = [
     pytest.param(moment, victim, marks=[] if (moment, victim) in QUICK else pytest.mark.full)
     for moment in MOMENTS
@@ -66,7 +67,7 @@ def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:
     (finished.results / "report/index.html").unlink()
     process = finished.start()
     finished.wait_for("Building DAG", process)
-    second = subprocess.run(finished.command(), cwd=finished.house, capture_output=True, text=True, check=False)
+    second = subprocess.run(finished.command(), cwd=finished.project, capture_output=True, text=True, check=False)
     assert second.returncode != 0
     assert f"Snakemake (process {process.pid}) is at work" in second.stderr
     assert process.wait() == 0

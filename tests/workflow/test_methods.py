@@ -476,7 +476,7 @@ def _trained(
     return weights_of(trainer), pl.concat(tables)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 3])
+@pytest.mark.parametrize("stage", [1, *(pytest.param(stage, marks=pytest.mark.full) for stage in (0, 3))])
 @pytest.mark.parametrize("name", ["grpo", "dph_js", "js_definition", "lora"])
 def test_a_training_cut_in_four_is_the_same_to_the_bit(
     name: str, stage: int, base: Path, reference: ReferenceResponses, tmp_path: Path

@@ -1,4 +1,4 @@
-"""Several ranks: real processes on gloo give what one gives, and end together."""
+"""Several ranks: real processes on gloo give the results of one, and end together."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import polars as pl
 import psutil
 import pytest
 import torch
-from runs import Workflow
+from runs import ROOT, Workflow
 from safetensors.torch import load_file
-from tiny_training import ENGINE, ONLINE, train_config, write_policy, write_reference
+from tiny_models import write_tiny_policy
+from tiny_training import ENGINE, ONLINE, train_config, write_reference
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dphrl.artifacts.tables import write_table
@@ -27,10 +28,9 @@ from dphrl.training.launch import RankError, run_ranks, train_segment
 
 pytestmark = pytest.mark.workflow
 
-SPREAD = str(Path(__file__).with_name("spread_engine.py"))
-UPDATE = str(Path(__file__).with_name("two_ranks.py"))
+SPREAD, UPDATE = (str(ROOT / "tests" / "support" / name) for name in ("spread_engine.py", "two_ranks.py"))
 STAGES = (0, 1, 2, 3)
-# The scorer is the test's hand in a rank: in the midst of a step it can end it, or keep it where it is.
+# Through the scorer a test can end a rank in the middle of a step, or make it wait there.
 SCORER = """
 import os
 import signal
@@ -90,15 +90,17 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
     )
 
 
+@pytest.mark.full
 def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_path: Path) -> None:
     """The ranks ask for different prompts and unequally often; a push comes in between."""
-    policy = write_policy(tmp_path / "policy")
+    policy = tmp_path / "policy"
+    write_tiny_policy(policy)
     for ranks in (1, 2):
         run_ranks(ranks, [SPREAD, str(policy), str(tmp_path), "300"])
     alone, *spread = (_read(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
-    assert [len(drawn) for drawn in spread] == [4, 4]
-    for drawn in spread:
-        for part, found in drawn.items():
+    assert [len(results) for results in spread] == [4, 4]
+    for results in spread:
+        for part, found in results.items():
             expected = alone[part]
             if part.startswith("text"):
                 assert found == pytest.approx(expected, abs=1e-5)
@@ -112,7 +114,8 @@ def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_p
 def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     """The job of a training's first two steps on two ranks, without folders for its results."""
     folder = tmp_path_factory.mktemp("start")
-    base = write_policy(folder / "base")
+    base = folder / "base"
+    write_tiny_policy(base)
     write_reference(base, folder)
     (folder / "scorer.py").write_text(SCORER)
     tokenizer = AutoTokenizer.from_pretrained(base)
@@ -162,7 +165,7 @@ def _into(job: SegmentJob, folder: Path, **changes: Any) -> SegmentJob:
 
 
 def _after(job: SegmentJob, first: int, last: int) -> SegmentJob:
-    """The job that goes on where another ended."""
+    """The job that continues where another ended."""
     return replace(job, policy=job.policy_out, state=job.state_out, first=first, last=last)
 
 
@@ -174,8 +177,8 @@ def _files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("engine", "stage", "parts"),
     [
-        ("transformers", 1, 1),
         ("vllm", 3, 1),
+        pytest.param("transformers", 1, 1, marks=pytest.mark.full),
         pytest.param("vllm", 1, 1, marks=pytest.mark.full),
         pytest.param("vllm", 1, 2, marks=pytest.mark.full),
     ],
@@ -203,7 +206,7 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
 
 @pytest.fixture(scope="module")
 def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
-    """The first segment, done; what its ranks said on the terminal is in a file next to its folders."""
+    """The first segment, finished; the output of its ranks to the terminal is in a file next to its folders."""
     folder = tmp_path_factory.mktemp("undisturbed")
     job = _into(start, folder / "out")
     with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
@@ -212,7 +215,7 @@ def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> 
     return job
 
 
-def test_progress_goes_to_the_terminal_and_one_rank_reports_it(undisturbed: SegmentJob) -> None:
+def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: SegmentJob) -> None:
     terminal = Path(undisturbed.policy_out).parents[1] / "terminal"
     assert terminal.read_text().count("2/2 step") == 1
 
@@ -224,7 +227,7 @@ def test_a_state_of_another_number_of_ranks_is_refused(
     with pytest.raises(RankError):
         train_segment(more)
     words = capfd.readouterr().err
-    # The first rank to say so ends the others.
+    # The first rank that fails ends the others.
     assert 'written by {"masters"' in words or "written by another number of ranks than the 4 of this run" in words
     assert not _files(tmp_path)
 
@@ -258,7 +261,7 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     assert _files(tmp_path / "out") == _files(Path(undisturbed.policy_out).parent)
 
 
-# In one write, as Python may write a line in pieces, and the ranks share what they write to.
+# In a single write: the ranks share the stream, and Python may write a line in pieces.
 SAY_RANK = "import os; os.write(1, f\"rank {os.environ['RANK']}\\n\".encode())"
 # Linux lets no process fork that has a mapping larger than the memory, as adjacent reservations may be.
 LARGE = """
@@ -279,7 +282,7 @@ def test_ranks_start_from_a_process_too_large_to_fork() -> None:
     assert {"rank 0", "rank 1"} <= {*done.stderr.splitlines()}
 
 
-PARENT = """
+STAGE = """
 import sys
 from dphrl.training.job import SegmentJob
 from dphrl.training.launch import train_segment
@@ -292,15 +295,15 @@ def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_p
     seen = tmp_path / "seen"
     seen.mkdir()
     job = _into(start, tmp_path / "out", scorer={"options": {"harm": "wait", "seen": str(seen)}})
-    parent = psutil.Popen([sys.executable, "-c", PARENT, job.to_json()])
+    stage = psutil.Popen([sys.executable, "-c", STAGE, job.to_json()])
     try:
-        _wait_until(lambda: len(parent.children()) == 2)
+        _wait_until(lambda: len(stage.children()) == 2)
         if moment == "in a step":
             _wait_until(lambda: len([*seen.iterdir()]) == 2)
-        processes = parent.children(recursive=True)
+        processes = stage.children(recursive=True)
     finally:
-        parent.kill()
-    parent.wait()
+        stage.kill()
+    stage.wait()
     _, alive = psutil.wait_procs(processes, timeout=2)
     assert not alive
 

@@ -19,9 +19,9 @@ DATA = Path(os.environ.get("DPHRL_TEST_DATA", ROOT.parent / "shared" / "data"))
 SYSTEMS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 
 
-def test_the_worked_example_of_ones_own_data_and_scorer(house: Path, tmp_path: Path) -> None:
-    (tmp_path / "config").symlink_to(house / "config")
-    workflow = Workflow(house, tmp_path, EXPERIMENTS / "custom-scorer.yaml", "custom-scorer")
+def test_the_worked_example_of_custom_data_and_scorer(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "config").symlink_to(project / "config")
+    workflow = Workflow(project, tmp_path, EXPERIMENTS / "custom-scorer.yaml", "custom-scorer")
     workflow.run()
     (counts,) = pl.read_parquet(workflow.results / "tables/datasets.parquet").rows(named=True)
     assert (counts["rows"], counts["prompts"], counts["duplicate"], counts["kept"]) == (5, 4, 1, 4)
@@ -34,7 +34,7 @@ def test_the_worked_example_of_ones_own_data_and_scorer(house: Path, tmp_path: P
     assert workflow.plan() == []
 
 
-def test_three_systems_on_spider_give_the_official_totals(house: Path, tmp_path: Path) -> None:
+def test_three_systems_on_spider_give_the_official_totals(project: Path, tmp_path: Path) -> None:
     spider = DATA / "text2sql" / "spider"
     if not spider.is_dir():
         pytest.skip(f"no {spider}: set DPHRL_TEST_DATA to the folder of the test data")
@@ -49,7 +49,7 @@ def test_three_systems_on_spider_give_the_official_totals(house: Path, tmp_path:
     with (folder / "answers.jsonl").open("w", encoding="utf-8") as file:
         for index, rows in enumerate(zip(*predictions, strict=True)):
             file.write(json.dumps({"source_index": index, "responses": [row["pred_sql"] for row in rows]}) + "\n")
-    workflow = Workflow(house, tmp_path, EXPERIMENTS / "spider-replay.yaml", "spider-replay")
+    workflow = Workflow(project, tmp_path, EXPERIMENTS / "spider-replay.yaml", "spider-replay")
     workflow.run()
 
     prompts = pl.read_parquet(workflow.results / "prompts/spider.parquet")

@@ -9,14 +9,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_models import tiny_llama
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     CohereConfig,
     Gemma2Config,
     GraniteConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
     PreTrainedConfig,
 )
 
@@ -38,19 +37,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def module() -> LogProbs:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        # Large weights, so that a wrong position or a look at the padding would be seen.
-        initializer_range=0.2,
-    )
-    return LogProbs(LlamaForCausalLM(config))
+    return LogProbs(tiny_llama(VOCABULARY))
 
 
 def _plain(module: LogProbs, row: Row) -> Tensor:

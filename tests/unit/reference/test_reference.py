@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import torch
 from safetensors.numpy import load_file, save
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_models import tiny_llama
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file, sidecar
@@ -27,17 +27,7 @@ RESPONSES = {"a": [9, 10], "c": [11, 12, 13, 14], "d": [15]}
 
 @pytest.fixture(scope="module")
 def module() -> LogProbs:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=20,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=32,
-        initializer_range=0.5,
-    )
-    return LogProbs(LlamaForCausalLM(config))
+    return LogProbs(tiny_llama(20))
 
 
 def _partition(subsets: dict[str, str]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""What the tests of training share: a random Llama, settings for it, recorded rows, and a look at gradients."""
+"""Shared by the tests of training: settings, trainers, recorded rows, stored responses and access to gradients."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
+from tiny_models import write_tokenizer
 from torch import Tensor
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer
 
 from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.engine import EngineConfig
@@ -26,7 +27,6 @@ from dphrl.reference.build import save_tensors, tensorise
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
 from dphrl.scoring.verdict import Verdict
-from dphrl.toy.tokenizer import write_tokenizer
 from dphrl.training.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt
@@ -40,7 +40,7 @@ ENGINE = EngineConfig(name="transformers", dtype="float32", max_model_len=256, m
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """The process group of this process; what it leaves in the environment would reach later child processes."""
+    """A process group of one process; the environment is restored, or later child processes would see its variables."""
     before, threads = dict(os.environ), torch.get_num_threads()
     torch.set_num_threads(1)
     start_process_group()
@@ -48,28 +48,6 @@ def process_group() -> Iterator[None]:
     torch.set_num_threads(threads)
     os.environ.clear()
     os.environ.update(before)
-
-
-def write_policy(folder: Path) -> Path:
-    """A random model with a tokenizer of its own."""
-    write_tokenizer(ONLINE + REHEARSED, 90, folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=128,
-        max_position_embeddings=256,
-        initializer_range=0.1,
-        tie_word_embeddings=False,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
 
 
 def write_moved_policy(base: Path, folder: Path) -> Path:
@@ -80,7 +58,7 @@ def write_moved_policy(base: Path, folder: Path) -> Path:
         for parameter in model.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    write_tokenizer(folder)
     return folder
 
 
@@ -110,7 +88,7 @@ def make_trainer(
     kind: type[Trainer] = Trainer,
     **changes: Any,
 ) -> Trainer:
-    """A trainer as a segment makes it."""
+    """A trainer made like a segment makes it."""
     config = train_config(**changes)
     start = base if method.lora and base else policy
     reference = load_model(base or policy, config.dtype) if method.needs_reference_model else None
@@ -135,7 +113,7 @@ def weights_of(trainer: Trainer) -> dict[str, Tensor]:
 
 
 def equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
-    """Whether two sets of tensors are the same to the bit."""
+    """Whether two sets of tensors are bitwise equal."""
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
@@ -203,14 +181,14 @@ class Judgement:
 
 
 def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Verdict]:
-    """A scorer that likes responses of even length, to every second prompt: the others teach nothing."""
+    """A scorer: responses of even length to every second prompt are correct; the other prompts carry no signal."""
     liked = [len(text) % 2 == 0 and truth["number"] % 2 == 0 for text, truth in zip(texts, ground_truths, strict=True)]
     return [Judgement(right, float(right)) for right in liked]
 
 
 @dataclass
 class Made:
-    """An update as it was asked for, with the policy's log-probs before it."""
+    """The arguments and the result of an update, with the policy's log-probs before it."""
 
     examples: list[Example]
     before: list[Tensor]
@@ -219,7 +197,7 @@ class Made:
 
 
 class Recorder(Trainer):
-    """A trainer that remembers its updates."""
+    """A trainer that records its updates."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -234,7 +212,7 @@ class Recorder(Trainer):
 
 @dataclass
 class Deaf:
-    """An engine that no weights reach."""
+    """An engine that ignores pushed weights."""
 
     engine: Engine
 

@@ -1,6 +1,6 @@
 """The program of each rank in a test: one update at each ZeRO stage, on its share of a recorded mini-batch.
 
-Arguments: the folder for what rank 0 writes, the seconds after which a rank gives up, and the ZeRO stages. In the share
+Arguments: the output folder of rank 0, the seconds after which a rank gives up, and the ZeRO stages. In the share
 "uneven" one rank has the long rows and all stored ones, so that it makes more passes than the other.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from tiny_models import tiny_llama
 from tiny_training import BARE, gradients, train_config
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import dphrl.model.logprobs
 from dphrl.config.blocks.methods import MethodConfig
@@ -25,13 +25,13 @@ from dphrl.training.collectives import rank, start_process_group, world_size
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 
-# ZeRO-3 spreads what has 100,000 numbers and more: with these, embedding and output head.
-VOCABULARY, WIDTH = 2048, 64
+# ZeRO-3 shards parameters of at least 100,000 numbers: with this vocabulary the embedding and the output head.
+VOCABULARY = 2048
 ROLLOUTS = 16
 
 
 def examples() -> list[Example]:
-    """Rollouts and stored responses, the longest first; log-probs as of models that have learned nothing."""
+    """Rollouts and stored responses, the longest first; log-probs like those of untrained models."""
     generator = torch.Generator().manual_seed(1)
 
     def tokens(number: int) -> list[int]:
@@ -51,7 +51,7 @@ def examples() -> list[Example]:
 
 
 def share(kind: str) -> list[Example]:
-    """What this rank trains on."""
+    """The rows that this rank trains on."""
     everything, number, ranks = examples(), rank(), world_size()
     if kind == "even":
         return [*everything[:ROLLOUTS][number::ranks], *everything[ROLLOUTS:][number::ranks]]
@@ -60,25 +60,13 @@ def share(kind: str) -> list[Example]:
 
 
 def update(stage: int, kind: str, folder: Path) -> None:
-    """One update; rank 0 writes gradients, weights and the result."""
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=2,
-            intermediate_size=128,
-            initializer_range=0.05,
-            tie_word_embeddings=False,
-        )
-    )
+    """Make one update; rank 0 writes gradients, weights and totals."""
+    model = tiny_llama(VOCABULARY, num_key_value_heads=2, initializer_range=0.05)
     config = train_config(ranks=world_size(), zero_stage=stage, token_budget=100, **BARE)
     trainer = Trainer(model, config, MethodConfig(divergence="js", eta=0.5))
-    mine = share(kind)
-    before = trainer.logprobs([example.row for example in mine])
-    result = trainer.update(mine, 1e-4)
+    rows = share(kind)
+    before = trainer.logprobs([example.row for example in rows])
+    result = trainer.update(rows, 1e-4)
     torch.testing.assert_close(result.logprobs, before, atol=1e-5, rtol=0)
     found = gradients(trainer)
     weights = {name: weight.clone() for name, weight in trainer.named_weights()}
@@ -91,10 +79,10 @@ def update(stage: int, kind: str, folder: Path) -> None:
 
 def main(folder: str, seconds: str, *stages: str) -> None:
     """Run the updates."""
-    # Ranks that wait for each other are a failure, not a test without end.
+    # If ranks wait for each other forever, the test fails instead of hanging.
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     start_process_group()
-    # So few logits at once that ranks differ in the number of chunks too.
+    # Small chunks of logits, so that the ranks differ in their number of chunks too.
     dphrl.model.logprobs._LOGITS_PER_CHUNK = VOCABULARY * 16
     for stage in map(int, stages):
         for kind in ("even", "uneven")[: world_size()]:

@@ -1,7 +1,7 @@
-"""The program of each rank in a test: it samples from an engine that is split over all ranks.
+"""The program of each rank in a test: it samples from one vLLM engine, which all ranks share by tensor parallelism.
 
-Arguments: the folder of the policy, the one for what each rank writes, and the seconds after which a rank gives up.
-Ranks ask unequally often, so that one keeps generating for another.
+Arguments: the folder of the policy, the output folder, and the seconds after which a rank gives up. The ranks have
+different numbers of requests, so that one rank must keep generating for the other.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ ROUNDS = 3
 TEXT = [3 + i * i % 50 for i in range(60)]
 
 
-def asked(number: int, round_: int) -> list[Request]:
-    """What a rank asks for in a round, by its seed: rank 0 always the most, rank 1 in the first round alone."""
+def requests_of(number: int, round_: int) -> list[Request]:
+    """The requests of a rank in a round: rank 0 has the most, rank 1 has some in the first round only."""
     many = {0: 4 - round_, 1: 3 if round_ == 0 else 0}[number]
     prompt = [3 + (number * 7 + i) % 40 for i in range(5 + round_)]
     return [Request("p", i, prompt, 1000 * number + 100 * round_ + i, 1.0, 0.9, 8 + i) for i in range(many)]
 
 
 def main(policy: str, folder: str, seconds: str) -> None:
-    """Draw before and after a push of other weights."""
+    """Sample before and after a push of other weights."""
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     start_process_group()
     ranks = world_size()
@@ -41,18 +41,18 @@ def main(policy: str, folder: str, seconds: str) -> None:
     part = make_engine(Path(policy), config, distributed=True)
     engine = SharedEngine(part, ranks) if ranks > 1 else part
     model = load_model(Path(policy), "float32")
-    found = {}
+    results: dict[str, object] = {}
     for scale in (1.0, 0.7):
         weights: list[tuple[str, Tensor]] = [(name, scale * p.detach()) for name, p in model.named_parameters()]
         engine.wake(weights)
-        found[f"text {scale}"] = engine.text_logprobs(TEXT).tolist()
-        # One rank asks for all that two would.
+        results[f"text {scale}"] = engine.text_logprobs(TEXT).tolist()
+        # A single rank has the requests of both.
         for number in range(2) if ranks == 1 else [rank()]:
-            rounds = [asked(number, round_) for round_ in range(ROUNDS)]
+            rounds = [requests_of(number, round_) for round_ in range(ROUNDS)]
             drawn = [engine.generate(requests) for requests in rounds if requests]
-            found[f"rank {number}, {scale}"] = [asdict(completion) for group in drawn for completion in group]
+            results[f"rank {number}, {scale}"] = [asdict(completion) for group in drawn for completion in group]
         engine.sleep()
-    Path(folder, f"{ranks}-{rank()}.json").write_text(json.dumps(found))
+    Path(folder, f"{ranks}-{rank()}.json").write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A copy of the project at work in a folder of its own."""
+"""A copy of the project, and runs of it, each in its own folder."""
 
 from __future__ import annotations
 
@@ -16,52 +16,77 @@ from pathlib import Path
 import psutil
 import yaml
 
-# The only files whose bytes may differ between equal runs: how long things took, and the page that tells it.
+ROOT = Path(__file__).resolve().parents[2]
+TINY = ROOT / "tests" / "workflow" / "tiny.yaml"
+_PROJECT = ("Snakefile", "rules", "workflow_scripts", "config", "profiles")
+# The only files whose bytes may differ between equal runs: durations, and the page that shows them.
 TIMED = re.compile(r"(timings|logs)/|report/index\.html")
+
+
+def copy_project(folder: Path) -> Path:
+    """Copy what a run needs into a folder; a test may change the copy's code."""
+    for part in _PROJECT:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy2(source, folder / part)
+    return folder
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """A copy of the project at `house` that works in the folder `folder`."""
+    """A run in `folder` of the copied project."""
 
-    house: Path
+    project: Path
     folder: Path
     config: Path
     name: str = "tiny"
 
     @property
     def results(self) -> Path:
-        """Where its files are."""
+        """The folder of its artifacts."""
         return self.folder / "results" / self.name
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of its Snakemake."""
+        return dict(os.environ) | self.variables
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that every run sets."""
+        return {"PYTHONPATH": str(self.project / "workflow_scripts"), "OMP_NUM_THREADS": "1"}
+
     def command(self, *arguments: str) -> list[str]:
-        """Snakemake by the launcher."""
-        launcher = [sys.executable, str(self.house / "workflow_scripts" / "launch.py"), "--directory", str(self.folder)]
-        return [*launcher, "--configfile", str(self.config), "--cores", "2", *arguments]
+        """The command that runs Snakemake through the launcher."""
+        launcher = str(self.project / "workflow_scripts" / "launch.py")
+        options = ["--directory", str(self.folder), "--configfile", str(self.config), "--cores", "2"]
+        return [sys.executable, launcher, *options, *arguments]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start it, its output to a file in the folder."""
+        """Start the run; its output goes to a file in the folder."""
         return subprocess.Popen(
             self.command(*arguments),
-            cwd=self.house,
-            env=os.environ | {"PYTHONPATH": str(self.house / "workflow_scripts"), "OMP_NUM_THREADS": "1"},
+            cwd=self.project,
+            env=self.environment,
             stdout=(self.folder / "output.txt").open("w"),
             stderr=subprocess.STDOUT,
             text=True,
         )
 
     def output(self) -> str:
-        """What the last start has printed so far."""
+        """What the run has printed since it was last started."""
         return (self.folder / "output.txt").read_text()
 
     def run(self, *arguments: str) -> str:
-        """Run to the end; returns what was printed, and fails the test if Snakemake did."""
+        """Run to the end and return what was printed; fails the test if Snakemake fails."""
         code = self.start(*arguments).wait()
         assert code == 0, self.output()[-6000:]
         return self.output()
 
     def plan(self, *arguments: str) -> list[str]:
-        """The messages of the jobs that would run now, sorted."""
+        """The messages of the jobs that a run would start now, sorted."""
         return sorted(re.findall(r"^Job \d+: (.+)$", self.run("--dry-run", *arguments), re.MULTILINE))
 
     def configured(self, **blocks: object) -> Workflow:
@@ -74,12 +99,12 @@ class Workflow:
         return replace(self, config=path)
 
     def copied(self, folder: Path) -> Workflow:
-        """The run as it stands, in another folder."""
+        """A copy of the run in its present state, in another folder."""
         shutil.copytree(self.folder, folder, symlinks=True)
         return replace(self, folder=folder)
 
     def digests(self) -> dict[str, str]:
-        """sha256 of every file of the run, timings apart."""
+        """sha256 of every file of the run but the timed ones."""
         files = sorted(path for path in self.results.rglob("*") if path.is_file())
         named = {path.relative_to(self.results).as_posix(): path for path in files}
         return {
@@ -101,6 +126,6 @@ class Workflow:
 
 
 def kill(processes: list[psutil.Process]) -> None:
-    """SIGKILL, as a crash or an out-of-memory killer does it."""
+    """Send SIGKILL, as the out-of-memory killer does."""
     for process in processes:
         process.send_signal(signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""What every engine must do, checked against the model's own forward pass: a model with a tokenizer, and the checks."""
+"""Checks that every engine must pass, against the forward pass of the model, and the policy that they need."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,23 +9,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import EOS, tiny_llama, write_tokenizer
 from torch import Tensor
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from dphrl.artifacts import progress
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.rollout.engine import AsleepError, Digest, Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Completion, Request
-from dphrl.toy.tokenizer import write_tokenizer
 
-TEXTS = [f"shop: Q: how many of {i}?\nA: " for i in range(8)]
 MAX_MODEL_LEN = 64
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A random model on the disk and in memory; its responses end with either of two tokens."""
+    """A random model on disk and in memory; its responses end with either of two tokens."""
 
     folder: Path
     model: LlamaForCausalLM
@@ -31,40 +32,24 @@ class Policy:
     ends: frozenset[int]
 
     @classmethod
-    def write(cls, folder: Path, *, tied: bool = False) -> "Policy":
-        """Make one in float32, its weights large enough to make the logits differ."""
-        write_tokenizer(TEXTS, 90, folder)
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        torch.manual_seed(0)
-        config = LlamaConfig(
-            # More than the tokens of the tokenizer, and whole blocks of vLLM's padding.
-            vocab_size=64,
-            hidden_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            intermediate_size=128,
-            max_position_embeddings=256,
-            initializer_range=0.1,
-            tie_word_embeddings=tied,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        model = LlamaForCausalLM(config).eval().requires_grad_(False)
-        ends = [tokenizer.eos_token_id, 7]
+    def write(cls, folder: Path, *, tied: bool = False) -> Policy:
+        """Write one in float32."""
+        model = tiny_llama(tie_word_embeddings=tied).eval().requires_grad_(False)
+        tokenizer = write_tokenizer(folder)
+        ends = [EOS, 7]
         model.generation_config.eos_token_id = ends
         model.save_pretrained(folder)
         return cls(folder, model, tokenizer, frozenset(ends))
 
     def engine(self, name: str, *, distributed: bool = False) -> Engine:
-        """An engine of that name on this policy."""
+        """An engine of that name with this policy."""
         config = EngineConfig(
             name=name, dtype="float32", max_model_len=MAX_MODEL_LEN, max_num_seqs=32, kv_cache_gib=0.1
         )
         return make_engine(self.folder, config, distributed=distributed)
 
     def logits(self, prompt: list[int], response: list[int]) -> Tensor:
-        """Logits (response, vocabulary) before each token of the response, by one forward pass of this row alone."""
+        """Logits (response, vocabulary) before each token of the response, from a forward pass of this row only."""
         return self.model(input_ids=torch.tensor([[*prompt, *response]])).logits[0, len(prompt) - 1 : -1]
 
     def logprobs(self, prompt: list[int], response: list[int]) -> Tensor:
@@ -72,14 +57,14 @@ class Policy:
         return self.logits(prompt, response).log_softmax(-1).gather(1, torch.tensor(response)[:, None])[:, 0]
 
     def weights(self, scale: float = 0.0) -> Iterator[tuple[str, Tensor]]:
-        """The weights under their Hugging Face names, one by one, with noise of that many standard deviations."""
+        """The weights one by one under their Hugging Face names, with noise of `scale` standard deviations."""
         generator = torch.Generator().manual_seed(1)
         for name, tensor in self.model.named_parameters():
             noise = torch.randn(tensor.shape, generator=generator)
             yield name, tensor + scale * tensor.std() * noise
 
-    def perturbed(self, scale: float) -> "Policy":
-        """The policy with the weights of `weights(scale)`, in memory alone."""
+    def perturbed(self, scale: float) -> Policy:
+        """The policy with the weights of `weights(scale)`, in memory only."""
         model = LlamaForCausalLM(self.model.config).eval().requires_grad_(False)
         model.load_state_dict(dict(self.weights(scale)), strict=False)
         model.tie_weights()
@@ -101,11 +86,11 @@ def _pairs(engine: Engine, asked: list[Request]) -> list[tuple[list[int], Comple
 
 def completions_come_in_the_order_of_the_requests(policy: Policy, engine: Engine) -> None:
     asked = requests()
-    there = engine.generate(asked)
-    back = engine.generate(asked[::-1])
-    assert [c.token_ids for c in there] == [c.token_ids for c in back[::-1]]
-    assert all(len(c.token_ids) <= r.max_tokens for r, c in zip(asked, there, strict=True))
-    assert len({tuple(c.token_ids) for c in there}) > 20
+    forward = engine.generate(asked)
+    backward = engine.generate(asked[::-1])
+    assert [c.token_ids for c in forward] == [c.token_ids for c in backward[::-1]]
+    assert all(len(c.token_ids) <= r.max_tokens for r, c in zip(asked, forward, strict=True))
+    assert len({tuple(c.token_ids) for c in forward}) > 20
 
 
 def a_seed_decides_the_tokens(policy: Policy, engine: Engine) -> None:
@@ -156,7 +141,7 @@ def a_nucleus_is_never_left(policy: Policy, engine: Engine) -> None:
             assert float(more_probable.sum()) < top_p + 1e-5
             ranks.add(len(more_probable))
             drawn += 1
-    # The nuclei were worth leaving: not only the first token was drawn.
+    # The nuclei had several tokens: not only the most probable one was drawn.
     assert drawn > 300
     assert len(ranks) > 4
 
@@ -179,15 +164,15 @@ def the_text_has_neither_special_tokens_nor_the_end_token(policy: Policy, engine
         assert completion.text == policy.tokenizer.decode(body, skip_special_tokens=True)
 
 
-def a_response_ends_where_the_engine_has_no_more_room(policy: Policy, engine: Engine) -> None:
-    room = 4
-    prompt = [3 + i % 20 for i in range(MAX_MODEL_LEN - room)]
+def a_response_ends_at_the_maximal_length_of_the_engine(policy: Policy, engine: Engine) -> None:
+    left = 4
+    prompt = [3 + i % 20 for i in range(MAX_MODEL_LEN - left)]
     completions = engine.generate([Request("p", i, prompt, i, 1.0, 1.0, max_tokens=99) for i in range(20)])
-    assert max(len(c.token_ids) for c in completions) == room
+    assert max(len(c.token_ids) for c in completions) == left
     assert all(c.finish_reason == "length" for c in completions if not policy.ends & set(c.token_ids))
 
 
-def a_push_changes_what_is_drawn_and_what_a_text_is_worth(policy: Policy, engine: Engine) -> None:
+def a_push_changes_the_samples_and_the_logprobs_of_a_text(policy: Policy, engine: Engine) -> None:
     # The prompt is longer than a block of vLLM's prefix cache.
     asked = requests(8, prompt_token_ids=[3 + i % 20 for i in range(40)], max_tokens=12)
     before = engine.generate(asked)
@@ -209,8 +194,8 @@ def a_push_changes_what_is_drawn_and_what_a_text_is_worth(policy: Policy, engine
     assert [c.token_ids for c in engine.generate(asked)] == [c.token_ids for c in before]
 
 
-def an_iterator_of_weights_is_run_to_its_end(policy: Policy, engine: Engine) -> None:
-    """Ranks that share the weights gather them together, so none may stop early."""
+def an_iterator_of_weights_is_exhausted(policy: Policy, engine: Engine) -> None:
+    """Ranks gather sharded weights together, so none may stop early."""
     ended = []
 
     def weights() -> Iterator[tuple[str, Tensor]]:
@@ -246,7 +231,7 @@ def digests_are_those_of_what_was_pushed(policy: Policy, engine: Engine) -> None
     same = compared(0.0)
     assert {"model.embed_tokens.weight", "model.norm.weight"} <= same.keys()
     assert all(same.values())
-    # Norms are all ones here, so noise of their deviation leaves them.
+    # The norms' weights are all ones: their deviation is 0, and so is the noise.
     assert not compared(1e-6)["model.embed_tokens.weight"]
 
 
@@ -254,7 +239,7 @@ def no_requests_no_completions(policy: Policy, engine: Engine) -> None:
     assert engine.generate([]) == []
 
 
-def a_prompt_without_room_for_a_response_is_refused_by_name(policy: Policy, engine: Engine) -> None:
+def a_prompt_that_leaves_no_token_for_a_response_is_refused_by_name(policy: Policy, engine: Engine) -> None:
     asked = requests()
     for length, many in ((MAX_MODEL_LEN, "64"), (MAX_MODEL_LEN + 9, "73"), (0, "0")):
         asked[5] = replace(asked[5], prompt_id="culprit", prompt_token_ids=[3] * length)
@@ -287,12 +272,12 @@ CHECKS = [
     a_nucleus_is_never_left,
     a_response_ends_with_an_end_token_or_at_its_limit,
     the_text_has_neither_special_tokens_nor_the_end_token,
-    a_response_ends_where_the_engine_has_no_more_room,
-    a_push_changes_what_is_drawn_and_what_a_text_is_worth,
-    an_iterator_of_weights_is_run_to_its_end,
+    a_response_ends_at_the_maximal_length_of_the_engine,
+    a_push_changes_the_samples_and_the_logprobs_of_a_text,
+    an_iterator_of_weights_is_exhausted,
     a_sleeping_engine_only_wakes,
     digests_are_those_of_what_was_pushed,
     no_requests_no_completions,
-    a_prompt_without_room_for_a_response_is_refused_by_name,
+    a_prompt_that_leaves_no_token_for_a_response_is_refused_by_name,
     progress_comes_in_lines_under_the_label,
 ]

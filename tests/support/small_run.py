@@ -1,0 +1,238 @@
+"""A small run folder: two datasets, tiny Llamas as base and trained policy, most kinds of table."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from tiny_models import EOS, TOKENS, write_tiny_policy
+
+from dphrl.artifacts.files import sha256_file, write_text
+from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
+from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.evaluation.per_prompt import evaluate
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.partition import candidates, refine
+from dphrl.reference.build import reference_rows, save_tensors, tensorise
+
+BASE, TRAINED = "base", "grpo-s1/step2"
+# Of the tokenizer's tokens the model knows padding, the end and eight letters.
+VOCABULARY = 10
+
+
+@dataclass(frozen=True)
+class SmallRun:
+    """A run folder and how its tables are read and written again."""
+
+    root: Path
+
+    def read(self, path: str) -> pl.DataFrame:
+        """The rows of a table."""
+        return pl.read_parquet(self.root / path)
+
+    def rewrite(self, path: str, frame: pl.DataFrame) -> None:
+        """Other rows under the same footer, with a sidecar that fits."""
+        footer = read_footer(self.root / path)
+        schema = footer["schema"]
+        write_table(frame, schema, self.root / path, {k: v for k, v in footer.items() if k not in ("rows", "schema")})
+
+
+class _Builder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def footer(self, stage: str, config: Any, **inputs: str) -> dict[str, Any]:
+        return {
+            "stage": stage,
+            "config": config,
+            "code": "c0de",
+            "inputs": inputs,
+            "libraries": {},
+            "seed": None,
+        }
+
+    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, config: Any = None, **inputs: str) -> None:
+        write_table(frame, schema, self.root / path, self.footer(stage, config or {}, **inputs))
+
+    def digest(self, *paths: str) -> str:
+        if paths[0].endswith(".json"):
+            return manifest_digest(read_manifest(self.root / paths[0]))
+        if paths[0].endswith(".safetensors"):
+            return sha256_file(self.root / paths[0])
+        schema = read_footer(self.root / paths[0])["schema"]
+        return content_digest(read_table([self.root / path for path in paths], schema), schema)
+
+    def policy(self, name: str, seed: int, **inputs: str) -> None:
+        folder = self.root / "policies" / name
+        write_tiny_policy(folder, vocabulary=VOCABULARY, seed=seed, hidden_size=8, num_hidden_layers=1)
+        stage = "train_segment" if inputs else "train_base"
+        write_manifest(folder / "manifest.json", self.footer(stage, {}, **inputs))
+
+    def dataset(self, name: str, prompts: int) -> None:
+        rows = range(prompts)
+        frame = pl.DataFrame(
+            {
+                "prompt_id": [f"{name}{i}" for i in rows],
+                "task": "math",
+                "messages": "[]",
+                "prompt_token_ids": [[2 + i % 8, 3] for i in rows],
+                "source": "toy",
+                "source_index": list(rows),
+                "level": None,
+            }
+        )
+        self.table(
+            frame,
+            "prompts",
+            f"prompts/{name}.parquet",
+            "prepare_prompts",
+            policy=self.digest("policies/base/manifest.json"),
+        )
+        rejected = pl.DataFrame(
+            {"source_index": [99], "reason": ["malformed"], "detail": ["no answer"], "duplicate_of": [None]}
+        )
+        self.table(rejected, "rejected", f"prompts/{name}.rejected.parquet", "prepare_prompts")
+        gold = frame.select("prompt_id", ground_truth=pl.lit("{}"), verdict=pl.lit("correct"), kept=True)
+        gold = gold.with_columns(reason=pl.lit(None, pl.String))
+        prompts_digest = self.digest(f"prompts/{name}.parquet")
+        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", prompts=prompts_digest)
+
+    def rollouts(
+        self, policy: str, dataset: str, plan: str, prompts: pl.DataFrame, indices: Sequence[int], shards: int
+    ) -> None:
+        """Samples and verdicts; correct are those that end with the end token."""
+        module = LogProbs(load_model(self.root / "policies" / policy, "float32"))
+        size = -(-prompts.height // shards)
+        config = {"plan": {"n": len([i for i in indices if i >= 0]), "greedy": -1 in indices}, "engine": {}, "seed": 1}
+        inputs = {
+            "prompts": self.digest(f"prompts/{dataset}.parquet"),
+            "policy": self.digest(f"policies/{policy}/manifest.json"),
+        }
+        if plan == "refine":
+            inputs["partition"] = self.digest("partition/candidates.parquet")
+        for shard in range(shards):
+            keys = [
+                (prompt_id, tokens, index)
+                for prompt_id, tokens in prompts.sort("prompt_id")
+                .slice(shard * size, size)
+                .select("prompt_id", "prompt_token_ids")
+                .iter_rows()
+                for index in indices
+            ]
+            ends = [not prompt_id.endswith(("1", "4")) for prompt_id, _, _ in keys]
+            tokens = [
+                [2 + (index + 3) % 8, 4, EOS if end else 5] for (_, _, index), end in zip(keys, ends, strict=True)
+            ]
+            logprobs = response_logprobs(module, [Row(k[1], t) for k, t in zip(keys, tokens, strict=True)], 64)
+            frame = pl.DataFrame(
+                {
+                    "prompt_id": [key[0] for key in keys],
+                    "sample_index": [key[2] for key in keys],
+                    "seed": 1,
+                    "token_ids": tokens,
+                    "sampler_logprobs": [part.tolist() for part in logprobs],
+                    "text": ["".join(TOKENS[i] for i in ids if i != EOS) for ids in tokens],
+                    "finish_reason": ["stop" if end else "length" for end in ends],
+                }
+            )
+            path = f"rollouts/{policy}/{dataset}.{plan}/{shard}.parquet"
+            self.table(frame, "rollouts", path, "sample", config, **inputs)
+            none = {name: pl.lit(None, pl.String) for name in ("extracted", "answer_class", "program_class", "detail")}
+            correct = pl.Series("correct", ends)
+            verdicts = frame.select("prompt_id", "sample_index").with_columns(
+                correct,
+                verdict=pl.when(correct).then(pl.lit("correct")).otherwise(pl.lit("wrong")),
+                reward=correct.cast(pl.Float64),
+                **none,
+            )
+            of_verdicts = {"rollouts": self.digest(path), "gold": self.digest(f"gold/{dataset}.parquet")}
+            self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), "score", **of_verdicts)
+
+
+def build(root: Path) -> None:
+    """Write the whole run."""
+    builder = _Builder(root)
+    builder.policy(BASE, seed=1)
+    builder.dataset("train", 6)
+    builder.dataset("eval", 3)
+    prompts, gold = (pl.read_parquet(root / f"{name}/train.parquet") for name in ("prompts", "gold"))
+    builder.rollouts(BASE, "train", "presample", prompts, [0, 1], shards=2)
+    shards = [f"verdicts/base/train.presample/{i}.parquet" for i in (0, 1)]
+    config = PartitionConfig(pef_min_correct=2)
+    verdicts = read_table([root / path for path in shards], "verdicts")
+    builder.table(
+        candidates(gold, verdicts, 2, config),
+        "partition",
+        "partition/candidates.parquet",
+        "find_candidates",
+        gold=builder.digest("gold/train.parquet"),
+        verdicts=builder.digest(*shards),
+    )
+    divided = pl.read_parquet(root / "partition/candidates.parquet")
+    near_perfect = divided.filter(subset="pef")
+    builder.rollouts(BASE, "train", "refine", prompts.join(near_perfect, on="prompt_id", how="semi"), [0], shards=1)
+    refined = pl.read_parquet(root / "verdicts/base/train.refine/0.parquet")
+    builder.table(
+        refine(divided, refined, config),
+        "partition",
+        "partition/final.parquet",
+        "refine",
+        partition=builder.digest("partition/candidates.parquet"),
+        verdicts=builder.digest("verdicts/base/train.refine/0.parquet"),
+    )
+    final, rollouts = (
+        pl.read_parquet(root / name) for name in ("partition/final.parquet", "rollouts/base/train.refine/0.parquet")
+    )
+    policy = LogProbs(load_model(root / "policies/base", "float32"))
+    parts = tensorise([reference_rows(final, prompts, rollouts)], policy, 64, top_k=3)
+    (index,) = save_tensors(parts, root / "reference/responses.safetensors")
+    builder.table(
+        index,
+        "reference_index",
+        "reference/index.parquet",
+        "tensorise",
+        {"dtype": "float32", "token_budget": 64, "top_k": 3},
+        partition=builder.digest("partition/final.parquet"),
+        rollouts=builder.digest("rollouts/base/train.refine/0.parquet"),
+        policy=builder.digest("policies/base/manifest.json"),
+    )
+    inputs = {
+        "partition": builder.digest("partition/final.parquet"),
+        "reference": builder.digest("reference/responses.safetensors"),
+        "policy": builder.digest("policies/base/manifest.json"),
+    }
+    metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
+    builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
+    (root / f"train/{TRAINED}/rng.json").write_text("{}", encoding="utf-8")
+    write_manifest(root / f"train/{TRAINED}/state.json", builder.footer("train_segment", {}, **inputs))
+    builder.policy(TRAINED, seed=2, **inputs)
+    for name in (BASE, TRAINED):
+        builder.rollouts(name, "eval", "evaluate", pl.read_parquet(root / "prompts/eval.parquet"), [-1, 0, 1], shards=2)
+        parts = {k: [f"{k}/{name}/eval.evaluate/{i}.parquet" for i in (0, 1)] for k in ("rollouts", "verdicts")}
+        frames = [read_table([root / path for path in paths], kind) for kind, paths in parts.items()]
+        builder.table(
+            evaluate(*frames, []).with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)),
+            "evaluation",
+            f"evaluation/{name}/eval.parquet",
+            "evaluate_policy",
+            gold=builder.digest("gold/eval.parquet"),
+            **{kind: builder.digest(*paths) for kind, paths in parts.items()},
+        )
+    training = metrics.with_columns(method=pl.lit("grpo"), seed=1)
+    of_training = {"grpo/1/0": builder.digest(f"train/{TRAINED}/metrics.parquet")}
+    builder.table(training, "training", "tables/training.parquet", "collect_training", **of_training)
+    write_text(root / "tables/headline.md", "| nothing |\n")
+    write_text(root / "figures/training.json", json.dumps({"mark": "line"}))
+    timings = {
+        "stage": "refine",
+        "part": "total",
+        "seconds": 1.0,
+        "tokens": None,
+        "tokens_per_s": None,
+        "max_rss_mib": 1.0,
+    }
+    write_table(pl.DataFrame([timings]), "timings", root / "timings/partition/final.parquet", {"stage": "refine"})
