@@ -10,8 +10,15 @@ import polars as pl
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import content_digest, write_table
 from dphrl.report.claims import claims_markdown
-from dphrl.report.pooled import FinishedRun, RunsError, pooled, pooled_claims, read_runs, seed_differences
-from dphrl.report.pooled_page import render_pooled
+from dphrl.report.pooled import (
+    FinishedRun,
+    RunsError,
+    pooled,
+    pooled_claims,
+    read_runs,
+    render_pooled,
+    seed_differences,
+)
 
 _EXAMPLE = """\
 example:
@@ -46,11 +53,8 @@ def _write(runs: Sequence[FinishedRun], out: Path) -> None:
         raise RunsError("no run has a training, so there is nothing to pool")
     compared = pooled(differences, runs[0].settings["bootstrap"]["confidence"])
     claims = pooled_claims(compared, runs[0])
-    footer = {
-        "stage": "together",
-        "config": runs[0].settings,
-        "inputs": {run.name: content_digest(run.headline, "headline") for run in runs},
-    }
+    inputs = {run.name: content_digest(run.headline, "headline") for run in runs}
+    footer = {"stage": "together", "config": runs[0].settings, "inputs": inputs}
     write_table(compared, "comparisons", out / "comparisons.parquet", footer)
     write_table(claims, "claims", out / "claims.parquet", footer)
     headlines = pl.concat(run.headline.select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)

@@ -39,11 +39,7 @@ def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """The proportions of the headline for the methods of `families`; no rows without such methods.
-
-    Returns:
-        family str, eta f64, method str, seed i32, step i32, dataset str, metric str, value f64, low f64, high f64.
-    """
+    """The table "ablation": the proportions of the headline for the methods of `families`."""
     weights = [
         (family, float(methods[name]["eta"]), name) for family, members in families(methods).items() for name in members
     ]

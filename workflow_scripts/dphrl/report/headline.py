@@ -9,7 +9,6 @@ from dphrl.report.names import in_order, label
 from dphrl.report.text import markdown, markdown_table
 
 _METRICS = {"distinct_styles": "Styles", "distinct_programs": "Right programs"}
-_MISSING = "-"
 
 
 class Headline:
@@ -17,6 +16,11 @@ class Headline:
 
     Args:
         table: method, seed, step, dataset, metric, value, low, high; one row for each cell.
+
+    Attributes:
+        policies: method, seed and step of each policy.
+        datasets: alphabetical.
+        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs.
     """
 
     def __init__(self, table: pl.DataFrame) -> None:
@@ -24,13 +28,9 @@ class Headline:
         policies = table.select("method", "seed", "step").unique()
         self.policies: list[tuple[str, int, int]] = policies.sort(place, "seed", "step").rows()
         self.datasets: list[str] = table["dataset"].unique().sort().to_list()
-        self._metrics = {name: sorted(set(table.filter(dataset=name)["metric"]), key=_rank) for name in self.datasets}
+        self.metrics = {name: sorted(set(table.filter(dataset=name)["metric"]), key=_rank) for name in self.datasets}
         cells = table.select("method", "seed", "step", "dataset", "metric", "value", "low", "high")
         self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
-
-    def metrics(self, dataset: str) -> list[str]:
-        """Metrics of a dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs."""
-        return self._metrics[dataset]
 
     def policy_name(self, policy: tuple[str, int, int]) -> str:
         """Label of a policy, with its seed and step if it was trained."""
@@ -48,12 +48,12 @@ class Headline:
 
     def rows(self, datasets: Sequence[str]) -> Iterator[list[str]]:
         """Header, then a row per policy: its name, then "value [low, high]" for each metric of `datasets`."""
-        columns = [(dataset, metric) for dataset in datasets for metric in self.metrics(dataset)]
+        columns = [(dataset, metric) for dataset in datasets for metric in self.metrics[dataset]]
         prefix = "{} " if len(datasets) > 1 else ""
         yield ["Policy", *(prefix.format(dataset) + metric_name(metric) for dataset, metric in columns)]
         for policy in self.policies:
             cells = [self.cell(policy, *column) for column in columns]
-            yield [self.policy_name(policy), *(" ".join(cell) if cell else _MISSING for cell in cells)]
+            yield [self.policy_name(policy), *(" ".join(cell) if cell else "-" for cell in cells)]
 
 
 def metric_name(metric: str) -> str:

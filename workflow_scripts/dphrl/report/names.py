@@ -34,8 +34,7 @@ def label(method: str) -> str:
 
 def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
     """The datasets of a table in the given order, all others after them alphabetically."""
-    place = {name: number for number, name in enumerate(order)}
-    return sorted(set(table["dataset"]), key=lambda name: (place.get(name, len(place)), name))
+    return sorted(set(table["dataset"]), key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
 def last_steps(table: pl.DataFrame) -> pl.DataFrame:

@@ -102,8 +102,8 @@ def _what_was_run(headline: Headline) -> str:
     methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
     steps = "/".join(map(str, sorted({step for _, _, step in trained})))
     seeds = len({seed for _, seed, _ in trained})
-    trainings = f"{'one training seed' if seeds == 1 else f'{seeds:,} training seeds'} and {steps} training steps"
-    return f"The base model compared with {_listed(methods)}, with {trainings}, {evaluated}"
+    trainings = "one training seed" if seeds == 1 else f"{seeds:,} training seeds"
+    return f"The base model compared with {_listed(methods)}, with {trainings} and {steps} training steps, {evaluated}"
 
 
 def _listed(words: Sequence[str]) -> str:

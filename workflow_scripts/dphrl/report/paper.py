@@ -23,8 +23,6 @@ _KEEP_EXPLORE = (
     " the others. The base's second draw shows what chance alone allows."
 )
 
-_LIKE = "Layout of {} of arXiv 2509.07430."
-
 Column = tuple[str, str]
 
 
@@ -33,25 +31,24 @@ class Layout:
     """A table of the paper: which metrics of which evaluation sets it shows.
 
     Attributes:
-        task: of the evaluation sets shown; None for all.
+        task: of the evaluation sets shown; None for all. In mathematics the last column is the mean of all others.
         metrics: of each set, in order; `pass@` means pass@k for the published k.
-        average: whether the mean over the columns is the last one.
-        words: beginning of the caption.
         source: the table of this run that has the intervals.
+        published: the tables of the paper with this layout.
     """
 
     name: str
-    title: str
     task: str | None
     metrics: tuple[str, ...]
-    words: str
     source: str
-    average: bool = False
+    title: str
+    published: str = ""
 
     @property
     def caption(self) -> str:
         """The caption, with the file of the table."""
-        return f"{self.words} {_SHOWN.format(self.source)} From tables/paper/{self.name}.parquet."
+        words = f"Layout of {self.published} of arXiv 2509.07430." if self.published else _KEEP_EXPLORE
+        return f"{words} {_SHOWN.format(self.source)} From tables/paper/{self.name}.parquet."
 
     def columns(self, datasets: Mapping[str, str], found: set[Column]) -> list[Column]:
         """Dataset and metric of each column that was measured, without the average."""
@@ -74,27 +71,10 @@ class Layout:
 LAYOUTS = {
     layout.name: layout
     for layout in (
-        Layout(
-            "sql",
-            "Text-to-SQL: greedy and pass@k",
-            "sql",
-            ("greedy", "pass@"),
-            _LIKE.format("Tables 1 and 2"),
-            "headline",
-        ),
-        Layout(
-            "maths", "Mathematics: pass@k", "math", ("pass@",), _LIKE.format("Tables 3 and 4"), "passk", average=True
-        ),
-        Layout(
-            "maths_mean",
-            "Mathematics: mean of the samples",
-            "math",
-            ("mean",),
-            _LIKE.format("Table 8"),
-            "headline",
-            True,
-        ),
-        Layout("keep_explore", "Keep and explore", None, ("keep", "explore"), _KEEP_EXPLORE, "keep_explore"),
+        Layout("sql", "sql", ("greedy", "pass@"), "headline", "Text-to-SQL: greedy and pass@k", "Tables 1 and 2"),
+        Layout("maths", "math", ("pass@",), "passk", "Mathematics: pass@k", "Tables 3 and 4"),
+        Layout("maths_mean", "math", ("mean",), "headline", "Mathematics: mean of the samples", "Table 8"),
+        Layout("keep_explore", None, ("keep", "explore"), "keep_explore", "Keep and explore"),
     )
 }
 
@@ -128,7 +108,7 @@ def lay_out(
     """
     measured = _measured(tables)
     columns = LAYOUTS[name].columns(datasets, set(measured.select("dataset", "metric").iter_rows()))
-    if LAYOUTS[name].average and len(columns) > 1:
+    if LAYOUTS[name].task == "math" and len(columns) > 1:
         measured = pl.concat([measured, _averages(measured, columns)])
         columns.append((AVERAGE, AVERAGE))
     value = pl.col("value")
@@ -153,9 +133,8 @@ def shown(table: pl.DataFrame) -> pl.DataFrame:
     heads: dict[int, str] = {}
     for one in table.sort("row", "column").iter_rows(named=True):
         rows.setdefault(one["row"], [_policy(one)]).append(_cell(one))
-        heads[one["column"]] = (
-            "Average" if one["dataset"] == AVERAGE else f"{one['dataset']} {metric_name(one['metric'])}"
-        )
+        dataset, metric = one["dataset"], one["metric"]
+        heads[one["column"]] = "Average" if dataset == AVERAGE else f"{dataset} {metric_name(metric)}"
     return pl.DataFrame(list(rows.values()), schema=dict.fromkeys(["Policy", *heads.values()], pl.String), orient="row")
 
 
@@ -173,9 +152,8 @@ def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     metric = pl.col("metric").str.replace(r"^mean@\d+$", "mean")
     headline = tables["headline"].with_columns(metric=metric).filter(pl.col("metric").is_in(["greedy", "mean"]))
     solved = tables["passk"].with_columns(metric=pl.format("pass@{}", "k"))
-    kept = tables["keep_explore"].unpivot(
-        on=["keep", "explore"], index=["method", "seed", "step", "dataset"], variable_name="metric"
-    )
+    policy = ["method", "seed", "step", "dataset"]
+    kept = tables["keep_explore"].unpivot(["keep", "explore"], index=policy, variable_name="metric")
     columns = ["method", "seed", "dataset", "metric", "value"]
     return pl.concat(last_steps(frame).select(columns).drop_nulls() for frame in (headline, solved, kept))
 
@@ -185,8 +163,7 @@ def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame
     wanted = pl.DataFrame(columns, schema=["dataset", "metric"], orient="row")
     found = measured.join(wanted, on=["dataset", "metric"], how="semi").group_by("method", "seed")
     means = found.agg(value=pl.col("value").mean(), count=pl.len()).filter(count=len(columns))
-    named = means.with_columns(dataset=pl.lit(AVERAGE), metric=pl.lit(AVERAGE))
-    return named.select(measured.columns)
+    return means.with_columns(dataset=pl.lit(AVERAGE), metric=pl.lit(AVERAGE)).select(measured.columns)
 
 
 def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
@@ -195,9 +172,8 @@ def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tupl
     sets = {head for head in heads if head[0] != AVERAGE}
     if not sets & set(columns):
         raise ValueError(
-            f"{table['source']} has {', '.join(table['columns'])}; this run has"
-            f" {', '.join(' '.join(column) for column in columns)}; name the datasets so, or leave out"
-            " evaluate.published"
+            f"{table['source']} has {', '.join(table['columns'])}; this run has {', '.join(map(' '.join, columns))};"
+            " name the datasets so, or leave out evaluate.published"
         )
     # An average over other columns cannot be compared with the average of this run.
     same = sets == {column for column in columns if column[0] != AVERAGE}

@@ -44,9 +44,6 @@ def published_points(path: Path, setting: str) -> pl.DataFrame:
     Returns:
         method str (as config/experiments names it), dataset str, metric str (greedy, mean or pass@k), value f64, a
         proportion; without averages and without rows of methods that no experiment trains.
-
-    Raises:
-        ValueError: as `read_published`.
     """
     cells = [
         (_METHODS[row], *column.split(" "), value / 100)

@@ -107,7 +107,7 @@ def pick_samples(
 
 
 def _chosen(verdicts: list[str], number: int) -> pl.DataFrame:
-    """prompt_id, c and n (correct and all samples) of prompts taken from the three parts in turn; part after part."""
+    """prompt_id, c and n (correct and all samples) of prompts taken in turn from the three parts; sorted by part."""
     drawn = pl.scan_parquet(verdicts).filter(pl.col("sample_index") >= 0)
     counts = drawn.group_by("prompt_id").agg(c=pl.col("correct").sum(), n=pl.len()).collect()
     hashes = pl.Series([hashlib.sha256(key.encode()).digest() for key in counts["prompt_id"]], dtype=pl.Binary)

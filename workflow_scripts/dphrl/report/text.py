@@ -36,21 +36,10 @@ def latex_table(rows: Sequence[Sequence[object]], caption: str) -> str:
     """Header and rows as a LaTeX table with the rules of the package booktabs; text is escaped."""
     # Not by tabulate, which leaves `|` and `"` as they are: LaTeX prints other characters for them.
     head, *body = [" & ".join(str(cell).translate(_LATEX) for cell in row) + r" \\" for row in rows]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"\caption{{{caption.translate(_LATEX)}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    start = [r"\begin{table}", rf"\caption{{{caption.translate(_LATEX)}}}", rf"\begin{{tabular}}{{{columns}}}"]
+    end = [r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join([*start, r"\toprule", head, r"\midrule", *body, r"\bottomrule", *end])
 
 
 def markdown(text: str) -> str:

@@ -104,9 +104,9 @@ def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
 
 
 def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Parameter]:
-    """A chart of `rows` less the column `unused`, without marks yet: a line for each policy and seed.
+    """A chart without marks of a line for each policy and seed, from `rows` without the column `unused`.
 
-    A click on a legend entry selects its policy: the second value is that selection, for one of the marks.
+    A click on a legend entry selects its policy. This selection is the second value: add it to one of the marks.
     """
     selected = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
     opacity = alt.when(selected).then(alt.value(1.0)).otherwise(alt.value(0.12))
@@ -138,7 +138,7 @@ def with_published(
         published: `keys` and `value`; None: there are none.
 
     Returns:
-        The columns of `rows`; if any published figure was found, also `source` str, which is null in `rows`. A
+        The columns of `rows`; if any published value was found, also `source` str, which is null in `rows`. A
         published row has null for interval and seed, and takes all other columns from its counterpart.
     """
     if published is None:
@@ -154,7 +154,7 @@ def with_published(
 def panel(
     layers: Sequence[alt.Chart], points: alt.Chart, rows: pl.DataFrame, tooltip: Sequence[alt.Tooltip]
 ) -> alt.LayerChart | alt.FacetChart:
-    """`layers` over each other; where `with_published` found published figures, with hollow points for them.
+    """`layers` over each other; where `with_published` found published values, with hollow points for them.
 
     Args:
         points: a chart of `rows` with the position and colour of a point.
@@ -164,7 +164,7 @@ def panel(
         return alt.layer(*layers)
     legend = alt.Legend(title=None, orient="bottom", symbolFillColor="transparent", symbolStrokeColor="#20242c")
     # The dash pattern is a solid line: it exists for its legend, which explains the hollow points. Points of this run
-    # get size 0 instead of being filtered out: a panel without published figures would have no data for its axis.
+    # get size 0 instead of being filtered out: a panel without published values would have no data for its axis.
     hollow = points.mark_point(filled=False, strokeWidth=1.6, opacity=1).encode(
         size=alt.when("datum.source").then(alt.value(120)).otherwise(alt.value(0)),
         strokeDash=alt.StrokeDash("source:N", scale=alt.Scale(domain=[_PUBLISHED], range=[[1, 0]]), legend=legend),

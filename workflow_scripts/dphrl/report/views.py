@@ -31,7 +31,7 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
         runs: headline tables by the name of the run, which is shown where there are several.
         dataset: one that all runs have.
     """
-    metrics = next(iter(runs.values())).metrics(dataset)
+    metrics = next(iter(runs.values())).metrics[dataset]
     policies = [(policy, run) for run, headline in runs.items() for policy in headline.policies]
     order = in_order(policy[0] for policy, _ in policies)
     rows = []
@@ -58,20 +58,13 @@ def cost_table(costs: pl.DataFrame) -> dict[str, Any]:
     Args:
         costs: stage, part, seconds, tokens (null if none), max_rss_mib.
     """
-    counted = pl.col("tokens").is_not_null()
-    timed = pl.col("seconds").filter(counted).sum()
-    parts = (
-        costs.group_by("stage", "part")
-        .agg(
-            times=pl.len(),
-            seconds=pl.col("seconds").sum(),
-            speed=pl.when(timed > 0).then(pl.col("tokens").sum() / timed),
-            memory=pl.col("max_rss_mib").max(),
-        )
-        .sort("stage", "part")
-    )
+    seconds, tokens, memory = pl.col("seconds"), pl.col("tokens"), pl.col("max_rss_mib")
+    timed = seconds.filter(tokens.is_not_null()).sum()
+    speed = pl.when(timed > 0).then(tokens.sum() / timed)
+    groups = costs.group_by("stage", "part").agg(seconds.sum(), times=pl.len(), speed=speed, memory=memory.max())
+    parts = groups.sort("stage", "part")
     longest = max([1e-9, *parts["seconds"]])
-    rows = parts.with_columns(share=100 * pl.col("seconds") / longest)
+    rows = parts.with_columns(share=100 * seconds / longest)
     return {"seconds": parts["seconds"].sum(), "rows": rows.rows(named=True)}
 
 

@@ -34,12 +34,12 @@ def module(name: str) -> str:
 
 def table(name: str) -> str:
     """Name of the table that figure `name` draws."""
-    return str(_load(name).TABLE)
+    return _load(name).TABLE
 
 
 def caption(name: str) -> str:
     """Caption of figure `name`, with the file it is drawn from."""
-    return str(_load(name).CAPTION)
+    return _load(name).CAPTION
 
 
 def draws_published(name: str) -> bool:

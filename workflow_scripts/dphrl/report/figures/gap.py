@@ -54,9 +54,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
 
 
 def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """`rows` with the columns `panel` (the metrics of all datasets of one rank) and `published` (the metric as it is
-    published), and the panels in order.
-    """
+    """`rows` with the columns `panel` (all metrics of one rank) and `published` (the published metric); the panels."""
     metric, family = pl.col("metric"), pl.col("metric").str.split("@").list.first()
     ranked = rows.with_columns(family=family, k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)).with_columns(
         rank=pl.col("k").rank("dense", descending=True).over("dataset", "family")
