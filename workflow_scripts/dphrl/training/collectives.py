@@ -60,8 +60,8 @@ def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
 
 
 def all_reduce_max(value: float) -> float:
-    """The largest value of all ranks."""
-    return max(all_gather(value))
+    """The largest value of all ranks; not a number if that of any rank is not."""
+    return float(torch.tensor(all_gather(value), dtype=torch.float64).max())
 
 
 def _gather_tensor(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> list[torch.Tensor]:
