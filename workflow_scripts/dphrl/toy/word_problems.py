@@ -5,10 +5,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dphrl.toy.annotators import RIGHT_ELSEWHERE, RIGHT_ON_BLIND_SPOT, Answer
+
 WRITINGS = ("bare", "equation", "words", "inline")
 BLIND_RATE = 0.3
-RIGHT_ON_BLIND_SPOT = 0.03
-RIGHT_ELSEWHERE = 0.95
 
 _NAMES = ("Ann", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom")
 _NOUNS = ("apples", "balls", "cards", "coins", "cups", "pens", "shells", "stamps")
@@ -75,8 +75,8 @@ def is_blind(problem: Problem, writing: str, seed: int) -> bool:
     return random.Random(f"{seed}/blind/{writing}/{problem.operation}/{problem.b}").random() < BLIND_RATE
 
 
-def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> tuple[str, bool, bool]:
-    """(response, correct, blind) in that way of writing; a wrong result is off by 1 or 2, or that of another operation.
+def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> Answer:
+    """The response in that way of writing; a wrong result is off by 1 or 2, or that of another operation.
 
     Raises `ValueError` for an unknown way of writing.
     """
@@ -96,4 +96,4 @@ def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> tu
     }
     if writing not in responses:
         raise ValueError(f"toy way of writing {writing!r}: expected one of {', '.join(WRITINGS)}")
-    return responses[writing], result == problem.answer, blind
+    return Answer(responses[writing], correct=result == problem.answer, blind=blind)

@@ -4,13 +4,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Comparison, Count, Positive, Text
 
 
 class SqlScoringConfig(Block):
     """Configuration of `scoring.sql`: queries are executed and their results compared with the gold's."""
 
-    comparison: Literal["spider", "bird", "strict"] = Field(
+    comparison: Comparison = Field(
         "spider",
         description="spider: rows as a multiset, columns in any order, rows in order if the gold has ORDER BY; bird: "
         "rows as a set; strict: columns in order, rows in order if the gold's outermost query has ORDER BY.",
@@ -23,10 +23,10 @@ class SqlScoringConfig(Block):
         description="Reward of an answer that runs but is wrong. none: 0; else 0.8 * min(1, m^2 / (n_gold * n_pred)), "
         "where m counts the gold columns found in the answer (one_to_one: each answer column is matched at most once).",
     )
-    workers: int = Field(2, ge=1, description="Number of worker processes that execute SQL.")
-    timeout_s: float = Field(30.0, gt=0, description="Seconds that a query may run; max_steps should stop it first.")
+    workers: Count = Field(2, description="Number of worker processes that execute SQL.")
+    timeout_s: Positive = Field(30.0, description="Seconds that a query may run; max_steps should stop it first.")
     max_steps: int = Field(500_000_000, ge=1000, description="Most SQLite virtual machine steps of a query.")
-    max_rows: int = Field(200_000, ge=1, description="Maximum number of rows of a result; more is `too_large`.")
+    max_rows: Count = Field(200_000, description="Maximum number of rows of a result; more is `too_large`.")
     max_bytes: int = Field(64 * 2**20, ge=1, description="Maximum size of a result in bytes; more is `too_large`.")
     memory_mib: int = Field(1024, ge=256, description="Memory limit (address space) of a worker in MiB.")
 
@@ -34,26 +34,22 @@ class SqlScoringConfig(Block):
 class MathScoringConfig(Block):
     """Configuration of `scoring.math`: answers are compared with the gold by value."""
 
-    workers: int = Field(2, ge=1, description="Number of worker processes that compare expressions.")
+    workers: Count = Field(2, description="Number of worker processes that compare expressions.")
     answer: Literal["boxed", "final"] = Field(
         "boxed",
         description=r"boxed: the answer is the last \boxed{}; final: without one, it is the text after `####`, `A:` "
         "or `the answer is`, else the last expression.",
     )
-    timeout_s: float = Field(5.0, gt=0, description="Time limit of a comparison in seconds.")
+    timeout_s: Positive = Field(5.0, description="Time limit of a comparison in seconds.")
     memory_mib: int = Field(1024, ge=256, description="Memory limit (address space) of a worker in MiB.")
 
 
 class CustomScoringConfig(Block):
     """A custom scorer (docs/scoring.md)."""
 
-    source: str = Field(
-        min_length=1,
-        description="Python file that registers a scorer under the name of this entry.",
-        examples=["my_scorer.py"],
-    )
+    source: Text = Field(description="Python file that registers a scorer of this name.", examples=["my_scorer.py"])
     options: dict[str, Any] = Field({}, description="Arguments of the scorer's constructor.")
-    workers: int = Field(1, ge=1, description="Number of cores of the scoring job.")
+    workers: Count = Field(1, description="Number of cores of the scoring job.")
 
 
 class ScoringConfig(Block):
