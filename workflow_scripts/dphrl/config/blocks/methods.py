@@ -78,7 +78,7 @@ class MethodConfig(Block):
         description="Weight of the divergence (see train.rehearsal_norm). Default: js, js_definition 0.2, others 0.01.",
     )
     eps_high: Positive = Field(
-        0.28, description="Upper clip of the policy ratio: 1 + eps_high (paper: 0.28; GRPO: 0.2)."
+        0.28, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
     )
     l_cap: float = Field(
         3.0, gt=0, le=50, description="Log-ratio beyond which the divergence is linear, so that it stays finite."

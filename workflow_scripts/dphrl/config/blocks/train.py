@@ -30,7 +30,7 @@ class TrainConfig(Block):
     betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's two moments.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
     clip_grad_norm: Positive = Field(1.0, description="Maximum norm of the gradient of an update.")
-    eps_low: float = Field(0.2, gt=0, lt=1, description="Lower clip of the policy ratio: 1 - eps_low.")
+    eps_low: float = Field(0.2, gt=0, lt=1, description="Lower clip of the policy ratio is 1 - eps_low.")
     dual_clip: float | None = Field(
         3.0, gt=1, description="Dual clip: largest loss of a token with negative advantage, per |advantage|; null: off."
     )
@@ -44,8 +44,7 @@ class TrainConfig(Block):
     dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
     ranks: Count = Field(1, description="Processes, one per GPU. Divides prompts_per_step / mini_batches.")
     zero_stage: Literal[0, 1, 2, 3] = Field(
-        1,
-        description="ZeRO stage: the ranks divide 0 nothing, 1 the optimizer state, 2 also gradients, 3 also weights.",
+        1, description="ZeRO stage: the ranks divide 0 nothing, 1 optimizer state, 2 also gradients, 3 also weights."
     )
     offload_optimizer: bool = Field(False, description="Keep the optimizer state in CPU memory.")
     gradient_checkpointing: bool = Field(
