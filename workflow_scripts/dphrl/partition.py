@@ -1,7 +1,5 @@
 """The division of the training prompts into D_pef, D_exp and the rest (arXiv 2509.07430, section 4, appendix F)."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from dphrl.config.blocks.partition import PartitionConfig

@@ -2,6 +2,7 @@
 
 Intervals resample prompts, or clusters of them where 20 or more are named for a dataset.
 Rows are sorted by dataset, policy (base first) and then as the table says; the same input gives the same rows.
+Tables of pass@k and the like raise `ValueError` where every k is larger than the number of samples.
 """
 
 from collections import defaultdict
@@ -51,11 +52,7 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
 
 
 def passk(study: Study) -> pl.DataFrame:
-    """The mean of pass@k over prompts, a row for each k up to n.
-
-    Raises:
-        ValueError: every k is larger than the number of samples.
-    """
+    """The mean of pass@k over prompts, a row for each k up to n."""
     rows: list[tuple[object, ...]] = []
     for policy in study.policies:
         k = policy.up_to_n(study.config.k)
@@ -70,9 +67,6 @@ def headline(study: Study) -> pl.DataFrame:
     Metrics in order: greedy, mean@n and pass@k for the two largest k up to n, proportions; then distinct_styles (of all
     samples) and distinct_programs (among the correct), means per prompt. A policy without greedy responses has no
     greedy, a dataset without style rules no distinct_styles, one without programs (maths) no distinct_programs.
-
-    Raises:
-        ValueError: as `passk`.
     """
     rows: list[tuple[object, ...]] = []
     counted = {name: study.datasets_with(name) for name in COUNTS}
@@ -88,9 +82,6 @@ def consistency(study: Study) -> pl.DataFrame:
 
     Metrics: pass^k, all k are right; maj@k, their most frequent answer is right (`maj_at_k`), for datasets with
     answer classes. At k = 1 pass^k is the mean, and maj@k too if every sample has an answer.
-
-    Raises:
-        ValueError: as `passk`.
     """
     answered = study.datasets_with("answers")
     rows: list[tuple[object, ...]] = []
@@ -179,12 +170,7 @@ def style_counts(study: Study) -> pl.DataFrame:
 def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFrame:
     """A table for the prompts of each level alone, below each other, with the columns level str and prompts i32 first.
 
-    Args:
-        study: of all prompts.
-        make: the table, such as `headline`.
-
-    Returns:
-        Its rows, sorted by level; no rows where no prompt has a level, or for a dataset with too many of them.
+    Rows are sorted by level; there are none where no prompt has a level, and for a dataset with too many of them.
     """
     columns = {"level": pl.String(), "prompts": pl.Int32(), **make(replace(study, policies=[])).schema}
     found = [pl.DataFrame(schema=columns)]

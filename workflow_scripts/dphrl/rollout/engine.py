@@ -1,9 +1,7 @@
 """The protocol of engines: responses, log-probs of a given text, and replaceable weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -19,7 +17,7 @@ class Digest(NamedTuple):
     bits: int
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Digest:
+    def of(cls, tensor: Tensor) -> Self:
         """The digest of a tensor, computed on its device."""
         return cls(tuple(tensor.shape), tensor.dtype, int(torch.hash_tensor(tensor).view(torch.int64)))
 

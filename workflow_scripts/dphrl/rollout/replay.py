@@ -1,7 +1,5 @@
 """Recorded responses (of an API, of another cluster) in place of an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

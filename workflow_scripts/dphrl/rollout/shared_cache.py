@@ -7,8 +7,6 @@ of the response so far. The softmax is over the scores of both parts, so the res
 All layers but attention run on one sequence: the concatenated prompts, or one token of each response.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -131,13 +129,8 @@ class SharedCache:
         prompts = compacted(sorted(set(owner)))
         row = {prompt: i for i, prompt in enumerate(prompts)}
         for layer in self._layers.values():
-            for states, rows in (
-                (layer.keys, responses),
-                (layer.values, responses),
-                (layer.prompt_keys, prompts),
-                (layer.prompt_values, prompts),
-            ):
-                _reorder(states, rows)
+            _reorder(responses, layer.keys, layer.values)
+            _reorder(prompts, layer.prompt_keys, layer.prompt_values)
         assert self._first_logits is not None
         self._first_logits = self._first_logits[prompts]
         self._prompts = [self._prompts[i] for i in prompts]
@@ -189,9 +182,7 @@ class SharedCache:
         layer.values[self._rows, :, self._lengths] = value
         keys, values = (states[: len(key), :, : self._cached + 1] for states in (layer.keys, layer.values))
         prompts, longest = self._in_prompt.shape
-        prompt_keys, prompt_values = (
-            states[:prompts, :, :longest] for states in (layer.prompt_keys, layer.prompt_values)
-        )
+        prompt_keys, prompt_values = (part[:prompts, :, :longest] for part in (layer.prompt_keys, layer.prompt_values))
         # The query heads that share a key head are rows of one product.
         query = query.unflatten(1, (key.shape[1], -1))
         prompt_scores = self._by_prompt(query) @ prompt_keys.mT
@@ -234,21 +225,18 @@ class SharedCache:
 
     def _allocate(self) -> None:
         """Allocate memory for the cached tokens and one more of each response."""
+        capacity = self._capacity
         for layer in self._layers.values():
-            self._resize(layer)
-
-    def _resize(self, layer: _Layer) -> None:
-        capacity, positions = self._capacity, layer.keys.shape[2]
-        if positions <= self._cached:
-            positions = max(2 * positions, _FIRST_POSITIONS)
-        positions = min(positions, capacity.longest)
-        layer.keys, layer.values = (
-            _resized(states, capacity.responses, positions) for states in (layer.keys, layer.values)
-        )
-        layer.prompt_keys, layer.prompt_values = (
-            _resized(states, capacity.prompts, capacity.longest_prompt)
-            for states in (layer.prompt_keys, layer.prompt_values)
-        )
+            positions = layer.keys.shape[2]
+            if positions <= self._cached:
+                positions = max(2 * positions, _FIRST_POSITIONS)
+            size = capacity.responses, min(positions, capacity.longest)
+            layer.keys, layer.values = _resized(layer.keys, *size), _resized(layer.values, *size)
+            size = capacity.prompts, capacity.longest_prompt
+            layer.prompt_keys, layer.prompt_values = (
+                _resized(layer.prompt_keys, *size),
+                _resized(layer.prompt_values, *size),
+            )
 
     def _layer(self, module: nn.Module, key: Tensor, value: Tensor) -> _Layer:
         """The module's layer, created with the heads, width and type of these states if it does not exist."""
@@ -256,7 +244,7 @@ class SharedCache:
         if index not in self._layers:
             key, value = key[:0, :, :0], value[:0, :, :0]
             self._layers[index] = _Layer(key, value, key, value)
-            self._resize(self._layers[index])
+            self._allocate()
         return self._layers[index]
 
     def _forward(
@@ -315,10 +303,11 @@ def _index(module: nn.Module) -> int:
     return int(module.layer_idx)  # type: ignore[arg-type]
 
 
-def _reorder(states: Tensor, rows: Sequence[int]) -> None:
+def _reorder(rows: Sequence[int], *tensors: Tensor) -> None:
     """Copy row rows[i] to row i, in place."""
     moved = [i for i, row in enumerate(rows) if row != i]
-    states[moved] = states[[rows[i] for i in moved]]
+    for states in tensors:
+        states[moved] = states[[rows[i] for i in moved]]
 
 
 def _resized(states: Tensor, rows: int, positions: int) -> Tensor:
