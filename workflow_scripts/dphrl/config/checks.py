@@ -15,14 +15,7 @@ TOY_DATASETS = tuple(ToyQuestions.model_fields)
 
 def problems(config: Config) -> list[Problem]:
     """Everything that is wrong between blocks, each of which is valid by itself."""
-    return [
-        *_names(config),
-        *_sources(config),
-        *_answers(config),
-        *_counts(config),
-        *_samples(config),
-        *_lengths(config),
-    ]
+    return [*_names(config), *_sources(config), *_answers(config), *_counts(config), *_lengths(config)]
 
 
 def notices(config: Config) -> Iterator[str]:
@@ -133,6 +126,7 @@ def _counts(config: Config) -> Iterator[Problem]:
         yield from _at_most(f"methods.{name}.overlong_buffer", method.overlong_buffer, "train.max_tokens", longest)
     least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
     yield from _at_most("partition.pef_min_correct", least, "sampling.presample.n", drawn)
+    yield from _samples(config)
 
 
 def _samples(config: Config) -> Iterator[Problem]:

@@ -108,8 +108,7 @@ class Study:
                 the cluster or the level, tables have no rows of these.
             config, seed: as the attributes.
 
-        Raises:
-            ValueError: policies were evaluated on different prompts.
+        Raises `ValueError` where policies were evaluated on different prompts.
         """
         by_policy = evaluations.partition_by(PolicyKey._fields, as_dict=True, include_key=False)
         return cls._of_policies({PolicyKey(*key): rows for key, rows in by_policy.items()}, config, seed)

@@ -6,7 +6,7 @@ Tables of pass@k and the like raise `ValueError` where every k is larger than th
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -56,8 +56,7 @@ def passk(study: Study) -> pl.DataFrame:
     rows: list[tuple[object, ...]] = []
     for policy in study.policies:
         k = policy.up_to_n(study.config.k)
-        values = policy.bootstrap.ratio(policy.pass_at(k))
-        rows += [(*policy.key, *row) for row in zip(k, *values, strict=True)]
+        rows += _rows(policy, policy.pass_at(k), k)
     return SCHEMAS["passk"].frame(rows)
 
 
@@ -71,9 +70,11 @@ def headline(study: Study) -> pl.DataFrame:
     rows: list[tuple[object, ...]] = []
     counted = {name: study.datasets_with(name) for name in COUNTS}
     for policy in study.policies:
-        rows += _rows(policy, policy.proportions(study.config.k))
+        proportions = policy.proportions(study.config.k)
+        rows += _rows(policy, np.hstack(list(proportions.values())), proportions)
         counts = {name: policy.column(name) for name, datasets in counted.items() if policy.key.dataset in datasets}
-        rows += _rows(policy, counts, proportion=False)
+        if counts:
+            rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
     return SCHEMAS["headline"].frame(rows)
 
 
@@ -92,8 +93,7 @@ def consistency(study: Study) -> pl.DataFrame:
             votes = [maj_at_k(policy.codes("answers"), policy.samples, one, study.seed) for one in k]
             found["maj@k"] = np.stack(votes, axis=1)
         for metric, values in found.items():
-            intervals = policy.bootstrap.ratio(values)
-            rows += [(*policy.key, metric, *row) for row in zip(k, *intervals, strict=True)]
+            rows += _rows(policy, values, [metric] * len(k), k)
     return SCHEMAS["consistency"].frame(rows)
 
 
@@ -122,7 +122,7 @@ def diversity(study: Study) -> pl.DataFrame:
         if dataset in with_skeletons:
             counts["distinct_skeletons"] = class_counts(policy.codes("skeletons"), policy.samples)
         for metric, found in counts.items():
-            rows += _rows(policy, {metric: (found > 0).sum(axis=1, keepdims=True).astype(float)}, proportion=False)
+            rows += _rows(policy, (found > 0).sum(axis=1, keepdims=True).astype(float), [metric], proportion=False)
             if metric in _ENTROPY and found.any():
                 counted = found.any(axis=1, keepdims=True).astype(float)
                 value, low, high = policy.bootstrap.ratio(entropy(found)[:, None], counted, proportion=False)
@@ -144,8 +144,7 @@ def styles(study: Study) -> pl.DataFrame:
         if shown:
             counts = _style_counts(policy, shown)
             distinct = float((counts > 0).sum(axis=1).mean())
-            intervals = policy.bootstrap.ratio(counts / policy.n)
-            rows += [(*policy.key, *row, distinct) for row in zip(shown, *intervals, strict=True)]
+            rows += [(*row, distinct) for row in _rows(policy, counts / policy.n, shown)]
     return SCHEMAS["styles"].frame(rows)
 
 
@@ -162,8 +161,7 @@ def style_counts(study: Study) -> pl.DataFrame:
     for policy in study.policies:
         if most[policy.key.dataset]:
             numbers = np.arange(1, most[policy.key.dataset] + 1)
-            intervals = policy.bootstrap.ratio((policy.column("distinct_styles") == numbers).astype(np.float64))
-            rows += [(*policy.key, *row) for row in zip(numbers.tolist(), *intervals, strict=True)]
+            rows += _rows(policy, (policy.column("distinct_styles") == numbers).astype(np.float64), numbers.tolist())
     return SCHEMAS["style_counts"].frame(rows)
 
 
@@ -180,10 +178,12 @@ def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFra
     return pl.concat(found)
 
 
-def _rows(policy: Policy, metrics: dict[str, Floats], proportion: bool = True) -> Iterator[tuple[object, ...]]:
-    if metrics:
-        intervals = policy.bootstrap.ratio(np.hstack(list(metrics.values())), proportion=proportion)
-        yield from ((*policy.key, *row) for row in zip(metrics, *intervals, strict=True))
+def _rows(
+    policy: Policy, values: Floats, *labels: Iterable[object], proportion: bool = True
+) -> Iterator[tuple[object, ...]]:
+    """A row for each column of `values`, (prompts, rows): key of the policy, labels, mean and its interval."""
+    intervals = policy.bootstrap.ratio(values, proportion=proportion)
+    return ((*policy.key, *row) for row in zip(*labels, *intervals, strict=True))
 
 
 def _style_names(study: Study) -> dict[str, list[str]]:

@@ -70,11 +70,7 @@ class AsleepError(RuntimeError):
 
 
 def check_prompts(requests: Sequence[Request], max_model_len: int) -> None:
-    """Refuse prompts that leave no room for a response.
-
-    Raises:
-        ValueError: a prompt is empty, or no shorter than `max_model_len`.
-    """
+    """Raises `ValueError` for a prompt that is empty, or that leaves no room for a response."""
     for request in requests:
         length = len(request.prompt_token_ids)
         if not 0 < length < max_model_len:

@@ -57,6 +57,9 @@ class SharedCache:
     Args:
         model: prepared by `install_shared_cache`.
         max_tokens: capacity in tokens that may stay allocated; more is allocated only while it is in use.
+
+    Attributes:
+        prompts: those in the cache.
     """
 
     def __init__(self, model: PreTrainedModel, max_tokens: int) -> None:
@@ -64,15 +67,10 @@ class SharedCache:
         self._layers: dict[int, _Layer] = {}
         self._capacity = _Capacity()
         self._cached = 0
-        self._prompts: list[tuple[int, ...]] = []
+        self.prompts: list[tuple[int, ...]] = []
         self._owner = self._lengths = torch.zeros(0, dtype=torch.int64, device=model.device)
         # Logits behind each prompt, kept because further responses to it may be admitted later.
         self._first_logits: Tensor | None = None
-
-    @property
-    def prompts(self) -> Sequence[tuple[int, ...]]:
-        """The prompts in the cache."""
-        return self._prompts
 
     def admit(self, prompts: Sequence[tuple[int, ...]], longest: int) -> Tensor:
         """Add a response to each of these prompts, after the existing responses.
@@ -84,15 +82,15 @@ class SharedCache:
         Returns:
             Logits (prompts, vocabulary), float32, of the token after each prompt.
         """
-        before = len(self._prompts)
-        row = {prompt: i for i, prompt in enumerate(dict.fromkeys([*self._prompts, *prompts]))}
-        self._prompts = list(row)
+        before = len(self.prompts)
+        row = {prompt: i for i, prompt in enumerate(dict.fromkeys([*self.prompts, *prompts]))}
+        self.prompts = list(row)
         owner = self._owner.new_tensor([row[prompt] for prompt in prompts])
         self._owner = torch.cat([self._owner, owner])
         self._lengths = torch.cat([self._lengths, torch.zeros_like(owner)])
         self._assign_slots(longest)
-        if len(self._prompts) > before:
-            logits = self._prefill(self._prompts[before:])
+        if len(self.prompts) > before:
+            logits = self._prefill(self.prompts[before:])
             self._first_logits = logits if self._first_logits is None else torch.cat([self._first_logits, logits])
         assert self._first_logits is not None
         return self._first_logits[owner]
@@ -133,7 +131,7 @@ class SharedCache:
             _reorder(prompts, layer.prompt_keys, layer.prompt_values)
         assert self._first_logits is not None
         self._first_logits = self._first_logits[prompts]
-        self._prompts = [self._prompts[i] for i in prompts]
+        self.prompts = [self.prompts[i] for i in prompts]
         self._owner, self._lengths = index.new_tensor([row[prompt] for prompt in owner]), self._lengths[index]
         self._cached = max(self._lengths.tolist(), default=0)
         if responses:
@@ -155,7 +153,7 @@ class SharedCache:
         """Causal attention within each prompt; states are (tokens, heads, width)."""
         query, key, value = (states[self._padded].transpose(1, 2) for states in (query, key, value))
         layer = self._layer(module, key, value)
-        rows = slice(len(self._prompts) - len(key), len(self._prompts))
+        rows = slice(len(self.prompts) - len(key), len(self.prompts))
         layer.prompt_keys[rows, :, : key.shape[2]] = key
         layer.prompt_values[rows, :, : value.shape[2]] = value
         # Prompts are padded at the end, where causal attention does not look.
@@ -206,7 +204,7 @@ class SharedCache:
 
     def _assign_slots(self, longest: int) -> None:
         """Give each response a slot in (prompts, most responses to one); unused slots repeat the first response."""
-        lengths = [len(prompt) for prompt in self._prompts]
+        lengths = [len(prompt) for prompt in self.prompts]
         self._prompt_lengths = self._owner.new_tensor(lengths)
         self._rows = torch.arange(len(self._owner), device=self._owner.device)
         self._longest = longest
@@ -273,8 +271,7 @@ def compacted(rows: Sequence[int]) -> list[int]:
 def install_shared_cache(model: PreTrainedModel) -> None:
     """Let the model accept a `shared_attention` in its forward pass; without one it runs SDPA.
 
-    Raises:
-        ValueError: the model's attention is not plain causal attention.
+    Raises `ValueError` where the model's attention is not plain causal attention.
     """
     if obstacle := sharing_obstacle(model):
         raise ValueError(f"the transformers engine can't draw from this model: {obstacle}; set engine.name: vllm")

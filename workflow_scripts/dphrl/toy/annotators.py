@@ -29,18 +29,16 @@ class Answer(NamedTuple):
 def write_in_style(question: Question, style: str) -> str:
     """The question's query in that style. Raises `ValueError` for an unknown style."""
     sql = question.sql
-    match style:
-        case "plain":
-            return sql
-        case "cte":
-            return f"WITH t AS ({sql}) SELECT * FROM t"
-        case "nested":
-            return f"SELECT * FROM ({sql})"
-        case "plan":
-            return f"-- plan {question.family}\n{sql}"
-        case "lower":
-            return sql.lower()
-    raise ValueError(f"toy style {style!r}: expected one of {', '.join(STYLES)}")
+    written = {
+        "plain": sql,
+        "cte": f"WITH t AS ({sql}) SELECT * FROM t",
+        "nested": f"SELECT * FROM ({sql})",
+        "plan": f"-- plan {question.family}\n{sql}",
+        "lower": sql.lower(),
+    }
+    if style not in written:
+        raise ValueError(f"toy style {style!r}: expected one of {', '.join(STYLES)}")
+    return written[style]
 
 
 def is_blind(question: Question, style: str, seed: int) -> bool:

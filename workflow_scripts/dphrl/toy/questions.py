@@ -84,14 +84,17 @@ def _write(question: Question) -> tuple[str, str]:
         case "aggregate":
             return measured, f"SELECT {measure} FROM {table.name} WHERE {table.text} = '{text}'"
         case "superlative":
-            best = f"ORDER BY {column} {'DESC' if operator == 'largest' else 'ASC'} LIMIT 1"
+            first = f"ORDER BY {column} {'DESC' if operator == 'largest' else 'ASC'} LIMIT 1"
             asked = f"which {table.name} with {table.text} {text} has the {operator} {column}"
-            return asked, f"SELECT name FROM {table.name} WHERE {table.text} = '{text}' {best}"
+            return asked, f"SELECT name FROM {table.name} WHERE {table.text} = '{text}' {first}"
         case "group":
             grouped = f"SELECT {table.text}, {measure} FROM {table.name} GROUP BY {table.text}"
             return f"{measured} for each {table.text}", grouped
         case "join":
-            return f"which {parent.name}s have {things} with {compared}", f"SELECT name FROM {joined} WHERE {comparison}"
+            return (
+                f"which {parent.name}s have {things} with {compared}",
+                f"SELECT name FROM {joined} WHERE {comparison}",
+            )
         case "join_aggregate":
             asked = f"what is the {operator} {column} of {table.name}s for {parent.name}s with {parent.text} {text}"
             return asked, f"SELECT {measure} FROM {joined} WHERE {parent.text} = '{text}'"

@@ -14,6 +14,11 @@ _NAMES = ("Ann", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom")
 _NOUNS = ("apples", "balls", "cards", "coins", "cups", "pens", "shells", "stamps")
 _SYMBOLS = {"plus": "+", "minus": "-", "times": "*"}
 _COMPUTE: dict[str, Callable[[int, int], int]] = {"plus": operator.add, "minus": operator.sub, "times": operator.mul}
+_TEXTS = {
+    "plus": "{name} has {a} {noun} and gets {b} more. How many {noun} now?",
+    "minus": "{name} has {a} {noun} and loses {b}. How many {noun} are left?",
+    "times": "{name} has {a} bags of {b} {noun}. How many {noun}?",
+}
 # Sums to 18, differences from 15, products to 36.
 _OPERANDS = {
     "plus": [(a, b) for a in range(1, 10) for b in range(1, 10)],
@@ -35,14 +40,7 @@ class Problem:
     @property
     def prompt(self) -> str:
         """The question, and the start of the answer."""
-        match self.operation:
-            case "plus":
-                text = f"{self.name} has {self.a} {self.noun} and gets {self.b} more. How many {self.noun} now?"
-            case "minus":
-                text = f"{self.name} has {self.a} {self.noun} and loses {self.b}. How many {self.noun} are left?"
-            case _:
-                text = f"{self.name} has {self.a} bags of {self.b} {self.noun}. How many {self.noun}?"
-        return f"Q: {text}\nA: "
+        return f"Q: {_TEXTS[self.operation].format(**vars(self))}\nA: "
 
     @property
     def answer(self) -> int:

@@ -1,5 +1,6 @@
 """The block `evaluate`: evaluation sets, metrics and intervals."""
 
+from itertools import combinations
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -80,13 +81,12 @@ class EvaluateConfig(Block):
     @model_validator(mode="after")
     def _every_style_is_reachable(self) -> Self:
         for task, rules in self.styles.items():
-            for position, rule in enumerate(rules):
-                for earlier in rules[:position]:
-                    if rule.name == earlier.name:
-                        raise ValueError(f"styles.{task} names {rule.name!r} twice: name each style once")
-                    if rule.prefix.startswith(earlier.prefix):
-                        raise ValueError(
-                            f"styles.{task}: {rule.name!r} can never match, as {earlier.name!r} before it takes every"
-                            f" response that starts with {earlier.prefix!r}: put {rule.name!r} first"
-                        )
+            for earlier, rule in combinations(rules, 2):
+                if rule.name == earlier.name:
+                    raise ValueError(f"styles.{task} names {rule.name!r} twice: name each style once")
+                if rule.prefix.startswith(earlier.prefix):
+                    raise ValueError(
+                        f"styles.{task}: {rule.name!r} can never match, as {earlier.name!r} before it takes every"
+                        f" response that starts with {earlier.prefix!r}: put {rule.name!r} first"
+                    )
         return self

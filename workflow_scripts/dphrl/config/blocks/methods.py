@@ -98,22 +98,16 @@ class MethodConfig(Block):
 
     @model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Self:
-        plain = type(self).model_fields
+        chosen, fields = self.divergence or "null", type(self).model_fields
         for key, names in NEEDS.items():
-            default = 0.0 if key == "eta" else plain[key].default
-            if self.divergence not in names and getattr(self, key) != default:
-                raise PydanticCustomError(
-                    "key_without_effect",
-                    "no such key here: it has an effect only with divergence {names}, not {divergence}",
-                    {"key": key, "names": " or ".join(names), "divergence": self.divergence or "null"},
-                )
-        known = ESTIMATORS.get(self.divergence or "", ("k3",))
+            default = 0.0 if key == "eta" else fields[key].default
+            if chosen not in names and getattr(self, key) != default:
+                text = f"no such key here: it has an effect only with divergence {' or '.join(names)}, not {chosen}"
+                raise PydanticCustomError("key_without_effect", "{text}", {"key": key, "text": text})
+        known = ESTIMATORS.get(chosen, ("k3",))
         if self.estimator not in known:
-            raise PydanticCustomError(
-                "key_without_effect",
-                "one of {names} for divergence {divergence}",
-                {"key": "estimator", "names": ", ".join(known), "divergence": self.divergence or "null"},
-            )
+            text = f"one of {', '.join(known)} for divergence {chosen}"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "estimator", "text": text})
         return self
 
     @property
