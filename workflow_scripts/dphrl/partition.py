@@ -1,7 +1,5 @@
 """The division of the training prompts into D_pef, D_exp and the rest (arXiv 2509.07430, section 4, appendix F)."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from dphrl.config.blocks.partition import PartitionConfig
@@ -18,8 +16,7 @@ def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: Parti
     Returns:
         One row per prompt of `gold`, nothing lost: prompt_id, n, c, subset, reason, reference_sample (null).
 
-    Raises:
-        ValueError: a prompt has other than `n` verdicts.
+    Raises `ValueError` for a prompt with other than `n` verdicts.
     """
     counts = verdicts.group_by("prompt_id").agg(n=pl.len().cast(pl.Int32), c=pl.col("correct").sum().cast(pl.Int32))
     rows = gold.select("prompt_id", "kept", gold_reason="reason").join(
@@ -55,10 +52,7 @@ def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionCon
 
     Args:
         candidate: as `candidates` gives it.
-        verdicts: of the refine plan, one per candidate of D_pef.
-
-    Raises:
-        ValueError: the verdicts are not exactly one per candidate.
+        verdicts: of the refine plan, one per candidate of D_pef; anything else is a `ValueError`.
     """
     expected = candidate.filter(pl.col("subset") == "pef").select("prompt_id")
     if not expected["prompt_id"].sort().equals(verdicts["prompt_id"].sort()):

@@ -38,7 +38,7 @@ def test_answers_are_found_by_source_row_or_prompt_and_numbered_as_they_come(tmp
     assert texts(file, 2) == [("p", 0, "p0"), ("p", 1, "p1"), ("q", 0, "q0"), ("q", 1, "q1")]
 
 
-def test_greedy_answers_have_an_index_of_their_own(tmp_path: Path) -> None:
+def test_greedy_answers_have_a_separate_index(tmp_path: Path) -> None:
     rows = [{"prompt_id": key, "sample_index": index, "response": f"{key}{index}"} for key in "pq" for index in (0, -1)]
     file = recorded(tmp_path, *rows)
     assert texts(file, 1, greedy=True) == [("p", -1, "p-1"), ("p", 0, "p0"), ("q", -1, "q-1"), ("q", 0, "q0")]

@@ -1,7 +1,8 @@
 """Checks between the blocks of a configuration, and the notices printed at the start of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from heapq import nsmallest
+from operator import attrgetter
 
 from dphrl.config.blocks.datasets import MATH, SQL, TOY
 from dphrl.config.blocks.toy import ToyQuestions
@@ -36,16 +37,16 @@ def notices(config: Config) -> Iterator[str]:
         )
 
 
-def _unknown_dataset(config: Config, path: str, name: str) -> Iterator[Problem]:
-    if name not in config.datasets:
-        known = sorted(config.datasets)
-        yield Problem(path, show(name), f"a name under datasets: {', '.join(known)}", nearest(name, known))
+def _unknown(path: str, name: str, known: Collection[str], where: str) -> Iterator[Problem]:
+    if name not in known:
+        yield Problem(path, show(name), f"a name {where}: {', '.join(known)}", nearest(name, known))
 
 
 def _names(config: Config) -> Iterator[Problem]:
-    yield from _unknown_dataset(config, "train_dataset", config.train_dataset)
-    for index, name in enumerate(config.evaluate.datasets):
-        yield from _unknown_dataset(config, f"evaluate.datasets[{index}]", name)
+    named = {f"evaluate.datasets[{index}]": name for index, name in enumerate(config.evaluate.datasets)}
+    named |= {f"replay.{policy}.{name}": name for policy, recorded in config.replay.items() for name in recorded}
+    for path, name in {"train_dataset": config.train_dataset, **named}.items():
+        yield from _unknown(path, name, sorted(config.datasets), "under datasets")
     tasks = [SQL, MATH, *config.scoring.custom]
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:
@@ -67,10 +68,8 @@ def _sources(config: Config) -> Iterator[Problem]:
             yield Problem(f"datasets.{name}.source", show(TOY), allowed, nearest(name, TOY_DATASETS))
         for key in ("databases", "comparison"):
             if dataset.task != SQL and getattr(dataset, key) is not None:
-                given = show(getattr(dataset, key))
-                yield Problem(
-                    f"datasets.{name}.{key}", given, f"no such key here: it has an effect only for task {SQL}"
-                )
+                allowed = f"no such key here: it has an effect only for task {SQL}"
+                yield Problem(f"datasets.{name}.{key}", show(getattr(dataset, key)), allowed)
         if dataset.source == TOY and config.toy is None:
             allowed = "the path of a file, or a block toy (toy: {} has its defaults)"
             yield Problem(f"datasets.{name}.source", show(TOY), allowed)
@@ -78,9 +77,6 @@ def _sources(config: Config) -> Iterator[Problem]:
 
 def _answers(config: Config) -> Iterator[Problem]:
     """Every policy has a model or recorded responses."""
-    for policy, recorded in config.replay.items():
-        for name in recorded:
-            yield from _unknown_dataset(config, f"replay.{policy}.{name}", name)
     for policy in config.replay.keys() - config.methods.keys() - {BASE}:
         lacking = [name for name in config.evaluate.datasets if name not in config.replay[policy]]
         if lacking:
@@ -97,36 +93,39 @@ def _answers(config: Config) -> Iterator[Problem]:
             yield Problem("policy.base", "null", f"{allowed}; or recorded responses: replay.{BASE}.{name}")
 
 
-def _divides(path: str, value: int, whole_path: str, whole: int) -> Iterator[Problem]:
+def _divides(config: Config, path: str, wholes: str) -> Iterator[Problem]:
+    """`wholes` is the path of a number, or "a / b" for a quotient of two."""
+    value, whole, *parts = attrgetter(path, *wholes.split(" / "))(config)
+    for part in parts:
+        whole //= part
     if whole % value:
         divisors = [n for n in range(1, whole + 1) if whole % n == 0]
         close = sorted(nsmallest(4, divisors, key=lambda n: abs(n - value)))
-        allowed = f"a divisor of {whole_path} = {whole}, for instance {', '.join(map(str, close))}"
+        allowed = f"a divisor of {wholes} = {whole}, for instance {', '.join(map(str, close))}"
         yield Problem(path, show(value), allowed)
 
 
+def _at_most(path: str, value: int, limit_path: str, limit: int) -> Iterator[Problem]:
+    if value > limit:
+        yield Problem(path, show(value), f"at most {limit_path} = {limit}")
+
+
 def _counts(config: Config) -> Iterator[Problem]:
-    train, sampling = config.train, config.sampling
-    yield from _divides("train.eval_every", train.eval_every, "train.steps", train.steps)
-    yield from _divides("train.segment_steps", train.segment_steps, "train.eval_every", train.eval_every)
-    yield from _divides("train.mini_batches", train.mini_batches, "train.prompts_per_step", train.prompts_per_step)
+    yield from _divides(config, "train.eval_every", "train.steps")
+    yield from _divides(config, "train.segment_steps", "train.eval_every")
+    yield from _divides(config, "train.mini_batches", "train.prompts_per_step")
     if any(method.rehearses for method in config.methods.values()):
-        yield from _divides(
-            "train.mini_batches", train.mini_batches, "train.rehearsal_per_step", train.rehearsal_per_step
-        )
-    per_update = train.prompts_per_step // train.mini_batches
-    yield from _divides("train.ranks", train.ranks, "train.prompts_per_step / train.mini_batches", per_update)
+        yield from _divides(config, "train.mini_batches", "train.rehearsal_per_step")
+    yield from _divides(config, "train.ranks", "train.prompts_per_step / train.mini_batches")
     if config.methods:
-        yield from _divides("engine.tensor_parallel", config.engine.tensor_parallel, "train.ranks", train.ranks)
+        yield from _divides(config, "engine.tensor_parallel", "train.ranks")
     for name, method in config.methods.items():
         if method.topk and not config.reference.top_k:
             yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")
-        if method.overlong_buffer > train.max_tokens:
-            allowed = f"at most train.max_tokens = {train.max_tokens}"
-            yield Problem(f"methods.{name}.overlong_buffer", show(method.overlong_buffer), allowed)
-    if config.partition.pef_min_correct > sampling.presample.n:
-        allowed = f"at most sampling.presample.n = {sampling.presample.n}"
-        yield Problem("partition.pef_min_correct", show(config.partition.pef_min_correct), allowed)
+        longest = config.train.max_tokens
+        yield from _at_most(f"methods.{name}.overlong_buffer", method.overlong_buffer, "train.max_tokens", longest)
+    least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
+    yield from _at_most("partition.pef_min_correct", least, "sampling.presample.n", drawn)
     yield from _samples(config)
 
 
@@ -134,9 +133,7 @@ def _samples(config: Config) -> Iterator[Problem]:
     """Every k needs an evaluation set with that many samples, and every evaluation set a k that it can estimate."""
     plan, k, names = config.sampling.evaluate, config.evaluate.k, config.evaluate.datasets
     for name in plan.n_by_dataset:
-        if name not in names:
-            allowed = f"a name in evaluate.datasets: {', '.join(names)}"
-            yield Problem(f"sampling.evaluate.n_by_dataset.{name}", show(name), allowed, nearest(name, names))
+        yield from _unknown(f"sampling.evaluate.n_by_dataset.{name}", name, names, "in evaluate.datasets")
     drawn = {name: plan.samples(name) for name in names}
     most, fewest = (choose(drawn, key=drawn.__getitem__) for choose in (max, min))
     if max(k) > drawn[most]:
@@ -148,27 +145,20 @@ def _samples(config: Config) -> Iterator[Problem]:
 
 
 def _lengths(config: Config) -> Iterator[Problem]:
-    sampling, prompt = config.sampling, config.prompts.max_tokens
-    plans = {"presample": sampling.presample, "refine": sampling.refine, "evaluate": sampling.evaluate}
-    lengths = {f"sampling.{name}.max_tokens": plan.max_tokens for name, plan in plans.items()}
-    lengths["train.max_tokens"] = config.train.max_tokens
+    prompt, model = config.prompts.max_tokens, config.engine.max_model_len
+    blocks = (*(f"sampling.{plan}" for plan in type(config.sampling).model_fields), "train")
+    lengths = {f"{block}.max_tokens": attrgetter(f"{block}.max_tokens")(config) for block in blocks}
     for path, length in lengths.items():
-        longest = config.engine.max_model_len - prompt
-        if length > longest:
-            allowed = f"at most {longest} = engine.max_model_len - prompts.max_tokens"
-            if longest < 1:
-                allowed = (
-                    f"engine.max_model_len ({config.engine.max_model_len}) leaves no room after prompts.max_tokens"
-                )
+        if length > model - prompt:
+            allowed = f"at most {model - prompt} = engine.max_model_len - prompts.max_tokens"
+            if model <= prompt:
+                allowed = f"engine.max_model_len ({model}) leaves no room after prompts.max_tokens"
             yield Problem(path, show(length), allowed)
-    longest = prompt + config.train.max_tokens
-    if config.train.token_budget < longest:
-        allowed = f"at least {longest} = prompts.max_tokens + train.max_tokens: one sequence"
-        yield Problem("train.token_budget", show(config.train.token_budget), allowed)
-    longest = prompt + sampling.refine.max_tokens
-    if config.reference.token_budget < longest:
-        allowed = f"at least {longest} = prompts.max_tokens + sampling.refine.max_tokens: one sequence"
-        yield Problem("reference.token_budget", show(config.reference.token_budget), allowed)
+    for block, response in (("train", "train.max_tokens"), ("reference", "sampling.refine.max_tokens")):
+        budget, longest = getattr(config, block).token_budget, prompt + lengths[response]
+        if budget < longest:
+            allowed = f"at least {longest} = prompts.max_tokens + {response}: one sequence"
+            yield Problem(f"{block}.token_budget", show(budget), allowed)
     if config.engine.dtype != config.train.dtype:
         allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are copied into the engine unchanged"
         yield Problem("engine.dtype", show(config.engine.dtype), allowed)

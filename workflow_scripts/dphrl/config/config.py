@@ -31,7 +31,7 @@ class Config(Block):
     toy: ToyConfig | None = Field(
         None, description="The embedded world: databases, questions and a base model trained from scratch; null: none."
     )
-    policy: PolicyConfig = Field(default=PolicyConfig(), description="The base model, which is also the reference.")
+    policy: PolicyConfig = Field(PolicyConfig(), description="The base model, which is also the reference.")
     datasets: dict[Name, DatasetConfig] = Field(
         min_length=1,
         description="The training set and the evaluation sets, by name.",
@@ -44,21 +44,16 @@ class Config(Block):
         ],
     )
     train_dataset: str = Field(description="Name of the training set.", examples=["bird_train"])
-    prompts: PromptsConfig = Field(default=PromptsConfig(), description="From questions to prompt tokens.")
-    scoring: ScoringConfig = Field(default=ScoringConfig(), description="From responses to verdicts.")
-    engine: EngineConfig = Field(default=EngineConfig(), description="The inference engine.")
-    sampling: SamplingConfig = Field(default=SamplingConfig(), description="Responses that are drawn from policies.")
+    prompts: PromptsConfig = Field(PromptsConfig(), description="From questions to prompt tokens.")
+    scoring: ScoringConfig = Field(ScoringConfig(), description="From responses to verdicts.")
+    engine: EngineConfig = Field(EngineConfig(), description="The inference engine.")
+    sampling: SamplingConfig = Field(SamplingConfig(), description="Responses that are drawn from policies.")
     partition: PartitionConfig = Field(
-        default=PartitionConfig(),
-        description="Division of the training set into near-perfect (D_pef) and exploration (D_exp) prompts.",
+        PartitionConfig(), description="Division of the training set: near-perfect (D_pef) and exploration (D_exp)."
     )
-    reference: ReferenceConfig = Field(
-        default=ReferenceConfig(), description="Stored reference responses and their log-probabilities."
-    )
-    train: TrainConfig = Field(default=TrainConfig(), description="Training settings that all methods share.")
-    methods: dict[Name, MethodConfig] = Field(
-        default=PAPER_METHODS, description="The methods to train, by name; {}: none."
-    )
+    reference: ReferenceConfig = Field(ReferenceConfig(), description="Stored responses and their log-probabilities.")
+    train: TrainConfig = Field(TrainConfig(), description="Training settings that all methods share.")
+    methods: dict[Name, MethodConfig] = Field(PAPER_METHODS, description="The methods to train, by name; {}: none.")
     replay: dict[Name, dict[Name, str]] = Field(
         {},
         description="Recorded responses in place of an engine, by policy and dataset: files with rows {source_index "
@@ -66,8 +61,8 @@ class Config(Block):
         "which is only evaluated.",
         examples=[{"base": {"spider": "data/answers.jsonl"}}],
     )
-    evaluate: EvaluateConfig = Field(default=EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
-    report: ReportConfig = Field(default=ReportConfig(), description="The report page.")
+    evaluate: EvaluateConfig = Field(EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
+    report: ReportConfig = Field(ReportConfig(), description="The report page.")
 
     @property
     def has_model(self) -> bool:

@@ -66,17 +66,14 @@ def _block(block: Node, values: dict[str, Any], depth: int) -> Iterator[str]:
             yield ""
         yield from _comment(_meaning(block, name), depth)
         value, inner = values[name], block_in(node)
-        if inner is None:
-            yield _line(depth, f"{name}: {_flow(value)}")
-        elif inner is not resolve(node):
+        if inner and inner is not resolve(node):
             yield from _keys_of_an_entry(inner, depth)
-            yield _line(depth, f"{name}:" if value else f"{name}: {_flow(value)}")
+        yield _line(depth, f"{name}:" if inner and value else f"{name}: {_flow(value)}")
+        if inner and inner is not resolve(node):
             yield from (_line(depth + 1, f"{key}: {_flow(entry)}") for key, entry in value.items())
-        elif value is not None:
-            yield _line(depth, f"{name}:")
+        elif inner and value:
             yield from _block(inner, value, depth + 1)
-        else:
-            yield _line(depth, f"{name}: {_flow(value)}")
+        elif inner:
             yield _line(depth, f"# {name}:")
             defaults = {key: field["default"] for key, field in inner["properties"].items()}
             yield from (f"# {line}" for line in _block(inner, defaults, depth + 1))

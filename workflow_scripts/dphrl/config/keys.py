@@ -26,10 +26,11 @@ def entry(node: Node) -> Node | None:
 
 def block_in(node: Node) -> Node | None:
     """The block of keys in a node, at any depth of mappings and lists; None if there is none."""
-    current: Node | None = node
-    while current is not None and "properties" not in resolve(current):
-        current = entry(current)
-    return None if current is None else resolve(current)
+    node = resolve(node)
+    if "properties" in node:
+        return node
+    inner = entry(node)
+    return block_in(inner) if inner else None
 
 
 def node_at(location: Sequence[str | int]) -> Node:
@@ -42,14 +43,12 @@ def node_at(location: Sequence[str | int]) -> Node:
     return node
 
 
-def known_paths(block: Node = SCHEMA, prefix: str = "") -> Iterator[str]:
+def known_paths(node: Node = SCHEMA, path: str = "") -> Iterator[str]:
     """Every known key as a dotted path; a free name is written as <name>, the place in a list as []."""
-    for name, node in block["properties"].items():
-        path = prefix + name
-        yield path
-        current: Node | None = node
-        while current is not None and "properties" not in resolve(current):
-            path += "[]" if "items" in resolve(current) else ".<name>"
-            current = entry(current)
-        if current is not None:
-            yield from known_paths(resolve(current), f"{path}.")
+    node = resolve(node)
+    for name, inner in node.get("properties", {}).items():
+        key = f"{path}.{name}".removeprefix(".")
+        yield key
+        yield from known_paths(inner, key)
+    if "properties" not in node and (each := entry(node)):
+        yield from known_paths(each, path + ("[]" if "items" in node else ".<name>"))

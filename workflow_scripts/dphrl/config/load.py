@@ -20,8 +20,7 @@ _FOLLOW_UP = "default_factory_not_called"
 def load_config(data: dict[str, Any] | None) -> Config:
     """The checked configuration, with every default filled in.
 
-    Raises:
-        ConfigError: with the path of each wrong key, the given value, the allowed ones, and the nearest known key.
+    Raises `ConfigError` with the path of each wrong key, the given value, the allowed ones, and the nearest known key.
     """
     if not data:
         required = ", ".join(name for name, field in Config.model_fields.items() if field.is_required())
@@ -36,11 +35,7 @@ def load_config(data: dict[str, Any] | None) -> Config:
 
 
 def read_config(path: Path) -> Config:
-    """`load_config` of a YAML file.
-
-    Raises:
-        ConfigError: also if the file does not exist or is not YAML.
-    """
+    """`load_config` of a YAML file. Raises `ConfigError` also where the file does not exist or is not YAML."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -51,21 +46,13 @@ def read_config(path: Path) -> Config:
 
 
 def check_files(config: Config, folder: Path) -> None:
-    """Check that the files and folders that the configuration names exist, relative to `folder`.
-
-    Raises:
-        ConfigError: with the key of each missing one.
-    """
-    files = {f"datasets.{name}.source": dataset.source for name, dataset in config.datasets.items()}
-    files |= {
-        f"replay.{policy}.{name}": path for policy, paths in config.replay.items() for name, path in paths.items()
-    }
+    """Raises `ConfigError` where a file or folder that the configuration names, relative to `folder`, is missing."""
+    files = {f"datasets.{name}.source": one.source for name, one in config.datasets.items() if one.source != TOY}
+    for policy, paths in config.replay.items():
+        files |= {f"replay.{policy}.{name}": path for name, path in paths.items()}
     files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}
-    missing = [
-        Problem(key, show(path), "a file that exists")
-        for key, path in files.items()
-        if path != TOY and not (folder / path).is_file()
-    ]
+    absent = [key for key, path in files.items() if not (folder / path).is_file()]
+    missing = [Problem(key, show(files[key]), "a file that exists") for key in absent]
     for name, dataset in config.datasets.items():
         databases = dataset.database_folder
         if databases not in (None, TOY) and not (folder / str(databases)).is_dir():

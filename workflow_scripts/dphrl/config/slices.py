@@ -16,9 +16,7 @@ from dphrl.config.config import Config
 def canonical(value: BaseModel | Mapping[str, Any]) -> str:
     """Sorted compact JSON, in which models have all their defaults: equal values give equal text.
 
-    Raises:
-        ValueError: a number is not finite.
-        TypeError: a value has no JSON form.
+    Raises `ValueError` for a number that is not finite, `TypeError` for a value without a JSON form.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
 

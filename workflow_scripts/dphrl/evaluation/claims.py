@@ -1,6 +1,6 @@
 """The paper's claims and what was measured. The text of a claim is fixed here; whether it holds is measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,18 +49,12 @@ _DPH: tuple[_Stated, ...] = (
 )
 # That a penalty by the reverse KL does not prevent the loss of pass@k.
 _RKL = _GRPO[1:2]
+_METHODS = {"grpo": ("GRPO", _GRPO), "rkl": ("RKL", _RKL), "dph_f": ("DPH-F", _DPH), "dph_js": ("DPH-JS", _DPH)}
 
-
-def _claims(method: str, label: str, stated: Sequence[_Stated]) -> Iterator[Claim]:
-    for name, direction, metric, against, source, sentence in stated:
-        yield Claim(f"{method}_{name}", method, direction, metric, against, source, sentence.format(label))
-
-
-CLAIMS: tuple[Claim, ...] = (
-    *_claims("grpo", "GRPO", _GRPO),
-    *_claims("rkl", "RKL", _RKL),
-    *_claims("dph_f", "DPH-F", _DPH),
-    *_claims("dph_js", "DPH-JS", _DPH),
+CLAIMS = tuple(
+    Claim(f"{method}_{name}", method, direction, metric, against, source, sentence.format(label))
+    for method, (label, stated) in _METHODS.items()
+    for name, direction, metric, against, source, sentence in stated
 )
 """What arXiv 2509.07430 claims, and the control that its explanation needs."""
 
@@ -89,7 +83,10 @@ def claims(comparisons: pl.DataFrame, rules: ClaimsConfig, stated: Sequence[Clai
             shown = next((rows for rows in (decided, found.filter(kind="prompts")) if rows.height), found)
             numbers = ("kind", "difference", "low", "high", "seeds")
             kind, *interval, seeds = shown.select(numbers).row(0) if shown.height else (None, None, None, None, 0)
-            verdict = _verdict(claim, *decided.select("low", "high").row(0)) if decided.height else NOT_ENOUGH
+            verdict = NOT_ENOUGH
+            if decided.height:
+                low, high = decided.select("low", "high").row(0)
+                verdict = SUPPORTED if (low > 0 if claim.direction == "higher" else high < 0) else NOT_SUPPORTED
             named = (claim.name, claim.sentence, claim.source, dataset, metric, claim.method, claim.against)
             rows.append((*named, kind, *interval, seeds, verdict))
     return SCHEMAS["claims"].frame(rows)
@@ -100,7 +97,3 @@ def _metric(name: str, measured: pl.DataFrame) -> str:
         return name
     found = measured.filter(pl.col("metric").str.starts_with(name))["metric"].unique()
     return max(found, key=lambda metric: int(metric.removeprefix(name)), default=name)
-
-
-def _verdict(claim: Claim, low: float, high: float) -> str:
-    return SUPPORTED if (low > 0 if claim.direction == "higher" else high < 0) else NOT_SUPPORTED

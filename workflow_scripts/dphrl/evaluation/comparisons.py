@@ -67,8 +67,7 @@ def comparisons(study: Study) -> pl.DataFrame:
     _check_steps(last)
     rows: list[tuple[object, ...]] = []
     for dataset, measured in _measure(last).items():
-        pairs = list(_pairs(measured, study.config.against))
-        if pairs:
+        if pairs := list(_pairs(measured, study.config.against)):
             rows += [(dataset, *row) for row in _over_prompts(measured.bootstrap, pairs)]
             rows += [(dataset, *row) for row in _over_seeds(pairs, study.config.bootstrap.confidence)]
     return _corrected(SCHEMAS["comparisons"].frame(rows))

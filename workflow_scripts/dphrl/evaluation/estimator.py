@@ -40,10 +40,6 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] |
     return float(hit) if hit.ndim == 0 else hit
 
 
-@overload
-def pass_hat_k(n: int, c: int, k: int) -> float: ...
-@overload
-def pass_hat_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] | float: ...
 def pass_hat_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] | float:
     """pass^k, the probability that k of n samples drawn without replacement are all correct: C(c, k) / C(n, k).
 
@@ -72,14 +68,11 @@ def maj_at_k(
     Args:
         answers: (prompts, n) integers, the index of the first sample with the same answer, `NO_CLASS` without one.
         correct: (prompts, n), whether a sample is right; an answer is right if the first sample that gave it is.
-        k: votes, 1..n.
+        k: votes, 1..n; another number is a `ValueError`.
         seed, subsets: of the random subsets.
 
     Returns:
         (prompts,) float64 in [0, 1].
-
-    Raises:
-        ValueError: k is not in 1..n.
     """
     n = answers.shape[1]
     if not 1 <= k <= n:

@@ -1,6 +1,7 @@
 """What a policy keeps of what the base solved, and what it adds (arXiv 2509.07430, section 6).
 
-A prompt is solved if one of its first 8 samples (all, if there are fewer) is right.
+A prompt is solved if one of its first 8 samples (all, if there are fewer) is right. A dataset without an evaluation of
+the base, or with several, is a `ValueError`.
 """
 
 from collections.abc import Iterator
@@ -35,9 +36,6 @@ def keep_explore(study: Study) -> pl.DataFrame:
     others (n_unsolved), so that pass@8 = keep * n_solved / N + explore * n_unsolved / N, which is checked. A rate over
     no prompts is null. Where the base has 16 samples or more, the row `base_second_draw` compares its samples 8..15
     with its first 8: the largest keep that can be expected, below 1 by chance alone.
-
-    Raises:
-        ValueError: a dataset has no evaluation of the base or several.
     """
     rows: list[tuple[object, ...]] = []
     for pair in solved_pairs(study):
@@ -53,9 +51,6 @@ def keep_explore(study: Study) -> pl.DataFrame:
 def forgetting(study: Study) -> pl.DataFrame:
     """Prompts solved by base and policy (kept), by the base only (forgotten), by the policy only (gained), by neither
     (unsolved); with the row `base_second_draw` as in `keep_explore`.
-
-    Raises:
-        ValueError: as `keep_explore`.
     """
     rows: list[tuple[object, ...]] = []
     for pair in solved_pairs(study):
@@ -66,14 +61,9 @@ def forgetting(study: Study) -> pl.DataFrame:
 
 
 def check_keep_explore(rates: pl.DataFrame, study: Study) -> None:
-    """Check that keep and exploration rates add up to pass@8: pass@8 = keep * |S+| / N + explore * |S-| / N.
+    """Check the rates of a study: pass@8 = keep * n_solved / N + explore * n_unsolved / N.
 
-    Args:
-        rates: a table of `keep_explore`.
-        study: from which it was made.
-
-    Raises:
-        ValueError: a row does not add up, or its policy was not evaluated.
+    Raises `ValueError` where a row does not add up, or its policy was not evaluated.
     """
     passed: dict[PolicyKey, float] = {}
     for policy in study.policies:
@@ -92,11 +82,7 @@ def check_keep_explore(rates: pl.DataFrame, study: Study) -> None:
 
 
 def solved_pairs(study: Study) -> Iterator[SolvedPair]:
-    """The base with every other policy, and with its own second draw where it has one.
-
-    Raises:
-        ValueError: as `keep_explore`.
-    """
+    """The base with every other policy, and with its second draw where it has one."""
     solved: dict[str, NDArray[np.bool_]] = {}
     for policy in study.policies:
         key, samples = policy.key, policy.samples

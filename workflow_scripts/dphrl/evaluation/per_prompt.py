@@ -46,14 +46,7 @@ class DatasetShape:
 
 
 def dataset_shape(parts: Iterable[pl.DataFrame]) -> DatasetShape:
-    """The shape of the dataset with these verdicts.
-
-    Args:
-        parts: all verdicts of the dataset, those of a prompt in one part.
-
-    Raises:
-        ValueError: there are no samples.
-    """
+    """The shape of a dataset from its verdicts, those of a prompt in one part. Raises `ValueError` without samples."""
     n, greedy, rows, classes = 0, False, 0, set[str]()
     for verdicts in parts:
         drawn = verdicts.filter(pl.col("sample_index") >= 0)
@@ -79,14 +72,10 @@ def evaluate_parts(
     Args:
         rollouts, verdicts: of a policy on a dataset, in key order; prompts whose gold is not kept are left out.
         gold, prompts: of the dataset.
-        styles: as for `evaluate`.
-
-    Raises:
-        ValueError: as `evaluate`.
+        styles: as for `evaluate`, which also lists the errors.
     """
     # Questions on one database are not independent of each other.
-    database = pl.col("ground_truth").str.json_path_match("$.db_id")
-    kept = gold.filter("kept").select("prompt_id", cluster=database)
+    kept = gold.filter("kept").select("prompt_id", cluster=pl.col("ground_truth").str.json_path_match("$.db_id"))
     classes = verdicts.select(*_KEY, "answer_class", "program_class")
     shape = dataset_shape(_rows_of(part, here) for part, here in by_prompts(classes, kept))
     texts, levels = rollouts.select(*_KEY, "text"), prompts.select("prompt_id", "level")
@@ -131,11 +120,8 @@ def evaluate(
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
     # One column after the other: windows over all samples are the peak of memory.
-    lists = {
-        name: drawn.select(_first_alike(column)).to_series()
-        for name, column in _CLASS_LISTS.items()
-        if column in classes
-    }
+    listed = {name: column for name, column in _CLASS_LISTS.items() if column in classes}
+    lists = {name: drawn.select(_first_alike(column)).to_series() for name, column in listed.items()}
     counted = (
         drawn.with_columns(**lists)
         .group_by("prompt_id", maintain_order=True)

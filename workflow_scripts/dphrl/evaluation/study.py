@@ -1,12 +1,10 @@
 """All policies of a run on all datasets, with the bootstrap of each dataset: the input of every table."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -101,7 +99,7 @@ class Study:
     seed: int
 
     @classmethod
-    def from_evaluations(cls, evaluations: pl.DataFrame, config: EvaluateConfig, seed: int) -> Study:
+    def from_evaluations(cls, evaluations: pl.DataFrame, config: EvaluateConfig, seed: int) -> Self:
         """The study of these evaluations.
 
         Args:
@@ -110,14 +108,13 @@ class Study:
                 the cluster or the level, tables have no rows of these.
             config, seed: as the attributes.
 
-        Raises:
-            ValueError: policies were evaluated on different prompts.
+        Raises `ValueError` where policies were evaluated on different prompts.
         """
         by_policy = evaluations.partition_by(PolicyKey._fields, as_dict=True, include_key=False)
         return cls._of_policies({PolicyKey(*key): rows for key, rows in by_policy.items()}, config, seed)
 
     @classmethod
-    def _of_policies(cls, evaluations: Mapping[PolicyKey, pl.DataFrame], config: EvaluateConfig, seed: int) -> Study:
+    def _of_policies(cls, evaluations: Mapping[PolicyKey, pl.DataFrame], config: EvaluateConfig, seed: int) -> Self:
         policies: list[Policy] = []
         for key in sorted(evaluations, key=lambda key: (key.dataset, key.method != BASE, key)):
             rows = evaluations[key].sort("prompt_id")
@@ -129,7 +126,7 @@ class Study:
         return cls(policies, config, seed)
 
     @cached_property
-    def levels(self) -> list[tuple[str, Study]]:
+    def levels(self) -> list[tuple[str, Self]]:
         """The study of the prompts of each level of a dataset alone, by level and dataset.
 
         Prompts without a level are in none of them. A dataset with more than `MOST_LEVELS` levels has none.
@@ -147,7 +144,7 @@ class Study:
             if number[dataset] <= MOST_LEVELS
         ]
 
-    def last_steps(self) -> Study:
+    def last_steps(self) -> Self:
         """The policies at the last step of each training; with the same bootstraps."""
         last: dict[tuple[str, int], int] = {}
         for method, seed, step, _ in (policy.key for policy in self.policies):

@@ -2,10 +2,11 @@
 
 Intervals resample prompts, or clusters of them where 20 or more are named for a dataset.
 Rows are sorted by dataset, policy (base first) and then as the table says; the same input gives the same rows.
+Tables of pass@k and the like raise `ValueError` where every k is larger than the number of samples.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -51,16 +52,11 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
 
 
 def passk(study: Study) -> pl.DataFrame:
-    """The mean of pass@k over prompts, a row for each k up to n.
-
-    Raises:
-        ValueError: every k is larger than the number of samples.
-    """
+    """The mean of pass@k over prompts, a row for each k up to n."""
     rows: list[tuple[object, ...]] = []
     for policy in study.policies:
         k = policy.up_to_n(study.config.k)
-        values = policy.bootstrap.ratio(policy.pass_at(k))
-        rows += [(*policy.key, *row) for row in zip(k, *values, strict=True)]
+        rows += _rows(policy, policy.pass_at(k), k)
     return SCHEMAS["passk"].frame(rows)
 
 
@@ -70,16 +66,15 @@ def headline(study: Study) -> pl.DataFrame:
     Metrics in order: greedy, mean@n and pass@k for the two largest k up to n, proportions; then distinct_styles (of all
     samples) and distinct_programs (among the correct), means per prompt. A policy without greedy responses has no
     greedy, a dataset without style rules no distinct_styles, one without programs (maths) no distinct_programs.
-
-    Raises:
-        ValueError: as `passk`.
     """
     rows: list[tuple[object, ...]] = []
     counted = {name: study.datasets_with(name) for name in COUNTS}
     for policy in study.policies:
-        rows += _rows(policy, policy.proportions(study.config.k))
+        proportions = policy.proportions(study.config.k)
+        rows += _rows(policy, np.hstack(list(proportions.values())), proportions)
         counts = {name: policy.column(name) for name, datasets in counted.items() if policy.key.dataset in datasets}
-        rows += _rows(policy, counts, proportion=False)
+        if counts:
+            rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
     return SCHEMAS["headline"].frame(rows)
 
 
@@ -88,9 +83,6 @@ def consistency(study: Study) -> pl.DataFrame:
 
     Metrics: pass^k, all k are right; maj@k, their most frequent answer is right (`maj_at_k`), for datasets with
     answer classes. At k = 1 pass^k is the mean, and maj@k too if every sample has an answer.
-
-    Raises:
-        ValueError: as `passk`.
     """
     answered = study.datasets_with("answers")
     rows: list[tuple[object, ...]] = []
@@ -101,8 +93,7 @@ def consistency(study: Study) -> pl.DataFrame:
             votes = [maj_at_k(policy.codes("answers"), policy.samples, one, study.seed) for one in k]
             found["maj@k"] = np.stack(votes, axis=1)
         for metric, values in found.items():
-            intervals = policy.bootstrap.ratio(values)
-            rows += [(*policy.key, metric, *row) for row in zip(k, *intervals, strict=True)]
+            rows += _rows(policy, values, [metric] * len(k), k)
     return SCHEMAS["consistency"].frame(rows)
 
 
@@ -131,7 +122,7 @@ def diversity(study: Study) -> pl.DataFrame:
         if dataset in with_skeletons:
             counts["distinct_skeletons"] = class_counts(policy.codes("skeletons"), policy.samples)
         for metric, found in counts.items():
-            rows += _rows(policy, {metric: (found > 0).sum(axis=1, keepdims=True).astype(float)}, proportion=False)
+            rows += _rows(policy, (found > 0).sum(axis=1, keepdims=True).astype(float), [metric], proportion=False)
             if metric in _ENTROPY and found.any():
                 counted = found.any(axis=1, keepdims=True).astype(float)
                 value, low, high = policy.bootstrap.ratio(entropy(found)[:, None], counted, proportion=False)
@@ -153,8 +144,7 @@ def styles(study: Study) -> pl.DataFrame:
         if shown:
             counts = _style_counts(policy, shown)
             distinct = float((counts > 0).sum(axis=1).mean())
-            intervals = policy.bootstrap.ratio(counts / policy.n)
-            rows += [(*policy.key, *row, distinct) for row in zip(shown, *intervals, strict=True)]
+            rows += [(*row, distinct) for row in _rows(policy, counts / policy.n, shown)]
     return SCHEMAS["styles"].frame(rows)
 
 
@@ -171,20 +161,14 @@ def style_counts(study: Study) -> pl.DataFrame:
     for policy in study.policies:
         if most[policy.key.dataset]:
             numbers = np.arange(1, most[policy.key.dataset] + 1)
-            intervals = policy.bootstrap.ratio((policy.column("distinct_styles") == numbers).astype(np.float64))
-            rows += [(*policy.key, *row) for row in zip(numbers.tolist(), *intervals, strict=True)]
+            rows += _rows(policy, (policy.column("distinct_styles") == numbers).astype(np.float64), numbers.tolist())
     return SCHEMAS["style_counts"].frame(rows)
 
 
 def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFrame:
     """A table for the prompts of each level alone, below each other, with the columns level str and prompts i32 first.
 
-    Args:
-        study: of all prompts.
-        make: the table, such as `headline`.
-
-    Returns:
-        Its rows, sorted by level; no rows where no prompt has a level, or for a dataset with too many of them.
+    Rows are sorted by level; there are none where no prompt has a level, and for a dataset with too many of them.
     """
     columns = {"level": pl.String(), "prompts": pl.Int32(), **make(replace(study, policies=[])).schema}
     found = [pl.DataFrame(schema=columns)]
@@ -194,10 +178,12 @@ def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFra
     return pl.concat(found)
 
 
-def _rows(policy: Policy, metrics: dict[str, Floats], proportion: bool = True) -> Iterator[tuple[object, ...]]:
-    if metrics:
-        intervals = policy.bootstrap.ratio(np.hstack(list(metrics.values())), proportion=proportion)
-        yield from ((*policy.key, *row) for row in zip(metrics, *intervals, strict=True))
+def _rows(
+    policy: Policy, values: Floats, *labels: Iterable[object], proportion: bool = True
+) -> Iterator[tuple[object, ...]]:
+    """A row for each column of `values`, (prompts, rows): key of the policy, labels, mean and its interval."""
+    intervals = policy.bootstrap.ratio(values, proportion=proportion)
+    return ((*policy.key, *row) for row in zip(*labels, *intervals, strict=True))
 
 
 def _style_names(study: Study) -> dict[str, list[str]]:

@@ -1,9 +1,7 @@
 """The protocol of engines: responses, log-probs of a given text, and replaceable weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -19,7 +17,7 @@ class Digest(NamedTuple):
     bits: int
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Digest:
+    def of(cls, tensor: Tensor) -> Self:
         """The digest of a tensor, computed on its device."""
         return cls(tuple(tensor.shape), tensor.dtype, int(torch.hash_tensor(tensor).view(torch.int64)))
 
@@ -72,11 +70,7 @@ class AsleepError(RuntimeError):
 
 
 def check_prompts(requests: Sequence[Request], max_model_len: int) -> None:
-    """Refuse prompts that leave no room for a response.
-
-    Raises:
-        ValueError: a prompt is empty, or no shorter than `max_model_len`.
-    """
+    """Raises `ValueError` for a prompt that is empty, or that leaves no room for a response."""
     for request in requests:
         length = len(request.prompt_token_ids)
         if not 0 < length < max_model_len:

@@ -1,7 +1,5 @@
 """Recorded responses (of an API, of another cluster) in place of an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -53,11 +51,7 @@ class ReplayEngine:
             raise RecordedError(f"{file}: no row belongs to a prompt of the dataset: is this the right file?")
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
-        """The recorded response to each request, in order; there are no log-probs.
-
-        Raises:
-            RecordedError: a requested sample was not recorded.
-        """
+        """The recorded responses, in order, without log-probs. Raises `RecordedError` where one was not recorded."""
         return [self._completion(request) for request in requests]
 
     def _read(self, number: int, row: dict[str, Any]) -> tuple[int | str, list[Completion]]:

@@ -1,7 +1,5 @@
 """Requests to an engine and their completions: a sampling plan becomes one request per sample, each with its seed."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

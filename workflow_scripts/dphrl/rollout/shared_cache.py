@@ -7,8 +7,6 @@ of the response so far. The softmax is over the scores of both parts, so the res
 All layers but attention run on one sequence: the concatenated prompts, or one token of each response.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,6 +57,9 @@ class SharedCache:
     Args:
         model: prepared by `install_shared_cache`.
         max_tokens: capacity in tokens that may stay allocated; more is allocated only while it is in use.
+
+    Attributes:
+        prompts: those in the cache.
     """
 
     def __init__(self, model: PreTrainedModel, max_tokens: int) -> None:
@@ -66,15 +67,10 @@ class SharedCache:
         self._layers: dict[int, _Layer] = {}
         self._capacity = _Capacity()
         self._cached = 0
-        self._prompts: list[tuple[int, ...]] = []
+        self.prompts: list[tuple[int, ...]] = []
         self._owner = self._lengths = torch.zeros(0, dtype=torch.int64, device=model.device)
         # Logits behind each prompt, kept because further responses to it may be admitted later.
         self._first_logits: Tensor | None = None
-
-    @property
-    def prompts(self) -> Sequence[tuple[int, ...]]:
-        """The prompts in the cache."""
-        return self._prompts
 
     def admit(self, prompts: Sequence[tuple[int, ...]], longest: int) -> Tensor:
         """Add a response to each of these prompts, after the existing responses.
@@ -86,15 +82,15 @@ class SharedCache:
         Returns:
             Logits (prompts, vocabulary), float32, of the token after each prompt.
         """
-        before = len(self._prompts)
-        row = {prompt: i for i, prompt in enumerate(dict.fromkeys([*self._prompts, *prompts]))}
-        self._prompts = list(row)
+        before = len(self.prompts)
+        row = {prompt: i for i, prompt in enumerate(dict.fromkeys([*self.prompts, *prompts]))}
+        self.prompts = list(row)
         owner = self._owner.new_tensor([row[prompt] for prompt in prompts])
         self._owner = torch.cat([self._owner, owner])
         self._lengths = torch.cat([self._lengths, torch.zeros_like(owner)])
         self._assign_slots(longest)
-        if len(self._prompts) > before:
-            logits = self._prefill(self._prompts[before:])
+        if len(self.prompts) > before:
+            logits = self._prefill(self.prompts[before:])
             self._first_logits = logits if self._first_logits is None else torch.cat([self._first_logits, logits])
         assert self._first_logits is not None
         return self._first_logits[owner]
@@ -131,16 +127,11 @@ class SharedCache:
         prompts = compacted(sorted(set(owner)))
         row = {prompt: i for i, prompt in enumerate(prompts)}
         for layer in self._layers.values():
-            for states, rows in (
-                (layer.keys, responses),
-                (layer.values, responses),
-                (layer.prompt_keys, prompts),
-                (layer.prompt_values, prompts),
-            ):
-                _reorder(states, rows)
+            _reorder(responses, layer.keys, layer.values)
+            _reorder(prompts, layer.prompt_keys, layer.prompt_values)
         assert self._first_logits is not None
         self._first_logits = self._first_logits[prompts]
-        self._prompts = [self._prompts[i] for i in prompts]
+        self.prompts = [self.prompts[i] for i in prompts]
         self._owner, self._lengths = index.new_tensor([row[prompt] for prompt in owner]), self._lengths[index]
         self._cached = max(self._lengths.tolist(), default=0)
         if responses:
@@ -162,7 +153,7 @@ class SharedCache:
         """Causal attention within each prompt; states are (tokens, heads, width)."""
         query, key, value = (states[self._padded].transpose(1, 2) for states in (query, key, value))
         layer = self._layer(module, key, value)
-        rows = slice(len(self._prompts) - len(key), len(self._prompts))
+        rows = slice(len(self.prompts) - len(key), len(self.prompts))
         layer.prompt_keys[rows, :, : key.shape[2]] = key
         layer.prompt_values[rows, :, : value.shape[2]] = value
         # Prompts are padded at the end, where causal attention does not look.
@@ -189,9 +180,7 @@ class SharedCache:
         layer.values[self._rows, :, self._lengths] = value
         keys, values = (states[: len(key), :, : self._cached + 1] for states in (layer.keys, layer.values))
         prompts, longest = self._in_prompt.shape
-        prompt_keys, prompt_values = (
-            states[:prompts, :, :longest] for states in (layer.prompt_keys, layer.prompt_values)
-        )
+        prompt_keys, prompt_values = (part[:prompts, :, :longest] for part in (layer.prompt_keys, layer.prompt_values))
         # The query heads that share a key head are rows of one product.
         query = query.unflatten(1, (key.shape[1], -1))
         prompt_scores = self._by_prompt(query) @ prompt_keys.mT
@@ -215,7 +204,7 @@ class SharedCache:
 
     def _assign_slots(self, longest: int) -> None:
         """Give each response a slot in (prompts, most responses to one); unused slots repeat the first response."""
-        lengths = [len(prompt) for prompt in self._prompts]
+        lengths = [len(prompt) for prompt in self.prompts]
         self._prompt_lengths = self._owner.new_tensor(lengths)
         self._rows = torch.arange(len(self._owner), device=self._owner.device)
         self._longest = longest
@@ -234,21 +223,18 @@ class SharedCache:
 
     def _allocate(self) -> None:
         """Allocate memory for the cached tokens and one more of each response."""
+        capacity = self._capacity
         for layer in self._layers.values():
-            self._resize(layer)
-
-    def _resize(self, layer: _Layer) -> None:
-        capacity, positions = self._capacity, layer.keys.shape[2]
-        if positions <= self._cached:
-            positions = max(2 * positions, _FIRST_POSITIONS)
-        positions = min(positions, capacity.longest)
-        layer.keys, layer.values = (
-            _resized(states, capacity.responses, positions) for states in (layer.keys, layer.values)
-        )
-        layer.prompt_keys, layer.prompt_values = (
-            _resized(states, capacity.prompts, capacity.longest_prompt)
-            for states in (layer.prompt_keys, layer.prompt_values)
-        )
+            positions = layer.keys.shape[2]
+            if positions <= self._cached:
+                positions = max(2 * positions, _FIRST_POSITIONS)
+            size = capacity.responses, min(positions, capacity.longest)
+            layer.keys, layer.values = _resized(layer.keys, *size), _resized(layer.values, *size)
+            size = capacity.prompts, capacity.longest_prompt
+            layer.prompt_keys, layer.prompt_values = (
+                _resized(layer.prompt_keys, *size),
+                _resized(layer.prompt_values, *size),
+            )
 
     def _layer(self, module: nn.Module, key: Tensor, value: Tensor) -> _Layer:
         """The module's layer, created with the heads, width and type of these states if it does not exist."""
@@ -256,7 +242,7 @@ class SharedCache:
         if index not in self._layers:
             key, value = key[:0, :, :0], value[:0, :, :0]
             self._layers[index] = _Layer(key, value, key, value)
-            self._resize(self._layers[index])
+            self._allocate()
         return self._layers[index]
 
     def _forward(
@@ -285,8 +271,7 @@ def compacted(rows: Sequence[int]) -> list[int]:
 def install_shared_cache(model: PreTrainedModel) -> None:
     """Let the model accept a `shared_attention` in its forward pass; without one it runs SDPA.
 
-    Raises:
-        ValueError: the model's attention is not plain causal attention.
+    Raises `ValueError` where the model's attention is not plain causal attention.
     """
     if obstacle := sharing_obstacle(model):
         raise ValueError(f"the transformers engine can't draw from this model: {obstacle}; set engine.name: vllm")
@@ -315,10 +300,11 @@ def _index(module: nn.Module) -> int:
     return int(module.layer_idx)  # type: ignore[arg-type]
 
 
-def _reorder(states: Tensor, rows: Sequence[int]) -> None:
+def _reorder(rows: Sequence[int], *tensors: Tensor) -> None:
     """Copy row rows[i] to row i, in place."""
     moved = [i for i, row in enumerate(rows) if row != i]
-    states[moved] = states[[rows[i] for i in moved]]
+    for states in tensors:
+        states[moved] = states[[rows[i] for i in moved]]
 
 
 def _resized(states: Tensor, rows: int, positions: int) -> Tensor:

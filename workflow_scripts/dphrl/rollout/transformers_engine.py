@@ -1,7 +1,5 @@
 """A Hugging Face model as an engine: batched sampling with a key-value cache, wherever PyTorch runs."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -53,7 +51,6 @@ class TransformersEngine:
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
-        """One completion per request, in order; with `label`, progress lines under that name."""
         self._check_awake()
         check_prompts(requests, self.max_model_len)
         known: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -75,36 +72,26 @@ class TransformersEngine:
 
     @torch.no_grad()
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1.
-
-        Computes the logits of the whole text at once: for short texts.
-        """
+        """Computes the logits of the whole text at once: for short texts."""
         self._check_awake()
         ids = torch.tensor(token_ids, device=self._device)
         logits = self._model(input_ids=ids[None], use_cache=False).logits[0, :-1].float()
         return logits.log_softmax(-1).gather(-1, ids[1:, None])[:, 0].cpu()
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the weights (Hugging Face names).
-
-        Raises:
-            ValueError: the model has no weight of that name and shape.
-        """
+        """Raises `ValueError` where the model has no weight of that name and shape."""
         self._check_awake()
         self._load(weights)
 
     def digests(self) -> dict[str, Digest]:
-        """The digest of every weight."""
         return {name: Digest.of(tensor) for name, tensor in self._model.named_parameters()}
 
     def sleep(self) -> None:
-        """Free the GPU's memory."""
         self._asleep = True
         self._model.to("cpu")
         torch.cuda.empty_cache()
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Load these weights as `push` does, and end the sleep if the engine sleeps."""
         self._model.to(self._device)
         self._load(weights)
         self._asleep = False

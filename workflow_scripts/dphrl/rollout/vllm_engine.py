@@ -1,7 +1,5 @@
 """vLLM in this process: generation, log-probs of a given text, and a weight push."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -83,24 +81,17 @@ class VllmEngine:
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
-        """One completion per request, in order; with `label`, progress lines under that name."""
         from vllm import SamplingParams, TokensPrompt
 
         self._check_awake()
         check_prompts(requests, self.max_model_len)
         if not requests:
             return []
+        shared = {"logprobs": 0, "skip_special_tokens": True}
         outputs = self._llm.generate(
             [TokensPrompt(prompt_token_ids=list(r.prompt_token_ids)) for r in requests],
             [
-                SamplingParams(
-                    temperature=r.temperature,
-                    top_p=r.top_p,
-                    max_tokens=r.max_tokens,
-                    seed=r.seed,
-                    logprobs=0,
-                    skip_special_tokens=True,
-                )
+                SamplingParams(temperature=r.temperature, top_p=r.top_p, max_tokens=r.max_tokens, seed=r.seed, **shared)
                 for r in requests
             ],
             use_tqdm=_progress(label) if label else False,
@@ -108,7 +99,6 @@ class VllmEngine:
         return [_completion(output.outputs[0]) for output in outputs]
 
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1."""
         from vllm import SamplingParams, TokensPrompt
 
         self._check_awake()
@@ -121,7 +111,6 @@ class VllmEngine:
         return torch.tensor([entry[token].logprob for entry, token in zip(entries, token_ids[1:], strict=True)])
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the engine's weights (Hugging Face names) and drop every cached prefix."""
         self._check_awake()
         self._load(weights)
 
@@ -137,7 +126,6 @@ class VllmEngine:
             self._llm.sleep(level=2)
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Load these weights as `push` does, and end the sleep if the engine sleeps."""
         # The cache is allocated last: its memory is free while weights are gathered and loaded.
         slept = self._asleep and torch.cuda.is_available()
         if slept:

@@ -1,33 +1,24 @@
 """The authors of the supervised SQL answers: five annotators, one per style, each with different blind spots."""
 
 import random
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from dphrl.toy.databases import DATABASES, Oracle
 from dphrl.toy.questions import Question
 
-STYLES = ("plain", "cte", "nested", "plan", "lower")
-SHARES = (0.24, 0.20, 0.20, 0.18, 0.18)
 BLIND_RATES = {"plain": 0.48, "cte": 0.55, "nested": 0.60, "plan": 0.66, "lower": 0.72}
+STYLES = tuple(BLIND_RATES)
+SHARES = (0.24, 0.20, 0.20, 0.18, 0.18)
 EASY_FAMILIES = ("filter", "count", "group")
 RIGHT_ON_BLIND_SPOT = 0.03
 RIGHT_ELSEWHERE = 0.95
 
-_OPPOSITES = {
-    "over": "under",
-    "under": "over",
-    "at least": "at most",
-    "at most": "at least",
-    "largest": "smallest",
-    "smallest": "largest",
-    "average": "total",
-    "total": "average",
-}
+_OPPOSITES = {"over": "under", "at least": "at most", "largest": "smallest", "average": "total"}
+_OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """An annotator's response, whether it is correct, and whether the question is on a blind spot."""
 
     response: str
@@ -38,18 +29,16 @@ class Answer:
 def write_in_style(question: Question, style: str) -> str:
     """The question's query in that style. Raises `ValueError` for an unknown style."""
     sql = question.sql
-    match style:
-        case "plain":
-            return sql
-        case "cte":
-            return f"WITH t AS ({sql}) SELECT * FROM t"
-        case "nested":
-            return f"SELECT * FROM ({sql})"
-        case "plan":
-            return f"-- plan {question.family}\n{sql}"
-        case "lower":
-            return sql.lower()
-    raise ValueError(f"toy style {style!r}: expected one of {', '.join(STYLES)}")
+    written = {
+        "plain": sql,
+        "cte": f"WITH t AS ({sql}) SELECT * FROM t",
+        "nested": f"SELECT * FROM ({sql})",
+        "plan": f"-- plan {question.family}\n{sql}",
+        "lower": sql.lower(),
+    }
+    if style not in written:
+        raise ValueError(f"toy style {style!r}: expected one of {', '.join(STYLES)}")
+    return written[style]
 
 
 def is_blind(question: Question, style: str, seed: int) -> bool:
@@ -61,11 +50,8 @@ def is_blind(question: Question, style: str, seed: int) -> bool:
     if question.family in EASY_FAMILIES:
         return False
     rate = 1 - (1 - BLIND_RATES[style]) ** (1 / 3)
-    spots = (
-        f"family/{question.family}",
-        f"column/{question.database}/{question.column}",
-        f"operator/{question.operator}",
-    )
+    column = f"column/{question.database}/{question.column}"
+    spots = (f"family/{question.family}", column, f"operator/{question.operator}")
     return any(random.Random(f"{seed}/blind/{style}/{spot}").random() < rate for spot in spots)
 
 

@@ -2,7 +2,6 @@
 
 import random
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
@@ -127,24 +126,24 @@ def write(source: sqlite3.Connection, path: Path) -> None:
 
 
 class Oracle:
-    """Runs queries on the five databases of one seed; results are cached, since most queries recur."""
+    """Runs queries on the five databases of one seed; results are cached, since most queries recur.
+
+    Attributes:
+        connections: by name of the database.
+    """
 
     def __init__(self, seed: int) -> None:
-        self._connections = {name: fill(database, seed) for name, database in DATABASES.items()}
+        self.connections = {name: fill(database, seed) for name, database in DATABASES.items()}
         self._answers: dict[tuple[str, str], frozenset[Row]] = {}
 
     def rows(self, database: str, sql: str) -> frozenset[Row]:
         """The rows as a set (BIRD's comparison). Raises `sqlite3.Error` on a query that does not run."""
         key = (database, sql)
         if key not in self._answers:
-            self._answers[key] = frozenset(self._connections[database].execute(sql).fetchall())
+            self._answers[key] = frozenset(self.connections[database].execute(sql).fetchall())
         return self._answers[key]
-
-    def connections(self) -> Iterator[tuple[str, sqlite3.Connection]]:
-        """Each database's name and connection."""
-        yield from self._connections.items()
 
     def close(self) -> None:
         """Close the connections."""
-        for connection in self._connections.values():
+        for connection in self.connections.values():
             connection.close()

@@ -8,18 +8,6 @@ from dataclasses import dataclass
 
 from dphrl.toy.databases import DATABASES, LARGEST_INTEGER, Oracle, Side, Table
 
-FAMILIES = (
-    "filter",
-    "text_filter",
-    "count",
-    "text_count",
-    "aggregate",
-    "superlative",
-    "group",
-    "join",
-    "join_aggregate",
-    "average",
-)
 COMPARISONS = {"over": ">", "under": "<", "at least": ">=", "at most": "<="}
 AGGREGATES = {"average": "AVG", "total": "SUM", "largest": "MAX", "smallest": "MIN"}
 OPERATORS: dict[str, tuple[str, ...]] = {
@@ -34,6 +22,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "join_aggregate": tuple(AGGREGATES),
     "average": ("over", "under"),
 }
+FAMILIES = tuple(OPERATORS)
 _WITH_TEXT = ("text_filter", "text_count", "aggregate", "superlative", "join_aggregate")
 _EITHER_SIDE = ("count", "text_count", "aggregate", "group")
 _ON_CHILD = ("join", "join_aggregate")
@@ -59,12 +48,12 @@ class Question:
     @property
     def prompt(self) -> str:
         """Schema line, question, and the start of the answer."""
-        return f"{DATABASES[self.database].schema_line}\nQ: {_english(self)}?\nA: "
+        return f"{DATABASES[self.database].schema_line}\nQ: {_write(self)[0]}?\nA: "
 
     @property
     def sql(self) -> str:
         """The gold query in the plain style."""
-        return _sql(self)
+        return _write(self)[1]
 
     @property
     def level(self) -> str:
@@ -74,69 +63,46 @@ class Question:
         return "subquery" if self.family == "average" else "one table"
 
 
-def _english(question: Question) -> str:
+def _write(question: Question) -> tuple[str, str]:
+    """The question in English, and its gold query in the plain style."""
     database = DATABASES[question.database]
-    table = database.table(question.side)
-    column, operator = question.column, question.operator
-    things = f"{table.name}s" + (f" with {table.text} {question.text}" if question.text else "")
+    table, parent = database.table(question.side), database.parent
+    column, operator, text = question.column, question.operator, question.text
+    things, where = f"{table.name}s", ""
+    if text:
+        things, where = f"{things} with {table.text} {text}", f"{table.text} = '{text}' AND "
+    compared = f"{column} {operator} {question.value}"
+    comparison = f"{column} {COMPARISONS.get(operator)} {question.value}"
+    measured = f"how many {things}" if operator == "number" else f"what is the {operator} {column} of {things}"
+    measure = "COUNT(*)" if operator == "number" else f"{AGGREGATES.get(operator)}({column})"
+    joined = f"{parent.name} JOIN {database.child.name} ON {parent.name}.id = pid"
     match question.family:
         case "filter" | "text_filter":
-            return f"which {things} have {column} {operator} {question.value}"
+            return f"which {things} have {compared}", f"SELECT name FROM {table.name} WHERE {where}{comparison}"
         case "count" | "text_count":
-            return f"how many {things} have {column} {operator} {question.value}"
+            return f"how many {things} have {compared}", f"SELECT COUNT(*) FROM {table.name} WHERE {where}{comparison}"
         case "aggregate":
-            return f"what is the {operator} {column} of {things}"
+            return measured, f"SELECT {measure} FROM {table.name} WHERE {table.text} = '{text}'"
         case "superlative":
-            return f"which {table.name} with {table.text} {question.text} has the {operator} {column}"
-        case "group" if operator == "number":
-            return f"how many {things} for each {table.text}"
+            first = f"ORDER BY {column} {'DESC' if operator == 'largest' else 'ASC'} LIMIT 1"
+            asked = f"which {table.name} with {table.text} {text} has the {operator} {column}"
+            return asked, f"SELECT name FROM {table.name} WHERE {table.text} = '{text}' {first}"
         case "group":
-            return f"what is the {operator} {column} of {things} for each {table.text}"
+            grouped = f"SELECT {table.text}, {measure} FROM {table.name} GROUP BY {table.text}"
+            return f"{measured} for each {table.text}", grouped
         case "join":
-            return f"which {database.parent.name}s have {things} with {column} {operator} {question.value}"
-        case "join_aggregate":
-            owners = f"{database.parent.name}s with {database.parent.text} {question.text}"
-            return f"what is the {operator} {column} of {table.name}s for {owners}"
-        case "average":
-            return f"which {things} have {column} {operator} the average"
-    raise ValueError(f"toy question family {question.family!r}: expected one of {', '.join(FAMILIES)}")
-
-
-def _sql(question: Question) -> str:
-    database = DATABASES[question.database]
-    table = database.table(question.side)
-    column, operator = question.column, question.operator
-    restriction = f"{table.text} = '{question.text}'" if question.text else ""
-    comparison = f"{column} {COMPARISONS.get(operator, '')} {question.value}"
-    joined = f"{database.parent.name} JOIN {database.child.name} ON {database.parent.name}.id = pid"
-    match question.family:
-        case "filter" | "text_filter":
-            return f"SELECT name FROM {table.name} WHERE {_both(restriction, comparison)}"
-        case "count" | "text_count":
-            return f"SELECT COUNT(*) FROM {table.name} WHERE {_both(restriction, comparison)}"
-        case "aggregate":
-            return f"SELECT {AGGREGATES[operator]}({column}) FROM {table.name} WHERE {restriction}"
-        case "superlative":
-            order = "DESC" if operator == "largest" else "ASC"
-            return f"SELECT name FROM {table.name} WHERE {restriction} ORDER BY {column} {order} LIMIT 1"
-        case "group":
-            measure = "COUNT(*)" if operator == "number" else f"{AGGREGATES[operator]}({column})"
-            return f"SELECT {table.text}, {measure} FROM {table.name} GROUP BY {table.text}"
-        case "join":
-            return f"SELECT name FROM {joined} WHERE {comparison}"
-        case "join_aggregate":
             return (
-                f"SELECT {AGGREGATES[operator]}({column}) FROM {joined} "
-                f"WHERE {database.parent.text} = '{question.text}'"
+                f"which {parent.name}s have {things} with {compared}",
+                f"SELECT name FROM {joined} WHERE {comparison}",
             )
+        case "join_aggregate":
+            asked = f"what is the {operator} {column} of {table.name}s for {parent.name}s with {parent.text} {text}"
+            return asked, f"SELECT {measure} FROM {joined} WHERE {parent.text} = '{text}'"
         case "average":
-            mean = f"{column} {COMPARISONS[operator]} (SELECT AVG({column}) FROM {table.name})"
-            return f"SELECT name FROM {table.name} WHERE {_both(restriction, mean)}"
+            above = f"{column} {COMPARISONS[operator]} (SELECT AVG({column}) FROM {table.name})"
+            asked = f"which {things} have {column} {operator} the average"
+            return asked, f"SELECT name FROM {table.name} WHERE {where}{above}"
     raise ValueError(f"toy question family {question.family!r}: expected one of {', '.join(FAMILIES)}")
-
-
-def _both(restriction: str, comparison: str) -> str:
-    return f"{restriction} AND {comparison}" if restriction else comparison
 
 
 def answerable(question: Question, oracle: Oracle) -> bool:
@@ -153,14 +119,13 @@ def draw_question(databases: Collection[str], rng: random.Random) -> Question:
     side = _draw_side(family, rng)
     table = database.table(side)
     operator = rng.choice(OPERATORS[family])
-    compares = family in ("filter", "text_filter", "count", "text_count", "join")
     return Question(
         database=database.name,
         family=family,
         side=side,
         column="" if operator == "number" else rng.choice(table.integers),
         operator=operator,
-        value=rng.randint(1, LARGEST_INTEGER) if compares else 0,
+        value=rng.randint(1, LARGEST_INTEGER) if OPERATORS[family] == tuple(COMPARISONS) else 0,
         text=_draw_text(family, database.parent if family == "join_aggregate" else table, rng),
     )
 

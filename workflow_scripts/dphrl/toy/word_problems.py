@@ -5,15 +5,20 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dphrl.toy.annotators import RIGHT_ELSEWHERE, RIGHT_ON_BLIND_SPOT, Answer
+
 WRITINGS = ("bare", "equation", "words", "inline")
 BLIND_RATE = 0.3
-RIGHT_ON_BLIND_SPOT = 0.03
-RIGHT_ELSEWHERE = 0.95
 
 _NAMES = ("Ann", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom")
 _NOUNS = ("apples", "balls", "cards", "coins", "cups", "pens", "shells", "stamps")
 _SYMBOLS = {"plus": "+", "minus": "-", "times": "*"}
 _COMPUTE: dict[str, Callable[[int, int], int]] = {"plus": operator.add, "minus": operator.sub, "times": operator.mul}
+_TEXTS = {
+    "plus": "{name} has {a} {noun} and gets {b} more. How many {noun} now?",
+    "minus": "{name} has {a} {noun} and loses {b}. How many {noun} are left?",
+    "times": "{name} has {a} bags of {b} {noun}. How many {noun}?",
+}
 # Sums to 18, differences from 15, products to 36.
 _OPERANDS = {
     "plus": [(a, b) for a in range(1, 10) for b in range(1, 10)],
@@ -35,14 +40,7 @@ class Problem:
     @property
     def prompt(self) -> str:
         """The question, and the start of the answer."""
-        match self.operation:
-            case "plus":
-                text = f"{self.name} has {self.a} {self.noun} and gets {self.b} more. How many {self.noun} now?"
-            case "minus":
-                text = f"{self.name} has {self.a} {self.noun} and loses {self.b}. How many {self.noun} are left?"
-            case _:
-                text = f"{self.name} has {self.a} bags of {self.b} {self.noun}. How many {self.noun}?"
-        return f"Q: {text}\nA: "
+        return f"Q: {_TEXTS[self.operation].format(**vars(self))}\nA: "
 
     @property
     def answer(self) -> int:
@@ -75,8 +73,8 @@ def is_blind(problem: Problem, writing: str, seed: int) -> bool:
     return random.Random(f"{seed}/blind/{writing}/{problem.operation}/{problem.b}").random() < BLIND_RATE
 
 
-def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> tuple[str, bool, bool]:
-    """(response, correct, blind) in that way of writing; a wrong result is off by 1 or 2, or that of another operation.
+def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> Answer:
+    """The response in that way of writing; a wrong result is off by 1 or 2, or that of another operation.
 
     Raises `ValueError` for an unknown way of writing.
     """
@@ -96,4 +94,4 @@ def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> tu
     }
     if writing not in responses:
         raise ValueError(f"toy way of writing {writing!r}: expected one of {', '.join(WRITINGS)}")
-    return responses[writing], result == problem.answer, blind
+    return Answer(responses[writing], correct=result == problem.answer, blind=blind)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy import word_problems as maths
-from dphrl.toy.annotators import SHARES, STYLES, answer
+from dphrl.toy.annotators import SHARES, STYLES, Answer, answer
 from dphrl.toy.databases import CROSS_DATABASES, TRAINING_DATABASES, Oracle, write
 from dphrl.toy.questions import Question, answerable, draw_question, draw_split
 from dphrl.toy.tokenizer import write_tokenizer
@@ -16,6 +16,11 @@ from dphrl.toy.tokenizer import write_tokenizer
 TRAINING_SHARE, CROSS_SHARE = 0.45, 0.30
 # Of the 10 lots of prompts, 4 are for training questions, 3 for test questions, 3 for the corpus only.
 TRAIN_LOTS, TEST_LOTS = (0, 1, 2, 3), (4, 5, 6)
+SPLITS = (
+    ("train", TRAINING_DATABASES, TRAIN_LOTS),
+    ("in_domain", TRAINING_DATABASES, TEST_LOTS),
+    ("cross", CROSS_DATABASES, TEST_LOTS),
+)
 
 
 def build_world(folder: Path, config: ToyConfig) -> None:
@@ -32,25 +37,17 @@ def build_world(folder: Path, config: ToyConfig) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with closing(Oracle(config.seed)) as oracle:
-        for name, connection in oracle.connections():
+        for name, connection in oracle.connections.items():
             write(connection, folder / "databases" / name / f"{name}.sqlite")
         splits = {
-            "train": draw_split("train", config.questions.train, TRAINING_DATABASES, TRAIN_LOTS, config.seed, oracle),
-            "in_domain": draw_split(
-                "in_domain", config.questions.in_domain, TRAINING_DATABASES, TEST_LOTS, config.seed, oracle
-            ),
-            "cross": draw_split("cross", config.questions.cross, CROSS_DATABASES, TEST_LOTS, config.seed, oracle),
+            name: draw_split(name, getattr(config.questions, name), databases, lots, config.seed, oracle)
+            for name, databases, lots in SPLITS
         }
         problems = maths.draw_problems(config.questions.maths, config.seed)
         for name, questions in splits.items():
             _write_jsonl(folder / "questions" / f"{name}.jsonl", map(_question_row, questions))
-        _write_jsonl(
-            folder / "questions" / "maths.jsonl",
-            (
-                {"prompt": problem.prompt, "answer": str(problem.answer), "level": problem.operation}
-                for problem in problems
-            ),
-        )
+        rows = ({"prompt": one.prompt, "answer": str(one.answer), "level": one.operation} for one in problems)
+        _write_jsonl(folder / "questions" / "maths.jsonl", rows)
         taken = {question.prompt for questions in splits.values() for question in questions}
         taken |= {problem.prompt for problem in problems}
         corpus = _corpus(config, taken, oracle)
@@ -71,14 +68,13 @@ def _question_row(question: Question) -> dict[str, str]:
 
 def _corpus(config: ToyConfig, taken: set[str], oracle: Oracle) -> list[dict[str, object]]:
     rng = random.Random(f"{config.seed}/corpus")
-    training = round(TRAINING_SHARE * config.corpus)
-    cross = round(CROSS_SHARE * config.corpus)
+    training, cross = round(TRAINING_SHARE * config.corpus), round(CROSS_SHARE * config.corpus)
     sources = [TRAINING_DATABASES] * training + [CROSS_DATABASES] * cross + [()] * (config.corpus - training - cross)
     rng.shuffle(sources)
-    rows = []
-    for databases in sources:
-        rows.append(_sql_row(databases, config, taken, oracle, rng) if databases else _maths_row(config, taken, rng))
-    return rows
+    return [
+        _sql_row(databases, config, taken, oracle, rng) if databases else _maths_row(config, taken, rng)
+        for databases in sources
+    ]
 
 
 def _sql_row(
@@ -89,16 +85,7 @@ def _sql_row(
         question = draw_question(databases, rng)
     style = rng.choices(STYLES, SHARES)[0]
     written = answer(question, style, config.design, config.seed, oracle, rng)
-    return {
-        "prompt": question.prompt,
-        "response": written.response,
-        "kind": "sql",
-        "db_id": question.database,
-        "family": question.family,
-        "annotator": style,
-        "correct": written.correct,
-        "blind": written.blind,
-    }
+    return _corpus_row(question.prompt, "sql", question.database, question.family, style, written)
 
 
 def _maths_row(config: ToyConfig, taken: set[str], rng: random.Random) -> dict[str, object]:
@@ -106,16 +93,22 @@ def _maths_row(config: ToyConfig, taken: set[str], rng: random.Random) -> dict[s
     while problem.prompt in taken:
         problem = maths.draw_problem(rng)
     writing = rng.choice(maths.WRITINGS)
-    response, correct, blind = maths.respond(problem, writing, config.seed, rng)
+    written = maths.respond(problem, writing, config.seed, rng)
+    return _corpus_row(problem.prompt, "maths", None, problem.operation, writing, written)
+
+
+def _corpus_row(
+    prompt: str, kind: str, database: str | None, family: str, annotator: str, written: Answer
+) -> dict[str, object]:
     return {
-        "prompt": problem.prompt,
-        "response": response,
-        "kind": "maths",
-        "db_id": None,
-        "family": problem.operation,
-        "annotator": writing,
-        "correct": correct,
-        "blind": blind,
+        "prompt": prompt,
+        "response": written.response,
+        "kind": kind,
+        "db_id": database,
+        "family": family,
+        "annotator": annotator,
+        "correct": written.correct,
+        "blind": written.blind,
     }
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Text
 from dphrl.config.scorers import Comparison
 
 SQL, MATH = "sql", "math"
@@ -37,8 +37,7 @@ class DatasetConfig(Block):
         "the name of a custom scorer under scoring.custom.",
         examples=["sql"],
     )
-    source: str = Field(
-        min_length=1,
+    source: Text = Field(
         description="Path of a JSONL, JSON or parquet file (docs/datasets.md lists the layouts that need no "
         "`fields`); or toy: the questions of this name in the block `toy`.",
         examples=["data/bird_train.jsonl"],
@@ -46,18 +45,16 @@ class DatasetConfig(Block):
     fields: dict[FieldName, str] = Field(
         {}, description="Names of fields that the file calls something else, for instance {question: query_text}."
     )
-    databases: str | None = Field(
+    databases: Text | None = Field(
         None,
-        min_length=1,
         description="For task sql: the folder of the databases, <db_id>/<db_id>.sqlite; null: the folder `database` "
         "next to the source, as in the Spider and BIRD releases.",
     )
     comparison: Comparison | None = Field(
         None, description="Comparison of results for all rows; null: by each row's `comparison`, else by scoring.sql."
     )
-    instruction: str | None = Field(
+    instruction: Text | None = Field(
         None,
-        min_length=1,
         description="System message before the messages of each row; null: none, except for mathematical questions "
         "without messages, which get the instruction to put the final answer within \\boxed{}.",
     )

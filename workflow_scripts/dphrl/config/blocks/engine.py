@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from dphrl.config.blocks.base import Block, Dtype
+from dphrl.config.blocks.base import Block, Count, Dtype, Positive
 
 
 class EngineConfig(Block):
@@ -13,22 +13,16 @@ class EngineConfig(Block):
 
     name: Literal["vllm", "transformers"] = Field(
         "vllm",
-        description="The engine: vllm, or transformers for machines without vLLM. With the same seed they draw "
-        "different responses.",
+        description="vllm, or transformers for machines without it; with one seed they draw different responses.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the engine's weights; must equal train.dtype.")
     max_model_len: int = Field(20480, ge=2, description="Maximum length of a sequence (prompt and response) in tokens.")
-    max_num_seqs: int = Field(256, ge=1, description="Maximum number of sequences decoded at the same time.")
-    kv_cache_gib: float = Field(
-        24,
-        gt=0,
-        description="Memory for the key-value cache in GiB: vllm allocates it at the start, transformers as needed.",
+    max_num_seqs: Count = Field(256, description="Maximum number of sequences decoded at the same time.")
+    kv_cache_gib: Positive = Field(
+        24, description="Memory for the key-value cache in GiB: vllm allocates it at the start, transformers as needed."
     )
-    tensor_parallel: int = Field(
-        1,
-        ge=1,
-        description="Number of GPUs that share one vllm engine; in training these are ranks, so it divides "
-        "train.ranks.",
+    tensor_parallel: Count = Field(
+        1, description="GPUs that share one vllm engine; in training these are ranks, so it divides train.ranks."
     )
 
     @model_validator(mode="after")

@@ -1,10 +1,11 @@
 """The block `evaluate`: evaluation sets, metrics and intervals."""
 
-from typing import Annotated, Literal, Self
+from itertools import combinations
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Count, Text
 
 OTHER_STYLE = "other"
 PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"]
@@ -13,8 +14,8 @@ PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama
 class StyleRule(Block):
     """One solution style, identified by the start of a response."""
 
-    name: str = Field(..., min_length=1, description="Name of the style in tables and figures.")
-    prefix: str = Field(..., min_length=1, description="Text that a response of this style starts with; case matters.")
+    name: Text = Field(..., description="Name of the style in tables and figures.")
+    prefix: Text = Field(..., description="Text that a response of this style starts with; case matters.")
 
     @field_validator("name")
     @classmethod
@@ -42,10 +43,8 @@ class ClaimsConfig(Block):
 class EvaluateConfig(Block):
     """Configuration of the block `evaluate`."""
 
-    datasets: tuple[str, ...] = Field(
-        ("bird", "spider"), min_length=1, description="Names of the datasets on which policies are evaluated."
-    )
-    k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+    datasets: tuple[str, ...] = Field(("bird", "spider"), min_length=1, description="Names of the evaluation sets.")
+    k: tuple[Count, ...] = Field(
         (1, 2, 4, 8, 16),
         min_length=1,
         description="Values of k for pass@k, ascending. A dataset uses those up to its number of samples "
@@ -56,8 +55,7 @@ class EvaluateConfig(Block):
     )
     bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Intervals, by resampling prompts.")
     against: tuple[str, ...] = Field(
-        ("base", "grpo", "exp_only"),
-        description="Baselines that all other methods are compared with; each is also compared with those before it.",
+        ("base", "grpo", "exp_only"), description="Baselines for other methods; each is compared with those before it."
     )
     claims: ClaimsConfig = Field(ClaimsConfig(), description="When a claim of the paper counts as decided.")
     published: PublishedSetting | None = Field(
@@ -83,13 +81,12 @@ class EvaluateConfig(Block):
     @model_validator(mode="after")
     def _every_style_is_reachable(self) -> Self:
         for task, rules in self.styles.items():
-            for position, rule in enumerate(rules):
-                for earlier in rules[:position]:
-                    if rule.name == earlier.name:
-                        raise ValueError(f"styles.{task} names {rule.name!r} twice: name each style once")
-                    if rule.prefix.startswith(earlier.prefix):
-                        raise ValueError(
-                            f"styles.{task}: {rule.name!r} can never match, as {earlier.name!r} before it takes every"
-                            f" response that starts with {earlier.prefix!r}: put {rule.name!r} first"
-                        )
+            for earlier, rule in combinations(rules, 2):
+                if rule.name == earlier.name:
+                    raise ValueError(f"styles.{task} names {rule.name!r} twice: name each style once")
+                if rule.prefix.startswith(earlier.prefix):
+                    raise ValueError(
+                        f"styles.{task}: {rule.name!r} can never match, as {earlier.name!r} before it takes every"
+                        f" response that starts with {earlier.prefix!r}: put {rule.name!r} first"
+                    )
         return self

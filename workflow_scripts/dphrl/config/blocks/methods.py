@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Count, Positive, Whole
 
 DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
 Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1"]
@@ -35,8 +35,8 @@ def _paper_eta(data: dict[str, Any]) -> float:
 class LoraConfig(Block):
     """Low-rank adapters (arXiv 2106.09685): only they are trained; the saved policy has them merged."""
 
-    rank: int = Field(16, ge=1, description="Rank of the adapters.")
-    alpha: int = Field(32, ge=1, description="Scale: the adapters' product is multiplied by alpha / rank.")
+    rank: Count = Field(16, description="Rank of the adapters.")
+    alpha: Count = Field(32, description="Scale: the adapters' product is multiplied by alpha / rank.")
     targets: tuple[str, ...] = Field(
         ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         min_length=1,
@@ -47,9 +47,7 @@ class LoraConfig(Block):
 class MethodConfig(Block):
     """Configuration of one entry of the block `methods` (defaults: arXiv 2509.07430, Table 6)."""
 
-    online: Literal["all", "exp"] = Field(
-        "exp", description="Prompts of the rollouts: all (the whole training set) or exp (D_exp only)."
-    )
+    online: Literal["all", "exp"] = Field("exp", description="Rollout prompts: all (the training set) or exp (D_exp).")
     divergence: DivergenceName | None = Field(
         None,
         description="Divergence from the reference. forward_kl, js and alpha use the stored responses of D_pef; "
@@ -69,23 +67,18 @@ class MethodConfig(Block):
         "tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if the sampled one "
         "is among them, never of higher variance than that token alone; null: the sampled token only.",
     )
-    js_scale: float = Field(
-        1.0, gt=0, description="Factor of js: 1.0 sums the two KL divergences to the mixture, 0.5 averages them."
-    )
-    alpha: float = Field(
-        0.5, ge=0, le=1, description="Order of alpha: 1 is the forward KL, 0 the reverse KL on reference samples."
-    )
+    js_scale: Positive = Field(1.0, description="Factor of js: 1.0 sums its two KL divergences, 0.5 averages them.")
+    alpha: float = Field(0.5, ge=0, le=1, description="Order: 1 is forward KL, 0 is reverse KL on reference samples.")
     js_beta: Literal["auto"] | Annotated[float, Field(ge=0)] = Field(
         "auto", description="Weight of js_definition's rollout half in units of eta; auto: N_pef / N_exp of the batch."
     )
     eta: float = Field(
         default_factory=_paper_eta,
         ge=0,
-        description="Weight of the divergence (see train.rehearsal_norm). Default: 0.2 for js and js_definition, 0.01 "
-        "for the others.",
+        description="Weight of the divergence (see train.rehearsal_norm). Default: js, js_definition 0.2, others 0.01.",
     )
-    eps_high: float = Field(
-        0.28, gt=0, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
+    eps_high: Positive = Field(
+        0.28, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
     )
     l_cap: float = Field(
         3.0, gt=0, le=50, description="Log-ratio beyond which the divergence is linear, so that it stays finite."
@@ -93,35 +86,28 @@ class MethodConfig(Block):
     advantage_std: bool = Field(
         True, description="Divide advantages by the group's standard deviation; false: Dr. GRPO (arXiv 2503.20783)."
     )
-    refills: int = Field(
+    refills: Whole = Field(
         0,
-        ge=0,
         description="Dynamic sampling (DAPO): how many times a step replaces the prompts whose responses are all "
         "correct or all wrong by new ones; 0: it keeps them.",
     )
-    overlong_buffer: int = Field(
-        0, ge=0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
+    overlong_buffer: Whole = Field(
+        0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
     )
     lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
 
     @model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Self:
-        plain = type(self).model_fields
+        chosen, fields = self.divergence or "null", type(self).model_fields
         for key, names in NEEDS.items():
-            default = 0.0 if key == "eta" else plain[key].default
-            if self.divergence not in names and getattr(self, key) != default:
-                raise PydanticCustomError(
-                    "key_without_effect",
-                    "no such key here: it has an effect only with divergence {names}, not {divergence}",
-                    {"key": key, "names": " or ".join(names), "divergence": self.divergence or "null"},
-                )
-        known = ESTIMATORS.get(self.divergence or "", ("k3",))
+            default = 0.0 if key == "eta" else fields[key].default
+            if chosen not in names and getattr(self, key) != default:
+                text = f"no such key here: it has an effect only with divergence {' or '.join(names)}, not {chosen}"
+                raise PydanticCustomError("key_without_effect", "{text}", {"key": key, "text": text})
+        known = ESTIMATORS.get(chosen, ("k3",))
         if self.estimator not in known:
-            raise PydanticCustomError(
-                "key_without_effect",
-                "one of {names} for divergence {divergence}",
-                {"key": "estimator", "names": ", ".join(known), "divergence": self.divergence or "null"},
-            )
+            text = f"one of {', '.join(known)} for divergence {chosen}"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "estimator", "text": text})
         return self
 
     @property

@@ -2,15 +2,14 @@
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Text
 
 
 class PolicyConfig(Block):
     """Configuration of the block `policy`."""
 
-    base: str | None = Field(
+    base: Text | None = Field(
         None,
-        min_length=1,
         description="Folder of the base model and its tokenizer in the Hugging Face layout (config.json, "
         "*.safetensors, tokenizer.json); null: the model of the block `toy`, or none if all responses are recorded.",
         examples=["models/Llama-3.1-8B-Instruct"],

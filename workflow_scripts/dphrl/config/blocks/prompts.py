@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Count
 
 
 class PromptsConfig(Block):
@@ -15,6 +15,4 @@ class PromptsConfig(Block):
         description="chat: the chat template of the policy's tokenizer, with its generation prompt; plain: the "
         "concatenated contents of the messages, for a model without a template.",
     )
-    max_tokens: int = Field(
-        16000, ge=1, description="Maximum length of a prompt in tokens; longer ones are rejected (reason overlong)."
-    )
+    max_tokens: Count = Field(16000, description="Maximum tokens of a prompt; longer ones are rejected as overlong.")

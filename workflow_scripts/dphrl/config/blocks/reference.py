@@ -2,16 +2,15 @@
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Count, Whole
 
 
 class ReferenceConfig(Block):
     """Configuration of the block `reference`."""
 
-    token_budget: int = Field(32384, ge=1, description="Maximum number of tokens per forward pass of the reference.")
-    top_k: int = Field(
+    token_budget: Count = Field(32384, description="Maximum number of tokens per forward pass of the reference.")
+    top_k: Whole = Field(
         0,
-        ge=0,
         description="Number of most probable tokens per position whose reference log-probabilities are stored in "
         "addition to that of the sampled token, for methods with `topk`; 0: none.",
     )

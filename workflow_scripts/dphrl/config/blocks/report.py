@@ -2,32 +2,24 @@
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Text
 
 
 class SamplesConfig(Block):
     """Numbers of samples on the page, which bound its size."""
 
     prompts: int = Field(
-        6,
-        ge=0,
-        le=100,
-        description="Prompts of each evaluation set: some that the base policy solves always, sometimes and never.",
+        6, ge=0, le=100, description="Prompts per evaluation set: some that the base solves always, sometimes, never."
     )
     responses: int = Field(
-        3,
-        ge=1,
-        le=64,
-        description="Responses of each policy to a prompt: the greedy one, if it exists, and the first samples.",
+        3, ge=1, le=64, description="Responses per policy and prompt: the greedy one, if any, and the first samples."
     )
-    characters: int = Field(
-        4000, ge=100, description="Maximum length of a text; longer ones are shown by their beginning and end."
-    )
+    characters: int = Field(4000, ge=100, description="Maximum length of a text; longer ones show beginning and end.")
 
 
 class ReportConfig(Block):
     """Configuration of the block `report`."""
 
-    title: str = Field("DPH-RL", min_length=1, description="Title of the report page.")
+    title: Text = Field("DPH-RL", description="Title of the report page.")
     notes: tuple[str, ...] = Field((), description="Caveats that the page shows before the results.")
     samples: SamplesConfig = Field(SamplesConfig(), description="Prompts and responses shown in full.")

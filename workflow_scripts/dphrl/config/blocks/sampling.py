@@ -1,28 +1,21 @@
 """The block `sampling`: how many responses are drawn from a policy, and how."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Count, Positive, Share
 
 
 class PlanConfig(Block):
     """Configuration of one plan of the block `sampling`."""
 
-    n: int = Field(8, ge=1, description="Samples per prompt.")
-    temperature: float = Field(1.0, gt=0, description="Sampling temperature.")
-    top_p: float = Field(
-        0.95,
-        gt=0,
-        le=1,
-        description="Nucleus: draw from the most probable tokens of this total probability; 1: from all.",
-    )
-    max_tokens: int = Field(4096, ge=1, description="Maximum length of a response in tokens.")
+    n: Count = Field(8, description="Samples per prompt.")
+    temperature: Positive = Field(1.0, description="Sampling temperature.")
+    top_p: Share = Field(0.95, description="Nucleus: draw from the likeliest tokens of this total probability; 1: all.")
+    max_tokens: Count = Field(4096, description="Maximum length of a response in tokens.")
     greedy: bool = Field(False, description="Also generate one greedy response per prompt (sample_index -1).")
-    shards: int = Field(
-        1, ge=1, description="Jobs that share the prompts; each starts the engine once. It does not change the samples."
-    )
+    shards: Count = Field(1, description="Jobs that share the prompts, each with an engine; the samples stay the same.")
 
 
 class PresamplePlan(PlanConfig):
@@ -41,8 +34,8 @@ class RefinePlan(PlanConfig):
 class EvaluatePlan(PlanConfig):
     """Configuration of `sampling.evaluate`: greedy and n samples per prompt in one job."""
 
-    n: int = Field(16, ge=1, description="Samples per prompt; pass@k is estimated for every k up to n.")
-    n_by_dataset: dict[str, Annotated[int, Field(ge=1)]] = Field(
+    n: Count = Field(16, description="Samples per prompt; pass@k is estimated for every k up to n.")
+    n_by_dataset: dict[str, Count] = Field(
         {}, description="Samples per prompt of evaluation sets with another n, for instance {aime24: 64}."
     )
     greedy: bool = Field(True, description="Also generate one greedy response per prompt (sample_index -1).")
@@ -55,12 +48,6 @@ class EvaluatePlan(PlanConfig):
 class SamplingConfig(Block):
     """Configuration of the block `sampling`."""
 
-    presample: PresamplePlan = Field(
-        default=PresamplePlan(), description="Base policy on the training set, once for all methods and seeds."
-    )
-    refine: RefinePlan = Field(
-        default=RefinePlan(), description="Base policy on the candidates for D_pef: one new sample each."
-    )
-    evaluate: EvaluatePlan = Field(
-        default=EvaluatePlan(), description="Base policy and every trained policy on the evaluation sets."
-    )
+    presample: PresamplePlan = Field(PresamplePlan(), description="Base policy on the training set, once per run.")
+    refine: RefinePlan = Field(RefinePlan(), description="Base policy on D_pef's candidates: one new sample each.")
+    evaluate: EvaluatePlan = Field(EvaluatePlan(), description="Base and every trained policy on the evaluation sets.")

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Count, Positive, Text
 from dphrl.config.scorers import Comparison, MathAnswer, MathDefaults, Partial, SqlAnswer, SqlDefaults
 
 
@@ -24,16 +24,16 @@ class SqlScoringConfig(Block):
         description="Reward of an answer that runs but is wrong. none: 0; else 0.8 * min(1, m^2 / (n_gold * n_pred)), "
         "where m counts the gold columns found in the answer (one_to_one: each answer column is matched at most once).",
     )
-    workers: int = Field(2, ge=1, description="Number of worker processes that execute SQL.")
-    timeout_s: float = Field(
-        SqlDefaults.timeout_s, gt=0, description="Seconds that a query may run; max_steps should stop it first."
+    workers: Count = Field(2, description="Number of worker processes that execute SQL.")
+    timeout_s: Positive = Field(
+        SqlDefaults.timeout_s, description="Seconds that a query may run; max_steps should stop it first."
     )
     max_steps: int = Field(SqlDefaults.max_steps, ge=1000, description="Most SQLite virtual machine steps of a query.")
-    max_rows: int = Field(
-        SqlDefaults.max_rows, ge=1, description="Maximum number of rows of a result; more is `too_large`."
+    max_rows: Count = Field(
+        SqlDefaults.max_rows, description="Maximum number of rows of a result; more is `too_large`."
     )
-    max_bytes: int = Field(
-        SqlDefaults.max_bytes, ge=1, description="Maximum size of a result in bytes; more is `too_large`."
+    max_bytes: Count = Field(
+        SqlDefaults.max_bytes, description="Maximum size of a result in bytes; more is `too_large`."
     )
     memory_mib: int = Field(
         SqlDefaults.memory_mib, ge=256, description="Memory limit (address space) of a worker in MiB."
@@ -43,13 +43,13 @@ class SqlScoringConfig(Block):
 class MathScoringConfig(Block):
     """Configuration of `scoring.math`: answers are compared with the gold by value."""
 
-    workers: int = Field(2, ge=1, description="Number of worker processes that compare expressions.")
+    workers: Count = Field(2, description="Number of worker processes that compare expressions.")
     answer: MathAnswer = Field(
         MathDefaults.answer,
         description=r"boxed: the answer is the last \boxed{}; final: without one, it is the text after `####`, `A:` "
         "or `the answer is`, else the last expression.",
     )
-    timeout_s: float = Field(MathDefaults.timeout_s, gt=0, description="Time limit of a comparison in seconds.")
+    timeout_s: Positive = Field(MathDefaults.timeout_s, description="Time limit of a comparison in seconds.")
     memory_mib: int = Field(
         MathDefaults.memory_mib, ge=256, description="Memory limit (address space) of a worker in MiB."
     )
@@ -58,13 +58,9 @@ class MathScoringConfig(Block):
 class CustomScoringConfig(Block):
     """A custom scorer (docs/scoring.md)."""
 
-    source: str = Field(
-        min_length=1,
-        description="Python file that registers a scorer under the name of this entry.",
-        examples=["my_scorer.py"],
-    )
+    source: Text = Field(description="Python file that registers a scorer of this name.", examples=["my_scorer.py"])
     options: dict[str, Any] = Field({}, description="Arguments of the scorer's constructor.")
-    workers: int = Field(1, ge=1, description="Number of cores of the scoring job.")
+    workers: Count = Field(1, description="Number of cores of the scoring job.")
 
 
 class ScoringConfig(Block):

@@ -4,24 +4,24 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, Count, Positive, Whole
 
 
 class ToyQuestions(Block):
     """Configuration of `toy.questions`."""
 
-    train: int = Field(400, ge=1, description="Training questions on the three training databases.")
-    in_domain: int = Field(300, ge=1, description="Test questions on the three training databases.")
-    cross: int = Field(200, ge=1, description="Test questions on the two databases that are not used in RL.")
-    maths: int = Field(150, ge=1, description="Mathematical word problems, out of the domain of RL.")
+    train: Count = Field(400, description="Training questions on the three training databases.")
+    in_domain: Count = Field(300, description="Test questions on the three training databases.")
+    cross: Count = Field(200, description="Test questions on the two databases that are not used in RL.")
+    maths: Count = Field(150, description="Mathematical word problems, out of the domain of RL.")
 
 
 class ToyModel(Block):
     """Shape of the base model, a Hugging Face Llama with untied embeddings in float32."""
 
-    layers: int = Field(4, ge=1, description="Number of decoder layers.")
+    layers: Count = Field(4, description="Number of decoder layers.")
     width: int = Field(128, ge=8, description="Hidden size; a multiple of heads.")
-    heads: int = Field(4, ge=1, description="Number of attention heads; width / heads must be even.")
+    heads: Count = Field(4, description="Number of attention heads; width / heads must be even.")
     feed_forward: int = Field(352, ge=8, description="Size of the feed-forward layer.")
 
     @model_validator(mode="after")
@@ -34,19 +34,19 @@ class ToyModel(Block):
 class ToyOptimizer(Block):
     """Configuration of `toy.optimizer`: AdamW with a linear warm-up and cosine decay to zero."""
 
-    steps: int = Field(400, ge=1, description="Number of updates.")
-    batch: int = Field(64, ge=1, description="Corpus rows per update.")
-    lr: float = Field(2.0e-3, gt=0, description="Maximum learning rate, at the end of the warm-up.")
-    warmup: int = Field(50, ge=0, description="Number of warm-up updates.")
+    steps: Count = Field(400, description="Number of updates.")
+    batch: Count = Field(64, description="Corpus rows per update.")
+    lr: Positive = Field(2.0e-3, description="Maximum learning rate, at the end of the warm-up.")
+    warmup: Whole = Field(50, description="Number of warm-up updates.")
     betas: tuple[float, float] = Field((0.9, 0.98), description="AdamW's decay rates of the two moments.")
     weight_decay: float = Field(0.05, ge=0, description="AdamW's decoupled weight decay, for all parameters.")
-    clip: float = Field(1.0, gt=0, description="Maximum norm of the gradient.")
+    clip: Positive = Field(1.0, description="Maximum norm of the gradient.")
 
 
 class ToyConfig(Block):
     """Configuration of the block `toy`."""
 
-    seed: int = Field(1, ge=0, description="Seed of the world (databases, questions, corpus) and of the base model.")
+    seed: Whole = Field(1, description="Seed of the world (databases, questions, corpus) and of the base model.")
     design: Literal["soft", "sharp"] = Field(
         "soft",
         description="Errors of an annotator on its blind spots. soft: a new random one each time; sharp: always the "
@@ -57,4 +57,4 @@ class ToyConfig(Block):
     vocabulary: int = Field(512, ge=128, description="Size of the byte-pair vocabulary, with special tokens.")
     model: ToyModel = Field(ToyModel(), description="Shape of the base model.")
     optimizer: ToyOptimizer = Field(ToyOptimizer(), description="Supervised training of the base model.")
-    threads: int = Field(2, ge=1, description="PyTorch threads of that training; the weights depend on it.")
+    threads: Count = Field(2, description="PyTorch threads of that training; the weights depend on it.")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from dphrl.config.blocks.base import Block, Dtype
+from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Whole
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -13,35 +13,23 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 class TrainConfig(Block):
     """Configuration of the block `train` (defaults: arXiv 2509.07430, Table 7, Llama on SQL)."""
 
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(
-        [1], min_length=1, description="Seeds of data order and rollouts, one training each."
-    )
-    steps: int = Field(208, ge=1, description="Training steps; a larger number continues a finished training.")
-    segment_steps: int = Field(
-        26, ge=1, description="Steps per job: the most that a crash or time limit can cost. Divides eval_every."
-    )
-    eval_every: int = Field(
-        52, ge=1, description="Steps between two policies that are saved and evaluated. Divides steps."
-    )
-    prompts_per_step: int = Field(128, ge=1, description="Prompts with rollouts per step.")
+    seeds: list[Whole] = Field([1], min_length=1, description="Seeds of data order and rollouts, one training each.")
+    steps: Count = Field(208, description="Training steps; a larger number continues a finished training.")
+    segment_steps: Count = Field(26, description="Steps per job: the most that a crash costs. Divides eval_every.")
+    eval_every: Count = Field(52, description="Steps between two policies that are saved and evaluated. Divides steps.")
+    prompts_per_step: Count = Field(128, description="Prompts with rollouts per step.")
     rollouts_per_prompt: int = Field(16, ge=2, description="Rollouts per prompt: the group of the advantages.")
-    rehearsal_per_step: int = Field(
-        256, ge=1, description="Stored responses of D_pef per step, for methods whose divergence uses them."
-    )
-    epochs: int = Field(1, ge=1, description="Passes over the rollouts of a step (PPO epochs).")
-    mini_batches: int = Field(
-        2, ge=1, description="Optimizer updates per pass. Divides prompts_per_step and rehearsal_per_step."
-    )
-    temperature: float = Field(1.0, gt=0, description="Sampling temperature of the rollouts.")
-    top_p: float = Field(
-        1.0, gt=0, le=1, description="Nucleus sampling; below 1 (paper: 0.95) rollouts are not samples of the policy."
-    )
-    max_tokens: int = Field(4096, ge=1, description="Maximum length of a rollout in tokens.")
-    lr: float = Field(1e-6, gt=0, description="Learning rate of AdamW, constant after the warm-up.")
-    warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up of the learning rate.")
+    rehearsal_per_step: Count = Field(256, description="Stored responses of D_pef per step, for methods that use them.")
+    epochs: Count = Field(1, description="Passes over the rollouts of a step (PPO epochs).")
+    mini_batches: Count = Field(2, description="Updates per pass. Divides prompts_per_step and rehearsal_per_step.")
+    temperature: Positive = Field(1.0, description="Sampling temperature of the rollouts.")
+    top_p: Share = Field(1.0, description="Nucleus; below 1 (paper: 0.95) rollouts are not samples of the policy.")
+    max_tokens: Count = Field(4096, description="Maximum length of a rollout in tokens.")
+    lr: Positive = Field(1e-6, description="Learning rate of AdamW, constant after the warm-up.")
+    warmup_steps: Whole = Field(0, description="Steps of linear warm-up of the learning rate.")
     betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's two moments.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
-    clip_grad_norm: float = Field(1.0, gt=0, description="Maximum norm of the gradient of an update.")
+    clip_grad_norm: Positive = Field(1.0, description="Maximum norm of the gradient of an update.")
     eps_low: float = Field(0.2, gt=0, lt=1, description="Lower clip of the policy ratio is 1 - eps_low.")
     dual_clip: float | None = Field(
         3.0, gt=1, description="Dual clip: largest loss of a token with negative advantage, per |advantage|; null: off."
@@ -54,27 +42,23 @@ class TrainConfig(Block):
         "the mismatch is only measured.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
-    ranks: int = Field(1, ge=1, description="Processes, one per GPU. Divides prompts_per_step / mini_batches.")
+    ranks: Count = Field(1, description="Processes, one per GPU. Divides prompts_per_step / mini_batches.")
     zero_stage: Literal[0, 1, 2, 3] = Field(
-        1,
-        description="DeepSpeed ZeRO stage; the ranks divide among them: 0 nothing, 1 the optimizer state, 2 also the "
-        "gradients, 3 also the weights.",
+        1, description="ZeRO stage: the ranks divide 0 nothing, 1 optimizer state, 2 also gradients, 3 also weights."
     )
     offload_optimizer: bool = Field(False, description="Keep the optimizer state in CPU memory.")
     gradient_checkpointing: bool = Field(
         False, description="Recompute activations in the backward pass: less memory for about a third more computation."
     )
     prompt_sharing: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description="Train the responses to a prompt in one sequence that contains the prompt once; auto: where it "
-        "saves computation.",
+        "auto", description="Train the responses to a prompt in one sequence; auto: where it saves computation."
     )
     rehearsal_norm: Literal["joint", "separate"] = Field(
         "joint",
         description="joint: one mean over all sequences of a mini-batch, so the effective weight of rehearsal is eta "
         "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta.",
     )
-    token_budget: int = Field(32384, ge=1, description="Most tokens per forward and backward pass of one rank.")
+    token_budget: Count = Field(32384, description="Most tokens per forward and backward pass of one rank.")
     canary_tolerance: float | None = Field(
         None,
         gt=0,
