@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from script import snakemake, stage
-
 import polars as pl
+from script import snakemake, stage
 
 from dphrl.artifacts.tables import read_table
 from dphrl.report.cost import training_cost

@@ -2,9 +2,8 @@
 
 import json
 
-from script import snakemake, stage
-
 import polars as pl
+from script import snakemake, stage
 
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.evaluation.per_prompt import evaluate_parts

@@ -2,9 +2,8 @@
 
 import json
 
-from script import snakemake, stage
-
 import polars as pl
+from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.scoring.factory import make_scorer

@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from script import snakemake, stage
-
 import polars as pl
+from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.model.logprobs import LogProbs, load_model

@@ -93,9 +93,9 @@ class Workflow:
         """The same workflow with blocks of its config updated (one level deep)."""
         data = yaml.safe_load(self.config.read_text())
         for name, block in blocks.items():
-            data[name] = {**data[name], **block} if isinstance(block, dict) else block
+            data[name] = {**data.get(name, {}), **block} if isinstance(block, dict) else block
         path = self.folder / f"config-{len(list(self.folder.glob('config-*.yaml')))}.yaml"
-        path.write_text(yaml.safe_dump(data))
+        path.write_text(yaml.safe_dump(data, sort_keys=False))
         return replace(self, config=path)
 
     def copied(self, folder: Path) -> Workflow:

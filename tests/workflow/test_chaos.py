@@ -31,7 +31,7 @@ BEGINNINGS = {
     "sampling": ["rollouts", "verdicts", "partition", "reference", *TRAINED],
     "training": TRAINED,
 }
-# Part of a victim's command line; Snakemake's process is the one that the test started.
+# Part of a victim's command line; the process of Snakemake is that which the test started.
 VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "training.rank_process"}
 DAMAGED = (
     "prompts/train.parquet",
