@@ -82,7 +82,7 @@ WRITERS = [
 
 
 def listed(workflow: Workflow) -> set[str]:
-    """The files of which Snakemake says that a param differs from the one that they were made with."""
+    """The files of which Snakemake says that a param differs from its value when they were made."""
     lines = workflow.run("--list-changes", "params").splitlines()
     return {line.partition("/tiny/")[2] for line in lines if "/tiny/" in line}
 
