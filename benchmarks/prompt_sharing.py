@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs
-from dphrl.model.packing import PromptSharing, plan
+from dphrl.model.micro_batches import PromptSharing, plan
 
 VOCABULARY = 512
 SETTINGS: tuple[PromptSharing, PromptSharing] = ("off", "on")

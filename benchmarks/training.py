@@ -36,7 +36,7 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, load_model, response_topk
-from dphrl.model.packing import PromptSharing, plan
+from dphrl.model.micro_batches import PromptSharing, plan
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.verdict import Verdict

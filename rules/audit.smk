@@ -1,4 +1,4 @@
-# Checks within and across the artifacts of a run.
+# Checks within and across the artifacts of a run. `figures` and `FIGURES` are those of figures.smk.
 
 
 def recorded_code():
@@ -18,7 +18,7 @@ rule audit:
     """A table and a page of all checks; a failed check stops the run with a message."""
     input:
         # All artifacts, so that a missing one is made again even if no other rule needs it.
-        LAYOUT.audited(),
+        LAYOUT.audit_inputs(),
         rules.tabulate.output,
         rules.lay_out.output,
         rules.count_rows.output,

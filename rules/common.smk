@@ -3,7 +3,7 @@ from dphrl.artifacts.code import code_digest
 from dphrl.config import slices
 from dphrl.layout.names import BASE
 from dphrl.layout.run import Layout, with_digests
-from dphrl.report import plan
+from dphrl.report import plan as report_plan
 
 LAYOUT = Layout(CONFIG)
 path, slice_of = LAYOUT.path, LAYOUT.slice
@@ -13,6 +13,7 @@ SHARED = workflow.workflow_settings.cache is not None
 TRAINING_SET = {"dataset": CONFIG.train_dataset}
 
 
+# `path(kind)` is the path of a kind of artifact (layout/kinds.py); pages, logs and timings have these prefixes.
 pathvars:
     results=LAYOUT.root,
     logs=f"{LAYOUT.root}/logs",
@@ -24,6 +25,6 @@ wildcard_constraints:
 
 
 def stage_params(script, config, *schemas, seed=None):
-    """The params that Snakemake compares to decide on a rerun: digest of the code, config slice, schemas."""
+    """The params that Snakemake compares to decide on a rerun: scripts, schemas, code digest, config slice, seed."""
     code = code_digest([script], schemas)
     return dict(sources=[script], schemas=schemas, code=code, config=config, seed=seed)

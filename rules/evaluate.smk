@@ -4,8 +4,8 @@
 rule evaluate_policy:
     """Right answers, styles and diversity of each prompt of a dataset."""
     input:
-        rollouts=LAYOUT.evaluated("rollouts"),
-        verdicts=LAYOUT.evaluated("verdicts"),
+        rollouts=LAYOUT.evaluation_inputs("rollouts"),
+        verdicts=LAYOUT.evaluation_inputs("verdicts"),
         gold=path("gold"),
         prompts=path("prompts"),
     output:

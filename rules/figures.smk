@@ -1,7 +1,7 @@
 # Figures; each has a module of the same name.
 from dphrl.report import figures
 
-FIGURES = plan.drawn(LAYOUT)
+FIGURES = report_plan.drawn(LAYOUT)
 
 
 def figure_sources(wildcards):

@@ -1,6 +1,6 @@
 # The report of the run.
 
-SAMPLED = plan.sampled_datasets(LAYOUT)
+SAMPLED = report_plan.sampled_datasets(LAYOUT)
 
 
 rule report:
@@ -12,13 +12,13 @@ rule report:
         cost=rules.collect_training.output.cost if CONFIG.methods else [],
         prompts=expand(path("prompts"), dataset=SAMPLED),
         gold=expand(path("gold"), dataset=SAMPLED),
-        rollouts=plan.sampled_shards(LAYOUT, "rollouts"),
-        verdicts=plan.sampled_shards(LAYOUT, "verdicts"),
+        rollouts=report_plan.sampled_shards(LAYOUT, "rollouts"),
+        verdicts=report_plan.sampled_shards(LAYOUT, "verdicts"),
         figures=expand(rules.draw.output.spec, figure=FIGURES),
         svgs=expand(rules.draw.output.svg, figure=FIGURES),
         datasets=path("datasets"),
         partition=path("partition"),
-        timings=plan.timings(LAYOUT),
+        timings=report_plan.timings(LAYOUT),
     output:
         **with_digests(page="<results>/report/index.html"),
         timings="<timings>/report.parquet",
@@ -29,9 +29,9 @@ rule report:
         **stage_params("write_report.py", slices.report(CONFIG)),
         figures=FIGURES,
         tables=PAPER_TABLES,
-        facts=plan.facts(LAYOUT),
+        facts=report_plan.facts(LAYOUT),
         sampled=SAMPLED,
-        policies=plan.sampled_policies(LAYOUT),
+        policies=report_plan.sampled_policies(LAYOUT),
     message:
         "writing the report"
     script:

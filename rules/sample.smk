@@ -4,7 +4,7 @@
 rule sample:
     """Responses of a policy to one shard of a dataset's prompts."""
     input:
-        unpack(LAYOUT.sampled),
+        unpack(LAYOUT.sampling_inputs),
         prompts=path("prompts"),
     output:
         **with_digests(
@@ -18,7 +18,7 @@ rule sample:
         **stage_params("sample.py", slice_of("rollouts"), "rollouts", seed=CONFIG.seed),
         shards=LAYOUT.shard_count,
         # The cache identifies a job by its params, not by its wildcards.
-        part=LAYOUT.part,
+        part=LAYOUT.plan_and_shard,
     message:
         "sampling {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

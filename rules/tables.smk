@@ -14,7 +14,7 @@ TABLES = [
     "style_counts",
     "styles",
 ]
-PAPER_TABLES = plan.paper_tables(LAYOUT)
+PAPER_TABLES = report_plan.paper_tables(LAYOUT)
 PUBLISHED = f"{workflow.basedir}/workflow_scripts/dphrl/report/published.yaml"
 
 

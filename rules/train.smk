@@ -4,7 +4,7 @@
 rule train_segment:
     """One segment of one training."""
     input:
-        unpack(LAYOUT.segment_start),
+        unpack(LAYOUT.start_inputs),
         unpack(LAYOUT.method_inputs),
         partition=path("partition"),
         prompts=path("prompts", **TRAINING_SET),
@@ -26,7 +26,8 @@ rule train_segment:
             "train.py", slice_of("metrics"), "metrics", seed=LAYOUT.training_seed
         ),
         steps=LAYOUT.segment_steps,
-        runtime={
+        # A function of the output, which Snakemake does not compare: these change no result.
+        runtime=lambda wildcards, output: {
             "databases": LAYOUT.database_folder(TRAINING_SET),
             "workers": LAYOUT.workers(TRAINING_SET),
             "trackers": CONFIG.train.trackers,

@@ -46,7 +46,7 @@ EDITS: list[tuple[str, set[str]]] = [
     ("dphrl/evaluation/per_prompt.py", {"evaluate_policy"}),
     ("dphrl/evaluation/claims.py", {"tabulate", "report"}),
     ("dphrl/evaluation/bootstrap.py", {"tabulate", "report"}),
-    ("dphrl/audit/within.py", {"audit"}),
+    ("dphrl/audit/one_artifact.py", {"audit"}),
     ("dphrl/report/samples.py", {"report"}),
     ("dphrl/report/figures/passk.py", {"draw"}),
     ("dphrl/report/plan.py", set()),
@@ -139,6 +139,8 @@ def test_a_new_schema_reruns_the_stage_that_writes_it(
         ({"reference": {"token_budget": 8192}}, {"tensorise"}),
         ({"evaluate": {"bootstrap": {"replicates": 300}}}, {"tabulate"}),
         ({"scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}}}, SCORED),
+        ({"scoring": {"sql": {"comparison": "bird", "answer": "bare", "workers": 2}, "math": {"workers": 2}}}, set()),
+        ({"train": {"trackers": ["tensorboard"]}}, set()),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

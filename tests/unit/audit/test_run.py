@@ -19,9 +19,9 @@ from dphrl.audit import reference
 from dphrl.audit.__main__ import main
 from dphrl.audit.across import check_rollouts
 from dphrl.audit.artifacts import NoRunError, Run
+from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.page import render_page
 from dphrl.audit.run import AuditError, audit_run, require_passed, summary
-from dphrl.audit.within import check_within
 from dphrl.config.load import load_config
 
 PRESAMPLE = "rollouts/base/train.presample"
@@ -188,7 +188,7 @@ def test_an_altered_token_is_named(small_run: Any) -> None:
 def test_a_character_that_the_last_token_cuts_is_no_difference(small_run: Any) -> None:
     run = Run(small_run.root)
     for artifact in run.artifacts.values():
-        check_within(artifact)
+        check_artifact(artifact)
     for ending, failed in (("\ufffd", 0), ("x", 1)):
         check_rollouts(
             run,

@@ -9,7 +9,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config import slices
 from dphrl.config.config import Config
 from dphrl.config.load import load_config
-from dphrl.layout.kinds import KINDS, inputs_of, kind_of, match, schema_of, slice_of
+from dphrl.layout.kinds import KINDS, inputs_of, kind_of, match, schema_of, slice_at
 
 TOY = {"task": "sql", "source": "toy"}
 
@@ -92,13 +92,13 @@ def test_fields_are_read_from_a_path() -> None:
 
 
 def test_the_slice_of_a_path_is_that_of_its_stage(config: Config) -> None:
-    assert slice_of(config, "prompts/cross.parquet") == slices.prompts(config, "cross")
-    assert slice_of(config, "rollouts/base/train.presample/1.parquet") == slices.sample(
+    assert slice_at(config, "prompts/cross.parquet") == slices.prompts(config, "cross")
+    assert slice_at(config, "rollouts/base/train.presample/1.parquet") == slices.sample(
         config, "base", "train", "presample"
     )
-    assert slice_of(config, "verdicts/base/cross.evaluate/0.parquet") == slices.scoring(config, "cross")
-    assert slice_of(config, "train/grpo-s3/step4/metrics.parquet") == slices.train(config, "grpo")
-    assert json.loads(str(slice_of(config, "gold/overlap.parquet"))) == {}
+    assert slice_at(config, "verdicts/base/cross.evaluate/0.parquet") == slices.scoring(config, "cross")
+    assert slice_at(config, "train/grpo-s3/step4/metrics.parquet") == slices.train(config, "grpo")
+    assert json.loads(str(slice_at(config, "gold/overlap.parquet"))) == {}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_slice_of_a_path_is_that_of_its_stage(config: Config) -> None:
     ],
 )
 def test_an_artifact_that_the_config_does_not_plan_has_no_slice(config: Config, path: str) -> None:
-    assert slice_of(config, path) is None
+    assert slice_at(config, path) is None
 
 
 @pytest.mark.parametrize(

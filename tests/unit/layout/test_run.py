@@ -52,7 +52,7 @@ def test_paths_keep_the_fields_that_are_not_given() -> None:
 
 def test_every_planned_file_is_of_a_known_kind() -> None:
     layout = _layout()
-    planned = [*layout.audited(), *layout.evaluations(), *layout.segment_timings(), *layout.sampling_timings()]
+    planned = [*layout.audit_inputs(), *layout.evaluations(), *layout.segment_timings(), *layout.sampling_timings()]
     assert all(kind_of(path.removeprefix("results/run/")) for path in planned)
     assert len(planned) == len({*planned}) + len(layout.evaluations())
 
@@ -60,8 +60,8 @@ def test_every_planned_file_is_of_a_known_kind() -> None:
 def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> None:
     layout = _layout()
     first, later = ({"method": "grpo", "seed": "1", "step": step} for step in ("2", "6"))
-    assert layout.segment_start(first) == {"policy": "results/run/policies/base/manifest.json"}
-    assert layout.segment_start(later) == {
+    assert layout.start_inputs(first) == {"policy": "results/run/policies/base/manifest.json"}
+    assert layout.start_inputs(later) == {
         "policy": "results/run/policies/grpo-s1/step4/manifest.json",
         "state": "results/run/train/grpo-s1/step4/state.json",
     }
@@ -77,8 +77,8 @@ def test_a_method_reads_what_its_divergence_needs(method: str, inputs: set[str])
 def test_samples_come_from_a_model_or_from_recorded_answers() -> None:
     layout = _layout(replay={"gpt": {"cross": "answers.jsonl"}})
     refine = {"policy": "base", "dataset": "train", "plan": "refine"}
-    assert set(layout.sampled(refine)) == {"candidates", "policy"}
-    recorded = layout.sampled({"policy": "gpt", "dataset": "cross", "plan": "evaluate"})
+    assert set(layout.sampling_inputs(refine)) == {"candidates", "policy"}
+    recorded = layout.sampling_inputs({"policy": "gpt", "dataset": "cross", "plan": "evaluate"})
     assert recorded == {"recorded": "answers.jsonl", "policy": "results/run/policies/base/manifest.json"}
 
 

@@ -22,7 +22,7 @@ from transformers import (
 from dphrl.model import logprobs as policy
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, check_model, response_logprobs, response_topk
-from dphrl.model.packing import micro_batches
+from dphrl.model.micro_batches import micro_batches
 
 VOCABULARY = 50
 ROWS = [

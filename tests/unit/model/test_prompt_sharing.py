@@ -20,7 +20,7 @@ from transformers import (
 from dphrl.model import prompt_sharing as sharing
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, response_logprobs
-from dphrl.model.packing import PromptSharing, plan
+from dphrl.model.micro_batches import PromptSharing, plan
 
 VOCABULARY = 50
 MODELS = [(config, model, attention) for config, model in (

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from dphrl.audit.artifacts import Run
 from dphrl.audit.lineage import lineage
+from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.run import audit_run, failed_checks, summary
 from dphrl.audit.show import show
 from dphrl.audit.staleness import accept
-from dphrl.audit.within import check_within
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
@@ -70,7 +70,7 @@ def _config_of(run: Path, named: Path | None) -> Config | None:
 def _accept(root: Path) -> str:
     run = Run(root)
     for artifact in run.artifacts.values():
-        check_within(artifact)
+        check_artifact(artifact)
     return f"{accept(run)} digests of other code are accepted as equivalent to today's"
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.audit.artifacts import RECORDED, RERUN, Artifact, NoRunError, Run
+from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import accepted, current_code
-from dphrl.audit.within import check_within
 from dphrl.layout.kinds import KINDS, inputs_of, kind_of
 from dphrl.layout.names import BASE, PolicyName
 
@@ -91,7 +91,7 @@ class Provenance:
         artifact = self.run.artifacts[path]
         if path not in self._read:
             self._read.add(path)
-            check_within(artifact)
+            check_artifact(artifact)
         return artifact
 
     def maker(self, path: str) -> Artifact:

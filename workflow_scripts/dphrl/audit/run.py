@@ -10,8 +10,8 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import RECORDED, Artifact, Run
 from dphrl.audit.lineage import check_lineage
+from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import Stages, check_current
-from dphrl.audit.within import check_within
 from dphrl.config.config import Config
 
 
@@ -43,7 +43,7 @@ def audit_run(run: Path, config: Config | None = None, stages: Stages | None = N
 
     found = Run(run)
     for artifact in found.artifacts.values():
-        check_within(artifact)
+        check_artifact(artifact)
     known = found.recorded("stages") if stages is None else stages
     for artifact in found.artifacts.values():
         check_lineage(found, artifact)

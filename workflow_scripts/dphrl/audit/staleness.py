@@ -10,7 +10,7 @@ from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.files import write_text
 from dphrl.audit.artifacts import RERUN, Artifact, Run
 from dphrl.config.config import Config
-from dphrl.layout.kinds import slice_of
+from dphrl.layout.kinds import slice_at
 
 ACCEPTED = "accepted.json"
 
@@ -36,7 +36,7 @@ def check_current(run: Run, artifact: Artifact, stages: Stages, config: Config |
             f"{path} was made by other code of the stage {stage} ({code[:12]}) than there is today ({now[:12]})",
             f"Run snakemake again, or python -m dphrl.audit accept {run.root} if the change is known to be neutral.",
         )
-    expected = None if config is None else slice_of(config, path)
+    expected = None if config is None else slice_at(config, path)
     if expected is not None:
         differing = _differing(footer.get("config"), json.loads(expected))
         problem = f"{path} was made with another config than today's: {', '.join(differing)}"

@@ -1,6 +1,6 @@
 """The part of the configuration that each stage depends on, as text that is the same for the same values.
 
-What is not in a slice can change without a rerun: the numbers of shards and workers, and values that are in the path.
+What is not in a slice can change without a rerun: the number of workers, and values that are in the path.
 A slice contains no file or folder: it is recorded in footers, which hold wherever the inputs are stored.
 """
 

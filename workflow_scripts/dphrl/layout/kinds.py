@@ -25,9 +25,9 @@ class Kind:
         schema: the schema of a table; "manifest" for the manifest of a folder, "safetensors" for tensors.
         slice: makes the config slice of the footer from the config and from the fields that are its parameters;
             None: there is no slice to compare.
-        inputs: paths by the names that footers give to inputs; both may have fields. `{train}` is the training set.
-            Once known fields are filled in, a path with `{shard}` means all shards together, a path with any other
-            field any one file that fits.
+        inputs: for the audit, paths by the names that footers give to inputs; both may have fields. `{train}` is the
+            training set. Once known fields are filled in, a path with `{shard}` means all shards together, a path with
+            any other field any one file that fits.
     """
 
     name: str
@@ -160,7 +160,7 @@ def schema_of(path: str) -> str | None:
     return found[0].schema.format(**found[1]) if found else None
 
 
-def slice_of(config: Config, path: str) -> str | None:
+def slice_at(config: Config, path: str) -> str | None:
     """The config slice of the artifact at a path; None without one, or if this config does not plan the artifact."""
     found = kind_of(path)
     if found is None or found[0].slice is None or not _plans(config, found[1]):

@@ -106,12 +106,10 @@ class Layout:
         """The timings of every job that samples or scores."""
         return [path.replace(f"{self.root}/", f"{self.root}/timings/", 1) for path in self.all_shards()]
 
-    def audited(self) -> list[str]:
+    def audit_inputs(self) -> list[str]:
         """The inputs of the audit up to evaluation; the rule adds the outputs of later stages."""
         config = self.config
-        files = [
-            path for kind in ("rollouts", "verdicts") for plan in self.plans() for path in self.shards(kind, *plan)
-        ]
+        files = self.all_shards()
         files += [self.path(kind, dataset=name) for kind in ("prompts", "rejected", "gold") for name in config.datasets]
         files += [path for kind in ("policy", "state", "metrics") for path in self.of_segments(kind)]
         once = ["overlap", "candidates", "partition", *(["world"] if config.toy else [])]
@@ -156,7 +154,7 @@ class Layout:
         """Worker processes that judge answers of a dataset's task."""
         return self.config.scoring.of(self._dataset(wildcards).task).workers
 
-    def sampled(self, wildcards: Wildcards) -> dict[str, Any]:
+    def sampling_inputs(self, wildcards: Wildcards) -> dict[str, Any]:
         """The inputs of sampling: a model or recorded answers, and for refinement the candidates."""
         candidates = {"candidates": self.path("candidates")} if wildcards["plan"] == "refine" else {}
         recorded = self.config.replay.get(wildcards["policy"], {}).get(wildcards["dataset"])
@@ -168,11 +166,11 @@ class Layout:
         """Jobs that a plan's prompts are spread over."""
         return int(getattr(self.config.sampling, wildcards["plan"]).shards)
 
-    def part(self, wildcards: Wildcards) -> list[str | int]:
+    def plan_and_shard(self, wildcards: Wildcards) -> list[str | int]:
         """The plan and the shard of a job that samples."""
         return [wildcards["plan"], int(wildcards["shard"])]
 
-    def evaluated(self, kind: str) -> Callable[[Wildcards], list[str]]:
+    def evaluation_inputs(self, kind: str) -> Callable[[Wildcards], list[str]]:
         """The rollouts or verdicts that an evaluation reads, as a function of its wildcards."""
         return lambda names: self.shards(kind, PolicyName.parse(names["policy"]), names["dataset"], "evaluate")
 
@@ -189,7 +187,7 @@ class Layout:
         last = int(wildcards["step"])
         return [max(0, last - self.config.train.segment_steps) + 1, last]
 
-    def segment_start(self, wildcards: Wildcards) -> dict[str, str]:
+    def start_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         """Policy and state that a segment starts from: the base policy, or those at the end of the previous segment."""
         step = self.segment_steps(wildcards)[0] - 1
         if not step:

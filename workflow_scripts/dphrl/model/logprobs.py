@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, __version__
 
 from dphrl.model.batch import Batch, Row, collate
-from dphrl.model.packing import MicroBatch, PromptSharing, plan
+from dphrl.model.micro_batches import MicroBatch, PromptSharing, plan
 from dphrl.model.prompt_sharing import ATTENTION, sharing_obstacle
 
 _LOGITS_PER_CHUNK = 1 << 24

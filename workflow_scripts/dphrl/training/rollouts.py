@@ -44,7 +44,7 @@ class Collector:
     """Draws and scores this rank's share of the prompts of a step.
 
     Attributes:
-        prompts, scorer: as in `Segment`.
+        prompts, scorer: `prompts` and `score` of `Segment`.
         timed: a context manager for the parts "generate" and "score".
     """
 

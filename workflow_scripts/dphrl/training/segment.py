@@ -68,9 +68,9 @@ class Segment:
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def run(self, first: int, last: int, label: str) -> pl.DataFrame:
-        """Steps `first` to `last`, both included; the metrics table (step, metric, value)."""
+        """Train steps `first` to `last`, both included; the metrics table (step, metric, value)."""
         sync = WeightSync(self.trainer, self.engine, self.config.canary_tolerance, [p.tokens for p in self.prompts])
-        sync.control()
+        sync.control()  # first prove that the check notices wrong weights
         collector = Collector(
             self.engine, self.prompts, self.score, self.config, self.method, self.seed, timed=self._timed
         )
@@ -81,14 +81,14 @@ class Segment:
                 canary_gap = sync.push(step)
 
             groups = collector.score(collector.roll_out(step))
-            groups, left_out = collector.refill(step, groups)
-            self.engine.sleep()
+            groups, left_out = collector.refill(step, groups)  # DAPO only: without refills, groups stay as they are
+            self.engine.sleep()  # frees its memory for the training; the next push wakes it
 
             with self._timed("train"):
                 examples = self._examples(groups)
                 advantages = self._advantages(groups, examples)
                 examples = [replace(e, advantage=a) for e, a in zip(examples, advantages, strict=True)]
-                updates = self._update(step, examples)
+                updates = self._update(step, examples)  # also fills in each missing `old`
 
             metrics = self._metrics(groups, left_out, examples, updates)
             metrics["canary_gap"] = all_reduce_max(canary_gap)

@@ -14,13 +14,13 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
-from dphrl.model.packing import MicroBatch, plan
+from dphrl.model.micro_batches import MicroBatch, plan
 from dphrl.objective.aggregation import ComponentWeights
 from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
 from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize
-from dphrl.training.state import load_state, save_state
+from dphrl.training.optimizer_state import load_state, save_state
 
 
 @dataclass(frozen=True)

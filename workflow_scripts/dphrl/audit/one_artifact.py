@@ -18,7 +18,7 @@ _FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries")
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
-def check_within(artifact: Artifact) -> None:
+def check_artifact(artifact: Artifact) -> None:
     """Run every check that needs no other artifact; record schema, rows, digests and whether the artifact is sound."""
     if not _check_bytes(artifact):
         return
