@@ -1,17 +1,7 @@
 # Checks within and across the artifacts of a run. `figures` and `FIGURES` are those of figures.smk.
+from dphrl.audit.staleness import recorded_code
 
-
-def recorded_code():
-    """The scripts and schemas behind the code digest of each stage, and the table of each figure, for later audits."""
-    params = {made.name: made.params for made in workflow.rules if made.name != "draw"}
-    return {
-        "stages": {
-            name: {"sources": given.sources, "schemas": given.schemas}
-            for name, given in params.items()
-            if "code" in given.keys()
-        },
-        "figures": {name: figures.table(name) for name in FIGURES},
-    }
+STAGES = {made.name: made.params for made in workflow.rules if made.name != "draw"}
 
 
 rule audit:
@@ -32,7 +22,11 @@ rule audit:
     log:
         "<logs>/audit.log",
     params:
-        **stage_params("audit.py", slices.canonical(recorded_code()), "audit"),
+        **stage_params(
+            "audit.py",
+            recorded_code(STAGES, dict(zip(FIGURES, map(figures.table, FIGURES)))),
+            "audit",
+        ),
     message:
         "auditing the artifacts"
     script:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.files import write_text
 from dphrl.audit.artifacts import RERUN, Artifact, Run
 from dphrl.config.config import Config
+from dphrl.config.slices import canonical
 from dphrl.layout.kinds import slice_at
 
 ACCEPTED = "accepted.json"
@@ -41,6 +43,21 @@ def check_current(run: Run, artifact: Artifact, stages: Stages, config: Config |
         differing = _differing(footer.get("config"), json.loads(expected))
         problem = f"{path} was made with another config than today's: {', '.join(differing)}"
         artifact.check(not differing, problem, RERUN)
+
+
+def recorded_code(params: Mapping[str, Any], figures: Mapping[str, str]) -> str:
+    """What an audit records for later ones: the scripts and schemas behind each code digest, the table of each figure.
+
+    Args:
+        params: Snakemake's params of each stage; those without code are targets.
+        figures: the name of the table that each figure draws.
+    """
+    stages = {
+        name: {"sources": given.sources, "schemas": given.schemas}
+        for name, given in params.items()
+        if given.get("code")
+    }
+    return canonical({"stages": stages, "figures": figures})
 
 
 def current_code(stages: Stages, stage: str) -> str | None:
