@@ -39,7 +39,10 @@ def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[st
     Raises:
         SchemaError: the frame breaks the schema; nothing is written.
     """
-    write_parts([frame], schema, path, footer)
+    rows = SCHEMAS[schema].conform(frame, str(path))
+    with replacing(path) as temporary:
+        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=_metadata(schema, rows.height, footer))
+    seal(path)
 
 
 def write_parts(parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any]) -> None:
@@ -59,10 +62,14 @@ def write_parts(parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: 
             files.append(Path(folder, f"{len(files)}.parquet"))
             part.write_parquet(files[-1], compression="uncompressed")
         whole = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame(schema=declared.columns)
-        facts = {"schema": schema, "version": declared.version, "rows": rows, **footer}
-        metadata = {_FOOTER: json.dumps(facts, sort_keys=True)}
+        metadata = _metadata(schema, rows, footer)
         whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
     seal(path)
+
+
+def _metadata(schema: str, rows: int, footer: Mapping[str, Any]) -> dict[str, str]:
+    facts = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, **footer}
+    return {_FOOTER: json.dumps(facts, sort_keys=True)}
 
 
 def read_footer(path: Path) -> dict[str, Any]:
