@@ -10,7 +10,8 @@ from dphrl.report import paper
 from dphrl.report.ablation import families
 from dphrl.report.figures import figures
 
-# With this many samples of the base policy, they can be split into a first and a second draw.
+# With this many samples the base policy has a second draw: twice `FIRST` of evaluation/keep_explore.py, which is not
+# imported because SciPy would be loaded whenever Snakemake starts.
 _SECOND_DRAW = 16
 
 
