@@ -1,0 +1,136 @@
+"""Memory per GPU in each phase of a segment, as sums of named parts, in bytes.
+
+Constants that no formula gives are from the sizes of CUDA graphs, contexts and allocators in vLLM 0.32 and torch 2.13;
+`make gpu-check` prints what a card really used next to these figures.
+"""
+
+from dataclasses import dataclass
+
+from dphrl.config.config import Config
+from dphrl.plan.shape import ModelShape
+
+GB = 1e9
+BYTES = {"float32": 4, "bfloat16": 2}
+_CONTEXT = 1.5 * GB  # CUDA context and NCCL buffers
+_ENGINE = 3.3 * GB  # CUDA graphs, profiling workspace and sampler buffers
+_WORKSPACE = 1.5 * GB  # workspaces of the trainer's kernels, fragments of the allocator
+_BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
+_GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
+# Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them.
+_HEAD_CHUNK, _HEAD_COPIES = 2**24, 5
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What lies on one GPU at the same time; parts are bytes by name."""
+
+    name: str
+    parts: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What of a method and its training decides the memory on a GPU.
+
+    Attributes:
+        ranks: GPUs of the training.
+        tensor_parallel: GPUs that share an engine.
+        zero_stage: 0 to 3.
+        kv_cache_gib: of the engine, for each GPU.
+        token_budget: tokens of a forward and backward pass.
+        dtype: of the forward and backward pass.
+        offload, checkpointing: as the keys of the configuration.
+        reference: whether the base model scores rollouts.
+        adapters: parameters of LoRA; None: all weights are trained.
+    """
+
+    ranks: int = 1
+    tensor_parallel: int = 1
+    zero_stage: int = 1
+    kv_cache_gib: float = 24
+    token_budget: int = 32384
+    dtype: str = "bfloat16"
+    offload: bool = False
+    checkpointing: bool = False
+    reference: bool = False
+    adapters: int | None = None
+
+    @classmethod
+    def of(cls, config: Config, method: str, shape: ModelShape) -> "Setting":
+        """The setting of a method."""
+        train, engine, chosen = config.train, config.engine, config.methods[method]
+        lora = chosen.lora
+        return cls(
+            ranks=train.ranks,
+            tensor_parallel=engine.tensor_parallel,
+            zero_stage=train.zero_stage,
+            kv_cache_gib=engine.kv_cache_gib,
+            token_budget=train.token_budget,
+            dtype=train.dtype,
+            offload=train.offload_optimizer,
+            checkpointing=train.gradient_checkpointing,
+            reference=chosen.needs_reference_model and lora is None,
+            adapters=shape.adapters(lora.rank, lora.targets) if lora else None,
+        )
+
+
+def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
+    """The phases of a training step in their order; the trainer is built first, and the engine sleeps while it trains."""
+    width, ranks = BYTES[setting.dtype], setting.ranks
+    trained = setting.adapters or shape.parameters
+    weights = shape.parameters * width / (ranks if setting.zero_stage == 3 else 1)
+    states = {
+        "gradients": 4 * trained / (ranks if setting.zero_stage >= 2 else 1),
+        "master weights": (4 if width == 2 else 0) * trained / (ranks if setting.zero_stage else 1),
+        "AdamW's moments": 8 * trained / (ranks if setting.zero_stage else 1),
+    }
+    resident = {"weights": weights, **({} if setting.offload else states), "buckets": _BUCKET * width}
+    reference = {"reference model": float(shape.parameters * width)} if setting.reference else {}
+    engine = {
+        "engine's weights": shape.parameters * width / setting.tensor_parallel,
+        "key-value cache": setting.kv_cache_gib * 2**30,
+        "engine's buffers": _ENGINE,
+    }
+    context, workspace = {"context": _CONTEXT}, {"workspace": _WORKSPACE}
+    gathered = {"gathered layers": min(_GATHERED, shape.parameters) * width} if setting.zero_stage == 3 else {}
+    update = {} if setting.offload else {"update": 2 * states["gradients"]}
+    computed = {**gathered, **activations(shape, setting)}
+    return [
+        Phase("start", {**context, **resident, **reference, "largest weight": shape.largest * width}),
+        Phase("generating", {**context, **resident, **reference, **engine}),
+        Phase("training", {**context, **resident, **reference, **workspace, **computed}),
+        Phase("optimizer step", {**context, **resident, **reference, **workspace, **update}),
+    ]
+
+
+def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:
+    """What the backward pass needs of a micro-batch of `token_budget` tokens.
+
+    A layer keeps its four feed-forward values, and of the hidden size about 13 values a token (norms in float32,
+    queries, attention output, residuals), measured with fake tensors on Llama-3.1-8B: 223 kB in bfloat16.
+    """
+    width, tokens = BYTES[setting.dtype], setting.token_budget
+    layer = tokens * width * (4 * shape.feed_forward + 12.7 * shape.hidden + 2 * shape.keys)
+    kept = shape.layers * tokens * shape.hidden * width + layer if setting.checkpointing else shape.layers * layer
+    head = 2 * shape.vocabulary * shape.hidden * width + _HEAD_CHUNK * 4 * _HEAD_COPIES
+    return {"activations": kept, "head": head}
+
+
+def host_bytes(shape: ModelShape, setting: Setting) -> float:
+    """Bytes of CPU memory per rank that the optimizer occupies: gradients, master weights and moments if offloaded."""
+    trained = setting.adapters or shape.parameters
+    return 16 * trained / (setting.ranks if setting.zero_stage else 1) if setting.offload else 0.0
+
+
+def state_bytes(shape: ModelShape, setting: Setting) -> float:
+    """Bytes of a segment's optimizer state on disk: master weights and two moments in float32."""
+    return 12.0 * (setting.adapters or shape.parameters)
+
+
+def policy_bytes(shape: ModelShape, setting: Setting) -> float:
+    """Bytes of a policy on disk."""
+    return float(shape.parameters * BYTES[setting.dtype])

@@ -1,0 +1,103 @@
+"""How fast the parts of a run go: from the timings of the run itself where it has some, else from a table of machines."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self
+
+import polars as pl
+
+from dphrl.config.config import Config
+from dphrl.plan.shape import ModelShape
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A GPU, or a CPU core. Tokens per second fall with the number of a model's parameters.
+
+    Attributes:
+        generation: parameters x tokens/s of each engine, with the tail of the longest responses.
+        training: floating-point operations per second of the forward and backward passes.
+        start: seconds until an engine draws its first token.
+        job: seconds of a job without a model, with the start of its process.
+        measured: whether these figures were measured in this project (docs/benchmarks.md), or estimated.
+    """
+
+    generation: dict[str, float]
+    training: float
+    start: dict[str, float]
+    job: float
+    measured: bool
+
+
+MACHINES: Final = {
+    "cpu": Machine({"vllm": 4.7e9, "transformers": 7.5e9}, 3e10, {"vllm": 10, "transformers": 4}, 2.5, measured=True),
+    "a800": Machine({"vllm": 1.0e13, "transformers": 1e12}, 3.5e13, {"vllm": 90, "transformers": 30}, 5, measured=False),
+    "h100": Machine({"vllm": 1.8e13, "transformers": 2e12}, 1.1e14, {"vllm": 90, "transformers": 30}, 5, measured=False),
+}
+
+
+# Tokens of a row of the corpus on which the toy's base model is trained.
+_ROW: Final = 62
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Tokens per second of one GPU or core, and seconds of what takes as long for every job.
+
+    Attributes:
+        sample, rollout: drawn tokens/s in sampling jobs and in training.
+        train: tokens/s of the forward and backward pass, over the tokens of responses.
+        start, train_start: seconds until a sampling job and a segment have their models.
+        base: seconds that the base model takes; 0 where it is given.
+        other: seconds of a job without a model.
+    """
+
+    sample: float
+    rollout: float
+    train: float
+    start: float
+    train_start: float
+    base: float
+    other: float
+
+    @classmethod
+    def of(cls, machine: Machine, config: Config, shape: ModelShape, prompt_share: float) -> Self:
+        """The rates of a machine for a model.
+
+        Args:
+            prompt_share: prompt tokens that training computes for each token of a response.
+        """
+        passes = 8 if config.train.gradient_checkpointing else 6
+        generation = machine.generation[config.engine.name] / shape.parameters
+        base = 0.0
+        if config.policy.base is None and config.toy:
+            optimizer = config.toy.optimizer
+            operations = 6.0 * shape.parameters * optimizer.steps * optimizer.batch * _ROW
+            base = operations / (config.toy.threads * machine.training)
+        return cls(
+            sample=generation,
+            rollout=generation,
+            train=machine.training / (passes * shape.parameters * (1 + prompt_share)),
+            start=machine.start[config.engine.name],
+            train_start=machine.start[config.engine.name] + machine.job,
+            base=base,
+            other=machine.job,
+        )
+
+    def measured(self, run: Path) -> Self:
+        """These rates, with those that the timings of a run show in their place."""
+        files = [path for path in (run / "timings").rglob("*.parquet") if path.name != "training_cost.parquet"]
+        if not files:
+            return self
+        parts = pl.concat(pl.read_parquet(path) for path in files).group_by("stage", "part")
+        found = {
+            (stage, part): (tokens, seconds, seconds / jobs)
+            for stage, part, seconds, tokens, jobs in parts.agg(
+                pl.col("seconds").sum(), pl.col("tokens").sum(), jobs=pl.len()
+            ).iter_rows()
+        }
+        speeds = {"sample": ("sample", "generate"), "rollout": ("train_segment", "generate")}
+        speeds["train"] = ("train_segment", "train")
+        seconds = {"start": ("sample", "start"), "train_start": ("train_segment", "start"), "base": ("train_base", "total")}
+        known = {name: found[key][0] / found[key][1] for name, key in speeds.items() if key in found}
+        return replace(self, **known, **{name: found[key][2] for name, key in seconds.items() if key in found})

@@ -1,0 +1,74 @@
+"""How many prompts a run has, and how long prompts and responses are: measured where a stage has run, else assumed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from dphrl.config.blocks.datasets import TOY
+from dphrl.config.config import Config
+from dphrl.layout.names import BASE
+from dphrl.layout.run import Layout
+from dphrl.tasks.source import read_source
+
+# Tokens of a prompt and of a response: of the toy, and by task of real models (BIRD's prompts hold whole schemas).
+_TOY = {"sql": (41.0, 20.0), "math": (22.0, 11.0)}
+_REAL = {"sql": (3000.0, 400.0), "math": (150.0, 1000.0)}
+_OTHER = (500.0, 500.0)
+# The share of the training prompts that becomes D_pef, before the partition is known.
+_PEF = 0.4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Counts and mean lengths in tokens, by dataset.
+
+    Attributes:
+        prompts: prompts of each dataset.
+        prompt_tokens, response_tokens: mean lengths.
+        pef: prompts of D_pef.
+        measured: datasets whose lengths are those of drawn responses.
+    """
+
+    prompts: dict[str, int]
+    prompt_tokens: dict[str, float]
+    response_tokens: dict[str, float]
+    pef: float
+    measured: frozenset[str]
+
+
+def sizes(config: Config, folder: Path) -> Sizes:
+    """The sizes of a run, whose files and datasets are looked for in `folder`."""
+    layout, train = Layout(config), config.train_dataset
+    counts, asked, answered, measured = {}, {}, {}, set()
+    for name, dataset in config.datasets.items():
+        plan = "presample" if name == train else "evaluate"
+        prompt, response = (_TOY if dataset.source == TOY else _REAL).get(dataset.task, _OTHER)
+        prompts = folder / layout.path("prompts", dataset=name)
+        drawn = [folder / path for path in layout.shards("rollouts", BASE, name, plan)]
+        counts[name], asked[name] = _rows(config, name, folder), min(prompt, config.prompts.max_tokens)
+        answered[name] = min(response, getattr(config.sampling, plan).max_tokens)
+        if prompts.exists():
+            counts[name], asked[name] = _count_and_mean([prompts], "prompt_token_ids")
+        if all(path.exists() for path in drawn):
+            answered[name] = _count_and_mean(drawn, "token_ids")[1]
+            measured.add(name)
+    final, pef = folder / layout.path("partition"), _PEF * counts[train]
+    if final.exists():
+        pef = pl.scan_parquet(final).filter(subset="pef").select(pl.len()).collect().item()
+    return Sizes(counts, asked, answered, pef, frozenset(measured))
+
+
+def _rows(config: Config, name: str, folder: Path) -> int:
+    """Rows of a dataset's file, each of which becomes at most one prompt."""
+    source = config.datasets[name].source
+    if source == TOY:
+        return int(getattr(config.toy and config.toy.questions, name))
+    return len(read_source(folder / source))
+
+
+def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:
+    """How many rows the tables have, and how many tokens their lists hold on average."""
+    length = pl.col(column).list.len()
+    count, mean = pl.scan_parquet(tables).select(count=pl.len(), mean=length.mean()).collect().row(0)
+    return count, mean or 0.0

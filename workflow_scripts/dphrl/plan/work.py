@@ -1,0 +1,132 @@
+"""The jobs, tokens, seconds and bytes of every stage of a run."""
+
+from dataclasses import dataclass
+
+from dphrl.config.config import Config
+from dphrl.layout.names import BASE
+from dphrl.layout.run import Layout
+from dphrl.plan.memory import Setting, policy_bytes, state_bytes
+from dphrl.plan.rates import Rates
+from dphrl.plan.shape import ModelShape
+from dphrl.plan.sizes import Sizes
+
+# Bytes of a token in the tables: its id, its log-prob and its text, with the verdict on the response, compressed.
+_TOKEN_BYTES = 8
+# A prompt that dynamic sampling replaces costs its responses once more; of the possible refills about half are used.
+_REFILLS_USED = 0.5
+_DISK = 1e9  # bytes/s at which policies and states are written and hashed
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of the workflow.
+
+    Attributes:
+        jobs: number of jobs.
+        gpus: GPUs (or CPU cores) that each job occupies.
+        tokens: tokens that are drawn.
+        trained: tokens of responses in forward and backward passes.
+        seconds: of all jobs together.
+        longest: seconds that the longest chain of its jobs takes, one after the other.
+        size: bytes on disk.
+    """
+
+    name: str
+    jobs: int
+    gpus: int = 1
+    tokens: float = 0.0
+    trained: float = 0.0
+    seconds: float = 0.0
+    longest: float = 0.0
+    size: float = 0.0
+
+
+def stages(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> list[Stage]:
+    """The stages in the order in which they start."""
+    trained = _trainings(config, shape, found, rates) if config.methods else []
+    return [
+        _base(config, shape, rates),
+        _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
+        *(_samples(config, plan, found, rates) for plan in ("presample", "refine")),
+        _without_model("partition", 2, rates),
+        *trained,
+        _samples(config, "evaluate", found, rates),
+        _without_model("tables, figures and pages", 12, rates),
+    ]
+
+
+def wall_seconds(planned: list[Stage], slots: int) -> float:
+    """Seconds from start to end on so many GPUs (or CPU cores): stages wait for those before, but for evaluation."""
+    late = [stage for stage in planned if stage.name in ("training", "evaluation")]
+    early = sum(_wall([stage], slots) for stage in planned if stage not in late)
+    return early + _wall(late, slots)
+
+
+def _wall(together: list[Stage], slots: int) -> float:
+    return max([0.0, sum(one.seconds * one.gpus for one in together) / slots, *(one.longest for one in together)])
+
+
+def _without_model(name: str, jobs: int, rates: Rates) -> Stage:
+    return Stage(name, jobs, seconds=jobs * rates.other, longest=rates.other)
+
+
+def _base(config: Config, shape: ModelShape, rates: Rates) -> Stage:
+    if config.policy.base is not None or config.toy is None:
+        return _without_model("base model", 1, rates)
+    seconds = rates.base + 2 * rates.other
+    size = 4.0 * shape.parameters
+    return Stage("base model", 2, config.toy.threads, seconds=seconds, longest=seconds, size=size)
+
+
+def _samples(config: Config, name: str, found: Sizes, rates: Rates) -> Stage:
+    """Sampling and scoring of a plan, on all its datasets, with all policies for the evaluation."""
+    layout, plan = Layout(config), getattr(config.sampling, name)
+    policies = len(layout.policies()) if name == "evaluate" else 1
+    datasets = config.evaluate.datasets if name == "evaluate" else [config.train_dataset]
+    tokens = 0.0
+    for dataset in datasets:
+        count = found.pef if name == "refine" else found.prompts[dataset]
+        drawn = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
+        tokens += policies * count * (drawn + plan.greedy) * found.response_tokens[dataset]
+    jobs = policies * len(datasets) * plan.shards
+    generating, fixed = tokens / rates.sample, rates.start + rates.other
+    seconds = generating + jobs * (fixed + rates.other + (rates.other if name == "evaluate" else 0))
+    return Stage(
+        "evaluation" if name == "evaluate" else name,
+        jobs * (3 if name == "evaluate" else 2),
+        config.engine.tensor_parallel,
+        tokens,
+        seconds=seconds,
+        longest=seconds / jobs,
+        size=tokens * _TOKEN_BYTES,
+    )
+
+
+def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> list[Stage]:
+    """The reference log-probs and all segments of all trainings."""
+    train, dataset = config.train, config.train_dataset
+    length, asked = found.response_tokens[dataset], found.prompt_tokens[dataset]
+    each = len(train.seeds) * train.steps
+    drawn = trained = size = 0.0
+    for name, method in config.methods.items():
+        responses = train.prompts_per_step * train.rollouts_per_prompt
+        rehearsed = train.rehearsal_per_step if method.rehearses else 0
+        drawn += each * responses * (1 + _REFILLS_USED * method.refills) * length
+        trained += each * (train.epochs * responses + rehearsed) * length
+        setting = Setting.of(config, name, shape)
+        segments = len(train.seeds) * (train.steps // train.segment_steps)
+        size += segments * (state_bytes(shape, setting) + policy_bytes(shape, setting))
+    jobs = len(Layout(config).segments())
+    seconds = jobs * (rates.train_start + rates.other) + size / _DISK
+    seconds += (drawn / rates.rollout + trained / rates.train) / train.ranks
+    stored = found.pef * (asked + length)
+    logprobs = Stage(
+        "reference",
+        1,
+        trained=stored,
+        seconds=rates.start + rates.other + stored / (3 * rates.train),
+        longest=rates.start + rates.other + stored / (3 * rates.train),
+        size=found.pef * length * 4,
+    )
+    chain = seconds / (len(config.methods) * len(train.seeds))
+    return [logprobs, Stage("training", jobs, train.ranks, drawn, trained, seconds, chain, size)]
