@@ -15,7 +15,7 @@ LAYERS = (
     ("tasks", "objective", "evaluation", "model", "partition"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
-    ("audit", "report"),
+    ("audit", "report", "plan"),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 WITH_TORCH = {"objective", "model", "rollout", "reference", "training", "toy", "audit"}

@@ -11,10 +11,11 @@ from dphrl.plan.shape import ModelShape
 _CHANGES: Final = (
     ("zero_stage", (3,)),
     ("checkpointing", (True,)),
-    ("ranks", (2, 4, 8, 16, 32, 64)),
+    ("ranks", (2, 4, 8)),
     ("kv_cache_gib", (12, 6)),
     ("offload", (True,)),
     ("tensor_parallel", (2, 4, 8)),
+    ("ranks", (16, 32, 64)),
 )
 
 

@@ -1,29 +1,122 @@
-"""The plan as text."""
+"""The plan of a configuration as text, and what of it cannot fit."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+from tabulate import tabulate
+
 from dphrl.config.config import Config
-from dphrl.plan.memory import GB, Setting, host_bytes, phases
-from dphrl.plan.rates import MACHINES, Machine, Rates
+from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.plan.advice import changes_that_fit
+from dphrl.plan.memory import GB, Setting, host_bytes, phases, policy_bytes, sampling_phase, state_bytes
+from dphrl.plan.rates import MACHINES, Rates
 from dphrl.plan.shape import ModelShape
-from dphrl.plan.sizes import Sizes, sizes
+from dphrl.plan.sizes import sizes
 from dphrl.plan.work import Stage, stages, wall_seconds
 
+# The key of each field of a setting.
+_KEYS = {
+    "zero_stage": "train.zero_stage",
+    "checkpointing": "train.gradient_checkpointing",
+    "ranks": "train.ranks",
+    "kv_cache_gib": "engine.kv_cache_gib",
+    "offload": "train.offload_optimizer",
+    "tensor_parallel": "engine.tensor_parallel",
+}
 
-def shape_of(config: Config, folder: Path) -> ModelShape:
-    """The shape of the base model: from its config.json, or of the model that the toy trains."""
+
+def shape_of(config: Config, folder: Path) -> ModelShape | None:
+    """The shape of the base model, from its config.json or the block `toy`; None for a run of recorded answers.
+
+    Raises `ValueError` as `ModelShape.from_config`.
+    """
     if config.policy.base is not None:
-        return ModelShape.from_config(json.loads((folder / config.policy.base / "config.json").read_text()))
-    assert config.toy is not None
+        return ModelShape.from_config(json.loads((folder / config.policy.base / "config.json").read_text("utf-8")))
+    if config.toy is None:
+        return None
     model = config.toy.model
-    return ModelShape.from_config(
-        {
-            "model_type": "llama",
-            "num_hidden_layers": model.layers,
-            "hidden_size": model.width,
-            "vocab_size": config.toy.vocabulary,
-            "intermediate_size": model.feed_forward,
-            "num_attention_heads": model.heads,
-        }
+    sizes_of_toy = {"num_hidden_layers": model.layers, "hidden_size": model.width, "num_attention_heads": model.heads}
+    sizes_of_toy |= {"vocab_size": config.toy.vocabulary, "intermediate_size": model.feed_forward}
+    return ModelShape.from_config({"model_type": "llama", **sizes_of_toy})
+
+
+def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
+    """Raises `ConfigError` that names each training that does not fit on such GPUs, with the keys to change."""
+    problems = []
+    for names, setting in _settings(config, shape).items():
+        worst = max(phases(shape, setting), key=lambda phase: phase.total)
+        if worst.total > gpu_gib * 2**30:
+            parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in worst.parts.items() if size > GB)
+            found = f"{worst.total / GB:.0f} GB per GPU while {worst.name} ({parts})"
+            changes = changes_that_fit(shape, setting, gpu_gib * 2**30)
+            allowed = "a larger GPU: no combination of these keys fits"
+            if changes:
+                allowed = ", ".join(f"{_KEYS[name]}: {show(value)}" for name, value in changes.items())
+            problems.append(
+                Problem(f"methods {names}", found, f"at most {gpu_gib * 2**30 / GB:.0f}; for that: {allowed}")
+            )
+    if problems:
+        raise ConfigError(problems)
+
+
+def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
+    """Memory, disk, jobs, tokens and hours as text.
+
+    Args:
+        folder: where the run's files and datasets are looked for.
+        machine: a name of `MACHINES`.
+        slots: GPUs, or CPU cores, that work at the same time.
+    """
+    shape = shape_of(config, folder)
+    if shape is None:
+        return "A run of recorded answers: it needs no model, and seconds for each thousand answers."
+    found = sizes(config, folder)
+    dataset = config.train_dataset
+    responses = config.train.rollouts_per_prompt * found.response_tokens[dataset]
+    table = Rates.of(MACHINES[machine], config, shape, found.prompt_tokens[dataset] / responses)
+    rates = table.measured(folder / "results" / config.run)
+    planned = stages(config, shape, found, rates)
+    source = "the timings of this run" if rates != table else f"the table of machines, {machine}"
+    known = "measured" if found.measured == frozenset(config.datasets) else "partly assumed"
+    lines = [f"{config.run}: a model of {shape.parameters / GB:.3g} billion parameters"]
+    if machine != "cpu":
+        lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
+    lines += ["", f"Work (lengths {known}; speeds from {source})", _work_table(planned)]
+    segment = max(
+        (state_bytes(shape, one) + policy_bytes(shape, one) for one in _settings(config, shape).values()), default=0
     )
+    disk = sum(stage.size for stage in planned)
+    lines += ["", f"Disk: {disk / GB:,.3g} GB in all, {segment / GB:,.3g} GB for each segment (policy and state)"]
+    hours = wall_seconds(planned, slots) / 3600
+    spent = sum(stage.seconds * stage.gpus for stage in planned) / 3600
+    unit = "core" if machine == "cpu" else "GPU"
+    lines.append(f"Time: {hours:,.2g} hours on {slots} {unit}s, {spent:,.2g} {unit} hours in all")
+    return "\n".join(lines)
+
+
+def _settings(config: Config, shape: ModelShape) -> dict[str, Setting]:
+    """The different settings of the methods, by the names of the methods that have them."""
+    by_setting: dict[Setting, list[str]] = {}
+    for name in config.methods:
+        by_setting.setdefault(Setting.of(config, name, shape), []).append(name)
+    return {", ".join(names): setting for setting, names in by_setting.items()}
+
+
+def _memory_table(config: Config, shape: ModelShape) -> str:
+    return tabulate(_memory_rows(config, shape), headers="keys", floatfmt=".1f")
+
+
+def _memory_rows(config: Config, shape: ModelShape) -> Iterator[dict[str, object]]:
+    for names, setting in _settings(config, shape).items():
+        found = [*phases(shape, setting), sampling_phase(shape, setting)]
+        host = {"host memory per rank": host_bytes(shape, setting) / GB}
+        yield {"methods": names, **{phase.name: phase.total / GB for phase in found}, **host}
+
+
+def _work_table(planned: list[Stage]) -> str:
+    rows = [
+        (one.name, one.jobs, one.gpus, one.tokens, one.trained, one.seconds / 60, one.size / 1e6) for one in planned
+    ]
+    head = ("stage", "jobs", "cores or GPUs each", "tokens drawn", "tokens trained", "minutes", "MB")
+    return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ",.1f", ",.1f"))

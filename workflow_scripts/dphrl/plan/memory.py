@@ -79,7 +79,7 @@ class Setting:
 
 
 def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
-    """The phases of a training step in their order; the trainer is built first, and the engine sleeps while it trains."""
+    """The phases of a training step: the trainer is built before the engine, which sleeps while the trainer works."""
     width, ranks = BYTES[setting.dtype], setting.ranks
     trained = setting.adapters or shape.parameters
     weights = shape.parameters * width / (ranks if setting.zero_stage == 3 else 1)
@@ -105,6 +105,13 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         Phase("training", {**context, **resident, **reference, **workspace, **computed}),
         Phase("optimizer step", {**context, **resident, **reference, **workspace, **update}),
     ]
+
+
+def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
+    """A sampling job, on each of the GPUs that share its engine."""
+    width = BYTES[setting.dtype]
+    parts = {"context": _CONTEXT, "engine's weights": shape.parameters * width / setting.tensor_parallel}
+    return Phase("sampling", {**parts, "key-value cache": setting.kv_cache_gib * 2**30, "engine's buffers": _ENGINE})
 
 
 def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:

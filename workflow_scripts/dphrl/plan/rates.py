@@ -1,4 +1,4 @@
-"""How fast the parts of a run go: from the timings of the run itself where it has some, else from a table of machines."""
+"""How fast the parts of a run go: from the timings of the run where it has some, else from a table of machines."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,15 +29,27 @@ class Machine:
     measured: bool
 
 
+_GPU_START: Final = {"vllm": 90.0, "transformers": 30.0}
 MACHINES: Final = {
     "cpu": Machine({"vllm": 4.7e9, "transformers": 7.5e9}, 3e10, {"vllm": 10, "transformers": 4}, 2.5, measured=True),
-    "a800": Machine({"vllm": 1.0e13, "transformers": 1e12}, 3.5e13, {"vllm": 90, "transformers": 30}, 5, measured=False),
-    "h100": Machine({"vllm": 1.8e13, "transformers": 2e12}, 1.1e14, {"vllm": 90, "transformers": 30}, 5, measured=False),
+    "a800": Machine({"vllm": 1.0e13, "transformers": 1e12}, 3.5e13, _GPU_START, 5, measured=False),
+    "h100": Machine({"vllm": 1.8e13, "transformers": 2e12}, 1.1e14, _GPU_START, 5, measured=False),
 }
-
-
 # Tokens of a row of the corpus on which the toy's base model is trained.
 _ROW: Final = 62
+
+
+# Stage and part of the timings behind each rate.
+_SPEEDS: Final = {
+    "sample": ("sample", "generate"),
+    "rollout": ("train_segment", "generate"),
+    "train": ("train_segment", "train"),
+}
+_SECONDS: Final = {
+    "start": ("sample", "start"),
+    "train_start": ("train_segment", "start"),
+    "base": ("train_base", "total"),
+}
 
 
 @dataclass(frozen=True)
@@ -96,8 +108,5 @@ class Rates:
                 pl.col("seconds").sum(), pl.col("tokens").sum(), jobs=pl.len()
             ).iter_rows()
         }
-        speeds = {"sample": ("sample", "generate"), "rollout": ("train_segment", "generate")}
-        speeds["train"] = ("train_segment", "train")
-        seconds = {"start": ("sample", "start"), "train_start": ("train_segment", "start"), "base": ("train_base", "total")}
-        known = {name: found[key][0] / found[key][1] for name, key in speeds.items() if key in found}
-        return replace(self, **known, **{name: found[key][2] for name, key in seconds.items() if key in found})
+        speeds = {name: found[key][0] / found[key][1] for name, key in _SPEEDS.items() if key in found}
+        return replace(self, **speeds, **{name: found[key][2] for name, key in _SECONDS.items() if key in found})

@@ -15,6 +15,8 @@ from dphrl.tasks.source import read_source
 _TOY = {"sql": (41.0, 20.0), "math": (22.0, 11.0)}
 _REAL = {"sql": (3000.0, 400.0), "math": (150.0, 1000.0)}
 _OTHER = (500.0, 500.0)
+# Prompts of a dataset whose file is not there yet.
+_PROMPTS = 1000
 # The share of the training prompts that becomes D_pef, before the partition is known.
 _PEF = 0.4
 
@@ -60,11 +62,11 @@ def sizes(config: Config, folder: Path) -> Sizes:
 
 
 def _rows(config: Config, name: str, folder: Path) -> int:
-    """Rows of a dataset's file, each of which becomes at most one prompt."""
+    """Rows of a dataset's file, each of which becomes at most one prompt; an assumed number without the file."""
     source = config.datasets[name].source
     if source == TOY:
         return int(getattr(config.toy and config.toy.questions, name))
-    return len(read_source(folder / source))
+    return len(read_source(folder / source)) if (folder / source).exists() else _PROMPTS
 
 
 def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from dphrl.config.config import Config
-from dphrl.layout.names import BASE
 from dphrl.layout.run import Layout
 from dphrl.plan.memory import Setting, policy_bytes, state_bytes
 from dphrl.plan.rates import Rates

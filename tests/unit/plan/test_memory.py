@@ -1,0 +1,98 @@
+"""The planned memory of real models, against the table that was worked out by hand from the code of each phase."""
+
+from dataclasses import replace
+
+import pytest
+
+from dphrl.config.errors import ConfigError
+from dphrl.config.load import load_config
+from dphrl.plan.advice import changes_that_fit, peak
+from dphrl.plan.describe import check_memory
+from dphrl.plan.memory import GB, Setting, host_bytes, phases, policy_bytes, state_bytes
+from dphrl.plan.shape import ModelShape
+
+SIZES = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
+GQA = "num_key_value_heads"
+
+
+def shape(kind, *sizes, **more):
+    return ModelShape.from_config({"model_type": kind, **dict(zip((*SIZES, GQA), sizes, strict=True)), **more})
+
+
+LLAMA_8B = shape("llama", 32, 4096, 128256, 14336, 32, 8)
+QWEN_32B = shape("qwen2", 64, 5120, 152064, 27648, 40, 8)
+QWEN_7B = shape("qwen2", 28, 3584, 152064, 18944, 28, 4)
+SHARDED = Setting(ranks=8, zero_stage=3, checkpointing=True)
+SPREAD = Setting(ranks=32, zero_stage=3, checkpointing=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "setting", "generating", "training", "step"),
+    [
+        (LLAMA_8B, SHARDED, 66, 42, 30),
+        (QWEN_7B, SHARDED, 64, 39, 29),
+        (QWEN_32B, SPREAD, 116, 61, 31),
+        (QWEN_32B, replace(SPREAD, tensor_parallel=2), 83, 61, 31),
+    ],
+)
+def test_phases_are_those_of_the_table(model, setting, generating, training, step):
+    found = {phase.name: phase.total / GB for phase in phases(model, setting)}
+    assert found["generating"] == pytest.approx(generating, rel=0.03)
+    assert found["training"] == pytest.approx(training, rel=0.04)
+    assert found["optimizer step"] == pytest.approx(step, rel=0.03)
+
+
+def test_an_offloaded_optimizer_is_in_host_memory():
+    setting = Setting(ranks=8, zero_stage=3, checkpointing=True, offload=True)
+    found = {phase.name: phase.total / GB for phase in phases(QWEN_32B, setting)}
+    assert found["generating"] == pytest.approx(105, rel=0.02)
+    assert found["optimizer step"] == pytest.approx(12, rel=0.02)
+    assert host_bytes(QWEN_32B, setting) / GB == pytest.approx(65.5, rel=0.01)
+
+
+def test_one_gpu_without_zero_3_holds_everything():
+    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, Setting())}
+    states = sum(found["training"][part] for part in ("weights", "gradients", "master weights", "AdamW's moments"))
+    assert states / GB == pytest.approx(144.5, rel=0.01)
+    assert found["training"]["activations"] / GB == pytest.approx(229, rel=0.02)
+
+
+def test_a_segment_on_disk():
+    assert (state_bytes(LLAMA_8B, SHARDED) + policy_bytes(LLAMA_8B, SHARDED)) / GB == pytest.approx(112.5, rel=0.01)
+    assert (state_bytes(QWEN_32B, SPREAD) + policy_bytes(QWEN_32B, SPREAD)) / GB == pytest.approx(459, rel=0.01)
+
+
+def test_lora_keeps_states_of_its_adapters_only():
+    adapters = LLAMA_8B.adapters(16, ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"))
+    assert adapters == 41_943_040
+    setting = Setting(adapters=adapters, checkpointing=True)
+    found = phases(LLAMA_8B, setting)[2].parts
+    assert found["master weights"] == 4 * adapters
+    assert found["weights"] == 2 * LLAMA_8B.parameters
+
+
+@pytest.mark.parametrize("limit", [80 * 2**30, 141 * 2**30])
+@pytest.mark.parametrize("model", [LLAMA_8B, QWEN_7B, QWEN_32B])
+def test_advice_fits_and_has_no_change_too_many(model, limit):
+    changes = changes_that_fit(model, Setting(), limit)
+    assert changes
+    assert peak(model, Setting(**changes)) < limit
+    for name in changes:
+        others = {other: value for other, value in changes.items() if other != name}
+        assert peak(model, Setting(**others)) >= limit
+
+
+def test_no_advice_where_nothing_helps():
+    assert changes_that_fit(QWEN_32B, Setting(), 10 * GB) is None
+
+
+def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
+    data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
+    data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}
+    config = load_config(data | {"methods": {"grpo": {"online": "all"}}})
+    with pytest.raises(
+        ConfigError, match=r"methods grpo.*GB per GPU while training .*activations.*train.zero_stage: 3"
+    ):
+        check_memory(config, LLAMA_8B, 80)
+    large = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
+    check_memory(load_config(data | {"methods": {"grpo": {"online": "all"}}, "train": large}), LLAMA_8B, 80)
