@@ -90,9 +90,7 @@ def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
     data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
     data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}
     config = load_config(data | {"methods": {"grpo": {"online": "all"}}})
-    with pytest.raises(
-        ConfigError, match=r"methods grpo.*GB per GPU while training .*activations.*train.zero_stage: 3"
-    ):
+    with pytest.raises(ConfigError, match=r"(?s)methods grpo.*while training .*activations 231.*zero_stage: 3"):
         check_memory(config, LLAMA_8B, 80)
     large = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
     check_memory(load_config(data | {"methods": {"grpo": {"online": "all"}}, "train": large}), LLAMA_8B, 80)

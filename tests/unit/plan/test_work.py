@@ -1,0 +1,61 @@
+"""Jobs, tokens, disk and hours of runs that were made on two CPU cores: planned before anything ran, within 30 %."""
+
+from pathlib import Path
+
+import pytest
+
+from dphrl.config.load import read_config
+from dphrl.plan.__main__ import main
+from dphrl.plan.describe import shape_of
+from dphrl.plan.rates import MACHINES, Rates
+from dphrl.plan.sizes import sizes
+from dphrl.plan.work import stages, wall_seconds
+
+ROOT = Path(__file__).resolve().parents[3]
+# What the timings and the folder of a run showed. `benchmarks/stages.py` prints such figures.
+DEMO = {"jobs": 83, "sampled": 1_049_775, "rolled out": 888_283, "trained": 933_441, "bytes": 138e6, "minutes": 11.3}
+
+
+def planned(path: str, folder: Path) -> dict[str, float]:
+    config = read_config(ROOT / path)
+    shape = shape_of(config, ROOT)
+    assert shape is not None
+    found = sizes(config, folder)
+    share = found.prompt_tokens["train"] / (config.train.rollouts_per_prompt * found.response_tokens["train"])
+    work = stages(config, shape, found, Rates.of(MACHINES["cpu"], config, shape, share))
+    (training,) = (stage for stage in work if stage.name == "training")
+    return {
+        "jobs": sum(stage.jobs for stage in work),
+        "sampled": sum(stage.tokens for stage in work) - training.tokens,
+        "rolled out": training.tokens,
+        "trained": training.trained,
+        "bytes": sum(stage.size for stage in work),
+        "minutes": wall_seconds(work, 2) / 60,
+    }
+
+
+@pytest.mark.parametrize(("path", "measured"), [("config/config.yaml", DEMO)])
+def test_a_plan_is_within_30_per_cent_of_the_run(tmp_path, path, measured):
+    assert planned(path, tmp_path) == pytest.approx(measured, rel=0.3)
+
+
+def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes_8b = '{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "vocab_size": 128256,'
+    sizes_8b += ' "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}'
+    (tmp_path / "llama").mkdir()
+    (tmp_path / "llama/config.json").write_text(sizes_8b)
+    config = tmp_path / "bird.yaml"
+    dataset = "{task: sql, source: dev.json, comparison: bird}"
+    blocks = f"policy: {{base: llama}}, datasets: {{d: {dataset}}}, train_dataset: d, evaluate: {{datasets: [d]}}"
+    config.write_text(f"{{run: bird, {blocks}}}\n")
+    assert main([str(config), "--gpu-gib", "80", "--slots", "8"]) == 1
+    out = capsys.readouterr().out
+    assert "a model of 8.03 billion parameters" in out
+    assert "This does not fit." in out
+    assert "train.zero_stage: 3, train.gradient_checkpointing: true" in out
+
+
+def test_the_command_names_a_missing_config(tmp_path, capsys):
+    assert main([str(tmp_path / "none.yaml")]) == 2
+    assert "none.yaml" in capsys.readouterr().err
