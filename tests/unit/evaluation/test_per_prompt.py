@@ -25,10 +25,10 @@ DROPPED = "p4"
 
 
 def rows(samples):
-    """Rollouts and verdicts from (prompt, index, text, verdict, answer class, program class)."""
+    """Rollouts and verdicts, without what they read, from (prompt, index, text, verdict, answer class, program class)."""
     names = ["prompt_id", "sample_index", "text", "verdict", "answer_class", "program_class"]
     frame = pl.DataFrame(samples, schema=dict.fromkeys(names, pl.String) | {"sample_index": pl.Int32}, orient="row")
-    frame = frame.with_columns(correct=pl.col("verdict") == "correct")
+    frame = frame.with_columns(correct=pl.col("verdict") == "correct", reads_table=pl.lit(None, pl.Boolean))
     return frame.select("prompt_id", "sample_index", "text"), frame.drop("text")
 
 
@@ -73,6 +73,7 @@ def test_counts_of_one_prompt():
             "distinct_styles_correct": 2,
             "distinct_answers": 1,
             "distinct_programs": 2,
+            "constants": None,
         }
     ]
     assert declared(frame)
@@ -96,6 +97,17 @@ def test_unparsed_programs_are_no_class_and_wrong_ones_do_not_count():
         ("a", 1, "y", "wrong", "y", "p"),
     ]
     assert evaluate(*rows(samples), []).select("distinct_answers", "distinct_programs").row(0) == (1, 0)
+
+
+def test_right_answers_that_read_no_table_are_counted():
+    read = {"a": [False, True, False, False], "b": [True, None, True, False], "c": [None] * 4}
+    verdict = {"a": ["correct"] * 3 + ["wrong"], "b": ["correct", "timeout", "wrong", "wrong"], "c": ["no_answer"] * 4}
+    samples = [(name, index, "", verdict[name][index], "x", "p") for name in read for index in range(4)]
+    rollouts, verdicts = rows(samples)
+    frame = evaluate(rollouts, verdicts.with_columns(reads_table=pl.Series(sum(read.values(), []))), RULES)
+    # The prompt without right answers says nothing.
+    assert frame.select("prompt_id", "c", "constants").rows() == [("a", 3, 2), ("b", 1, 0), ("c", 0, None)]
+    assert declared(frame)
 
 
 @pytest.mark.parametrize(

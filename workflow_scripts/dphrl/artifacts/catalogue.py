@@ -114,10 +114,10 @@ _DECLARED = (
         ("prompt_id",),
         _COUNTS
         | {"correct": pl.List(_BOOL), "greedy_correct": _BOOL, "styles": pl.List(_STR)}
-        | _columns(_I32, "distinct_styles", "distinct_styles_correct", "distinct_answers", "distinct_programs")
+        | _columns(_I32, "distinct_styles", "distinct_styles_correct", "distinct_answers", "distinct_programs", "constants")
         | _columns(_TOKENS, *_CLASSES)
         | _columns(_STR, "cluster", "level"),
-        nullable={"greedy_correct", *_CLASSES, "cluster", "level"},
+        nullable={"greedy_correct", "constants", *_CLASSES, "cluster", "level"},
         bounds={"n": _FROM_1, "c": _FROM_0, **dict.fromkeys(_CLASSES, _FROM_0)},
     ),
     Schema("passk", (*_POLICY, "k"), {**_POLICY, "k": _I32, **_INTERVAL}),
