@@ -86,8 +86,9 @@ _DECLARED = (
         tuple(_SAMPLE),
         _SAMPLE
         | {"verdict": _STR, "correct": _BOOL, "reward": _F64}
-        | _columns(_STR, "extracted", "answer_class", "program_class", "detail"),
-        nullable={"extracted", "answer_class", "program_class", "detail"},
+        | _columns(_STR, "extracted", "answer_class", "program_class", "detail")
+        | {"reads_table": _BOOL},
+        nullable={"extracted", "answer_class", "program_class", "detail", "reads_table"},
         enums={"verdict": VERDICTS[:-1]},
         bounds={"sample_index": (-1, _INF), "reward": (0.0, 1.0)},
     ),
