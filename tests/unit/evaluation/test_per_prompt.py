@@ -226,7 +226,10 @@ def _tables(programs: bool = True, greedy: bool = True) -> dict[str, pl.DataFram
         for sample in range(-1 if greedy else 0, 5)
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    frame = frame.with_columns(pl.lit(None, pl.String).alias(name) for name in ("extracted", "detail", "reason"))
+    frame = frame.with_columns(
+        *(pl.lit(None, pl.String).alias(name) for name in ("extracted", "detail", "reason")),
+        reads_table=pl.col("sample_index") != 1 if programs else pl.lit(None, pl.Boolean),
+    )
     names = ("rollouts", "verdicts", "gold", "prompts")
     tables = {name: frame.select(*SCHEMAS[name].columns) for name in names}
     return tables | {name: tables[name].unique("prompt_id", maintain_order=True) for name in ("gold", "prompts")}

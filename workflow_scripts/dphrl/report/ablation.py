@@ -45,4 +45,6 @@ def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -
     ]
     schema = {"family": pl.String, "eta": pl.Float64, "method": pl.String}
     named = pl.DataFrame(weights, schema=schema, orient="row").join(headline, on="method")
-    return named.filter(pl.col("metric").str.contains("^(greedy$|mean@|pass@)")).select(list(SCHEMAS["ablation"].columns))
+    return named.filter(pl.col("metric").str.contains("^(greedy$|mean@|pass@)")).select(
+        list(SCHEMAS["ablation"].columns)
+    )
