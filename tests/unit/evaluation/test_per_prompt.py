@@ -25,7 +25,7 @@ DROPPED = "p4"
 
 
 def rows(samples):
-    """Rollouts and verdicts, without what they read, from (prompt, index, text, verdict, answer class, program class)."""
+    """Rollouts and verdicts from (prompt, index, text, verdict, answer class, program class)."""
     names = ["prompt_id", "sample_index", "text", "verdict", "answer_class", "program_class"]
     frame = pl.DataFrame(samples, schema=dict.fromkeys(names, pl.String) | {"sample_index": pl.Int32}, orient="row")
     frame = frame.with_columns(correct=pl.col("verdict") == "correct", reads_table=pl.lit(None, pl.Boolean))
@@ -102,9 +102,9 @@ def test_unparsed_programs_are_no_class_and_wrong_ones_do_not_count():
 def test_right_answers_that_read_no_table_are_counted():
     read = {"a": [False, True, False, False], "b": [True, None, True, False], "c": [None] * 4}
     verdict = {"a": ["correct"] * 3 + ["wrong"], "b": ["correct", "timeout", "wrong", "wrong"], "c": ["no_answer"] * 4}
-    samples = [(name, index, "", verdict[name][index], "x", "p") for name in read for index in range(4)]
-    rollouts, verdicts = rows(samples)
-    frame = evaluate(rollouts, verdicts.with_columns(reads_table=pl.Series(sum(read.values(), []))), RULES)
+    rollouts, verdicts = rows([(name, i, "", verdict[name][i], "x", "p") for name in read for i in range(4)])
+    reads = pl.Series([one for values in read.values() for one in values])
+    frame = evaluate(rollouts, verdicts.with_columns(reads_table=reads), RULES)
     # The prompt without right answers says nothing.
     assert frame.select("prompt_id", "c", "constants").rows() == [("a", 3, 2), ("b", 1, 0), ("c", 0, None)]
     assert declared(frame)
