@@ -20,8 +20,8 @@ class Headline:
     Attributes:
         policies: method, seed and step of each policy.
         datasets: alphabetical.
-        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs, and the share
-            of right answers that read no table.
+        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs, then the
+            share of right answers that read no table.
     """
 
     def __init__(self, table: pl.DataFrame) -> None:
