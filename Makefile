@@ -3,6 +3,9 @@
 PYTHON          ?= python3
 VENV            ?= .venv
 CORES           ?= 2
+# Of `make fuzz`, for each family.
+MINUTES         ?= 1
+SEED            ?= 1
 # Index to take torch from; empty: the configured one first, then PyTorch's own index of CPU builds.
 TORCH_INDEX     ?=
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -26,7 +29,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-full test test-unit test-full test-slurm lint format accept schema pins audit-deps clean
+.PHONY: help install demo demo-full test test-unit test-full test-slurm fuzz lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,7 +66,10 @@ test-unit: install ## The fast tests only.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit
 
 test-full: install ## All tests, the long matrices too.
-	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/workflow
+	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/fuzz tests/workflow
+
+fuzz: install ## Odd answers and damaged files by seed: make fuzz MINUTES=10 SEED=2.
+	@FUZZ_MINUTES=$(MINUTES) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -s -m full tests/fuzz
 
 test-slurm: install ## The workflow on a separate SLURM on this machine (needs Debian's slurm-wlm and munge).
 	@$(PIP) install -qq --no-deps --require-hashes -r envs/slurm.txt

@@ -44,7 +44,7 @@ def judged(prompts: int, samples: int, seed: int) -> tuple[pl.DataFrame, pl.Data
     answers = digests.gather(pl.select(pl.when(right).then(pl.lit(0, pl.Int32)).otherwise(drawn)).to_series())
     verdicts = key.with_columns(verdict, right.alias("correct"), answers.alias("answer_class"))
     programs = digests.gather(drawn).alias("program_class")
-    return key.with_columns(texts.gather(drawn).alias("text")), verdicts.with_columns(programs)
+    return key.with_columns(texts.gather(drawn).alias("text")), verdicts.with_columns(programs, reads_table=drawn > 0)
 
 
 class Clock:

@@ -46,7 +46,7 @@ LETTERS = np.array([chr(0x4E00 + number) for number in range(VOCABULARY)])
 STYLES = [StyleRule(name="tens", prefix="#### 1")]
 STEPS, REHEARSED, TOKEN_BUDGET = 50, 64, 1 << 14
 RULES = PartitionConfig(pef_min_correct=SAMPLES)
-NULLS = ("extracted", "answer_class", "program_class", "detail", "level")
+NULLS = ("extracted", "answer_class", "program_class", "detail", "reads_table", "level")
 SAME = {
     "finish_reason": "stop",
     "task": "math",

@@ -142,6 +142,7 @@ class _Builder:
             path = f"rollouts/{policy}/{dataset}.{plan}/{shard}.parquet"
             self.table(frame, "rollouts", path, "sample", config, **inputs)
             none = {name: pl.lit(None, pl.String) for name in ("extracted", "answer_class", "program_class", "detail")}
+            none["reads_table"] = pl.lit(None, pl.Boolean)
             correct = pl.Series("correct", ends)
             verdicts = frame.select("prompt_id", "sample_index").with_columns(
                 correct,

@@ -28,7 +28,7 @@ def rows(samples):
     """Rollouts and verdicts from (prompt, index, text, verdict, answer class, program class)."""
     names = ["prompt_id", "sample_index", "text", "verdict", "answer_class", "program_class"]
     frame = pl.DataFrame(samples, schema=dict.fromkeys(names, pl.String) | {"sample_index": pl.Int32}, orient="row")
-    frame = frame.with_columns(correct=pl.col("verdict") == "correct")
+    frame = frame.with_columns(correct=pl.col("verdict") == "correct", reads_table=pl.lit(None, pl.Boolean))
     return frame.select("prompt_id", "sample_index", "text"), frame.drop("text")
 
 
@@ -73,6 +73,7 @@ def test_counts_of_one_prompt():
             "distinct_styles_correct": 2,
             "distinct_answers": 1,
             "distinct_programs": 2,
+            "constants": None,
         }
     ]
     assert declared(frame)
@@ -96,6 +97,17 @@ def test_unparsed_programs_are_no_class_and_wrong_ones_do_not_count():
         ("a", 1, "y", "wrong", "y", "p"),
     ]
     assert evaluate(*rows(samples), []).select("distinct_answers", "distinct_programs").row(0) == (1, 0)
+
+
+def test_right_answers_that_read_no_table_are_counted():
+    read = {"a": [False, True, False, False], "b": [True, None, True, False], "c": [None] * 4}
+    verdict = {"a": ["correct"] * 3 + ["wrong"], "b": ["correct", "timeout", "wrong", "wrong"], "c": ["no_answer"] * 4}
+    rollouts, verdicts = rows([(name, i, "", verdict[name][i], "x", "p") for name in read for i in range(4)])
+    reads = pl.Series([one for values in read.values() for one in values])
+    frame = evaluate(rollouts, verdicts.with_columns(reads_table=reads), RULES)
+    # The prompt without right answers says nothing.
+    assert frame.select("prompt_id", "c", "constants").rows() == [("a", 3, 2), ("b", 1, 0), ("c", 0, None)]
+    assert declared(frame)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +226,10 @@ def _tables(programs: bool = True, greedy: bool = True) -> dict[str, pl.DataFram
         for sample in range(-1 if greedy else 0, 5)
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    frame = frame.with_columns(pl.lit(None, pl.String).alias(name) for name in ("extracted", "detail", "reason"))
+    frame = frame.with_columns(
+        *(pl.lit(None, pl.String).alias(name) for name in ("extracted", "detail", "reason")),
+        reads_table=pl.col("sample_index") != 1 if programs else pl.lit(None, pl.Boolean),
+    )
     names = ("rollouts", "verdicts", "gold", "prompts")
     tables = {name: frame.select(*SCHEMAS[name].columns) for name in names}
     return tables | {name: tables[name].unique("prompt_id", maintain_order=True) for name in ("gold", "prompts")}

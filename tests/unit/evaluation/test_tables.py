@@ -116,6 +116,16 @@ def test_another_dataset_or_method_changes_nothing(evaluations):
         assert kept.equals(all_tables(few)[name])
 
 
+def test_the_share_of_constants_is_one_of_all_right_samples():
+    correct = np.zeros((4, 4), bool)
+    correct[0], correct[1, 0] = True, True
+    frame = evaluation(correct).with_columns(constants=pl.Series([1, 0, None, None], dtype=pl.Int32))
+    silent = evaluation(correct, "grpo", seed=1, step=9).with_columns(constants=pl.lit(None, pl.Int32))
+    rows = headline(study(pl.concat([frame, silent]), [1, 2])).filter(metric="constants")
+    assert rows.select("method", "value").rows() == [("base", 1 / 5)]
+    assert 0 <= rows["low"][0] < 1 / 5 < rows["high"][0] <= 1
+
+
 def test_passk_is_the_mean_over_prompts(evaluations):
     table = passk(study(evaluations, [1, 8])).filter((pl.col("method") == "base") & (pl.col("dataset") == "d"))
     c = samples(1).sum(axis=1)

@@ -63,8 +63,10 @@ def policy(method: str, dataset: str, seed: int, prompts: int = 40, n: int = 16)
             key = {"prompt_id": f"p{number:03}", "sample_index": sample}
             rollouts.append({**key, "text": f"{starts[start]}x"})
             verdict = {"verdict": "correct" if right else "wrong", "correct": right}
-            verdicts.append({**key, **verdict, "answer_class": f"a{right}", "program_class": f"q{start}"})
-    frame = evaluate(pl.DataFrame(rollouts), pl.DataFrame(verdicts), () if dataset == "maths" else RULES)
+            classes = {"answer_class": f"a{right}", "program_class": f"q{start}"}
+            verdicts.append({**key, **verdict, **classes, "reads_table": None if dataset == "maths" else start > 0})
+    judged = pl.DataFrame(verdicts, schema_overrides={"reads_table": pl.Boolean})
+    frame = evaluate(pl.DataFrame(rollouts), judged, () if dataset == "maths" else RULES)
     seed, step = (0, 0) if method == "base" else (seed, 40)
     names = pl.lit(method).alias("method"), pl.lit(seed, pl.Int32).alias("seed"), pl.lit(step, pl.Int32).alias("step")
     return frame.select(*names, pl.lit(dataset).alias("dataset"), pl.all())

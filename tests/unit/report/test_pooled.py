@@ -34,7 +34,8 @@ def policy(method, number, world, dataset, prompts=30, n=4):
             key = {"prompt_id": f"w{world}p{prompt:03}", "sample_index": index}
             rollouts.append({**key, "text": f"SELECT {generator.integers(3)}"})
             marks = {"verdict": "correct" if right else "wrong", "correct": right}
-            verdicts.append({**key, **marks, "answer_class": f"a{right}", "program_class": "q"})
+            classes = {"answer_class": f"a{right}", "program_class": "q", "reads_table": True}
+            verdicts.append({**key, **marks, **classes})
     frames = pl.DataFrame(rollouts), pl.DataFrame(verdicts)
     counted = evaluate(*frames, ())
     return counted.with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String))

@@ -38,6 +38,8 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "create table product(id integer, name text, price integer);"
             "insert into product values (1,'pen',3),(2,'cup',8),(3,'hat',8),(4,null,5);"
             "insert into product values (5, cast(x'41ff42' as text), 1);"
+            "create view dear as select name from product where price > 5; create view fixed as select 1 as one;"
+            'create table "Été 7"(a integer primary key autoincrement);'
         )
     return folder
 
@@ -272,6 +274,53 @@ def test_classes_count_answers_and_programs(scorer: SqlScorer) -> None:
     assert verdicts[3].answer_class != verdicts[0].answer_class
     assert verdicts[4].answer_class == EMPTY_ANSWER
     assert len({v.program_class for v in verdicts[:3]}) == 2
+
+
+READING = {
+    True: [
+        "SELECT count(*) FROM product",
+        "SELECT 3 FROM product",
+        "SELECT COUNT(*) FROM main.PRODUCT AS p",
+        "SELECT rowid FROM product",
+        "SELECT (SELECT max(price) FROM product)",
+        "SELECT 1 FROM json_each('[1]'), product",
+        "SELECT count(*) FROM dear",
+        "SELECT p.n FROM (SELECT name AS n FROM product) AS p",
+        "WITH c AS (SELECT * FROM product) SELECT count(*) FROM c",
+        'SELECT 1 FROM "ÉTé 7"',
+    ],
+    False: [
+        "SELECT 3",
+        "SELECT 'pen' UNION SELECT 'cup'",
+        "SELECT 1 FROM (SELECT 2)",
+        "WITH product(id) AS (SELECT 1) SELECT id FROM product",
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 5) SELECT count(*) FROM c",
+        "SELECT count(*) FROM sqlite_master",
+        "SELECT name FROM sqlite_schema",
+        "SELECT 3 FROM sqlite_sequence",
+        "SELECT value FROM json_each('[3]')",
+        "SELECT count(*) FROM json_tree('[3]') AS product",
+        "SELECT one FROM fixed",
+        "WITH unused AS (SELECT * FROM product) SELECT 3",
+    ],
+}
+
+
+@pytest.mark.parametrize(("sql", "reads"), [(sql, reads) for reads, queries in READING.items() for sql in queries])
+def test_a_verdict_says_whether_the_answer_read_a_table(scorer: SqlScorer, sql: str, reads: bool) -> None:
+    """Also of an answer that is the gold, and of one whose text was run before."""
+    truths = [{"db_id": "shop", "gold_sql": gold} for gold in ("SELECT 0.5", sql, "SELECT 0.25")]
+    verdicts = [*scorer.score_sql([sql] * 3, truths), *scorer.score_sql([sql], truths[:1])]
+    assert [(v.correct, v.reads_table) for v in verdicts] == [(right, reads) for right in (False, True, False, False)]
+
+
+def test_what_did_not_run_reads_nothing(scorer: SqlScorer) -> None:
+    golds = ["SELECT 1", "SELECT 1", "SELECT 1", "SELECT name FROM missing"]
+    responses = ["no answer", fence("SELECT name FROM product WHERE"), fence("SELECT nam FROM product"), fence(GOLD)]
+    verdicts = scorer.score(responses, [{"db_id": "shop", "gold_sql": gold} for gold in golds])
+    assert [v.reads_table for v in verdicts] == [None] * 4
+    frame = verdict_frame(pl.DataFrame({"prompt_id": list("abcd"), "sample_index": 0}), verdicts)
+    assert (frame["reads_table"].dtype, frame["reads_table"].null_count()) == (pl.Boolean, 4)
 
 
 def test_wrong_use_is_an_error(scorer: SqlScorer, databases: Path) -> None:

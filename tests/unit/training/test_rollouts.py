@@ -47,6 +47,7 @@ class Echo:
 class Verdict:
     correct: bool
     reward: float
+    reads_table: bool | None = None
 
 
 @dataclass
@@ -173,6 +174,14 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
         "clip_share": 0.3,
         "kl_to_old": 0.05,
     }
+    assert "constants" not in found
     more = {"divergence_sum": 3.0, "rehearsal_tokens": 6, "rollout_divergence_sum": 1.0}
     found = averages({**rollout_sums(groups), "refilled": 0, **of_update, **more})
     assert (found["divergence"], found["rollout_divergence"]) == (0.5, 0.1)
+
+
+def test_the_share_of_constants_is_one_of_the_right_answers_that_were_executed() -> None:
+    right = [Verdict(True, 1.0, reads) for reads in (True, False, True, True, None)]
+    wrong = [Verdict(False, 0.0, False), Verdict(False, 0.5)]
+    groups = [Group(OnlinePrompt("p", [1], {}), [Completion([1], [0.0], "", "stop")] * 7, [*right, *wrong])]
+    assert averages({**rollout_sums(groups), "refilled": 0})["constants"] == 1 / 4

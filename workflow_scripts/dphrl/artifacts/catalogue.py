@@ -86,8 +86,9 @@ _DECLARED = (
         tuple(_SAMPLE),
         _SAMPLE
         | {"verdict": _STR, "correct": _BOOL, "reward": _F64}
-        | _columns(_STR, "extracted", "answer_class", "program_class", "detail"),
-        nullable={"extracted", "answer_class", "program_class", "detail"},
+        | _columns(_STR, "extracted", "answer_class", "program_class", "detail")
+        | {"reads_table": _BOOL},
+        nullable={"extracted", "answer_class", "program_class", "detail", "reads_table"},
         enums={"verdict": VERDICTS[:-1]},
         bounds={"sample_index": (-1, _INF), "reward": (0.0, 1.0)},
     ),
@@ -115,9 +116,10 @@ _DECLARED = (
         _COUNTS
         | {"correct": pl.List(_BOOL), "greedy_correct": _BOOL, "styles": pl.List(_STR)}
         | _columns(_I32, "distinct_styles", "distinct_styles_correct", "distinct_answers", "distinct_programs")
+        | _columns(_I32, "constants")
         | _columns(_TOKENS, *_CLASSES)
         | _columns(_STR, "cluster", "level"),
-        nullable={"greedy_correct", *_CLASSES, "cluster", "level"},
+        nullable={"greedy_correct", "constants", *_CLASSES, "cluster", "level"},
         bounds={"n": _FROM_1, "c": _FROM_0, **dict.fromkeys(_CLASSES, _FROM_0)},
     ),
     Schema("passk", (*_POLICY, "k"), {**_POLICY, "k": _I32, **_INTERVAL}),

@@ -10,7 +10,7 @@ from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.evaluate import OTHER_STYLE, StyleRule
 
 _KEY = SCHEMAS["rollouts"].key
-_JUDGED = ("verdict", "correct", "answer_class", "program_class")
+_JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 # The lists of an evaluation, each with the column of the samples that it is made from.
 _CLASS_LISTS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
@@ -95,7 +95,7 @@ def evaluate(
 
     Args:
         rollouts: prompt_id, sample_index (greedy = -1 for all prompts or none, samples 0..n-1), text.
-        verdicts: prompt_id, sample_index, verdict, correct, answer_class, program_class: one row for each rollout.
+        verdicts: prompt_id, sample_index and the columns of `_JUDGED`: one row for each rollout.
         styles: rules tried in order on the text after leading white space; a text that none matches has the style
             "other" (arXiv 2509.07430, appendix B). Without rules `styles` is an empty list and both counts are 0.
         shape: of the dataset, where these are some of its prompts; None: they are all.
@@ -105,7 +105,8 @@ def evaluate(
         sample order. `distinct_styles` counts all samples, the other counts only the correct ones; a program that does
         not parse has no class. `answers`, `programs` and `skeletons` have for each sample the index of the prompt's
         first sample in the same class, null without a class; a list is empty where no sample of the dataset has such a
-        class. Samples have a `skeleton` only in datasets without programs, as in mathematics.
+        class. Samples have a `skeleton` only in datasets without programs, as in mathematics. `constants` counts the
+        right samples whose program read no table; null where no verdict on a right sample says what it read.
         The greedy response counts in `greedy_correct` only, which is null without it.
 
     Raises:
@@ -117,6 +118,7 @@ def evaluate(
     if "program_class" not in classes:
         samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
     samples = samples.with_columns(style=_style(styles)).drop("text")
+    reads = pl.col("reads_table").filter("correct")
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
     # One column after the other: windows over all samples are the peak of memory.
@@ -134,6 +136,7 @@ def evaluate(
             distinct_styles_correct=_distinct(pl.col("style").filter("correct")),
             distinct_answers=_distinct(pl.col("answer_class").filter("correct")),
             distinct_programs=_distinct(pl.col("program_class").filter("correct")),
+            constants=pl.when(reads.count() > 0).then(reads.not_().sum()),
         )
     )
     counted = counted.with_columns(pl.lit([]).alias(name) for name in _CLASS_LISTS if name not in lists)

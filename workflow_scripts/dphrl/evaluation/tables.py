@@ -64,8 +64,9 @@ def headline(study: Study) -> pl.DataFrame:
     """The figures that are quoted.
 
     Metrics in order: greedy, mean@n and pass@k for the two largest k up to n, proportions; then distinct_styles (of all
-    samples) and distinct_programs (among the correct), means per prompt. A policy without greedy responses has no
-    greedy, a dataset without style rules no distinct_styles, one without programs (maths) no distinct_programs.
+    samples) and distinct_programs (among the correct), means per prompt; then constants, the share of the right samples
+    that read no table. A policy without greedy responses has no greedy, a dataset without style rules no
+    distinct_styles, one without programs (maths) neither distinct_programs nor constants.
     """
     rows: list[tuple[object, ...]] = []
     counted = {name: study.datasets_with(name) for name in COUNTS}
@@ -75,6 +76,7 @@ def headline(study: Study) -> pl.DataFrame:
         counts = {name: policy.column(name) for name, datasets in counted.items() if policy.key.dataset in datasets}
         if counts:
             rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
+        rows += _constants(policy)
     return SCHEMAS["headline"].frame(rows)
 
 
@@ -184,6 +186,15 @@ def _rows(
     """A row for each column of `values`, (prompts, rows): key of the policy, labels, mean and its interval."""
     intervals = policy.bootstrap.ratio(values, proportion=proportion)
     return ((*policy.key, *row) for row in zip(*labels, *intervals, strict=True))
+
+
+def _constants(policy: Policy) -> Iterator[tuple[object, ...]]:
+    """The row of the metric constants, if the policy has right samples and their verdicts say what they read."""
+    if "constants" in policy.rows.columns and policy.rows["constants"].count():
+        known = policy.rows.select("constants", right=pl.when(pl.col("constants").is_not_null()).then("c"))
+        above, below = (known.select(pl.col(name).fill_null(0).cast(pl.Float64)).to_numpy() for name in known.columns)
+        (value,), (low,), (high,) = policy.bootstrap.ratio(above, below)
+        yield (*policy.key, "constants", value, low, high)
 
 
 def _style_names(study: Study) -> dict[str, list[str]]:

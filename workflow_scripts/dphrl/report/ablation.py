@@ -39,10 +39,12 @@ def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """The table "ablation": the proportions of the headline for the methods of `families`."""
+    """The table "ablation": the rates of solved prompts in the headline for the methods of `families`."""
     weights = [
         (family, float(methods[name]["eta"]), name) for family, members in families(methods).items() for name in members
     ]
     schema = {"family": pl.String, "eta": pl.Float64, "method": pl.String}
     named = pl.DataFrame(weights, schema=schema, orient="row").join(headline, on="method")
-    return named.filter(~pl.col("metric").str.starts_with("distinct_")).select(list(SCHEMAS["ablation"].columns))
+    return named.filter(pl.col("metric").str.contains("^(greedy$|mean@|pass@)")).select(
+        list(SCHEMAS["ablation"].columns)
+    )

@@ -8,7 +8,7 @@ import polars as pl
 from dphrl.report.names import in_order, label
 from dphrl.report.text import markdown, markdown_table
 
-_METRICS = {"distinct_styles": "Styles", "distinct_programs": "Right programs"}
+_METRICS = {"distinct_styles": "Styles", "distinct_programs": "Right programs", "constants": "Right constants"}
 
 
 class Headline:
@@ -20,7 +20,8 @@ class Headline:
     Attributes:
         policies: method, seed and step of each policy.
         datasets: alphabetical.
-        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs.
+        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs, then the
+            share of right answers that read no table.
     """
 
     def __init__(self, table: pl.DataFrame) -> None:
@@ -77,7 +78,7 @@ def headline_csv(table: pl.DataFrame) -> str:
 
 
 def _rank(metric: str) -> tuple[int, int, str]:
-    families = ("greedy", "mean@", "pass@", "distinct_styles", "distinct_programs")
+    families = ("greedy", "mean@", "pass@", "distinct_styles", "distinct_programs", "constants")
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric

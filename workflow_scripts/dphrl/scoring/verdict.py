@@ -13,6 +13,7 @@ class Verdict:
     `verdict` is one of `artifacts.verdicts.VERDICTS`; `reward` is 1.0 if correct, else the partial credit, if any.
     `answer_class` is a digest of the answer's value, null if it has none; answers that are equal under the comparison
     have equal classes. `program_class` is a digest of the canonical program, null if the answer is not a program.
+    `reads_table` says whether a SQL answer that ran read a table of the database; null for all other answers.
     """
 
     verdict: str
@@ -22,6 +23,7 @@ class Verdict:
     answer_class: str | None = None
     program_class: str | None = None
     detail: str | None = None
+    reads_table: bool | None = None
 
 
 class InfrastructureError(RuntimeError):

@@ -30,6 +30,7 @@ from dphrl.training.weight_sync import WeightSync
 _MEANS = {
     "reward": ("reward_sum", "responses"),
     "correct": ("correct_sum", "responses"),
+    "constants": ("constant_sum", "executed_right"),
     "solved_share": ("solved_sum", "groups"),
     "mixed_share": ("mixed_sum", "groups"),
     "response_length": ("length_sum", "responses"),
@@ -193,12 +194,15 @@ class Segment:
 def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
     """Sums and counts over the rollouts of a step, for `averages`."""
     rewards = [[verdict.reward for verdict in group.verdicts] for group in groups]
+    right = [verdict for group in groups for verdict in group.verdicts if verdict.correct]
     completions = [completion for group in groups for completion in group.completions]
     return {
         "groups": len(groups),
         "responses": len(completions),
         "reward_sum": sum(map(sum, rewards)),
-        "correct_sum": sum(verdict.correct for group in groups for verdict in group.verdicts),
+        "correct_sum": len(right),
+        "executed_right": sum(verdict.reads_table is not None for verdict in right),
+        "constant_sum": sum(verdict.reads_table is False for verdict in right),
         "solved_sum": sum(max(group) > 0 for group in rewards),
         "mixed_sum": sum(max(group) != min(group) for group in rewards),
         "length_sum": sum(len(completion.token_ids) for completion in completions),

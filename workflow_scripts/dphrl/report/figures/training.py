@@ -21,6 +21,7 @@ METRICS = {
     "response_length": "Response length (tokens)",
     "grad_norm": "Gradient norm",
     "clip_share": "Share of clipped tokens",
+    "constants": "Share of right answers that read no table",
 }
 
 

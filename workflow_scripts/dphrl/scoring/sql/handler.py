@@ -24,7 +24,7 @@ class SqlHandler:
     process.
 
     Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
-    Reply: as `verdict_reply`, with program_class; of an examined gold, with reason.
+    Reply: as `verdict_reply`, with program_class, and reads_table if the answer ran; of an examined gold, with reason.
     """
 
     def __init__(self, options: Message) -> None:
@@ -74,11 +74,13 @@ class SqlHandler:
             # Equal results have equal classes.
             if comparison not in classes:
                 classes[comparison] = answer_class(gold.rows, comparison, ordered)
-            return verdict_reply("correct", reward=1.0, answer_class=classes[comparison])
+            reply = verdict_reply("correct", reward=1.0, answer_class=classes[comparison])
+            return {**reply, "reads_table": answer.reads_table}
         credit = 0.0
         if self._partial != "none":
             credit = partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
-        return verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
+        reply = verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
+        return {**reply, "reads_table": answer.reads_table}
 
     def _examine(self, database: str, sql: str, comparison: str) -> Message:
         """The gold scored as an answer, with the reason not to use it, or None."""

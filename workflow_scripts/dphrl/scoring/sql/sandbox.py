@@ -10,6 +10,7 @@ import re
 import sqlite3
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from operator import methodcaller
@@ -23,9 +24,7 @@ _STEPS_PER_CALL: Final = 1000
 _OPEN_DATABASES: Final = 16
 _HEAP_BYTES: Final = 512 * 2**20
 _TEXTS: Final = (str, bytes)
-_ALLOWED: Final = frozenset(
-    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-)
+_ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 # printf and format spend seconds in one opcode that no limit covers; most others give another result each time.
 _DENIED_FUNCTIONS: Final = frozenset({
     "printf", "format", "load_extension", "random", "randomblob", "zeroblob", "changes", "total_changes",
@@ -60,7 +59,8 @@ class Limits:
 class Execution:
     """How a query ended: `outcome` is `ok` or the verdict on it; `rows` is its result if `ok`.
 
-    `by_clock`: a timeout by the wall clock, which depends on the machine and its load.
+    `by_clock`: a timeout by the wall clock, which depends on the machine and its load. `reads_table`: it reads a table
+    of the database; the schema (sqlite_master) and table-valued functions are none.
     """
 
     outcome: str
@@ -68,6 +68,7 @@ class Execution:
     size: int = 0
     detail: str | None = None
     by_clock: bool = False
+    reads_table: bool = False
 
 
 class Sandbox:
@@ -79,6 +80,7 @@ class Sandbox:
         self._steps = 0
         self._deadline = 0.0
         self._out_of_time = False
+        self._reads_table = False
 
     def execute(self, database: str, sql: str, reverse: bool = False) -> Execution:
         """Run one query; with `reverse`, SQLite visits rows in reverse where the query does not order them.
@@ -91,7 +93,7 @@ class Sandbox:
             return Execution("too_large", detail=f"the query has {len(sql)} characters, limit {MAX_LENGTH}")
         if not is_select(sql):
             return Execution("refused", detail="not a SELECT or WITH statement")
-        self._steps, self._out_of_time = 0, False
+        self._steps, self._out_of_time, self._reads_table = 0, False, False
         self._deadline = time.monotonic() + self._limits.timeout_s
         try:
             with closing(self._connection(database, reverse).cursor()) as cursor:
@@ -115,7 +117,7 @@ class Sandbox:
                 return Execution("too_large", detail=f"more than {self._limits.max_rows} rows")
             if size > self._limits.max_bytes:
                 return Execution("too_large", detail=f"more than {self._limits.max_bytes} bytes")
-        return Execution("ok", rows, size)
+        return Execution("ok", rows, size, reads_table=self._reads_table)
 
     def _failure(self, database: str, error: Exception) -> Execution:
         """How a query failed, by the error's code; by its text only where SQLite has no code for it."""
@@ -141,6 +143,7 @@ class Sandbox:
         if connection is None:
             connection = _connect(database, reverse)
             connection.set_progress_handler(self._progress, _STEPS_PER_CALL)
+            connection.set_authorizer(self._authorizer(_tables(connection)))
         self._open[key] = connection
         if len(self._open) > _OPEN_DATABASES:
             self._open.popitem(last=False)[1].close()
@@ -153,9 +156,23 @@ class Sandbox:
         self._out_of_time = time.monotonic() > self._deadline
         return self._out_of_time
 
+    def _authorizer(self, tables: frozenset[str]) -> Callable[..., int]:
+        """Allows what only reads; notes whether one of the `tables` is read, if only for the number of its rows."""
+
+        def authorize(action: int, first: str | None, name: str | None, _database: object, _trigger: object) -> int:
+            if action == sqlite3.SQLITE_READ:
+                self._reads_table = self._reads_table or (first is not None and first.lower() in tables)
+                return sqlite3.SQLITE_OK
+            denied = action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS
+            return sqlite3.SQLITE_OK if action in _ALLOWED and not denied else sqlite3.SQLITE_DENY
+
+        return authorize
+
 
 def _connect(database: str, reverse: bool) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    # Without the cache of statements: a statement from it does not ask the authorizer again.
+    options: dict[str, Any] = {"uri": True, "isolation_level": None, "cached_statements": 0}
+    connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", **options)
     connection.text_factory = methodcaller("decode", "utf-8", "ignore")
     limits = f"hard_heap_limit={_HEAP_BYTES}", f"reverse_unordered_selects={reverse:d}"
     for pragma in ("temp_store=2", "query_only=1", "trusted_schema=0", *limits):
@@ -165,10 +182,10 @@ def _connect(database: str, reverse: bool) -> sqlite3.Connection:
     connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
     # Reading a virtual table for the first time declares it, which the authorizer forbids.
     connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
-    connection.set_authorizer(_authorize)
     return connection
 
 
-def _authorize(action: int, _first: str | None, name: str | None, _database: str | None, _trigger: str | None) -> int:
-    denied = action == sqlite3.SQLITE_FUNCTION and name is not None and name.lower() in _DENIED_FUNCTIONS
-    return sqlite3.SQLITE_OK if action in _ALLOWED and not denied else sqlite3.SQLITE_DENY
+def _tables(connection: sqlite3.Connection) -> frozenset[str]:
+    """The names of the tables in lower case, without those of SQLite itself."""
+    with closing(connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")) as names:
+        return frozenset(str(name).lower() for (name,) in names if not str(name).lower().startswith("sqlite_"))

@@ -146,7 +146,7 @@ class _Query(NamedTuple):
 
     def verdict(self, reply: Message) -> Verdict:
         verdict = reply["verdict"]
-        known = {name: reply.get(name) for name in ("answer_class", "program_class", "detail")}
+        known = {name: reply.get(name) for name in ("answer_class", "program_class", "detail", "reads_table")}
         return Verdict(verdict, verdict == "correct", float(reply["reward"]), self.sql, **known)
 
 
