@@ -9,6 +9,7 @@ from snakemake.utils import min_version
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config
 from dphrl.config.checks import notices
+from dphrl.plan.describe import at_start
 
 min_version("9.0")
 
@@ -21,6 +22,7 @@ if not workflow.configfiles:
 try:
     CONFIG = load_config(config)
     check_files(CONFIG, Path.cwd())
+    PLAN = list(at_start(CONFIG, Path.cwd()))
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
 
@@ -42,7 +44,7 @@ include: "rules/targets.smk"
 
 
 onstart:
-    print("\n".join(notices(CONFIG)), file=sys.stderr)
+    print("\n".join([*notices(CONFIG), *PLAN]), file=sys.stderr)
     # Each finished job would start one more timer of this limit, and after 200 jobs the scheduler takes half a core
     # (https://github.com/snakemake/snakemake/pull/3744). The attribute is private, so it is known for version 9 only.
     if snakemake.__version__.startswith("9."):

@@ -17,6 +17,8 @@ rule tensorise:
     log:
         "<logs>/reference.log",
     cache: SHARED
+    resources:
+        gpu=LAYOUT.gpus(1),
     params:
         **stage_params("tensorise.py", slice_of("index"), "reference_index"),
     message:

@@ -14,6 +14,8 @@ rule sample:
     log:
         "<logs>/rollouts/{policy}/{dataset}.{plan}/{shard}.log",
     cache: SHARED
+    resources:
+        gpu=LAYOUT.sampling_gpus,
     params:
         **stage_params("sample.py", slice_of("rollouts"), "rollouts", seed=CONFIG.seed),
         shards=LAYOUT.shard_count,

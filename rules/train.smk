@@ -21,6 +21,8 @@ rule train_segment:
     # The longest chain of jobs: segments run before the sampling of finished policies.
     priority: 1
     threads: CONFIG.train.ranks
+    resources:
+        gpu=LAYOUT.gpus(CONFIG.train.ranks),
     params:
         **stage_params(
             "train.py", slice_of("metrics"), "metrics", seed=LAYOUT.training_seed

@@ -8,6 +8,7 @@ from dphrl.config.blocks.base import Block
 from dphrl.config.blocks.datasets import DatasetConfig
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import PAPER_METHODS, MethodConfig
 from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.config.blocks.policy import PolicyConfig
@@ -52,6 +53,7 @@ class Config(Block):
         PartitionConfig(), description="Division of the training set: near-perfect (D_pef) and exploration (D_exp)."
     )
     reference: ReferenceConfig = Field(ReferenceConfig(), description="Stored responses and their log-probabilities.")
+    hardware: HardwareConfig = Field(HardwareConfig(), description="The machine; changing it reruns nothing.")
     train: TrainConfig = Field(TrainConfig(), description="Training settings that all methods share.")
     methods: dict[Name, MethodConfig] = Field(PAPER_METHODS, description="The methods to train, by name; {}: none.")
     replay: dict[Name, dict[Name, str]] = Field(

@@ -166,6 +166,15 @@ class Layout:
         """Jobs that a plan's prompts are spread over."""
         return int(getattr(self.config.sampling, wildcards["plan"]).shards)
 
+    def gpus(self, number: int) -> int:
+        """GPUs of a job that works on so many."""
+        return number if self.config.hardware.gpu_gib else 0
+
+    def sampling_gpus(self, wildcards: Wildcards) -> int:
+        """GPUs of a job that samples; none for recorded answers."""
+        recorded = wildcards["dataset"] in self.config.replay.get(wildcards["policy"], {})
+        return 0 if recorded else self.gpus(self.config.engine.tensor_parallel)
+
     def plan_and_shard(self, wildcards: Wildcards) -> list[str | int]:
         """The plan and the shard of a job that samples."""
         return [wildcards["plan"], int(wildcards["shard"])]

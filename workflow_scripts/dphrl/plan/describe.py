@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.layout.run import Layout
 from dphrl.plan.advice import changes_that_fit
 from dphrl.plan.memory import GB, Setting, host_bytes, phases, policy_bytes, sampling_phase, state_bytes
 from dphrl.plan.rates import MACHINES, Rates
@@ -93,6 +94,30 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     unit = "core" if machine == "cpu" else "GPU"
     lines.append(f"Time: {hours:,.2g} hours on {slots} {unit}s, {spent:,.2g} {unit} hours in all")
     return "\n".join(lines)
+
+
+def at_start(config: Config, folder: Path) -> Iterator[str]:
+    """What a user should know before a run starts: memory per GPU, where a model is given, and disk.
+
+    Raises `ConfigError` where a training cannot fit on `hardware.gpu_gib`.
+    """
+    try:
+        shape = shape_of(config, folder)
+    except ValueError as error:
+        yield f"policy.base: {error}, so memory and disk are not planned"
+        return
+    if shape is None or not config.methods:
+        return
+    if config.policy.base is not None and config.hardware.gpu_gib is not None:
+        check_memory(config, shape, config.hardware.gpu_gib)
+        yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
+    segments = len(Layout(config).segments())
+    settings = [Setting.of(config, name, shape) for name in config.methods]
+    each = sum(state_bytes(shape, one) + policy_bytes(shape, one) for one in settings) / len(settings)
+    yield (
+        f"disk: {each / GB:.3g} GB for each of {segments} segments, {segments * each / GB:.3g} GB in all (policies and "
+        "optimizer states)"
+    )
 
 
 def _settings(config: Config, shape: ModelShape) -> dict[str, Setting]:
