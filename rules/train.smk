@@ -34,6 +34,7 @@ rule train_segment:
             "workers": LAYOUT.workers(TRAINING_SET),
             "trackers": CONFIG.train.trackers,
             "tracking": f"{LAYOUT.root}/tracking",
+            "training": f"{CONFIG.run}-{wildcards.method}-s{wildcards.seed}",
         },
     message:
         "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"

@@ -15,7 +15,9 @@ import psutil
 parser = argparse.ArgumentParser(add_help=False)
 parser.add_argument("--directory", "-d", type=Path, default=Path())
 folder = parser.parse_known_args()[0].directory.resolve()
-
+locks, started_on, here = folder / ".snakemake/locks", folder / ".snakemake/started_on", os.uname().nodename
+if locks.is_dir() and any(locks.iterdir()) and started_on.exists() and (host := started_on.read_text()) != here:
+    sys.exit(f"Snakemake was started on {host} and may still be at work in {folder}. If it has ended: rm -r {locks}")
 orphans = []
 for process in psutil.process_iter():
     try:
@@ -30,7 +32,9 @@ for orphan in orphans:
     print(f"ending process {orphan.pid}, which an interrupted run left behind", file=sys.stderr)
     orphan.kill()
 psutil.wait_procs(orphans)
-shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
+shutil.rmtree(locks, ignore_errors=True)
 for leftover in [*(folder / "results").rglob(".*.tmp")]:
     shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+started_on.parent.mkdir(exist_ok=True)
+started_on.write_text(here)
 os.execv(sys.executable, [sys.executable, "-m", "snakemake", *sys.argv[1:]])

@@ -5,12 +5,11 @@ from pathlib import Path
 
 from script import label, snakemake, stage
 
-from dphrl.layout.names import PolicyName
 from dphrl.training.job import SegmentJob
 from dphrl.training.launch import Nodes, train_segment
 
 with stage("torch", "transformers", "deepspeed", "vllm") as job:
-    given, output, params, wildcards = snakemake.input, snakemake.output, snakemake.params, snakemake.wildcards
+    given, output, params = snakemake.input, snakemake.output, snakemake.params
     for table in ("partition", "prompts", "gold"):
         job.scan(table, given[table])
     segment = SegmentJob(
@@ -29,8 +28,7 @@ with stage("torch", "transformers", "deepspeed", "vllm") as job:
         policy_out=str(Path(output.policy).parent),
         state_out=str(Path(output.state).parent),
         label=label(),
-        training=PolicyName(wildcards.method, params.seed).training,
-        **params.runtime,  # databases, workers, trackers, tracking
+        **params.runtime,  # databases, workers, trackers, tracking, training
     )
     metrics, timings = train_segment(segment, Nodes.of(snakemake.resources))
     for part, seconds, tokens in timings:

@@ -70,7 +70,7 @@ def test_a_job_that_needs_many_is_not_passed_for_ever(tmp_path):
 
 
 def test_only_visible_gpus_are_taken(tmp_path):
-    assert held(job(2, tmp_path, 0, "5,GPU-8932f937")) [2] == ["5", "GPU-8932f937"]
+    assert held(job(2, tmp_path, 0, "5,GPU-8932f937"))[2] == ["5", "GPU-8932f937"]
 
 
 def test_too_few_gpus_are_named(tmp_path, monkeypatch):

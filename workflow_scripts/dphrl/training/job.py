@@ -46,7 +46,7 @@ class SegmentJob:
         policy_out, state_out: folders of the policy and state after it; must be empty.
         trackers, tracking: names of the trackers that get metrics while it runs, and the folder for their files.
         label: of the progress lines.
-        training: name of the whole training, for the trackers.
+        training: name of the whole training for the trackers, with that of the run: they may keep several runs.
     """
 
     config: Mapping[str, Any]

@@ -1,0 +1,46 @@
+"""`launch.py` removes what a killed run left behind, but not while Snakemake is at work on another machine."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+LAUNCH = Path(__file__).resolve().parents[2] / "workflow_scripts/launch.py"
+
+
+def launched(folder: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(LAUNCH), "--version", "--directory", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def left_behind(folder: Path, host: str) -> Path:
+    """A lock and the temporary file of a job, and the host that they are from."""
+    (folder / ".snakemake/locks").mkdir(parents=True)
+    (folder / ".snakemake/locks/0.input.lock").touch()
+    (folder / ".snakemake/started_on").write_text(host)
+    temporary = folder / "results/demo/.rollouts.tmp"
+    temporary.parent.mkdir(parents=True)
+    temporary.touch()
+    return temporary
+
+
+def test_a_run_of_another_machine_is_left_alone(tmp_path):
+    temporary = left_behind(tmp_path, "login1")
+    found = launched(tmp_path)
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"Snakemake was started on login1 and may still be at work in {tmp_path}.")
+    assert f"rm -r {tmp_path}/.snakemake/locks" in found.stderr
+    assert temporary.exists()
+
+
+def test_what_a_killed_run_of_this_machine_left_is_removed(tmp_path):
+    temporary = left_behind(tmp_path, socket.gethostname())
+    found = launched(tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert not temporary.exists()
+    assert not (tmp_path / ".snakemake/locks").exists()
+
+
+def test_the_machine_is_written_down(tmp_path):
+    assert launched(tmp_path).returncode == 0
+    assert (tmp_path / ".snakemake/started_on").read_text() == socket.gethostname()
