@@ -36,8 +36,8 @@ def take_gpus(number: int, locks: Path) -> list[str]:
         return []
     if len(gpus) < number:
         raise ValueError(
-            f"this job needs {number} GPUs, and this machine shows {len(gpus)} ({', '.join(gpus)}): lower train.ranks or"
-            f" engine.tensor_parallel, or set {_VISIBLE} to more"
+            f"this job needs {number} GPUs, and this machine shows {len(gpus)} ({', '.join(gpus)}): lower"
+            f" train.ranks or engine.tensor_parallel, or set {_VISIBLE} to more"
         )
     # First come, first served: else jobs that need one GPU would pass one that waits for several.
     queue = _open(locks / "queue")

@@ -10,6 +10,6 @@ class HardwareConfig(Block):
 
     gpu_gib: Positive | None = Field(
         80,
-        description="Memory of a GPU in GiB: a run whose trainings cannot fit is refused before anything runs; null: no "
-        "job asks for a GPU.",
+        description="Memory of a GPU in GiB: a run whose trainings cannot fit is refused before anything runs; null: "
+        "no job asks for a GPU.",
     )
