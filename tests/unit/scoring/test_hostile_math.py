@@ -284,10 +284,7 @@ GOLDS: dict[str, tuple[dict[str, Any], str]] = {
     "a set": ({"answer": r"\{1.5, \pi\}", "tolerance": 0.1}, r"\{3.14, 1.5\}"),
     "a tuple": ({"answer": r"(1, \frac{1}{2})", "tolerance": 0.1}, "(1, 0.5)"),
     "an interval": ({"answer": "(0, 1]", "tolerance": 0.1}, r"(0,\frac{2}{2}]"),
-    "a matrix": (
-        {"answer": r"\begin{pmatrix}1\\2\end{pmatrix}", "tolerance": 0.1},
-        r"\begin{pmatrix}1\\2\end{pmatrix}",
-    ),
+    "a matrix": ({"answer": matrix("1", 2), "tolerance": 0.1}, matrix(r"\frac{{2}}{{2}}", 2)),
     "a percentage": ({"answer": r"20\%", "tolerance": 0.1}, r"20.05\%"),
     "a number with a unit": ({"answer": "1.5", "unit": "cm", "tolerance": "1e-1"}, "1.55 cm"),
     "text": ({"answer": r"\text{Evelyn}", "tolerance": 0.1}, "Evelyn"),

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.tasks.fields import Fields, MalformedError, Row, json_text
+from dphrl.tasks.fields import Fields, MalformedError, Row, json_text, show
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
 from dphrl.tasks.source import SourceError
@@ -100,5 +100,6 @@ def _level(row: Row, fields: Fields) -> str | None:
         value = f"{value:g}"
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
-    printable = "".join(character if character.isprintable() else " " for character in str(value))
+    shown = value if isinstance(value, str) else show(value)
+    printable = "".join(character if character.isprintable() else " " for character in shown)
     return " ".join(printable.split())[:_LONGEST_LEVEL].strip() or None
