@@ -17,7 +17,7 @@ _SCANNED: Final = 100_000
 _LONGEST: Final = 40
 # The first bytes of a rollback journal that SQLite would play back; an idle one begins with zeros.
 _HOT_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
-# A column whose value is computed where it is read, as pragma_table_xinfo has it under `hidden`.
+# The value of `hidden` in pragma_table_xinfo for a column that is computed where it is read.
 _VIRTUAL: Final = 2
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The reserved words of SQL-92 and the keywords of SQLite.

@@ -1,4 +1,4 @@
-"""A limit on the time of a call, for code that has none of its own."""
+"""A limit on the CPU time of a call."""
 
 import signal
 import types

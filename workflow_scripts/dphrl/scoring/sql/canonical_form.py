@@ -37,7 +37,7 @@ class _Scope:
 
 
 class _UnnamedSourceError(ValueError):
-    """A FROM clause has something else than tables and subqueries."""
+    """A FROM clause has something else than tables and subqueries, or only joins."""
 
 
 def canonical_form(query: exp.Query) -> str:
@@ -170,6 +170,8 @@ def _positions(node: exp.SetOperation) -> dict[str, str]:
 def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
     joins = node.args.get("joins") or []
     start = [node.args["from_"]] if node.args.get("from_") else []
+    if joins and not start:
+        raise _UnnamedSourceError
     sources = [(_source(part.this, scope), part.this.alias_or_name.lower()) for part in (*start, *joins)]
     inner = all(_is_inner(join) for join in joins)
     if inner and not any(isinstance(column, exp.Star) for column in node.expressions):
