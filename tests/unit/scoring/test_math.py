@@ -301,11 +301,11 @@ def test_a_response_beyond_the_limit_is_not_read(mode: str) -> None:
 
 
 def test_a_gold_of_any_length_is_a_verdict_and_read_in_a_moment(scorer: MathScorer) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     golds: list[Any] = [10**5000, -(10**5000), "9" * 5000, r"\text{" + "1" * 100_000]
     verdicts = scorer.score([r"\boxed{1}"] * 4, [{"answer": gold} for gold in golds])
     assert [verdict.verdict for verdict in verdicts] == ["gold_error"] * 4
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_wrong_use_is_an_error(scorer: MathScorer) -> None:

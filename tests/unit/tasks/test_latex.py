@@ -27,9 +27,9 @@ def test_the_last_complete_box_is_the_answer(text: str, answer: str | None) -> N
 
 @pytest.mark.parametrize("text", ["{" * 20_000_000, r"\boxed{" + "{" * 20_000_000, r"\boxed{7}" + "}" * 20_000_000])
 def test_braces_by_the_megabyte_are_read_in_a_moment(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert last_boxed(text) == ("7" if "7" in text else None)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_commas_inside_of_brackets_do_not_split() -> None:

@@ -290,11 +290,11 @@ def test_truths_conflict_unless_they_only_write_a_number_otherwise(first: Any, s
 
 
 def test_long_truths_are_compared_in_a_moment() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     rows = [{"prompt": "q", "answer": "0" * 50_000 + end} for end in ("x", "y", "." + "0" * 50_000 + "1")]
     prepared = prepare(rows, "math", "s", None, 9)
     assert gold_of(prepared.prompts, prepared.rejected, rows, "math")["kept"].to_list() == [False]
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_fields_are_renamed() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def test_a_template_cannot_read_the_time(policy: Path) -> None:
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_template_that_never_ends_is_named_with_its_row(policy: Path, name: str) -> None:
-    start, handler = time.monotonic(), signal.getsignal(signal.SIGPROF)
+    handler = signal.getsignal(signal.SIGPROF)
     template = f"{{% if messages[0].content == 'slow' %}}{ENDLESS[name]}{{% endif %}}{CHAT}"
     encode = encoder(with_template(policy, template), "chat", limit_s=0.3)
     rows = [{"prompt": prompt, "answer": "1"} for prompt in ("fast", "slow")]
@@ -75,7 +74,6 @@ def test_a_template_that_never_ends_is_named_with_its_row(policy: Path, name: st
         f"rows.jsonl, row 1: {policy}: its chat template has not rendered the prompt after 0.3 s of CPU time: "
         "does a loop in it never end?"
     )
-    assert time.monotonic() - start < 10
     assert signal.getsignal(signal.SIGPROF) == handler
     assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
 
