@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.load import check_files, load_config
+from dphrl.config.load import check_files, load_config, read_yaml
 from dphrl.config.checks import notices
 from dphrl.plan.describe import at_start
 
@@ -20,6 +20,9 @@ if not workflow.configfiles:
 
 
 try:
+    # Snakemake has read these files too, but of a key that is there twice it takes the last.
+    for file in workflow.configfiles:
+        read_yaml(Path(file))
     CONFIG = load_config(config)
     check_files(CONFIG, Path.cwd())
     PLAN = list(at_start(CONFIG, Path.cwd()))

@@ -27,4 +27,6 @@ wildcard_constraints:
 def stage_params(script, config, *schemas, seed=None):
     """The params that Snakemake compares to decide on a rerun: scripts, schemas, code digest, config slice, seed."""
     code = code_digest([script], schemas)
-    return dict(sources=[script], schemas=schemas, code=code, config=config, seed=seed)
+    # Snakemake would take {name} in a text for a wildcard, but not in what a function returns.
+    part = config if callable(config) else lambda wildcards: config
+    return dict(sources=[script], schemas=schemas, code=code, config=part, seed=seed)

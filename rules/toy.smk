@@ -68,6 +68,6 @@ elif CONFIG.has_model:
         params:
             **stage_params("import_base.py", slice_of("base")),
         message:
-            f"taking the base model from {CONFIG.policy.base}"
+            "taking the base model from {CONFIG.policy.base}"
         script:
             "../workflow_scripts/import_base.py"

@@ -5,11 +5,11 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.artifacts.files import link_folder
-from dphrl.model.logprobs import check_model
+from dphrl.model.checkpoint import check_base
 
 with stage() as job:
     manifest = Path(snakemake.output.manifest)
     source = Path(snakemake.input.files[0]).parent
-    check_model(source)
+    check_base(source)
     link_folder(source, manifest.parent)
     job.write_manifest(str(manifest))

@@ -4,6 +4,7 @@ import json
 
 from script import label, snakemake, stage
 
+from dphrl.artifacts.private import private_temporary_folder
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.rollout.replay import ReplayEngine
@@ -11,7 +12,8 @@ from dphrl.rollout.requests import plan_requests, rollout_frame, shard
 from dphrl.tasks.tokens import response_encoder
 
 given = snakemake.input.get
-with stage(*() if given("recorded") else ("vllm", "torch", "transformers")) as job:
+libraries = () if given("recorded") else ("vllm", "torch", "transformers")
+with stage(*libraries) as job, private_temporary_folder():
     config, wildcards = json.loads(snakemake.params.config), snakemake.wildcards
     prompts = job.read("prompts", snakemake.input.prompts)
     if given("candidates"):

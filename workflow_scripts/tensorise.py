@@ -6,11 +6,12 @@ from pathlib import Path
 import polars as pl
 from script import snakemake, stage
 
+from dphrl.artifacts.private import private_temporary_folder
 from dphrl.artifacts.tables import by_prompts
 from dphrl.model.logprobs import LogProbs, load_model
 from dphrl.reference.build import reference_rows, save_tensors, tensorise
 
-with stage("torch", "transformers") as job:
+with stage("torch", "transformers") as job, private_temporary_folder():
     config, given, output = json.loads(snakemake.params.config), snakemake.input, snakemake.output
     partition, prompts, rollouts = (job.scan(name, given[name]) for name in ("partition", "prompts", "rollouts"))
     rows = (reference_rows(*tables) for tables in by_prompts(partition, prompts, rollouts))

@@ -19,12 +19,16 @@ from tiny_models import write_tiny_policy
 from dphrl.artifacts.files import link_folder
 from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
 from dphrl.artifacts.tables import read_table, write_table
+from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.model.batch import Row
+from dphrl.model.checkpoint import check_base
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference import load as load_reference
 from dphrl.reference.build import save_tensors, tensorise
+from dphrl.rollout.factory import make_engine
+from dphrl.rollout.requests import Request
 from dphrl.tasks.databases import database_path
 from dphrl.tasks.source import read_source
 from dphrl.tasks.tokens import encoder, response_encoder
@@ -79,6 +83,9 @@ def test_no_pickle_is_loaded_with_a_model_a_tokenizer_or_an_artifact(
 ) -> None:
     module = LogProbs(load_model(policy, "float32"))
     response_logprobs(module, [Row([1], [2])], 64)
+    check_base(policy)
+    engine = make_engine(policy, EngineConfig(name="transformers", dtype="float32", max_model_len=64, kv_cache_gib=0.1))
+    engine.generate([Request("p", 0, [3, 4], 1, 1.0, 1.0, max_tokens=3)])
     encoder(policy, "plain")([{"role": "user", "content": "a"}])
     response_encoder(policy)("b")
     row = {"prompt_id": "p", "sample_index": 0, "prompt_token_ids": [1], "token_ids": [2], "sampler_logprobs": [-1.0]}
@@ -99,8 +106,9 @@ def test_pickled_weights_are_refused(policy: Path, tmp_path: Path, unpickled: li
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_bytes((policy / name).read_bytes())
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"weights": Path("evil")}))
-    with pytest.raises(ValueError, match="pickled weights are not loaded"):
-        link_folder(folder, tmp_path / "base")
+    for take in (check_base, lambda folder: link_folder(folder, tmp_path / "base")):
+        with pytest.raises(ValueError, match="pickled weights are not loaded"):
+            take(folder)
     with pytest.raises(OSError, match="safetensors"):
         load_model(folder, "float32")
     assert unpickled == []

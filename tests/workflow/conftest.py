@@ -30,7 +30,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pristine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
     """A finished, uninterrupted run; not to be changed."""
     workflow = Workflow(project, tmp_path_factory.mktemp("pristine"), TINY)
-    workflow.run()
+    (workflow.folder / "temporary").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(workflow.folder / "temporary"))
+        workflow.run()
     return workflow
 
 

@@ -1,11 +1,17 @@
 """vLLM does what every engine must do, and the canary notices what no push delivered, in bfloat16 too."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
+from runs import ROOT
+from tiny_models import write_tiny_policy
 from tiny_training import Deaf
 
 from dphrl.config.blocks.engine import EngineConfig
@@ -86,3 +92,27 @@ def test_in_bfloat16_the_bound_is_three_times_the_mismatch_at_the_start(
         deaf.control()
     engine.sleep()
     assert sync.push(2) <= sync.tolerance
+
+
+def test_an_engine_reads_nothing_that_another_user_could_have_put_there_and_leaves_nothing(tmp_path: Path) -> None:
+    """Compiled code is read from a private folder, pickles too; the folder of temporary files is empty afterwards."""
+    policy, temporary = tmp_path / "policy", tmp_path / "temporary"
+    temporary.mkdir()
+    write_tiny_policy(policy).save_pretrained(policy, max_shard_size="80kB")
+    (policy / "model.safetensors").unlink()
+    # Not in the index; vLLM would prefer such a file.
+    (policy / "consolidated.safetensors").write_text("")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests/support/watched_engine.py"), str(policy)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "workflow_scripts"), "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    read = json.loads(done.stdout.splitlines()[-1])
+    assert read["elsewhere"] == []
+    assert [*temporary.iterdir()] == []
+    # The check sees what it is for: code that Inductor compiled is loaded.
+    assert any("/TORCHINDUCTOR_CACHE_DIR/" in file for file in read["private"])

@@ -95,8 +95,16 @@ def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_p
     """The ranks ask for different prompts and unequally often; a push comes in between."""
     policy = tmp_path / "policy"
     write_tiny_policy(policy)
-    for ranks in (1, 2):
-        run_ranks(ranks, [SPREAD, str(policy), str(tmp_path), "300"])
+    # As vLLM names the memory itself: of another training on this machine.
+    other = Path("/dev/shm/-tp:0-[0-1]-cpushm_0")
+    other.touch()
+    shared = {*other.parent.iterdir()}
+    try:
+        for ranks in (1, 2):
+            run_ranks(ranks, [SPREAD, str(policy), str(tmp_path), "300"])
+        assert {*other.parent.iterdir()} == shared
+    finally:
+        other.unlink()
     alone, *spread = (_read(tmp_path, name) for name in ("1-0", "2-0", "2-1"))
     assert [len(results) for results in spread] == [4, 4]
     for results in spread:

@@ -28,6 +28,7 @@ def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> 
     assert "<svg" in (pristine.results / "figures/passk.svg").read_text()
     assert (pristine.results / "report/index.html").stat().st_size > 100_000
     assert not list(pristine.results.rglob(".*.tmp"))
+    assert not list((pristine.folder / "temporary").iterdir())
 
 
 def test_the_audit_asks_for_each_file_that_it_may_say_to_delete(finished: Workflow) -> None:

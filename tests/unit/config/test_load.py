@@ -1,6 +1,7 @@
 """A wrong configuration is refused; the error names the key, the given value, the allowed ones, the nearest key."""
 
 import copy
+import time
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +13,7 @@ from dphrl.config.blocks.datasets import FieldName
 from dphrl.config.checks import notices
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.keys import known_paths
-from dphrl.config.load import check_files, load_config, read_config
+from dphrl.config.load import check_files, load_config, read_config, read_yaml
 from dphrl.tasks.fields import NAMES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -282,3 +283,105 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     for name in ("model/config.json", "rows.jsonl", "answers.jsonl", "mine.py"):
         (tmp_path / name).touch()
     check_files(load_config(real), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["{split}", "a{b}c", "<results>", "models/{x}/7b"])
+def test_a_path_that_snakemake_would_replace_is_refused(tmp_path: Path, name: str) -> None:
+    replaying = RECORDED | {"policy": {"base": name}, "datasets": {"spider": {"task": "math", "source": name}}}
+    with pytest.raises(ConfigError) as caught:
+        check_files(load_config(replaying), tmp_path)
+    refused = [problem.path for problem in caught.value.problems if "which Snakemake would replace" in problem.allowed]
+    assert refused == ["datasets.spider.source", "policy.base"]
+
+
+LISTS = ", ".join(["&b0 [x, x, x, x, x, x, x, x, x]", *(f"&b{n} [{f'*b{n - 1}, ' * 9}]" for n in range(1, 12))])
+BLOCKS = "".join(f", k{n}: &d{n} {{a: *d{n - 1}, b: *d{n - 1}, c: *d{n - 1}}}" for n in range(1, 20))
+BOMBS = {"lists": f"[{LISTS}]", "blocks": f"{{k0: &d0 {{a: x, b: x}}{BLOCKS}}}"}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("key", ["zzz", "report.notes", "scoring.custom", "datasets.more", "replay", "methods", "run"])
+def test_aliases_that_repeat_each_other_are_refused_in_a_moment(data: dict[str, Any], bomb: str, key: str) -> None:
+    start = time.process_time()
+    found = problems(put(data, key, yaml.safe_load(BOMBS[bomb])))
+    assert found[key.partition(".")[0]].given == "more than 100000 values"
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    "loop", ["&a [*a]", "&a {b: *a}", "&a {b: [1, {c: *a}]}", "&a [*a, *a, *a]", "[" * 90 + "]" * 90]
+)
+def test_values_in_each_other_without_end_are_refused(data: dict[str, Any], loop: str) -> None:
+    found = problems(put(data, "scoring.custom", {"mine": {"source": "x.py", "options": {"a": yaml.safe_load(loop)}}}))
+    assert found["scoring"].given == "blocks and lists in more than 50 others"
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "allowed"),
+    [
+        ("2024-01-02", "a value of the type date", "a date is text in quotes"),
+        ("2024-01-02T03:04:05Z", "a value of the type datetime", "a date is text in quotes"),
+        ("!!binary aGk=", "a value of the type bytes", "text, a number"),
+        ("!!set {a, b}", "a value of the type set", "text, a number"),
+        (".nan", "nan", "a finite number"),
+        ("-.inf", "-inf", "a finite number"),
+        ("0x" + "f" * 5000, "an integer of 20000 bits", "at most 63 bits"),
+        ("{yes: 1}", "a key of the type bool", "YAML reads yes, no, on and off as true and false"),
+        ("{2024-01-02: 1}", "a key of the type date", "in quotes"),
+        ("{~: 1}", "a key of the type NoneType", "in quotes"),
+        (r'"\ud800"', r"'\ud800'", "lone surrogate"),
+        (r'{"\ud800": 1}', r"the key '\ud800'", "valid Unicode"),
+    ],
+)
+def test_what_yaml_has_and_json_has_not_is_refused(data: dict[str, Any], text: str, given: str, allowed: str) -> None:
+    for options in ({"a": yaml.safe_load(text)}, {"a": [1, {"b": yaml.safe_load(text)}]}):
+        found = problems(put(data, "scoring.custom", {"mine": {"source": "x.py", "options": options}}))
+        (problem,) = found.values()
+        assert problem.path.startswith("scoring.custom.mine.options.a")
+        assert problem.given == given
+        assert allowed in problem.allowed
+
+
+def test_a_top_level_key_that_is_no_text_is_refused(data: dict[str, Any]) -> None:
+    assert problems({**data, True: 1})[""].given == "a key of the type bool"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run: a\nseed: 1\nrun: b\n", "the key 'run' .*line 1, column 1 is there a second time .*line 3, column 1"),
+        ("report: {title: a, title: b}\n", "the key 'title' .*line 1, column 10 is there a second time .*column 20"),
+        ("methods:\n  grpo: {}\n  'grpo': {}\n", "the key 'grpo' .*line 2, column 3 .*line 3, column 3"),
+        ('{"run": "a", "run": "b"}', "the key 'run' .*column 2 .*column 14"),
+        ("a: " + "[" * 600 + "]" * 600, "too many blocks or lists in each other"),
+        ("seed: " + "9" * 5000, "4300 digits"),
+        ("report: {title: 2024-99-99}", "month must be in 1..12"),
+        ("report: {title: 'a\0b'}", "special characters are not allowed"),
+        ("report:\n\ttitle: a\n", "cannot start any token"),
+        ("a: !!python/object/apply:os.system ['false']", "could not determine a constructor"),
+        ("a: !!python/tuple [1]", "could not determine a constructor"),
+        ("a: *b", "undefined alias"),
+        ("? [a, b]\n: 1", "unhashable key"),
+        ("run: a\n---\nrun: b\n", "expected a single document"),
+        ("<<: 3\n", "expected a mapping"),
+    ],
+)
+def test_a_file_that_is_no_sound_yaml_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_yaml(path)
+    assert [problem.path for problem in caught.value.problems] == [str(path)]
+
+
+def test_merged_keys_may_be_set_anew(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("\ufeffa: &a {x: 1, y: 2}\nb: &b {<<: *a, x: 3}\nc: {<<: [*b, *a], y: 4}\n", encoding="utf-8")
+    assert read_yaml(path) == {"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 3, "y": 4}}
+
+
+def test_divisors_of_a_huge_number_are_found_in_a_moment(data: dict[str, Any]) -> None:
+    start = time.process_time()
+    found = problems(put(data, "train.steps", 63 * 10**16 + 63))
+    assert "for instance" in found["train.eval_every"].allowed
+    assert time.process_time() - start < 2

@@ -21,7 +21,8 @@ from transformers import (
 
 from dphrl.model import logprobs as policy
 from dphrl.model.batch import Row, collate
-from dphrl.model.logprobs import LogProbs, check_model, response_logprobs, response_topk
+from dphrl.model.checkpoint import check_model
+from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
 from dphrl.model.micro_batches import micro_batches
 
 VOCABULARY = 50
@@ -198,7 +199,9 @@ CODE = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "mo
 def test_a_model_that_brings_code_is_refused_unless_transformers_knows_it(tmp_path: Path) -> None:
     (tmp_path / "configuration_own.py").write_text("raise SystemExit('executed')")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": CODE}))
-    with pytest.raises(ValueError, match=r"config\.json: not a model of transformers .* is never executed"):
+    with pytest.raises(
+        ValueError, match=r"config\.json: not a causal language model of transformers .* is never executed"
+    ):
         check_model(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "auto_map": CODE}))
     check_model(tmp_path)

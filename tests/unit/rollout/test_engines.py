@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+import torch.distributed as dist
 from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from dphrl.rollout.decoding import Settings, sample_tokens
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.transformers_engine import TransformersEngine
+from dphrl.rollout.vllm_engine import drop_shared_memory
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +198,20 @@ def test_a_model_with_a_sliding_window_is_refused(policy: Policy, tmp_path: Path
     MistralForCausalLM(MistralConfig(vocab_size=64, sliding_window=8, **sizes)).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"can't draw from this model: .*sliding_window = 8.*set engine\.name: vllm"):
         make_engine(tmp_path, EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN))
+
+
+def test_shared_memory_of_other_trainings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a port: as vLLM names it itself."""
+    monkeypatch.setenv("MASTER_PORT", "1")  # of no process of a user
+    names = ("1-tp:0-[0]-cpushm_0", "1-tp:0-[0-1]-cpushm_0", "11-tp:0-[0]-cpushm_0", "-tp:0-[0]-cpushm_0", "1-other")
+    files = [Path("/dev/shm", name) for name in names]
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        for file in files:
+            file.touch()
+        drop_shared_memory(1)
+        assert [file.name for file in files if file.exists()] == [*names[1:]]
+    finally:
+        dist.destroy_process_group()
+        for file in files:
+            file.unlink(missing_ok=True)

@@ -1,12 +1,14 @@
 r"""Answers that would hang, exhaust or fool the maths scorer, each followed by an honest one.
 
 Every hostile answer gets its verdict within a second of the time limit, none is correct, the worker stays below 1 GiB,
-and the next answer is judged as if nothing had happened.
+and the next answer is judged as if nothing had happened. The gold is a number, without and with a tolerance; answers
+without a finite value meet golds of every kind.
 """
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +149,64 @@ REFUTED = {
     "thousands of words": r"\text{" + "a " * 1900 + "}",
     "thousands of primes": "f" + "'" * 2000 + "(x)",
 }
+POLES = {
+    "the cosecant of nought": r"\csc 0",
+    "the cotangent of nought": r"\cot 0",
+    "a hyperbolic cotangent of nought": r"\coth 0",
+    "a hyperbolic cosecant of nought": r"\csch 0",
+    "a fraction of a pole": r"\frac{\csc 0}{2}",
+    "a variable times a pole": r"x\csc 0",
+    "an imaginary pole": r"\csc 0i",
+    "a sum of poles": r"\csc 0 + \cot 0",
+    "the floor of a pole": r"\lfloor \csc 0 \rfloor",
+    "a pole of a pole": r"\csc(\csc 0)",
+    "the exponential of a pole": r"e^{\csc 0}",
+    "the value of a pole without its sign": r"\left|\csc 0\right|",
+    "a tangent at its pole": r"\tan\frac{\pi}{2}",
+    "a secant at its pole": r"\sec\frac{\pi}{2}",
+    "the logarithm of nought": r"\ln 0",
+    "a logarithm to the base 1": r"\log_1 2",
+    "a power of nought": "0^{-1}",
+    "the factorial of a negative number": "(-1)!",
+    "gamma at its pole": r"\Gamma(0)",
+    "a harmonic series": r"\sum_{n=1}^\infty \frac{1}{n}",
+    "a limit that is infinite": r"\lim_{x\to 0}\frac{1}{x^2}",
+    "the sine of infinity": r"\sin\infty",
+    "nought times infinity": r"0\cdot\infty",
+    "a root of no degree": r"\sqrt[0]{2}",
+    "a remainder by nought": r"5 \mod 0",
+}
+KINDS = {
+    "an imaginary number": "7i",
+    "a complex number": "30+40i",
+    "a root of a negative number": r"\sqrt{-30}",
+    "the logarithm of a negative number": r"\ln(-100)",
+    "an interval": "[70,80]",
+    "an unbounded interval": r"(-\infty, 70]",
+    "a union of intervals": r"[70,71]\cup(80,\infty)",
+    "a set": r"\{70, 80\}",
+    "the empty set": r"\emptyset",
+    "all real numbers": r"\mathbb{R}",
+    "a set by its property": r"\{x \mid x > 70\}",
+    "a tuple": "(70, 80, 90)",
+    "a list": "70, 80, 90",
+    "a matrix": r"\begin{pmatrix}70&80\\90&60\end{pmatrix}",
+    "a matrix of one number": r"\begin{pmatrix}70\end{pmatrix}",
+    "the inverse of a singular matrix": r"\begin{pmatrix}1&2\\2&4\end{pmatrix}^{-1}",
+    "a vector": r"\vec{v}",
+    "an equation of another letter": "q=70",
+    "an inequality": "x<70",
+    "a false equation": "70=71",
+    "a unit": r"70\text{ cm}",
+    "a percentage": r"7000\%",
+    "words": r"\text{none of these}",
+    "words with a number": r"\text{about 70}",
+    "a function": "f(t)",
+    "a derivative": r"\frac{d}{dx}x^{70}",
+    "points of geometry": r"\overline{AB}",
+    "a number with two points": "70.5.5",
+    "a number beyond a float": r"\frac{10^{400}}{7}",
+}
 EMPTY = {
     "an empty box": "",
     "a box of spaces": " \t\n" * 1000,
@@ -170,6 +230,8 @@ CASES = {
         (ALGEBRA, STOPPED),
         (SHAPES, STOPPED),
         (REFUTED, "wrong"),
+        (POLES, STOPPED),
+        (KINDS, STOPPED),
         (EMPTY, "no_answer"),
         (TOO_LARGE, "too_large"),
     ]
@@ -192,17 +254,56 @@ def peak_mib(pid: int) -> float:
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_answer_is_judged_in_time_and_harms_no_other(scorer: MathScorer, name: str) -> None:
     answer, verdicts = CASES[name]
-    start = time.monotonic()
-    (verdict,) = scorer.score([f"\\boxed{{{answer}}}"], [{"answer": "2"}])
-    # An answer that runs out of time is tried twice.
-    assert time.monotonic() - start < 2 * (TIMEOUT_S + 1)
-    assert verdict.verdict in verdicts.split(), verdict
-    assert not verdict.correct
-    assert verdict.reward == 0.0
+    for truth in ({"answer": "2"}, {"answer": "1.5", "tolerance": "1e-1"}):
+        start = time.monotonic()
+        (verdict,) = scorer.score([f"\\boxed{{{answer}}}"], [truth])
+        # An answer that runs out of time is tried twice.
+        assert time.monotonic() - start < 2 * (TIMEOUT_S + 1)
+        assert verdict.verdict in verdicts.split(), verdict
+        assert not verdict.correct
+        assert verdict.reward == 0.0
     (honest,) = scorer.score([r"\boxed{\sqrt{4}}"], [{"answer": "2"}])
     assert honest.correct
     assert all(peak_mib(pid) < 1024 for pid in scorer.pool.pids)
     assert not Path("pwned").exists()
+
+
+GOLDS: dict[str, tuple[dict[str, Any], str]] = {
+    "an integer": ({"answer": 27}, r"\sqrt{729}"),
+    "a decimal": ({"answer": "4.2", "tolerance": "1e-1"}, r"\sqrt{17.7}"),
+    "a fraction": ({"answer": r"\frac{5}{3}", "tolerance": 0.1}, r"\sqrt{3}"),
+    "a root": ({"answer": r"2\sqrt{2}", "tolerance": 0.01}, "2.83"),
+    "a multiple of pi": ({"answer": r"2\pi", "tolerance": 0.01}, "6.28"),
+    "a complex number": ({"answer": "3+4i", "tolerance": 0.1}, "4i+3"),
+    "infinity": ({"answer": r"-\infty", "tolerance": 1}, r"-\infty"),
+    "a pole": ({"answer": r"\csc 0 + 1", "tolerance": 1}, r"\csc 0 + 1"),
+    "an expression": ({"answer": "x+1", "tolerance": 1}, "1+x"),
+    "an equation": ({"answer": "x=1.5", "tolerance": 0.1}, "1.55"),
+    "an inequality": ({"answer": "x>3", "tolerance": 0.1}, "3<x"),
+    "a list": ({"answer": ["1.5", r"\sqrt{8}"], "tolerance": 0.1}, "2.83, 1.55"),
+    "a set": ({"answer": r"\{1.5, \pi\}", "tolerance": 0.1}, r"\{3.14, 1.5\}"),
+    "a tuple": ({"answer": r"(1, \frac{1}{2})", "tolerance": 0.1}, "(1, 0.5)"),
+    "an interval": ({"answer": "(0, 1]", "tolerance": 0.1}, r"(0,\frac{2}{2}]"),
+    "a matrix": ({"answer": matrix("1", 2), "tolerance": 0.1}, matrix(r"\frac{{2}}{{2}}", 2)),
+    "a percentage": ({"answer": r"20\%", "tolerance": 0.1}, r"20.05\%"),
+    "a number with a unit": ({"answer": "1.5", "unit": "cm", "tolerance": "1e-1"}, "1.55 cm"),
+    "text": ({"answer": r"\text{Evelyn}", "tolerance": 0.1}, "Evelyn"),
+}
+"""A ground truth of each kind, and another form of it."""
+NO_NUMBERS = ["nan", "oo", "zoo", r"\infty", r"\infty-\infty", r"\frac{0}{0}", r"\frac{1}{0}"]
+
+
+@pytest.mark.parametrize("name", GOLDS)
+def test_an_answer_without_a_value_near_the_gold_is_wrong_and_harms_no_other(scorer: MathScorer, name: str) -> None:
+    truth, honest = GOLDS[name]
+    hostile = [*POLES.values(), *KINDS.values(), *NO_NUMBERS, POWERS["a huge power"]]
+    boxed = [f"\\boxed{{{answer}}}" for pair in ((one, honest) for one in hostile) for answer in pair]
+    verdicts = scorer.score(boxed, [truth] * len(boxed))
+    assert {verdict.verdict for verdict in verdicts[1::2]} == {"correct"}
+    # For math-verify all poles are equal.
+    allowed = {"wrong", "timeout"} | ({"correct"} if name in ("infinity", "a pole") else set())
+    for answer, verdict in zip(hostile, verdicts[::2], strict=True):
+        assert verdict.verdict in allowed, (answer, verdict)
 
 
 def test_a_bomb_is_wrong_for_every_gold_but_itself(scorer: MathScorer) -> None:

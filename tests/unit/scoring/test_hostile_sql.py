@@ -1,14 +1,18 @@
 """A corpus of hostile SQL: each statement gets its verdict in time and memory, and leaves no trace."""
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from dphrl.scoring import SqlScorer
+from dphrl.scoring.sql.sandbox import MAX_LENGTH
+from dphrl.scoring.verdict import InfrastructureError
 
 TIMEOUT_S = 0.5
 TRUTH = {"db_id": "d", "gold_sql": "SELECT a FROM t"}
@@ -28,6 +32,10 @@ def long_text(power: int) -> str:
 
 def repeated(text: str, count: int, between: str = ", ") -> str:
     return between.join([text] * count)
+
+
+def nested(before: str, middle: str, after: str, depth: int) -> str:
+    return "SELECT " + before * depth + middle + after * depth
 
 
 LONG = f"(a || {long_text(4)} || {long_text(4)} || {long_text(4)})"
@@ -145,6 +153,42 @@ REFUSED = [
     "SELECT a FROM t WHERE printf('%d', a) = '1'",
     "SELECT " + repeated("printf('%50000000d', a)", 20) + " FROM t",
     f"{COUNT} SELECT format('%.*c', x, 'x') FROM c",
+    # What would stay in the worker, for the answers after this one.
+    "PRAGMA case_sensitive_like=1",
+    "PRAGMA reverse_unordered_selects=1",
+    "PRAGMA hard_heap_limit=1000",
+    "PRAGMA cache_size=-999999999",
+    "PRAGMA mmap_size=268435456",
+    "PRAGMA threads=8",
+    "PRAGMA shrink_memory",
+    "PRAGMA optimize",
+    "PRAGMA trusted_schema=1",
+    "/* */ PRAGMA busy_timeout=1000000",
+    "SELECT * FROM pragma_hard_heap_limit(1000)",
+    "SELECT * FROM t, pragma_query_only(0)",
+    "SELECT (SELECT * FROM pragma_journal_mode('delete')) FROM t",
+    "CREATE TEMP TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; END",
+    "BEGIN IMMEDIATE",
+    "SAVEPOINT t; SELECT 1",
+    "WITH x AS (SELECT 1) REPLACE INTO sqlite_master SELECT * FROM x",
+    # Denied functions by another spelling or in another place.
+    'SELECT "random"() FROM t',
+    "SELECT [randomblob](9) FROM t",
+    "SELECT `load_extension`('x') FROM t",
+    "SELECT RaNdOm /* */ () FROM t",
+    "SELECT max(a) FILTER (WHERE random()) FROM t",
+    "SELECT sum(a) OVER (ORDER BY random()) FROM t",
+    "SELECT a FROM t LIMIT random()",
+    "SELECT json_array(zeroblob(9)) FROM t",
+    "SELECT CASE WHEN 0 THEN random() END FROM t",
+    # Of other databases.
+    "TABLE t",
+    "CALL f()",
+    "COPY t TO 'stolen'",
+    "LOAD DATA INFILE '/etc/passwd' INTO TABLE t",
+    "MERGE INTO t USING t ON 1 WHEN MATCHED THEN DELETE",
+    "/*/ SELECT 1",
+    "\u200bSELECT 1",
 ]
 
 TIMEOUT = [
@@ -181,6 +225,19 @@ TIMEOUT = [
     f"{FEW} SELECT DISTINCT p.x + q.x FROM c p, c q ORDER BY 1 LIMIT 1",
     f"{FEW} SELECT p.x FROM c p, c q GROUP BY p.x * q.x HAVING count(*) < 0",
     f"{FEW} SELECT x FROM c INTERSECT SELECT p.x * q.x FROM c p, c q",
+    # Endless where a query is seldom written.
+    f"{COUNT} SELECT a FROM t LIMIT (SELECT max(x) FROM c)",
+    f"{COUNT} SELECT count(*) FILTER (WHERE a IN (SELECT -x FROM c)) FROM t",
+    f"{COUNT} SELECT sum(a) OVER (ORDER BY (SELECT max(x) FROM c)) FROM t",
+    f"{COUNT} SELECT b LIKE 'a' ESCAPE (SELECT max(x) FROM c) FROM t",
+    f"{COUNT} SELECT value FROM json_each((SELECT json_array(max(x)) FROM c))",
+    f"{COUNT} SELECT a FROM t GROUP BY a HAVING max(a) > (SELECT max(x) FROM c)",
+    f"{COUNT}, m AS MATERIALIZED (SELECT x FROM c) SELECT 1 FROM m WHERE x < 0",
+    f"{COUNT} SELECT 1 FROM t LEFT JOIN c ON c.x < 0 WHERE c.x IS NOT NULL",
+    f"{COUNT} SELECT group_concat('') FROM c",
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT -1) SELECT max(x) FROM c",
+    f"{FEW} SELECT count(DISTINCT p.x * 20000 + q.x) FROM c p, c q",
+    f"{FEW} SELECT max(p.x || q.x) FROM c p, c q WHERE p.x || q.x GLOB '*a*'",
     # Seconds between two checks of the clock: many searches of a long text, each one step.
     f"SELECT {repeated('instr(h || h, h || a)', 250)} FROM t, (SELECT '{'a' * 45_000}' AS h)",
     f"SELECT {repeated('replace(h || h, h || a, 1) = 1', 250, ' OR ')} FROM t, (SELECT '{'a' * 45_000}' AS h)",
@@ -217,6 +274,7 @@ TOO_LARGE = [
     "SELECT " + " " * 10_000_000 + "1",
     "SELECT " + "(" * 5_000_000,
     "SELECT x'" + "00" * 99_000 + "'",
+    "SELECT strftime('" + "%f" * 20_000 + "', 'now')",
 ]
 
 UNPARSED = [
@@ -243,6 +301,28 @@ UNPARSED = [
     "SELECT \x1b[31m1",
     "SELECT a\u037e DROP TABLE t",
     "SELECT writefile('stolen', 'x'",
+    # Deeper than SQLite's parser goes; sqlglot must not see them.
+    nested("date(", "1", ")", 80),
+    nested("coalesce(1, ", "1", ")", 30),
+    nested("(SELECT ", "max(a) AS x FROM t", " AS x)", 19),
+    nested("(SELECT max(x) FROM (SELECT ", "1 AS x", ") AS x)", 10),
+    nested("CASE WHEN 1 THEN ", "1", " END", 40),
+    nested("EXISTS (SELECT ", "1", ")", 30),
+    nested("1 IN (", "1", ")", 40),
+    nested("{'a': ", "1", "}", 20),
+    nested("array[", "1", "]", 20),
+    "SELECT * FROM " + "(SELECT * FROM " * 30 + "t" + ")" * 30,
+    "SELECT a FROM t WHERE a = " + "(SELECT max(a) FROM t WHERE a = " * 20 + "1" + ")" * 20,
+    # Texts that look like something else.
+    "SELECT\u200b1",
+    "SELECT 1\uff1b DROP TABLE t",
+    "SELECT a FROM t WHERE a \uff1d 1",
+    "SELECT 1 # DROP TABLE t",
+    "SELECT x'0'",
+    "SELECT 1_000",
+    "SELECT @@version",
+    "SELECT a FROM t FOR UPDATE",
+    "SELECT NULL IS NOT",
 ]
 
 FAILING = [
@@ -288,6 +368,34 @@ FAILING = [
     "SELECT load_file('/etc/passwd')",
     "SELECT sleep(100)",
     "SELECT pg_sleep(100)",
+    # SQLite's own and other programs' functions and tables.
+    "SELECT sqlite_rename_table('main', '', '', 't', 'u', 0)",
+    "SELECT sqlite_drop_column(0, 't', 0)",
+    "SELECT sqlite_add_constraint('t', '', 0)",
+    "SELECT eval('DROP TABLE t')",
+    "SELECT define('f', 'x')",
+    "SELECT zipfile('a', 'b')",
+    "SELECT likelihood(a, 2) FROM t",
+    "SELECT * FROM pragma_case_sensitive_like(1)",
+    "SELECT * FROM abs(1)",
+    "SELECT * FROM sqlite_sequence",
+    "SELECT * FROM information_schema.tables",
+    "SELECT raise(ABORT, 'x')",
+    # Arguments out of range.
+    "SELECT ntile(0) OVER () FROM t",
+    "SELECT nth_value(a, 0) OVER () FROM t",
+    "SELECT sum(a) OVER (ORDER BY a ROWS -1 PRECEDING) FROM t",
+    "SELECT sum(a) OVER (ROWS BETWEEN 1e400 PRECEDING AND CURRENT ROW) FROM t",
+    "SELECT b LIKE 'a' ESCAPE 'ab' FROM t",
+    "SELECT 0x10000000000000000",
+    "SELECT json_object('a', x'00')",
+    "SELECT a FROM t, json_each('[1]', a)",
+    "WITH x AS (VALUES (1), (2, 3)) SELECT * FROM x",
+    # Deep, but not for SQLite's parser.
+    nested("struct(", "1", ")", 20),
+    nested("count(*) FILTER (WHERE ", "1", ")", 9),
+    nested("sum(", "1", ") OVER ()", 9),
+    "SELECT 1 FROM " + "(t JOIN " * 15 + "t" + ")" * 15,
 ]
 
 WRONG = [
@@ -326,6 +434,40 @@ WRONG = [
     "SELECT a FROM t GROUP BY a HAVING 0",
     "SELECT NULL FROM t WHERE NULL",
     "SELECT json('" + "[" * 900 + "]" * 900 + "')",
+    # SQLite runs these at once; sqlglot would take up to exponential time to class them.
+    nested("date(", "'2020-01-01'", ")", 25),
+    nested("date(cast(", "1", " AS text))", 15),
+    nested("char(", "65", ")", 30),
+    nested("json(", "'{}'", ")", 30),
+    nested("cast(", "1", " AS int)", 40),
+    nested("(SELECT ", "max(a) AS x FROM t", " AS x)", 12),
+    nested("(", "1", ")", 45),
+    nested("CASE ", "1", " WHEN 1 THEN 1 END", 40),
+    nested("NOT (", "1", ")", 45),
+    nested("1 BETWEEN (", "1", ") AND 2", 30),
+    nested("- ", "1", "", 90),
+    "SELECT 1 FROM " + "(" * 30 + "t" + ")" * 30,
+    "SELECT '{}' " + "-> 'a' " * 900,
+    "SELECT 'a' " + "COLLATE nocase " * 900,
+    "SELECT 1 " + "IS NULL " * 900,
+    # Odd values.
+    "SELECT 0x8000000000000000, -0x1, 0xffffffffffffffff",
+    "SELECT -9223372036854775808 / -1, 1 << 64, 1 >> -9223372036854775808, 5 % 0",
+    "SELECT CAST('1e99999' AS INTEGER), CAST('" + "9" * 9000 + "' AS INTEGER)",
+    "SELECT lag(a, 9223372036854775807) OVER () FROM t",
+    "SELECT date('now', '+99999999999 years'), date(9e999), time('24:61')",
+    "SELECT json_patch('" + '{"a":' * 900 + "1" + "}" * 900 + "', '{}')",
+    "SELECT json_set('{}', '$.a" + ".a" * 900 + "', 1)",
+    "SELECT count(*) FROM json_tree('" + "[" * 900 + "]" * 900 + "')",
+    "SELECT '{}' ->> '$" + "[0]" * 5000 + "'",
+    "SELECT rtreenode(2, x'00'), rtreedepth(x'0000') FROM t",
+    "SELECT * FROM json_each",
+    "SELECT 1 \u037e",
+    "SELECT 1 --\r; DROP TABLE t",
+    "/**/ /* /* */ SELECT 1",
+    "WITH/**/x AS(SELECT 1)SELECT*FROM x",
+    "SELECT '\\' OR 1=1 --'",
+    "SELECT '\U0010ffff' || char(1114111)",
 ]
 
 BIG = f"x || '{'a' * 45_000}'"
@@ -335,6 +477,8 @@ OUT_OF_MEMORY = [
     f"{FEW} SELECT count(*) FROM (SELECT first_value({BIG}) OVER (ORDER BY x ROWS 20000 PRECEDING) FROM c)",
     f"{FEW} SELECT {BIG} FROM c EXCEPT SELECT 1",
     f"{FEW} SELECT count(*) FROM c WHERE {BIG} IN (SELECT {BIG} FROM c)",
+    # SQLite copies the value of a name for each use, and so on in each subquery.
+    nested("(SELECT ", "1", " AS x ORDER BY x, x, x)", 12),
 ]
 
 CORPUS = [
@@ -386,11 +530,12 @@ def peak_mib(pid: int) -> int:
         status = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
         return 0
-    return int(status.split("VmHWM:")[1].split()[0]) // 1024
+    found = re.search(r"VmHWM:\s*(\d+)", status)
+    return int(found[1]) // 1024 if found else 0
 
 
 def test_the_corpus_is_large_and_its_statements_differ() -> None:
-    assert len(CORPUS) >= 150
+    assert len(CORPUS) + len(OUT_OF_MEMORY) == 392
     assert len({sql for sql, _ in CORPUS}) == len(CORPUS)
 
 
@@ -415,11 +560,103 @@ def test_a_hostile_statement_gets_its_verdict_in_time_and_leaves_no_trace(
 
 @pytest.mark.parametrize("sql", OUT_OF_MEMORY, ids=range(len(OUT_OF_MEMORY)))
 def test_a_memory_bomb_under_the_default_limits_is_out_of_memory(databases: Path, sql: str) -> None:
-    with SqlScorer(databases) as scorer:
-        found, after = scorer.score_sql([sql, "SELECT a FROM t"], [TRUTH, TRUTH])
-        assert found.verdict == "out_of_memory", found.detail
-        assert after.correct
-        assert peak_mib(scorer.pool.pids[0]) < 1024
+    with SqlScorer(databases) as scorer, ThreadPoolExecutor() as executor:
+        scored = executor.submit(scorer.score_sql, [sql, "SELECT a FROM t"], [TRUTH, TRUTH])
+        peak = 0
+        while not scored.done():
+            # The workers of such an answer are replaced, so they are watched while they live.
+            peak = max([peak, *map(peak_mib, scorer.pool.pids)])
+            time.sleep(0.005)
+    found, after = scored.result()
+    assert found.verdict == "out_of_memory", found.detail
+    assert after.correct
+    assert 100 < peak < 1024
+
+
+FENCED = "```sql\nSELECT a FROM t\n```"
+MEGABYTES = {
+    "prose before": ("word " * 700_000 + FENCED, "correct"),
+    "blocks before": (FENCED.replace("a", "b") * 100_000 + FENCED, "correct"),
+    "openings before": ("```sql\n" * 400_000 + "\n```\n" + FENCED, "correct"),
+    "openings that do not end": ("```sql " * 400_000 + FENCED, "correct"),
+    "backticks": ("`" * 3_000_000 + "sql\nSELECT a FROM t\n```", "correct"),
+    "placeholders": ("```sql\n-- Your SQL query\n```" * 100_000 + FENCED, "correct"),
+    "halves of placeholders": ("```sql\n-- Your SQL " * 150_000 + "```" + FENCED, "correct"),
+    "line ends": ("\r\n" * 1_500_000 + FENCED, "correct"),
+    "unclosed at the end": (FENCED + "```sql\n" + "SELECT " * 500_000, "correct"),
+    "NUL and surrogates": ("\x00\ud800" * 1_000_000 + FENCED, "correct"),
+    "comments only": ("```sql\n" + "/**/" * 900_000 + "```", "no_answer"),
+    "lines of comments only": ("```sql\n" + "--\n" * 1_200_000 + "```", "no_answer"),
+    "spaces only": ("```sql\n" + " \t" * 1_800_000 + "```", "no_answer"),
+    "comments in the block": ("```sql\n" + "/**/" * 900_000 + "SELECT a FROM t\n```", "too_large"),
+    "an open comment": ("```sql\n/*" + "*" * 3_000_000 + "\n```", "too_large"),
+    "a long query": ("```sql\nSELECT a FROM t WHERE a " + "> = 0 AND a " * 300_000 + "\n```", "too_large"),
+    "years": ("```sql\nSELECT " + "YEAR ( CURDATE ( " * 200_000 + "\n```", "too_large"),
+    "over the limit": (" " * 4_000_000 + FENCED, "too_large"),
+    "far over the limit": ("/**/" * 5_000_000, "too_large"),
+}
+
+
+@pytest.mark.parametrize(("response", "verdict"), MEGABYTES.values(), ids=MEGABYTES)
+def test_a_response_of_megabytes_is_judged_in_seconds(scorer: SqlScorer, response: str, verdict: str) -> None:
+    scorer.score_sql(["SELECT 1"], [TRUTH])
+    started = time.process_time()
+    (found,) = scorer.score([response], [TRUTH])
+    assert found.verdict == verdict, found.detail
+    assert time.process_time() - started < 2
+    assert found.extracted is None or len(found.extracted) <= MAX_LENGTH
+
+
+ODD_NAMES = [
+    *(
+        "",
+        ".",
+        "..",
+        "../d",
+        "d/../d",
+        "d/..",
+        "/d",
+        "//d",
+        "/etc/passwd",
+        "/etc/passwd.sqlite",
+        "../d/d.sqlite",
+        "d\0",
+    ),
+    *("d\0.sqlite", "D", "d ", " d", "d\n", "d/", "d/d", "d.sqlite", "d/x.sqlite", "d/d.sqlite/", "d/d.sqlite-wal"),
+    *("d?mode=rwc", "d/d.sqlite?mode=rwc", "d/d.sqlite?x=.sqlite", "d#", "d%00", "d%2f..", "file:d", "file:d/d.sqlite"),
+    *(
+        ":memory:",
+        ":memory:.sqlite",
+        "~/d",
+        "$HOME",
+        "*",
+        "d;x",
+        "d'--",
+        '"d"',
+        "d\\d",
+        "\uff44",
+        "\u202ed",
+        "\ud800",
+        "\udcff",
+    ),
+    *("d" * 300, "d/" * 3000, "nul", "con", "-d", "[d]", "{d}", "%s", "d\x1b[31m"),
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES, ids=range(len(ODD_NAMES)))
+def test_an_odd_name_opens_no_other_file_and_is_named(scorer: SqlScorer, databases: Path, name: str) -> None:
+    before = state(databases)
+    with pytest.raises((ValueError, InfrastructureError), match=r"expected a name inside|is missing") as raised:
+        scorer.score_sql(["SELECT a FROM t"], [{**TRUTH, "db_id": name}])
+    assert repr(name) in str(raised.value)
+    assert state(databases) == before
+    assert scorer.score_sql(["SELECT a FROM t"], [TRUTH])[0].correct
+
+
+@pytest.mark.parametrize("name", [None, 7, True, ["d"], {"d": 1}, b"d"])
+def test_a_name_that_is_no_text_is_an_error_of_the_data(scorer: SqlScorer, name: object) -> None:
+    with pytest.raises(ValueError, match="ground truth 0: expected strings under db_id and gold_sql"):
+        scorer.score_sql(["SELECT a FROM t"], [{**TRUTH, "db_id": name}])
 
 
 def test_a_whole_group_of_hostile_statements_on_two_workers_changes_no_other_verdict(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.scoring import MathScorer
-from dphrl.scoring.math.answers import clean, extract_boxed, final_answer, members, normal_form, number
+from dphrl.scoring.math.answers import MAX_RESPONSE, clean, extract_boxed, final_answer, members, normal_form, number
 
 
 @pytest.fixture(scope="module")
@@ -287,6 +287,27 @@ def test_bombs_end_at_the_deadline_and_harm_nobody_else() -> None:
     assert verdicts[3].correct
 
 
+@pytest.mark.parametrize("mode", ["boxed", "final"])
+def test_a_response_beyond_the_limit_is_not_read(mode: str) -> None:
+    fits, exceeds = (r"\boxed{2}".rjust(length, "{") for length in (MAX_RESPONSE, MAX_RESPONSE + 1))
+    with MathScorer(answer=mode) as scorer:
+        short, long, unusable = scorer.score(
+            [fits, exceeds, exceeds], [{"answer": "2"}, {"answer": "2"}, {"answer": ""}]
+        )
+    assert short.correct
+    assert (long.verdict, long.extracted) == ("too_large", None)
+    assert long.detail == "a response of 2000001 characters, limit 2000000"
+    assert unusable.verdict == "gold_error"
+
+
+def test_a_gold_of_any_length_is_a_verdict_and_read_in_a_moment(scorer: MathScorer) -> None:
+    start = time.process_time()
+    golds: list[Any] = [10**5000, -(10**5000), "9" * 5000, r"\text{" + "1" * 100_000]
+    verdicts = scorer.score([r"\boxed{1}"] * 4, [{"answer": gold} for gold in golds])
+    assert [verdict.verdict for verdict in verdicts] == ["gold_error"] * 4
+    assert time.process_time() - start < 2
+
+
 def test_wrong_use_is_an_error(scorer: MathScorer) -> None:
     with pytest.raises(ValueError, match="1 answers but 0"):
         scorer.score(["x"], [])
@@ -296,6 +317,9 @@ def test_wrong_use_is_an_error(scorer: MathScorer) -> None:
         scorer.score(["x"], [{"answer": []}])
     with pytest.raises(ValueError, match=r"ground truth 0.*tolerance.*'small'"):
         scorer.score(["x"], [{"answer": "1", "tolerance": "small"}])
+    for tolerance in ("9" * 400, "1e999999999", float("nan"), [0.1]):
+        with pytest.raises(ValueError, match=r"ground truth 0.*finite number under tolerance"):
+            scorer.score(["x"], [{"answer": "1", "tolerance": tolerance}])
     with pytest.raises(ValueError, match="expected one of boxed, final"):
         MathScorer(answer="last")
 

@@ -221,6 +221,131 @@ def test_faults_of_each_kind_keep_their_names(databases: Path) -> None:
     assert [v.verdict for v in verdicts] == expected, [v.detail for v in verdicts]
 
 
+LIMITS = {"max_steps": 10**9, "timeout_s": 5.0, "max_rows": 10**6, "max_bytes": 2**28}
+OPTIONS = {"partial": "none", "limits": LIMITS, "programs": False}
+
+
+def test_an_error_that_no_code_foresees_is_a_verdict_and_ends_no_worker(databases: Path) -> None:
+    """The tasks are malformed, which is in place of an error in a library: the same code catches both."""
+    database = str(databases / "d" / "d.sqlite")
+    whole = {"database": database, "gold": GOLD, "comparison": "spider", "sql": "SELECT 1"}
+    without_sql = {name: value for name, value in whole.items() if name != "sql"}
+    tasks = [
+        {**whole, "sql": 1},
+        {**whole, "database": 1},
+        {**without_sql, "comparison": "?"},
+        {**whole, "comparison": "?"},
+        whole,
+    ]
+    pool = Pool("sql", OPTIONS, workers=1, deadline_s=20, memory_mib=512)
+    try:
+        replies = pool.run([[{"id": number, **task} for number, task in enumerate(tasks)]])
+        pids = pool.pids
+        pool.run([[{"id": 0, **whole}]])
+        assert pool.pids == pids
+    finally:
+        pool.close()
+    verdicts = ["runtime_error", "gold_error", "gold_error", "runtime_error", "correct"]
+    assert [replies[number]["verdict"] for number in range(5)] == verdicts
+    assert replies[0]["detail"] == "AttributeError: 'int' object has no attribute 'replace'"
+    assert "TypeError" in replies[1]["detail"]
+    assert replies[2]["detail"] == "ValueError: comparison='?': expected 'spider', 'bird' or 'strict'"
+
+
+def test_an_interrupt_of_the_batch_system_costs_no_answer_its_verdict(databases: Path) -> None:
+    slow = ENDLESS.replace("FROM t)", "FROM t LIMIT 200000)")
+    queries = [f"{slow} WHERE {i} = {i}" for i in range(10)]
+    with SqlScorer(databases) as scorer:
+        hit: list[int] = []
+        thread = _when_running(scorer, signal.SIGINT, hit)
+        verdicts = scorer.score_sql(queries, [{"db_id": "d", "gold_sql": "SELECT 200000"}] * 10)
+        thread.join()
+        assert scorer.pool.pids == hit
+    assert [v.verdict for v in verdicts] == ["correct"] * 10
+
+
+@contextlib.contextmanager
+def _killing(scorer: SqlScorer, number: int) -> Iterator[None]:
+    """Send a signal to each worker, a moment into its work."""
+    done = threading.Event()
+
+    def kill() -> None:
+        while not done.wait(0.05):
+            for pid in scorer.pool.pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_mapped_file_that_is_lost_stops_the_scoring_and_a_crash_does_not(databases: Path) -> None:
+    """SIGBUS on several answers in a row is the machine's; SIGSEGV may be what a hostile model asks for."""
+    queries = [f"{ENDLESS} WHERE {i} = {i}" for i in range(3)]
+    with SqlScorer(databases, max_steps=10**12, timeout_s=30, programs=False) as scorer:
+        with (
+            _killing(scorer, signal.SIGBUS),
+            pytest.raises(InfrastructureError, match="SIGBUS, each twice, on 3 answers"),
+        ):
+            scorer.score_sql(queries, [ONE] * 3)
+        with _killing(scorer, signal.SIGSEGV):
+            verdicts = scorer.score_sql(queries, [ONE] * 3)
+    assert [(v.verdict, v.detail) for v in verdicts] == [("runtime_error", "the worker died of SIGSEGV, twice")] * 3
+
+
+def test_a_worker_short_of_memory_is_replaced_and_its_tasks_tried_again(tmp_path: Path) -> None:
+    """Golds that are kept fill it: none of them is at fault, nor is an answer."""
+    (tmp_path / "n").mkdir()
+    with sqlite3.connect(tmp_path / "n" / "n.sqlite") as connection:
+        connection.execute("create table n(x integer)")
+        connection.executemany("insert into n values (?)", [(x,) for x in range(1000, 201_000)])
+    truths = [{"db_id": "n", "gold_sql": f"SELECT x + {i} FROM n"} for i in range(16)]
+    with SqlScorer(tmp_path, memory_mib=256, programs=False) as scorer:
+        verdicts = scorer.score_sql(["SELECT 1"] * 16, truths)
+    assert [v.verdict for v in verdicts] == ["wrong"] * 16, [v.detail for v in verdicts]
+
+
+def test_an_answer_out_of_memory_costs_its_worker_and_no_other_verdict(databases: Path) -> None:
+    numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT 9000)"
+    wide = f"{numbers} SELECT '{'a' * 90_000}' || x FROM t"
+    with SqlScorer(databases, max_bytes=2**30, memory_mib=256) as scorer:
+        scorer.score_sql(["SELECT 1"], [ONE])
+        (first,) = scorer.pool.pids
+        queries = ["SELECT 1", wide, "SELECT a FROM t", "SELECT 1.0"]
+        golds = [GOLD, GOLD, GOLD, wide]
+        verdicts = scorer.score_sql(queries, [{"db_id": "d", "gold_sql": gold} for gold in golds])
+        assert [v.verdict for v in verdicts] == ["correct", "out_of_memory", "wrong", "gold_error"]
+        assert scorer.score_sql(["SELECT 1"], [ONE])[0].correct
+        (second,) = scorer.pool.pids
+        assert second != first
+        scorer.score_sql(["SELECT a FROM t", "SELECT b FROM t"] * 50, [ONE] * 100)
+        assert scorer.pool.pids == [second]
+
+
+def test_statements_that_were_run_keep_no_memory(tmp_path: Path) -> None:
+    """The heap of SQLite is limited; in a separate process, because the limit holds for all of one."""
+    database = tmp_path / "d.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute("create table t(a)")
+    sums = ", ".join(f"{'+'.join('a' * 60)} AS x{i}" for i in range(60))
+    code = (
+        "from dphrl.scoring.sql import sandbox\n"
+        "sandbox._HEAP_BYTES = 8 * 2**20\n"
+        "runs = sandbox.Sandbox(sandbox.Limits(10**9, 30.0, 1000, 10**6))\n"
+        "for k in range(25):\n"
+        f"    sql = f'WITH c AS NOT MATERIALIZED (SELECT {sums} FROM t WHERE a > {{k}}) '\n"
+        f"    print(runs.execute({str(database)!r}, sql + ' UNION ALL '.join(['SELECT * FROM c'] * 5)).outcome)\n"
+    )
+    root = Path(dphrl.__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.split() == ["ok"] * 25
+
+
 def test_a_worker_that_cannot_start_says_why() -> None:
     with pytest.raises(ValueError, match="at least 256"):
         Pool("sql", {}, workers=1, deadline_s=1, memory_mib=128)

@@ -1,18 +1,34 @@
 """SQL programs: which spellings are one program, which golds order their rows, and what hostile queries cost."""
 
+import contextlib
 import itertools
+import json
+import os
 import random
 import time
+import tracemalloc
+from collections import Counter
+from pathlib import Path
 
 import pytest
 import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dphrl.scoring.sql.budget import within
 from dphrl.scoring.sql.compare import gold_orders
-from dphrl.scoring.sql.program import MAX_PROGRAM_CHARACTERS, nondeterministic, program_class
+from dphrl.scoring.sql.program import (
+    MAX_PROGRAM_CHARACTERS,
+    MAX_PROGRAM_DEPTH,
+    _depth,
+    nondeterministic,
+    program_class,
+    tie_breaks,
+)
 from dphrl.toy.annotators import STYLES, write_in_style
 from dphrl.toy.questions import Question
+
+TEXT2SQL = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "text2sql"
 
 ONE_PROGRAM = {
     "layout, comments, case of names": [
@@ -211,6 +227,86 @@ def test_hostile_queries_are_classed_or_given_up_in_a_second(sql: str) -> None:
     program_class(sql)
     gold_orders(sql, "strict")
     assert time.process_time() - started < 1
+
+
+def nested(before: str, middle: str, after: str, depth: int) -> str:
+    return "SELECT " + before * depth + middle + after * depth
+
+
+# sqlglot, or a form of each alias twice, takes exponential time on these; SQLite runs the first two in no time.
+NESTED = {
+    "dates": ("date(", "'2020-01-01'", ")"),
+    "pairs of dates": ("date('2020-01-01', date(", "1", "))"),
+    "aliases": ("(SELECT ", "a FROM t", " AS x)"),
+    "structs": ("struct(", "1", ")"),
+    "dates in structs": ("date(struct(", "1", "))"),
+    "names under ORDER BY": ("(SELECT ", "1", " AS x ORDER BY x, x, x)"),
+    "casts": ("date(cast(", "1", " AS date))"),
+    "subqueries": ("date((SELECT ", "1", "))"),
+}
+
+
+@pytest.mark.parametrize("depth", [3, 5, 8, 10, 14, 25, 60])
+@pytest.mark.parametrize("parts", NESTED.values(), ids=NESTED)
+def test_nested_queries_are_classed_or_given_up_in_half_a_second(parts: tuple[str, str, str], depth: int) -> None:
+    sql = nested(*parts, depth)
+    started = time.process_time()
+    if depth * parts[0].count("(") > MAX_PROGRAM_DEPTH:
+        assert program_class(sql) is None
+    else:
+        assert program_class(sql) is not None
+    assert nondeterministic(sql) is None
+    tie_breaks(sql, 1)
+    gold_orders(sql, "strict")
+    assert time.process_time() - started < 0.5
+
+
+def test_depth_is_that_of_the_parentheses_which_the_parser_sees() -> None:
+    fitting, over = (
+        "SELECT " + "(" * depth + "1" + ")" * depth for depth in (MAX_PROGRAM_DEPTH, MAX_PROGRAM_DEPTH + 1)
+    )
+    assert program_class(fitting) == program_class("SELECT 1")
+    assert program_class(over) is None
+    assert program_class(over.replace("(", "/*)*/(").replace("1", "')'")) is None
+    assert program_class("SELECT '" + "(" * 50 + "' /* " + "(" * 50 + ' */ AS "' + "(" * 50 + '"') is not None
+
+
+@pytest.mark.skipif(not TEXT2SQL.is_dir(), reason=f"no data at {TEXT2SQL}: set DPHRL_TEST_DATA")
+def test_no_gold_of_spider_and_bird_is_too_deep_for_a_class() -> None:
+    golds = {
+        row["query"] for name in ("dev", "train") for row in json.loads((TEXT2SQL / f"spider/{name}.json").read_text())
+    }
+    lines = (TEXT2SQL / "bird" / "bird_train_dev_questions.jsonl").read_text().splitlines()
+    golds |= {json.loads(line)["SQL"] for line in lines}
+    depths = Counter(_depth(sqlglot.tokenize(gold, read="sqlite")) for gold in golds)
+    assert len(golds) == 13_222
+    assert max(depths) == 7
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_another_is_not() -> None:
+    def endless() -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                sum(range(1000))
+
+    started = time.process_time()
+    assert within(0.05, endless) is None
+    assert within(0.05, lambda: 7) == 7
+    assert time.process_time() - started < 1
+
+
+def test_long_texts_stay_in_no_cache() -> None:
+    """A worker that classes thousands of long answers would run out of memory."""
+    texts = [f"SELECT '{i:05}{'x' * 90_000}'" for i in range(300)] + [
+        f"SELECT '{i:05}{'x' * 9000}'" for i in range(100)
+    ]
+    tracemalloc.start()
+    for text in texts:
+        program_class(text + " ")
+        gold_orders(text + " ", "strict")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2**20
 
 
 def test_random_text_never_raises() -> None:

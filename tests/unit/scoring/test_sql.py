@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import sqlite3
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +24,9 @@ from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.math.answers import extract_boxed
 from dphrl.scoring.sql.compare import answer_class, equal, partial_credit
 from dphrl.scoring.sql.extract import extract_sql, normalise_sql
+from dphrl.scoring.sql.scorer import MAX_RESPONSE
 from dphrl.scoring.tables import audit_gold, verdict_frame
-from dphrl.scoring.verdict import EMPTY_ANSWER
+from dphrl.scoring.verdict import EMPTY_ANSWER, InfrastructureError, Verdict
 
 cells = st.one_of(st.none(), st.integers(0, 2), st.sampled_from(["a", "1", ""]), st.just(1.0))
 tables = st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1, max_size=5))
@@ -93,6 +96,26 @@ def test_a_response_of_ten_megabytes_is_read_in_linear_time(piece: str) -> None:
     extract_sql(response, "bare")
     extract_boxed(response)
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("piece", ["/**/", "--\n", " ", "-- \n", "/* */ ", "\n\n--\n"])
+def test_comments_before_an_answer_take_no_memory(piece: str) -> None:
+    text = piece * (2_000_000 // len(piece))
+    tracemalloc.start()
+    assert extract_sql(text, "bare") is None
+    assert extract_sql(f"{text}SELECT 1", "bare") is not None
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * 2**20
+
+
+def test_a_response_over_the_limit_is_too_large_and_one_below_is_read(scorer: SqlScorer) -> None:
+    truth = {"db_id": "shop", "gold_sql": GOLD}
+    spare = MAX_RESPONSE - len(fence(GOLD))
+    below, over = scorer.score([" " * spare + fence(GOLD), " " * (spare + 1) + fence(GOLD)], [truth] * 2)
+    assert below.correct
+    assert (over.verdict, over.extracted, over.reward) == ("too_large", None, 0.0)
+    assert over.detail == "the response has 4000001 characters, limit 4000000"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +228,7 @@ def test_ambiguous_columns_are_matched_fast() -> None:
         ([(1, 2, 3)], [(1, 8, 9)], 0.8 / 9),
         ([(1, "a"), (2, "b")], [(1, "b"), (2, "a")], 0.8),
         ([(1, 1), (2, 2)], [(1,), (2,)], 0.8),
+        ([(8, "cup"), (8, "hat")], [(8,)], 0.4),
         ([(1,)], [], 0.0),
         ([], [(1,)], 0.0),
         ([(1,)], [(2,)], 0.0),
@@ -244,6 +268,27 @@ def test_verdicts(scorer: SqlScorer, sql: str, verdict: str, reward: float) -> N
     assert (found.verdict, found.correct) == (verdict, verdict == "correct"), found.detail
     assert found.reward == pytest.approx(reward)
     assert found.extracted == sql
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "accepting"),
+    [
+        ("SELECT count(*) FROM product", "SELECT 5", "spider bird strict"),
+        ("SELECT name FROM product WHERE id = 1", "SELECT 'pen'", "spider bird strict"),
+        ("SELECT max(price) FROM product", "SELECT price FROM product WHERE id = 2", "spider bird strict"),
+        ("SELECT name FROM product WHERE price > 99", "SELECT 1, 2 WHERE 0", "spider bird strict"),
+        ("SELECT price, name FROM product", "SELECT name, price FROM product", "spider"),
+        ("SELECT DISTINCT price FROM product", "SELECT price FROM product", "bird"),
+        ("SELECT price FROM product WHERE price = 8", "SELECT 8", "bird"),
+        ("SELECT name FROM product ORDER BY price", "SELECT name FROM product", "bird"),
+    ],
+)
+def test_wrong_programs_that_comparisons_accept(scorer: SqlScorer, gold: str, answer: str, accepting: str) -> None:
+    """docs/scoring.md has this table."""
+    comparisons = ("spider", "bird", "strict")
+    truths = [{"db_id": "shop", "gold_sql": gold, "comparison": comparison} for comparison in comparisons]
+    verdicts = zip(comparisons, scorer.score_sql([answer] * 3, truths), strict=True)
+    assert [comparison for comparison, verdict in verdicts if verdict.correct] == accepting.split()
 
 
 def test_the_ground_truth_may_name_the_comparison_and_the_file(scorer: SqlScorer) -> None:
@@ -321,6 +366,56 @@ def test_what_did_not_run_reads_nothing(scorer: SqlScorer) -> None:
     assert [v.reads_table for v in verdicts] == [None] * 4
     frame = verdict_frame(pl.DataFrame({"prompt_id": list("abcd"), "sample_index": 0}), verdicts)
     assert (frame["reads_table"].dtype, frame["reads_table"].null_count()) == (pl.Boolean, 4)
+
+
+def test_a_class_never_costs_a_verdict(databases: Path) -> None:
+    """Nor is one computed for an answer that did not run."""
+    dates = [f"{'date(' * depth}'2020-01-01'{')' * depth}" for depth in (10, 25)]
+    aliases = f"{'(SELECT ' * 14}id{' AS x)' * 14}"
+    golds = [f"SELECT {', '.join([dates[0]] * 100)}", f"SELECT {dates[1]}", f"SELECT {aliases} FROM product"]
+    queries = [*golds, "SELECT nam FROM product", "SELECT name FROM product LIMIT 'x'", GOLD]
+    truths = [{"db_id": "shop", "gold_sql": gold, "comparison": "strict"} for gold in [*golds, GOLD, GOLD, GOLD]]
+    started = time.monotonic()
+    with SqlScorer(databases, timeout_s=2) as scorer:
+        verdicts = scorer.score_sql(queries, truths)
+        audited = scorer.audit(truths[:3])
+    assert time.monotonic() - started < 20
+    assert [v.verdict for v in verdicts] == ["correct"] * 3 + ["runtime_error"] * 2 + ["correct"]
+    assert [v.program_class is None for v in verdicts] == [True] * 5 + [False]
+    assert audited == [("correct", None)] * 3
+
+
+def test_a_verdict_that_contradicts_itself_is_refused() -> None:
+    for name, correct in (("wrong", True), ("correct", False)):
+        with pytest.raises(ValueError, match=rf"Verdict\('{name}', correct={correct}\): expected correct=True with"):
+            Verdict(name, correct, 1.0)
+
+
+def test_a_database_with_changes_that_are_not_in_its_file_is_named(tmp_path: Path) -> None:
+    """SQLite would have shown the second row; the scorer opens the file as immutable, without its log."""
+    path = tmp_path / "w" / "w.sqlite"
+    path.parent.mkdir()
+    writer = sqlite3.connect(path)
+    writer.executescript("pragma journal_mode = wal; create table t(a); insert into t values (1), (2);")
+    truth = {"db_id": "w", "gold_sql": "SELECT count(*) FROM t"}
+    with SqlScorer(tmp_path) as scorer:
+        with pytest.raises(
+            InfrastructureError, match=r"w\.sqlite-wal has changes that .* PRAGMA wal_checkpoint\(TRUNCATE\)"
+        ):
+            scorer.score_sql(["SELECT 2"], [truth])
+        assert writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        assert scorer.score_sql(["SELECT 2"], [truth])[0].correct
+    writer.close()
+
+
+def test_a_folder_whose_name_is_not_utf8_is_no_fault_of_golds(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xe9 ?#%41")
+    (folder / "d").mkdir(parents=True)
+    with sqlite3.connect(os.fsencode(folder / "d" / "d.sqlite")) as connection:
+        connection.executescript("create table t(a); insert into t values (7);")
+    with SqlScorer(folder) as scorer:
+        found = scorer.score_sql(["SELECT 7"], [{"db_id": "d", "gold_sql": "SELECT a FROM t"}])
+    assert [v.verdict for v in found] == ["correct"], found
 
 
 def test_wrong_use_is_an_error(scorer: SqlScorer, databases: Path) -> None:

@@ -1,5 +1,7 @@
 """LaTeX answers as text."""
 
+import time
+
 import pytest
 
 from dphrl.tasks.latex import last_boxed, split_at_commas
@@ -21,6 +23,13 @@ from dphrl.tasks.latex import last_boxed, split_at_commas
 )
 def test_the_last_complete_box_is_the_answer(text: str, answer: str | None) -> None:
     assert last_boxed(text) == answer
+
+
+@pytest.mark.parametrize("text", ["{" * 20_000_000, r"\boxed{" + "{" * 20_000_000, r"\boxed{7}" + "}" * 20_000_000])
+def test_braces_by_the_megabyte_are_read_in_a_moment(text: str) -> None:
+    start = time.process_time()
+    assert last_boxed(text) == ("7" if "7" in text else None)
+    assert time.process_time() - start < 2
 
 
 def test_commas_inside_of_brackets_do_not_split() -> None:

@@ -1,6 +1,7 @@
 """Dataset rows become prompts and gold; every row is accounted for."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,13 @@ def test_malformed_sql_rows_say_why(row: dict[str, Any], detail: str) -> None:
         ({"answer": "1", "tolerance": "5%"}, "tolerance: expected a number, not negative, such as 1e-1, found '5%'"),
         ({"answer": "1", "tolerance": -0.1}, "tolerance: expected a number, not negative"),
         ({"answer": "1", "tolerance": "1e999999999"}, "tolerance: expected a number, not negative"),
+        ({"answer": "1", "tolerance": "9" * 400}, "tolerance: expected a number, not negative"),
+        ({"answer": "1", "tolerance": "9" * 5000}, "tolerance: expected a number, not negative"),
+        ({"answer": "1", "tolerance": 10**5000}, "tolerance: expected a number, not negative"),
+        ({"answer": "1", "tolerance": [[[10**5000]]]}, "tolerance: expected a number, not negative"),
+        ({"answer": 10**5000}, "answer: expected a number of at most 4000 digits, found more"),
+        ({"answer": ["1", -(10**4000)]}, "answer: expected a number of at most 4000 digits, found more"),
+        ({"answer": [["1", 10**5000]]}, "answer: expected text or a number, found <too large a value: list>"),
         ({"answer": "1", "unit": 3}, "unit: expected text, found 3"),
         ({"solution": ["s"]}, "solution: expected text, found ['s']"),
         ({"solution": "so it is 3"}, "solution: expected a complete \\boxed{}, found 'so it is 3'"),
@@ -263,6 +271,8 @@ def test_the_comparison_of_the_dataset_wins_over_the_rows() -> None:
         ("27", " $27$ ", True),
         ("033", 33, True),
         ("0.50", 0.5, True),
+        ("0", "00.0", True),
+        ("-0", "0", False),
         ("-1", "1", False),
         ("10", "1", False),
         ("1.0", "10", False),
@@ -277,6 +287,14 @@ def test_truths_conflict_unless_they_only_write_a_number_otherwise(first: Any, s
     prepared = prepare(rows, "math", "s", encode, 9)
     gold = gold_of(prepared.prompts, prepared.rejected, rows, "math")
     assert gold.select("kept", "reason").rows() == [(kept, None if kept else "conflicting")]
+
+
+def test_long_truths_are_compared_in_a_moment() -> None:
+    start = time.process_time()
+    rows = [{"prompt": "q", "answer": "0" * 50_000 + end} for end in ("x", "y", "." + "0" * 50_000 + "1")]
+    prepared = prepare(rows, "math", "s", None, 9)
+    assert gold_of(prepared.prompts, prepared.rejected, rows, "math")["kept"].to_list() == [False]
+    assert time.process_time() - start < 2
 
 
 def test_fields_are_renamed() -> None:
@@ -411,6 +429,7 @@ def test_overlap_is_exact_or_normalised() -> None:
         ({"level": float("nan")}, None),
         ({"level": True}, None),
         ({"level": ["hard"]}, None),
+        ({"level": 10**5000}, "<too large a value: int>"),
         ({"level": " "}, None),
         ({}, None),
     ],

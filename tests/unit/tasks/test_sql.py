@@ -2,13 +2,14 @@
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dphrl.tasks.databases import database_path, schema_text
+from dphrl.tasks.databases import PendingChangesError, database_path, schema_text
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import SourceError
 
@@ -96,6 +97,48 @@ def test_reading_a_schema_writes_nothing_and_happens_once(tmp_path: Path) -> Non
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
     path.unlink()
     assert schema_text(path) == schema
+
+
+def test_a_generated_column_is_not_computed(tmp_path: Path) -> None:
+    """Its expression is the data set's, and no limit holds while a schema is read."""
+    script = (
+        "create table t (a int, z text as (printf('%.*c', 300000000, 'x')) virtual, b text as ('k' || a) stored);"
+        "insert into t (a) values (1), (2);"
+    )
+    path = write(tmp_path / "d" / "d.sqlite", script)
+    started = time.process_time()
+    schema = schema_text(path)
+    assert time.process_time() - started < 0.5
+    lines = ["    a INT, -- example: [1, 2]", "    z TEXT,", "    b TEXT -- example: ['k1', 'k2']"]
+    assert schema.splitlines()[1:-1] == lines
+
+
+@pytest.mark.parametrize(("name", "pending"), [("wal", True), ("journal", True), ("none", False), ("idle", False)])
+def test_changes_that_are_not_in_the_file_are_named(tmp_path: Path, name: str, pending: bool) -> None:
+    """As a program leaves them that is killed while it writes; `idle`: a journal that is kept for the next change."""
+    mode = {"wal": "wal", "journal": "delete", "none": "delete", "idle": "persist"}[name]
+    path = write(tmp_path / "source" / "s.sqlite", f"pragma journal_mode = {mode}; create table t (a int)")
+    writer = sqlite3.connect(path, isolation_level=None)
+    for statement in (f"pragma journal_mode = {mode}", "pragma cache_size = 1", "begin", "insert into t values (1)"):
+        writer.execute(statement)
+    if name == "journal":
+        writer.executemany("insert into t values (?)", [(x,) for x in range(9999)])
+    else:
+        writer.execute("commit")
+    copy = tmp_path / "copy" / "copy.sqlite"
+    copy.parent.mkdir()
+    for file in path.parent.iterdir():
+        (copy.parent / file.name.replace("s.sqlite", copy.name)).write_bytes(file.read_bytes())
+    writer.close()
+    if not pending:
+        assert database_path(tmp_path, "copy") == copy
+        return
+    with pytest.raises(PendingChangesError, match=rf"copy\.sqlite-{name} has changes that ") as raised:
+        database_path(tmp_path, "copy")
+    with closing(sqlite3.connect(copy)) as connection:
+        for statement in str(raised.value).split("'")[-2].split(";"):
+            connection.execute(statement)
+    assert database_path(tmp_path, "copy") == copy
 
 
 def test_an_unreadable_database_is_named(databases: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from heapq import nsmallest
+from math import isqrt
 from operator import attrgetter
 
 from dphrl.config.blocks.datasets import MATH, SQL, TOY
@@ -99,8 +100,9 @@ def _divides(config: Config, path: str, wholes: str) -> Iterator[Problem]:
     for part in parts:
         whole //= part
     if whole % value:
-        divisors = [n for n in range(1, whole + 1) if whole % n == 0]
-        close = sorted(nsmallest(4, divisors, key=lambda n: abs(n - value)))
+        # Of a number beyond 10^10 only some.
+        small = [n for n in range(1, min(isqrt(whole), 100_000) + 1) if whole % n == 0]
+        close = sorted(nsmallest(4, {*small, *(whole // n for n in small)}, key=lambda n: abs(n - value)))
         allowed = f"a divisor of {wholes} = {whole}, for instance {', '.join(map(str, close))}"
         yield Problem(path, show(value), allowed)
 

@@ -1,5 +1,6 @@
 """Reading a configuration: a checked `Config`, or one error that lists every problem."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from dphrl.config.checks import problems
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, nearest, show
 from dphrl.config.keys import known_paths, node_at, resolve
+from dphrl.config.values import odd_values
 
 # Only follows from another error: a default that depends on other keys was not computed, as one of them is wrong.
 _FOLLOW_UP = "default_factory_not_called"
+# Snakemake's wildcards and path variables.
+_REPLACED = re.compile(r"\{.*\}|<.*>")
 
 
 def load_config(data: dict[str, Any] | None) -> Config:
@@ -25,6 +29,8 @@ def load_config(data: dict[str, Any] | None) -> Config:
     if not data:
         required = ", ".join(name for name, field in Config.model_fields.items() if field.is_required())
         raise ConfigError([Problem("", "an empty configuration", f"a block of keys; required are {required}")])
+    if isinstance(data, dict) and (found := odd_values(data)):
+        raise ConfigError(found)
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
@@ -34,35 +40,66 @@ def load_config(data: dict[str, Any] | None) -> Config:
     return config
 
 
-def read_config(path: Path) -> Config:
-    """`load_config` of a YAML file. Raises `ConfigError` also where the file does not exist or is not YAML."""
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that a block has twice, of which other loaders silently take the last."""
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        """The node of a block, into which `<<` merges nothing yet: keys that it brings may be there already."""
+        node = super().compose_mapping_node(anchor)
+        marks: dict[str, yaml.Mark] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            first = marks.setdefault(key.value, key.start_mark)
+            if first is not key.start_mark:
+                text = f"the key {show(key.value)}"
+                raise yaml.composer.ComposerError(text, first, "is there a second time", key.start_mark)
+        return node
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file. Raises `ConfigError` where it cannot be read, or a block of it has a key twice."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as stream:
+            return yaml.load(stream, _Loader)
     except OSError as error:
         raise ConfigError([Problem(str(path), error.strerror or str(error), "a YAML file that can be read")]) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(str(path), " ".join(str(error).split()), "YAML: one block of keys")]) from None
-    return load_config(data)
+    except RecursionError:
+        raise ConfigError([Problem(str(path), "too many blocks or lists in each other", "fewer")]) from None
+    except (yaml.YAMLError, ValueError) as error:
+        # A ValueError is a text that is no UTF-8, a number of thousands of digits, or no date.
+        allowed = "YAML: one block of keys, each key once"
+        raise ConfigError([Problem(str(path), " ".join(str(error).split()), allowed)]) from None
+
+
+def read_config(path: Path) -> Config:
+    """`load_config` of a YAML file; raises `ConfigError` also as `read_yaml` does."""
+    return load_config(read_yaml(path))
 
 
 def check_files(config: Config, folder: Path) -> None:
-    """Raises `ConfigError` where a file or folder that the configuration names, relative to `folder`, is missing."""
+    """Raises `ConfigError` for files and folders that the configuration names.
+
+    They must exist, relative to `folder`, and Snakemake must not replace a part of their paths.
+    """
     files = {f"datasets.{name}.source": one.source for name, one in config.datasets.items() if one.source != TOY}
     for policy, paths in config.replay.items():
         files |= {f"replay.{policy}.{name}": path for name, path in paths.items()}
     files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}
-    absent = [key for key, path in files.items() if not (folder / path).is_file()]
-    missing = [Problem(key, show(files[key]), "a file that exists") for key in absent]
-    for name, dataset in config.datasets.items():
-        databases = dataset.database_folder
-        if databases not in (None, TOY) and not (folder / str(databases)).is_dir():
-            allowed = "a folder that exists and holds <db_id>/<db_id>.sqlite"
-            missing.append(Problem(f"datasets.{name}.databases", show(databases), allowed))
+    folders = {f"datasets.{name}.databases": one.database_folder for name, one in config.datasets.items()}
+    databases = {key: path for key, path in folders.items() if path not in (None, TOY)}
     base = config.policy.base
+    expected = "a file that exists"
+    wrong = [Problem(key, show(path), expected) for key, path in files.items() if not (folder / path).is_file()]
+    expected = "a folder that exists and holds <db_id>/<db_id>.sqlite"
+    wrong += [
+        Problem(key, show(path), expected) for key, path in databases.items() if not (folder / str(path)).is_dir()
+    ]
     if base is not None and not (folder / base / "config.json").is_file():
-        missing.append(Problem("policy.base", show(base), "a folder that holds a Hugging Face model (config.json)"))
-    if missing:
-        raise ConfigError(missing)
+        wrong.append(Problem("policy.base", show(base), "a folder that holds a Hugging Face model (config.json)"))
+    expected = "a path without {name} or <name>, which Snakemake would replace"
+    named = {**files, **databases, "policy.base": base or ""}
+    wrong += [Problem(key, show(path), expected) for key, path in named.items() if _REPLACED.search(str(path))]
+    if wrong:
+        raise ConfigError(wrong)
 
 
 def _problem(details: ErrorDetails) -> Problem:

@@ -1,43 +1,29 @@
 """Loading a policy, and the forward pass that reference, training and canary share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, __version__
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
+from dphrl.artifacts.private import use_private_caches
 from dphrl.model.batch import Batch, Row, collate
 from dphrl.model.micro_batches import MicroBatch, PromptSharing, plan
 from dphrl.model.prompt_sharing import ATTENTION, sharing_obstacle
 
 _LOGITS_PER_CHUNK = 1 << 24
+# Tensors that an error names.
+_NAMED = 3
 # Attributes of models that change their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
 _AFTER_HEAD = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
 
 
-def check_model(folder: Path) -> None:
-    """Check by its configuration that a model can be trained, before anything is sampled from it.
-
-    Args:
-        folder: of Hugging Face, with a config.json.
-
-    Raises:
-        ValueError: transformers does not include this model, or the model changes its logits after the head.
-    """
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except ValueError as error:
-        raise ValueError(
-            f"{folder / 'config.json'}: not a model of transformers {__version__}, and code that comes with a model is"
-            " never executed: use another base model, or a version of transformers that includes this one"
-        ) from error
-    _check_head(config.get_text_config())
-
-
-def _check_head(config: PreTrainedConfig) -> None:
+def check_head(config: PreTrainedConfig) -> None:
+    """Raise `ValueError` for a model that changes its logits after the head."""
     for name in _AFTER_HEAD:
         if getattr(config, name, None) not in (None, 1):
             raise ValueError(
@@ -51,9 +37,78 @@ def load_model(folder: Path, dtype: str) -> PreTrainedModel:
 
     Args:
         dtype: "float32" or "bfloat16".
+
+    Raises:
+        ValueError: the folder holds an adapter, or not all tensors of the model and no others, or two for a tied one.
     """
-    return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=getattr(torch, dtype), local_files_only=True, trust_remote_code=False, use_safetensors=True
+    use_private_caches()
+    refuse_adapter(folder)
+    model = filled(AutoModelForCausalLM, folder, folder, dtype=getattr(torch, dtype), use_safetensors=True)
+    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
+    if getattr(model.config, "tie_word_embeddings", False) and head.weight is not embeddings.weight:
+        raise ValueError(untied(folder))
+    return model
+
+
+def untied(folder: Path) -> str:
+    """The message for a folder whose stored head is not the embeddings, although config.json says that they are one."""
+    return (
+        f"{folder}: config.json has tie_word_embeddings: true, but the stored output head differs from the embeddings:"
+        " vLLM would ignore it. Set tie_word_embeddings: false, or remove the tensor of the head"
+    )
+
+
+def refuse_adapter(folder: Path) -> None:
+    """Raise `ValueError` for a folder with an adapter: transformers would apply it, vLLM would not."""
+    file = folder / "adapter_config.json"
+    if file.exists():
+        raise ValueError(
+            f"{file}: {folder} is an adapter, or a model with one; only the model would be sampled from. Merge it first"
+            " (peft: model.merge_and_unload(), then save_pretrained in another folder), or remove its files"
+        )
+
+
+def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreTrainedModel:
+    """A model with all of its weights and no others; tied ones and buffers that old versions stored do not count.
+
+    Args:
+        kind: a class with `from_pretrained`.
+        folder: of the weights, for the message.
+        source: what to load; None: `options` have the weights.
+
+    Raises:
+        ValueError: a tensor is missing, is not of this model, or has another shape.
+    """
+    checks = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    try:
+        model, found = kind.from_pretrained(source, local_files_only=True, trust_remote_code=False, **checks, **options)
+    except RuntimeError as error:
+        if "conversion of the weights" not in str(error):
+            raise
+        raise _other_weights(folder, "some are missing, see the report above") from error
+    _check_tensors(folder, found)
+    return model
+
+
+def _check_tensors(folder: Path, found: Mapping[str, Collection[Any]]) -> None:
+    shapes = [f"{name} of shape {tuple(ours)} instead of {tuple(its)}" for name, ours, its in found["mismatched_keys"]]
+    problems = [
+        f"{what} {', '.join(sorted(names)[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
+        for what, names in (
+            ("no", found["missing_keys"]),
+            ("unknown", found["unexpected_keys"]),
+            ("wrong", shapes),
+        )
+        if names
+    ]
+    if problems:
+        raise _other_weights(folder, "; ".join(problems))
+
+
+def _other_weights(folder: Path, problem: str) -> ValueError:
+    return ValueError(
+        f"{folder}: its weights are not those of the model in config.json: {problem}. Download the model again, or use"
+        " the config.json that belongs to these weights"
     )
 
 
@@ -75,7 +130,7 @@ class LogProbs(nn.Module):
         super().__init__()
         self.model = model
         self._config = model.config.get_text_config()
-        _check_head(self._config)
+        check_head(self._config)
         self._obstacle = sharing_obstacle(model)
         if self._obstacle is None:
             model.set_attn_implementation(ATTENTION)

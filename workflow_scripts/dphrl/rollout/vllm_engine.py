@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._inductor.config
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from dphrl.artifacts.private import use_private_caches
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 
@@ -20,6 +23,9 @@ _LONGEST_BATCH = 8192
 
 def _prepare_environment(kv_cache_gib: float) -> None:
     """Set the environment variables that vLLM reads when it is imported."""
+    use_private_caches()
+    # These would be in the folder of temporary files, whatever is set, and the engine starts faster without them.
+    torch._inductor.config.cpp_cache_precompile_headers = False
     os.environ |= {
         # Run the engine core in this process: weights can be pushed into it, and it ends with the job.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -32,12 +38,17 @@ def _prepare_environment(kv_cache_gib: float) -> None:
     }
 
 
-def _drop_shared_memory(parts: int) -> None:
-    """Delete what an ended process left: the CPU build names shared memory by ranks only, so it would be reused."""
+def drop_shared_memory(parts: int) -> None:
+    """Remove the name of this rank's shared memory, which vLLM's CPU build would leave; after the start none needs it.
+
+    Args:
+        parts: ranks per engine.
+    """
     rank = dist.get_rank()
     first = rank - rank % parts
     ranks = "-".join(map(str, range(first, first + parts)))
-    for file in Path("/dev/shm").glob(f"-tp:*-[[]{ranks}]-cpushm_{rank % parts}"):
+    # The port is that of this training (`SpreadWorker`); other files are of other trainings.
+    for file in Path("/dev/shm").glob(f"{os.environ['MASTER_PORT']}-tp:*-[[]{ranks}]-cpushm_{rank % parts}"):
         file.unlink(missing_ok=True)
 
 
@@ -49,23 +60,36 @@ class VllmEngine:
         config: dtype, lengths, memory, tensor parallelism.
         distributed: the engine runs inside an initialised process group (training); with `tensor_parallel` above 1
             each rank holds a part of it, and all ranks must make the same calls at the same time.
+
+    Raises:
+        ValueError: the folder holds an adapter, which vLLM would ignore.
     """
 
     def __init__(self, folder: Path, config: EngineConfig, *, distributed: bool = False) -> None:
+        refuse_adapter(folder)
         _prepare_environment(config.kv_cache_gib)
         from vllm import LLM
 
         self.max_model_len = config.max_model_len
         options: dict[str, Any] = {"distributed_executor_backend": "external_launcher"} if distributed else {}
+        spread_on_cpus = distributed and config.tensor_parallel > 1 and not torch.cuda.is_available()
         if torch.cuda.is_available():
             options |= {"kv_cache_memory_bytes": int(config.kv_cache_gib * 2**30), "enable_sleep_mode": True}
         else:
             # Seeded requests crash under chunked prefill on the CPU build, so each prompt is prefilled at once.
             options |= {"enforce_eager": True, "enable_chunked_prefill": False}
-            if distributed and config.tensor_parallel > 1:
-                _drop_shared_memory(config.tensor_parallel)
+        if spread_on_cpus:
+            from dphrl.rollout.cpu_worker import SpreadWorker
+
+            options["worker_cls"] = f"{SpreadWorker.__module__}.{SpreadWorker.__qualname__}"
+            # Left by a rank that was killed while it started, if it had the same port.
+            drop_shared_memory(config.tensor_parallel)
         self._llm = LLM(
             str(folder),
+            # What the trainer reads; by default a second form of weights and tokenizer (Mistral's) would be preferred.
+            load_format="safetensors",
+            config_format="hf",
+            tokenizer_mode="hf",
             dtype=config.dtype,
             max_model_len=config.max_model_len,
             max_num_seqs=config.max_num_seqs,
@@ -78,6 +102,8 @@ class VllmEngine:
             disable_log_stats=True,
             **options,
         )
+        if spread_on_cpus:
+            drop_shared_memory(config.tensor_parallel)
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:

@@ -25,6 +25,13 @@ class Verdict:
     detail: str | None = None
     reads_table: bool | None = None
 
+    def __post_init__(self) -> None:
+        if bool(self.correct) != (self.verdict == "correct"):
+            raise ValueError(
+                f"Verdict({self.verdict!r}, correct={self.correct}): expected correct=True with the verdict 'correct' "
+                "and with no other; change the scorer that returns it"
+            )
+
 
 class InfrastructureError(RuntimeError):
     """Scoring failed by no fault of an answer: never a zero reward."""

@@ -3,17 +3,22 @@
 import functools
 import os
 import re
+import shlex
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _EXAMPLES: Final = 2
 # Without a limit, a column of equal values would be read to the end of a table of gigabytes.
 _SCANNED: Final = 100_000
 _LONGEST: Final = 40
+# The first bytes of a rollback journal that SQLite would play back; an idle one begins with zeros.
+_HOT_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
+# The value of `hidden` in pragma_table_xinfo for a column that is computed where it is read.
+_VIRTUAL: Final = 2
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The reserved words of SQL-92 and the keywords of SQLite.
 _WORDS: Final = """
@@ -40,6 +45,10 @@ WRITE YEAR ZONE
 _RESERVED: Final = frozenset(_WORDS.split())
 
 
+class PendingChangesError(RuntimeError):
+    """A database has changes that are not in its file yet: a reader of the file alone would miss them."""
+
+
 def database_path(folder: str | Path, db_id: str) -> Path:
     """The file of a database: `<folder>/<db_id>/<db_id>.sqlite`, the layout of the Spider and BIRD releases.
 
@@ -49,6 +58,7 @@ def database_path(folder: str | Path, db_id: str) -> Path:
     Raises:
         ValueError: `db_id` leaves the folder or is not a file name.
         FileNotFoundError: there is no such file.
+        PendingChangesError: a write-ahead log or a journal next to it holds changes that are not in it.
     """
     relative = PurePosixPath(db_id if db_id.endswith(".sqlite") else f"{db_id}/{db_id}.sqlite")
     if not db_id or "\0" in db_id or relative.is_absolute() or ".." in relative.parts:
@@ -57,7 +67,24 @@ def database_path(folder: str | Path, db_id: str) -> Path:
     # Unlike Path.is_file this is False, not an error, for a name that is too long for the file system.
     if not os.path.isfile(path):
         raise FileNotFoundError(f"database {db_id!r}: {path} is missing")
+    _check_complete(path)
     return path
+
+
+def _check_complete(path: Path) -> None:
+    # SQLite writes them next to the file, not next to a link to it.
+    name = os.path.realpath(path)
+    for other, first in ((f"{name}-wal", b""), (f"{name}-journal", _HOT_JOURNAL)):
+        head = b""
+        if os.path.isfile(other):
+            with open(other, "rb") as file:
+                head = file.read(len(_HOT_JOURNAL))
+        if head and head.startswith(first):
+            raise PendingChangesError(
+                f"{other} has changes that {name} does not have yet: it would be read without them. End the program "
+                f"that writes the database, then run: sqlite3 {shlex.quote(name)} "
+                "'SELECT count(*) FROM sqlite_master; PRAGMA wal_checkpoint(TRUNCATE)'"
+            )
 
 
 @functools.cache
@@ -66,7 +93,8 @@ def schema_text(path: Path) -> str:
 
     Each column has its declared type and up to two example values: the first distinct ones of 100,000 rows, in their
     order, without NULL, empty text and BLOBs; longer texts are cut at 40 characters, bytes that are not UTF-8 are
-    dropped. Primary and foreign keys follow. The file is opened read-only, and read once per process.
+    dropped. A generated column has none if it is not stored: to compute it could take any time and memory. Primary and
+    foreign keys follow. The file is opened read-only, and read once per process.
 
     Raises:
         ValueError: the file is not a readable SQLite database.
@@ -83,17 +111,27 @@ def schema_text(path: Path) -> str:
         raise ValueError(f"{path}: expected a readable SQLite database: {error}") from None
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> dict[str, tuple[str, int]]:
-    """Declared type and position in the primary key (0: not in it) of each column."""
-    rows = connection.execute("SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1", (table,))
-    return {name: (declared, position) for name, declared, position in rows}
+class _Column(NamedTuple):
+    """Declared type, position in the primary key (0: not in it), whether its values are in the file."""
+
+    declared: str
+    position: int
+    stored: bool
 
 
-def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, dict[str, tuple[str, int]]]) -> str:
+_Columns = dict[str, _Column]
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> _Columns:
+    rows = connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1", (table,))
+    return {name: _Column(declared, position, hidden != _VIRTUAL) for name, declared, position, hidden in rows}
+
+
+def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, _Columns]) -> str:
     lines = []
-    for column, (declared, _) in columns[table].items():
-        examples = _examples(connection, table, column)
-        lines.append((f"{_name(column)} {declared}".rstrip(), f" -- example: {examples}" if examples else ""))
+    for column, found in columns[table].items():
+        examples = _examples(connection, table, column) if found.stored else []
+        lines.append((f"{_name(column)} {found.declared}".rstrip(), f" -- example: {examples}" if examples else ""))
     key = _primary_key(columns[table])
     constraints = [f"PRIMARY KEY ({_names(key)})"] if key else []
     constraints += dict.fromkeys(_foreign_keys(connection, table, columns))
@@ -113,13 +151,11 @@ def _examples(connection: sqlite3.Connection, table: str, column: str) -> list[A
     return [found[:_LONGEST] if isinstance(found, str) else found for (found,) in rows]
 
 
-def _primary_key(columns: dict[str, tuple[str, int]]) -> list[str]:
-    return sorted((name for name, (_, position) in columns.items() if position), key=lambda name: columns[name][1])
+def _primary_key(columns: _Columns) -> list[str]:
+    return sorted((name for name in columns if columns[name].position), key=lambda name: columns[name].position)
 
 
-def _foreign_keys(
-    connection: sqlite3.Connection, table: str, columns: dict[str, dict[str, tuple[str, int]]]
-) -> Iterator[str]:
+def _foreign_keys(connection: sqlite3.Connection, table: str, columns: dict[str, _Columns]) -> Iterator[str]:
     """The constraints in the order of their columns."""
     spelling = {name.casefold(): name for name in columns}
     keys = defaultdict(list)

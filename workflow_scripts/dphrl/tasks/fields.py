@@ -70,5 +70,9 @@ def json_text(value: Any) -> str:
 
 def show(value: Any) -> str:
     """A value for a message, in ASCII and at most 80 characters."""
-    shown = ascii(value)
+    try:
+        shown = ascii(value)
+    except (ValueError, RecursionError):
+        # An integer of thousands of digits, or too deep a nesting.
+        shown = f"<too large a value: {type(value).__name__}>"
     return shown if len(shown) <= 80 else f"{shown[:77]}..."

@@ -8,8 +8,11 @@ from dphrl.config.scorers import Comparison
 from dphrl.tasks.fields import Fields, MalformedError, Row, json_text, show, text
 from dphrl.tasks.latex import last_boxed, split_at_commas
 
-_TOLERANCE: Final = re.compile(r"\d*\.?\d+(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
-_DECIMAL: Final = re.compile(r"(-?)0*(\d+?)(?:\.(\d*?)0*)?", re.ASCII)
+# Below 1e198, so that it fits into a float.
+_TOLERANCE: Final = re.compile(r"\d{0,99}\.?\d{1,99}(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
+_DECIMAL: Final = re.compile(r"(-?)(?=\d)0*+(\d*+)(?:\.(\d*+))?", re.ASCII)
+# The scorer compares no longer answers.
+_MOST_DIGITS: Final = 4000
 
 
 def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
@@ -68,7 +71,7 @@ def _math(row: Row, fields: Fields) -> dict[str, Any]:
     truth: dict[str, Any] = {"answer": _answer(row, fields)}
     name, tolerance = fields.find(row, "tolerance")
     if tolerance not in (None, ""):
-        if not _TOLERANCE.fullmatch(str(tolerance)):
+        if not _TOLERANCE.fullmatch(tolerance if isinstance(tolerance, str) else show(tolerance)):
             raise MalformedError(f"{name}: expected a number, not negative, such as 1e-1, found {show(tolerance)}")
         truth["tolerance"] = tolerance
     name, unit = fields.find(row, "unit")
@@ -103,6 +106,8 @@ def _number_or_text(name: str, value: Any) -> str | int | float:
         return int(value) if value.is_integer() else value
     if isinstance(value, bool) or not isinstance(value, int):
         raise MalformedError(f"{name}: expected text or a number, found {show(value)}")
+    if abs(value) >= 10**_MOST_DIGITS:
+        raise MalformedError(f"{name}: expected a number of at most {_MOST_DIGITS} digits, found more")
     return value
 
 
@@ -118,4 +123,7 @@ def _parts(answer: str) -> list[str]:
 def _plain(answer: str | int | float) -> str:
     shown = str(answer).strip("$ ")
     number = _DECIMAL.fullmatch(shown)
-    return "{}{}.{}".format(*(part or "" for part in number.groups())) if number else shown
+    if number is None:
+        return shown
+    sign, whole, fraction = number.groups(default="")
+    return f"{sign}{whole or 0}.{fraction.rstrip('0')}"

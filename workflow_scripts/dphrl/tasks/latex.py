@@ -3,22 +3,33 @@ r"""LaTeX answers as text: the last \boxed{} and the parts between commas."""
 import re
 from typing import Final
 
-_BRACE_OR_BOX: Final = re.compile(r"\\boxed\s*\{|\\(?!\\boxed).|[{}]", re.DOTALL)
+_BOX: Final = re.compile(r"\\boxed\s*\{")
+_BRACES: Final = re.compile(_BOX.pattern + r"|\\(?!\\boxed).|\{+|\}+", re.DOTALL)
 
 
 def last_boxed(text: str) -> str | None:
     r"""The content of the last complete \boxed{...} (nested braces allowed), or None. Linear in the length."""
-    open_braces: list[int | None] = []
-    best: tuple[int, int] | None = None
-    for match in _BRACE_OR_BOX.finditer(text):
+    first = _BOX.search(text)
+    if first is None:
+        return None
+    # Of each open box, where its content starts and how many other braces are open in it.
+    open_boxes: list[list[int]] = []
+    best = (-1, -1)
+    for match in _BRACES.finditer(text, first.start()):
         token = match.group()
-        if token == "}":
-            start = open_braces.pop() if open_braces else None
-            if start is not None and (best is None or start > best[0]):
-                best = (start, match.start())
-        elif token.endswith("{") and len(token) != 2:
-            open_braces.append(None if token == "{" else match.end())
-    return None if best is None else text[best[0] : best[1]].strip()
+        if token[0] == "\\" and len(token) > 2:
+            open_boxes.append([match.end(), 0])
+        elif token[0] == "{" and open_boxes:
+            open_boxes[-1][1] += len(token)
+        elif token[0] == "}":
+            closing = len(token)
+            while open_boxes and closing > open_boxes[-1][1]:
+                start, others = open_boxes.pop()
+                closing -= others + 1
+                best = max(best, (start, match.end() - closing - 1))
+            if open_boxes:
+                open_boxes[-1][1] -= closing
+    return text[best[0] : best[1]].strip() if best[0] >= 0 else None
 
 
 def split_at_commas(text: str) -> list[str]:

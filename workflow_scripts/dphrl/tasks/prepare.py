@@ -12,10 +12,11 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.tasks.fields import Fields, MalformedError, Row, json_text
+from dphrl.tasks.fields import Fields, MalformedError, Row, json_text, show
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
 from dphrl.tasks.source import SourceError
+from dphrl.tasks.tokens import TemplateError
 
 _LONGEST_LEVEL = 40
 
@@ -55,7 +56,7 @@ def prepare(
     (the prompt of an earlier row) or `overlong` (more than `max_tokens` tokens). docs/datasets.md has the fields.
 
     Args:
-        rows: as `read_source` gives them; it is a SourceError if none is a prompt.
+        rows: as `read_source` gives them; it is a SourceError if none is a prompt, or the chat template fails on one.
         source: name of the source, for the table and the error.
         tokenizer_encode: messages to token ids, with the prompt template; None where nothing is sampled: then
             `prompt_token_ids` are empty and no prompt is overlong.
@@ -80,7 +81,10 @@ def prepare(
         if earlier != index:
             rejected.append((index, "duplicate", f"the prompt of row {earlier}", earlier))
             continue
-        tokens = [int(token) for token in tokenizer_encode(messages)] if tokenizer_encode else []
+        try:
+            tokens = [int(token) for token in tokenizer_encode(messages)] if tokenizer_encode else []
+        except TemplateError as error:
+            raise SourceError(f"{source}, row {index}: {error}") from error
         if len(tokens) > max_tokens:
             rejected.append((index, "overlong", f"{len(tokens)} tokens, limit {max_tokens}", None))
         elif tokenizer_encode and not tokens:
@@ -100,5 +104,6 @@ def _level(row: Row, fields: Fields) -> str | None:
         value = f"{value:g}"
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
-    printable = "".join(character if character.isprintable() else " " for character in str(value))
+    shown = value if isinstance(value, str) else show(value)
+    printable = "".join(character if character.isprintable() else " " for character in shown)
     return " ".join(printable.split())[:_LONGEST_LEVEL].strip() or None

@@ -115,7 +115,7 @@ def _sql_prompt(row: Row, question: str, fields: Fields, database: Path | None) 
     if database is None:
         raise MalformedError("question: its prompt needs the schema, but there is no folder of databases")
     name, evidence = fields.find(row, "evidence")
-    if str(evidence or "").strip():
+    if evidence and not (isinstance(evidence, str) and evidence.isspace()):
         question = f"{text(name, evidence)}\n{question}"
     try:
         return _SQL_PROMPT.format(schema=schema_text(database), question=question)

@@ -1,11 +1,27 @@
 """Prompts and responses as tokens, by the tokenizer of the policy."""
 
-from collections.abc import Callable
+import datetime
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+# A template takes milliseconds; the limit only ends what never ends.
+RENDER_SECONDS: Final = 10.0
+# The day on which every template is rendered, as prompts may not depend on the clock: the one in Llama 3.1's template.
+_TODAY: Final = datetime.datetime(2024, 7, 26)
+
+
+class TemplateError(ValueError):
+    """A chat template cannot render a prompt; the text names its folder."""
+
+
+class _TimeUpError(BaseException):
+    """The time is up; a BaseException because template code catches Exception."""
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
@@ -19,19 +35,52 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     return tokenizer
 
 
-def encoder(policy: Path, template: Literal["plain", "chat"]) -> Callable[[list[dict[str, str]]], list[int]]:
+def encoder(
+    policy: Path, template: Literal["plain", "chat"], limit_s: float = RENDER_SECONDS
+) -> Callable[[list[dict[str, str]]], list[int]]:
     """The function from messages to prompt token ids, by the tokenizer in the folder of a policy.
 
-    `chat` applies the tokenizer's chat template with its generation prompt; `plain` concatenates the contents.
+    `chat` applies the tokenizer's chat template with its generation prompt, on a fixed day; `plain` concatenates the
+    contents. The function raises TemplateError where the template fails or takes more than `limit_s` seconds of CPU
+    time; for the limit it must be called in the main thread.
     """
     tokenizer = load_tokenizer(policy)
     if template == "plain":
         return lambda messages: list(tokenizer("".join(message["content"] for message in messages))["input_ids"])
     if tokenizer.chat_template is None:
         raise ValueError(f"{policy}: its tokenizer has no chat template; set prompts.template to plain or add one")
-    return lambda messages: list(
-        tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
-    )
+
+    def encode(messages: list[dict[str, str]]) -> list[int]:
+        try:
+            with _limited(limit_s):
+                text = tokenizer.apply_chat_template(
+                    messages, add_generation_prompt=True, tokenize=False, strftime_now=_TODAY.strftime
+                )
+        except _TimeUpError:
+            problem = f"its chat template has not rendered the prompt after {limit_s:g} s of CPU time"
+            raise TemplateError(f"{policy}: {problem}: does a loop in it never end?") from None
+        except Exception as error:
+            problem = f"its chat template cannot render the prompt: {type(error).__name__}: {error}"
+            raise TemplateError(f"{policy}: {problem}") from error
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return encode
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise _TimeUpError in the block after this CPU time, which does not pass while the process is suspended."""
+    previous = signal.signal(signal.SIGPROF, _raise_time_up)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+def _raise_time_up(_signal: int, _frame: object) -> None:
+    raise _TimeUpError
 
 
 def response_encoder(policy: Path) -> Callable[[str], list[int]]:

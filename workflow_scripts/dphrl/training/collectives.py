@@ -10,12 +10,15 @@ import torch
 import torch.distributed as dist
 from torch.nn.functional import pad
 
+from dphrl.artifacts.private import use_private_caches
+
 
 def start_process_group() -> None:
     """Join the process group of the environment (as set by torchrun), or make one of this process alone.
 
     The sampling engine shares it.
     """
+    use_private_caches()
     import deepspeed
 
     with socket.socket() as free:

@@ -20,6 +20,7 @@ from torch.distributed import TCPStore
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing_folder
+from dphrl.artifacts.private import private_temporary_folder
 from dphrl.artifacts.progress import stream
 from dphrl.training import end_with_parent, rank_process
 from dphrl.training.job import SegmentJob, Timing, run_job
@@ -67,7 +68,8 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> tuple[pl.DataFram
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
-    with replacing_folder(Path(job.policy_out)) as policy, replacing_folder(Path(job.state_out)) as state:
+    outputs = replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out))
+    with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
         job = replace(job, policy_out=str(policy), state_out=str(state))
         return run_job(job) if job.train.ranks == nodes.number == 1 else _run_on_ranks(job, nodes)
 

@@ -5,8 +5,10 @@ import os
 import socket
 import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 
+from dphrl.artifacts.private import private_temporary_folder
 from dphrl.artifacts.progress import send_to
 from dphrl.training.collectives import rank
 from dphrl.training.job import SegmentJob, run_job
@@ -21,7 +23,10 @@ def main() -> None:
     host = os.environ.get("SLURMD_NODENAME", socket.gethostname())
     print(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on {host}", flush=True)
     try:
-        metrics, timings = run_job(SegmentJob.from_json(job))
+        # That of the job is on its first machine only.
+        shared = Path(os.environ.get("TMPDIR", "")).is_dir()
+        with nullcontext() if shared else private_temporary_folder():
+            metrics, timings = run_job(SegmentJob.from_json(job))
         if rank() == 0:
             Path(result).write_text(json.dumps({"metrics": metrics.rows(), "timings": timings}), encoding="utf-8")
         status = 0

@@ -9,6 +9,7 @@ from typing import Final
 from dphrl.scoring.verdict import digest
 from dphrl.tasks.latex import last_boxed, split_at_commas
 
+MAX_RESPONSE: Final = 2_000_000
 MAX_CHARACTERS: Final = 4000
 _LARGEST_EXPONENT: Final = 400
 _MOST_BOXES: Final = 16
@@ -34,7 +35,7 @@ _BACKSLASHES: Final = re.compile(r"\\{2,}")
 _GAP: Final = re.compile(r"\s+")
 _WRAPPED: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|operatorname)\{([^{}]*)\}")
 _TIME: Final = re.compile(r"(\d{1,2}:\d\d)([ap])\.?m\.?")
-_WORDS_WITH_DIGITS: Final = re.compile(r"\\(?:text|mbox|mathrm|textbf|textrm)\{([^{}]*\d[^{}]*)\}")
+_WORDS_WITH_DIGITS: Final = re.compile(r"\\(?:text|mbox|mathrm|textbf|textrm)\{([^{}\d]*+\d[^{}]*+)\}")
 _UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([ie])\}")
 _LEFT_SIDE: Final = re.compile(r"(?:[A-Za-z](?:_(?:\w|\{\w+\}))?|\([A-Za-z](?:,[A-Za-z])*\))=(?=[^=]+$)")
 _AND: Final = re.compile(r"\\(?:text|mbox)\{\s*,?\s*(?:and|or)\s*\}|\s(?:and|or)\s|;")

@@ -2,6 +2,7 @@ r"""The maths scorer: compares the answer in a response with the gold answer by 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, get_args
@@ -9,6 +10,7 @@ from typing import Any, Final, get_args
 from dphrl.config.scorers import MathAnswer, MathDefaults
 from dphrl.scoring.math.answers import (
     MAX_CHARACTERS,
+    MAX_RESPONSE,
     Member,
     answer_class,
     clean,
@@ -58,14 +60,14 @@ class MathScorer(PooledScorer):
                 a list, all are required, in any order; an answer within the tolerance (absolute) is correct.
 
         Raises:
-            ValueError: the lengths differ, or a ground truth has no answer.
+            ValueError: the lengths differ, or a ground truth has no answer or a tolerance that is no finite number.
             InfrastructureError: workers fail by no fault of an answer.
         """
         golds: dict[_Gold, _Gold] = {}
 
         def judge(index: int, response: str, truth: Mapping[str, Any]) -> Verdict | _Comparison:
             gold = _gold(index, truth)
-            return _judge(final_answer(response, self._answer), golds.setdefault(gold, gold))
+            return _judge(response, self._answer, golds.setdefault(gold, gold))
 
         return self._score(responses, ground_truths, judge)
 
@@ -132,9 +134,12 @@ def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
             f"ground truth {index}: expected text, a number or a list of them under answer, found {dict(truth)!r}"
         )
     try:
-        allowed = None if tolerance is None else Fraction(str(tolerance))
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"ground truth {index}: expected a number under tolerance, found {tolerance!r}") from None
+        # The worker compares with a float, and the power of ten of a text has no limit.
+        allowed = None if tolerance is None else Fraction(repr(float(tolerance)))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"ground truth {index}: expected a finite number under tolerance, found {tolerance!r}"
+        ) from None
     wanted = clean(", ".join(gold_answer(text) for text in texts))
     return _Gold(wanted, allowed, clean(str(truth.get("unit") or "")))
 
@@ -142,14 +147,20 @@ def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
 def _text(item: object) -> str | None:
     if isinstance(item, bool) or not isinstance(item, str | int | float):
         return None
-    return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
+    whole = int(item) if isinstance(item, float) and item.is_integer() else item
+    # Decimal writes an integer of any length; str refuses more than 4300 digits.
+    return str(Decimal(whole)) if isinstance(whole, int) else str(whole)
 
 
-def _judge(found: tuple[str, bool] | None, gold: _Gold) -> Verdict | _Comparison:
+def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
     """The verdict where it needs no algebra, else the comparison that is left for math-verify."""
+    found = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
     if len(gold.text) > MAX_CHARACTERS or not gold.members:
         detail = f"a gold answer of {len(gold.text)} characters, expected 1 to {MAX_CHARACTERS}"
         return Verdict("gold_error", False, 0.0, found and found[0][:MAX_CHARACTERS], detail=detail)
+    if len(response) > MAX_RESPONSE:
+        detail = f"a response of {len(response)} characters, limit {MAX_RESPONSE}"
+        return Verdict("too_large", False, 0.0, detail=detail)
     if found is None:
         return Verdict("no_answer", False, 0.0)
     extracted, prose = found

@@ -14,7 +14,10 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from dphrl.scoring.verdict import digest
+
 _NAMED: Final = ("this", "alias")
+_LONGEST_TERM: Final = 1000
 _INNER: Final = frozenset({"", "INNER", "CROSS"})
 
 
@@ -34,7 +37,7 @@ class _Scope:
 
 
 class _UnnamedSourceError(ValueError):
-    """A FROM clause has something else than tables and subqueries."""
+    """A FROM clause has something else than tables and subqueries, or only joins."""
 
 
 def canonical_form(query: exp.Query) -> str:
@@ -167,6 +170,8 @@ def _positions(node: exp.SetOperation) -> dict[str, str]:
 def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
     joins = node.args.get("joins") or []
     start = [node.args["from_"]] if node.args.get("from_") else []
+    if joins and not start:
+        raise _UnnamedSourceError
     sources = [(_source(part.this, scope), part.this.alias_or_name.lower()) for part in (*start, *joins)]
     inner = all(_is_inner(join) for join in joins)
     if inner and not any(isinstance(column, exp.Star) for column in node.expressions):
@@ -185,8 +190,10 @@ def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
     else:
         origin[1:] = [_join(join, form, own) for join, form in zip(joins, origin[1:], strict=True)]
     where = _list(sorted(_form(part, own) for whole in conditions for part in _operands(exp.And, whole)))
-    columns = _list(_output(column, own) for column in node.expressions)
-    aliases = {name: _form(value, own) for name, value in _aliases(node).items()}
+    # Each form is made once: subqueries as output columns may be nested.
+    outputs = [_output(column, own) for column in node.expressions]
+    columns = _list(f"({value} As {json.dumps(name)})" if name in own.kept else value for name, value in outputs)
+    aliases = {name: value for name, value in reversed(outputs) if name is not None}
     rest = _arguments(node, own, without=("expressions", "from_", "joins", "where", "order", "with_"))
     return f"(Select {columns} From {_list(origin)} Where {where} {rest}{_order(node, own, aliases)})"
 
@@ -209,11 +216,11 @@ def _join(join: exp.Join, source: str, scope: _Scope) -> str:
     return f"({kind} {source} {_arguments(join, scope, without=('this', 'kind', 'method', 'side'))})"
 
 
-def _output(column: exp.Expr, scope: _Scope) -> str:
-    if not isinstance(column, exp.Alias):
-        return _form(column, scope)
-    value, name = _form(column.this, scope), column.alias.lower()
-    return f"({value} As {json.dumps(name)})" if name in scope.kept else value
+def _output(column: exp.Expr, scope: _Scope) -> tuple[str | None, str]:
+    """The alias of an output column, None without one, and the form of its value."""
+    if isinstance(column, exp.Alias):
+        return column.alias.lower(), _form(column.this, scope)
+    return None, _form(column, scope)
 
 
 def _aliases(node: exp.Select) -> dict[str, exp.Expr]:
@@ -242,6 +249,8 @@ def _order(node: exp.Expr, scope: _Scope, aliases: Mapping[str, str]) -> str:
     terms = []
     for term in node.args["order"].expressions:
         plain = isinstance(term.this, exp.Column) and not term.this.table
-        value = aliases.get(term.this.name.lower()) if plain else None
-        terms.append(f"{value or _form(term.this, scope)} {_arguments(term, scope, without=('this',))}")
+        value = (aliases.get(term.this.name.lower()) if plain else None) or _form(term.this, scope)
+        # A long one, which may be the value of an alias, is not repeated: it would grow with each level.
+        value = value if len(value) <= _LONGEST_TERM else digest(value)
+        terms.append(f"{value} {_arguments(term, scope, without=('this',))}")
     return f" Order {_list(terms)}"

@@ -7,7 +7,7 @@ from dphrl.config.scorers import SqlAnswer
 
 _PLACEHOLDER: Final = re.compile(r"```sql[ \t]*\r?\n\s*--\s*Your SQL query\s*```", re.IGNORECASE)
 _FENCE: Final = re.compile(r"```sql[ \t]*\r?\n(.*?)```", re.IGNORECASE | re.DOTALL)
-_COMMENT_OR_SPACE: Final = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
+_COMMENT_OR_SPACE: Final = re.compile(r"(?:\s++|--[^\n]*+(?:\n|\Z)|/\*.*?\*/)*+", re.DOTALL)
 _CURRENT_YEAR: Final = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.IGNORECASE)
 
 

@@ -1,6 +1,7 @@
 """Facts of a SQL program from its syntax tree, by sqlglot (imported late: only workers need it)."""
 
 import logging
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -8,28 +9,53 @@ from dphrl.scoring.sql.extract import normalise_sql
 from dphrl.scoring.verdict import digest
 
 MAX_PROGRAM_CHARACTERS: Final = 10_000
+# sqlglot reads the arguments of what may be a type (`date(...)`) twice, so its time doubles with each level.
+MAX_PROGRAM_DEPTH: Final = 10
+_LONGEST_CACHED: Final = 1000
+# What a parser may raise on text that nobody has tried.
+_LIBRARY_ERRORS: Final = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
 _CLOCK_FUNCTIONS: Final = frozenset({"date", "time", "datetime", "julianday", "unixepoch", "strftime"})
 _RANDOM_FUNCTIONS: Final = frozenset({"random", "randomblob"})
 
 
 def _parse(sql: str) -> Any:
-    """The syntax tree of one query, or None if sqlglot cannot parse it."""
+    """The syntax tree of one query, or None if it is too long or too deep, or sqlglot cannot parse it."""
     import sqlglot
     from sqlglot import exp
 
     if len(sql) > MAX_PROGRAM_CHARACTERS:
         return None
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+    dialect = sqlglot.Dialect.get_or_raise("sqlite")
+    sql = normalise_sql(sql)
     try:
-        trees = [tree for tree in sqlglot.parse(normalise_sql(sql), read="sqlite") if tree is not None]
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+        tokens = dialect.tokenize(sql)
+        if _depth(tokens) > MAX_PROGRAM_DEPTH:
+            return None
+        trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
+    except (sqlglot.errors.SqlglotError, *_LIBRARY_ERRORS):
         return None
     return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
 
 
-@lru_cache(maxsize=16_384)
+def _depth(tokens: Iterable[Any]) -> int:
+    """How deep parentheses are nested. Tokens are what the parser sees: those in texts and comments do not count."""
+    deepest = depth = 0
+    for token in tokens:
+        if token.text == "(":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token.text == ")":
+            depth = max(0, depth - 1)
+    return deepest
+
+
 def program_class(sql: str) -> str | None:
     """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`); None if it cannot be parsed."""
+    return (_cached_class if len(sql) <= _LONGEST_CACHED else _class)(sql)
+
+
+def _class(sql: str) -> str | None:
     tree = _parse(sql)
     if tree is None:
         return None
@@ -41,7 +67,10 @@ def program_class(sql: str) -> str | None:
         return None
 
 
-@lru_cache(maxsize=16_384)
+# Texts of any length would fill the memory of a worker.
+_cached_class = lru_cache(maxsize=16_384)(_class)
+
+
 def orders_at_top(sql: str) -> bool:
     """Whether the outermost query has an ORDER BY; of a query that sqlglot cannot parse, whether its text has one."""
     tree = _parse(sql)
@@ -80,7 +109,7 @@ def nondeterministic(sql: str) -> str | None:
     for node in tree.walk():
         if isinstance(node, exp.CurrentTimestamp | exp.CurrentDate | exp.CurrentTime | exp.Rand):
             return str(node.sql(dialect="sqlite"))
-        if not isinstance(node, exp.Func) or isinstance(node, exp.Connector):
+        if not isinstance(node, exp.Func) or isinstance(node, exp.Binary):
             continue
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
         literals = [leaf.name.lower() for leaf in node.find_all(exp.Literal) if leaf.is_string]

@@ -6,6 +6,7 @@ clock; it is reported separately (`by_clock`), so that the query can run once mo
 length limit bounds a single step, and an alarm that kills the process (`handler.py`) ends one that is still too long.
 """
 
+import os
 import re
 import sqlite3
 import time
@@ -125,8 +126,11 @@ class Sandbox:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if self._out_of_time:
             return Execution("timeout", detail=f"not done after {self._limits.timeout_s:g} s", by_clock=True)
-        if code == sqlite3.SQLITE_INTERRUPT:
+        if code == sqlite3.SQLITE_INTERRUPT and self._steps > self._limits.max_steps:
             return Execution("timeout", detail=f"more than {self._limits.max_steps} steps")
+        if code == sqlite3.SQLITE_INTERRUPT:
+            # SQLite also interrupts where the callback that counts steps fails.
+            return Execution("out_of_memory", detail="interrupted before the end of its steps and its time")
         if code in _BROKEN_DATABASE:
             raise DatabaseFaultError(f"{database}: {text}: is it an intact SQLite database?") from error
         if code == sqlite3.SQLITE_AUTH or text.startswith(("not authorized", "You can only execute one statement")):
@@ -172,10 +176,11 @@ class Sandbox:
 def _connect(database: str, reverse: bool) -> sqlite3.Connection:
     # Without the cache of statements: a statement from it does not ask the authorizer again.
     options: dict[str, Any] = {"uri": True, "isolation_level": None, "cached_statements": 0}
-    connection = sqlite3.connect(f"file:{quote(database)}?mode=ro&immutable=1", **options)
+    connection = sqlite3.connect(f"file:{quote(os.fsencode(database))}?mode=ro&immutable=1", **options)
     connection.text_factory = methodcaller("decode", "utf-8", "ignore")
     limits = f"hard_heap_limit={_HEAP_BYTES}", f"reverse_unordered_selects={reverse:d}"
-    for pragma in ("temp_store=2", "query_only=1", "trusted_schema=0", *limits):
+    # A mapped file that shrinks would end the process (SIGBUS) where reading it is an error.
+    for pragma in ("temp_store=2", "query_only=1", "trusted_schema=0", "mmap_size=0", *limits):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)

@@ -12,8 +12,10 @@ from dphrl.scoring.sql.sandbox import MAX_LENGTH
 from dphrl.scoring.verdict import InfrastructureError, Verdict
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool
-from dphrl.tasks.databases import database_path
+from dphrl.tasks.databases import PendingChangesError, database_path
 
+# A million tokens, say. Extraction takes time and memory in this process, which has no limits.
+MAX_RESPONSE: Final = 4_000_000
 _BATCH: Final = 64
 _LARGEST_BATCH: Final = 128
 
@@ -55,8 +57,8 @@ class SqlScorer(PooledScorer):
         check_option("partial", partial, get_args(Partial))
         limits = {"max_steps": max_steps, "timeout_s": timeout_s, "max_rows": max_rows, "max_bytes": max_bytes}
         options = {"partial": partial, "limits": limits, "programs": programs}
-        # The gold, the answer and their comparison; the worker's own alarm comes first unless it is frozen.
-        super().__init__(Pool("sql", options, workers, deadline_s=3 * timeout_s + 2, memory_mib=memory_mib))
+        # The gold, the answer, their comparison, the class; the worker's own alarm comes first unless it is frozen.
+        super().__init__(Pool("sql", options, workers, deadline_s=3 * timeout_s + 3, memory_mib=memory_mib))
         self._databases = Path(databases).absolute()
         self._comparison = comparison
         self._answer: SqlAnswer = answer
@@ -72,8 +74,14 @@ class SqlScorer(PooledScorer):
             ValueError: the lengths differ, or a ground truth lacks a field.
             InfrastructureError: a database is missing or broken, or workers fail by no fault of an answer.
         """
-        queries = [extract_sql(response, self._answer) for response in responses]
-        return self._score(queries, ground_truths, self._judge)
+
+        def judge(index: int, response: str, truth: Mapping[str, Any]) -> "Verdict | _Query":
+            if len(response) <= MAX_RESPONSE:
+                return self._judge(index, extract_sql(response, self._answer), truth)
+            detail = f"the response has {len(response)} characters, limit {MAX_RESPONSE}"
+            return Verdict("too_large", False, 0.0, detail=detail)
+
+        return self._score(responses, ground_truths, judge)
 
     def score_sql(self, queries: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Like `score`, for bare SQL whatever `answer` says."""
@@ -158,3 +166,5 @@ def _database(folder: Path, db_id: str) -> str:
         raise InfrastructureError(
             f"{error}. Is datasets.<name>.databases the folder that holds <db_id>/<db_id>.sqlite?"
         ) from error
+    except PendingChangesError as error:
+        raise InfrastructureError(str(error)) from error

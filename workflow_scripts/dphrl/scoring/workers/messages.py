@@ -16,17 +16,32 @@ class Handler(Protocol):
     def run(self, task: Message) -> Message:
         """The reply to one task, without its id.
 
-        With `retry`, it ran out of wall-clock time and should run once more, alone. The verdict `infrastructure_error`
-        stops the scoring.
+        With `retry`, it should run once more, alone: it ran out of wall-clock time or memory. With `renew`, the process
+        may have too little memory left for other tasks and is replaced. The verdict `infrastructure_error` stops the
+        scoring.
         """
 
 
 def verdict_reply(
-    verdict: str, reward: float = 0.0, answer_class: str | None = None, detail: str | None = None, retry: bool = False
+    verdict: str,
+    reward: float = 0.0,
+    answer_class: str | None = None,
+    detail: str | None = None,
+    retry: bool = False,
+    renew: bool = False,
 ) -> Message:
     """The reply that gives a verdict; a long detail (errors quote the query) is cut."""
     detail = detail and detail[:_LONGEST_DETAIL]
-    return {"verdict": verdict, "reward": reward, "answer_class": answer_class, "detail": detail, "retry": retry}
+    reply = {"verdict": verdict, "reward": reward, "answer_class": answer_class, "detail": detail}
+    return {**reply, "retry": retry, "renew": renew}
+
+
+def error_reply(error: BaseException) -> Message:
+    """The reply to a task whose answer raised an error that its handler does not know."""
+    if isinstance(error, MemoryError):
+        detail = "judging the answer needs more memory than it may use"
+        return verdict_reply("out_of_memory", detail=detail, retry=True, renew=True)
+    return verdict_reply("runtime_error", detail=f"{type(error).__name__}: {error}")
 
 
 def encode(message: Message) -> bytes:

@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Final
+from typing import Final, NamedTuple
 
 from dphrl.scoring.verdict import InfrastructureError
 from dphrl.scoring.workers.messages import Message, verdict_reply
@@ -16,6 +16,7 @@ _MIN_MEMORY_MIB: Final = 256
 _STOPPED: Final = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
+_MAX_BUS_ERRORS: Final = 3
 
 
 class Pool:
@@ -38,6 +39,7 @@ class Pool:
         self._deadline_s = deadline_s
         self._slots: list[WorkerProcess | None] = [None] * workers
         self._stopped = threading.Event()
+        self._bus_errors = 0
 
     def __len__(self) -> int:
         """The number of workers, running or not."""
@@ -51,16 +53,18 @@ class Pool:
     def run(self, batches: Iterable[Sequence[Message]]) -> dict[int, Message]:
         """Replies by the tasks' `id`; tasks of a batch run one after the other in one worker.
 
-        A task that ran out of time, or whose worker died, runs once more while no other task does. If that happens
-        again, its verdict is timeout, or runtime_error for a crash. A task whose worker was killed from outside runs
-        again, a few times.
+        A task that ran out of time or memory, or whose worker died, runs once more while no other task does, after a
+        lack of memory in a new worker. If that happens again, its verdict is timeout, out_of_memory, or runtime_error
+        for a crash. A task whose worker was killed from outside runs again, a few times.
 
         Raises InfrastructureError where a worker cannot be started or fails by an error in its code, workers are
-        repeatedly killed from outside on one task, or the verdict on a task is `infrastructure_error`.
+        repeatedly killed from outside on one task, die of SIGBUS on several tasks in a row, or the verdict on a task is
+        `infrastructure_error`.
         """
         queue = deque(batches)
         replies: dict[int, Message] = {}
-        suspects: list[Message] = []
+        suspects: list[_Suspect] = []
+        self._bus_errors = 0
         self._stopped.clear()
         executor = ThreadPoolExecutor(max_workers=len(self._slots), thread_name_prefix="scoring")
         try:
@@ -68,8 +72,8 @@ class Pool:
             drains = [executor.submit(self._drain, slot, queue, replies, suspects) for slot in slots]
             for drain in wait(drains, return_when=FIRST_EXCEPTION).done:
                 drain.result()
-            for task in sorted(suspects, key=lambda task: int(task["id"])):
-                replies[task["id"]] = self._run_alone(task)
+            for suspect in sorted(suspects, key=lambda suspect: int(suspect.task["id"])):
+                replies[suspect.task["id"]] = self._run_alone(suspect)
         except BaseException:
             # The threads end when the pipes do; only then may the pipes be closed.
             self._stopped.set()
@@ -83,13 +87,17 @@ class Pool:
 
     def close(self) -> None:
         """Kill the workers; the next run starts new ones."""
-        for slot, process in enumerate(self._slots):
-            if process is not None:
-                process.kill()
-                self._slots[slot] = None
+        for slot in range(len(self._slots)):
+            self._end(slot)
+
+    def _end(self, slot: int) -> None:
+        process = self._slots[slot]
+        if process is not None:
+            process.kill()
+            self._slots[slot] = None
 
     def _drain(
-        self, slot: int, queue: deque[Sequence[Message]], replies: dict[int, Message], suspects: list[Message]
+        self, slot: int, queue: deque[Sequence[Message]], replies: dict[int, Message], suspects: list["_Suspect"]
     ) -> None:
         while not self._stopped.is_set():
             try:
@@ -103,26 +111,38 @@ class Pool:
                     process.send({"tasks": list(pending.values())}, self._deadline_s)
                     while pending and not self._stopped.is_set():
                         reply = process.receive(self._deadline_s)
-                        task = pending.pop(reply["id"])
+                        task, renew = pending.pop(reply["id"]), bool(reply.get("renew"))
                         if reply.get("retry"):
-                            suspects.append(task)
+                            suspects.append(_Suspect(task, renew))
                         else:
                             replies[task["id"]] = _checked(reply)
+                        if renew:
+                            self._end(slot)
+                            break
                 except WorkerLost:
                     # Replies come in the order of the tasks: the first task without one was running.
                     self._slots[slot] = None
-                    suspects.append(pending.pop(next(iter(pending))))
+                    suspects.append(_Suspect(pending.pop(next(iter(pending)))))
 
-    def _run_alone(self, task: Message) -> Message:
+    def _run_alone(self, suspect: "_Suspect") -> Message:
+        task = suspect.task
+        if suspect.in_new_worker:
+            self._end(0)
         for _ in range(_MAX_KILLS):
             process = self._worker(0)
             try:
                 process.send({"tasks": [task]}, self._deadline_s)
-                return _checked(process.receive(self._deadline_s))
+                reply = _checked(process.receive(self._deadline_s))
+                self._bus_errors = 0
+                if reply.get("renew"):
+                    self._end(0)
+                return reply
             except WorkerLost as loss:
                 self._slots[0] = None
                 if loss.late or loss.signal in _TIME_UP:
                     return verdict_reply("timeout", detail=_STOPPED)
+                if loss.signal == signal.SIGBUS:
+                    self._count_bus_error(task)
                 if loss.signal in _CRASHES:
                     detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
                     return verdict_reply("runtime_error", detail=detail)
@@ -133,6 +153,20 @@ class Pool:
             f"scoring workers were killed from outside {_MAX_KILLS + 1} times while they judged one answer, which "
             f"may not be its fault. Is the machine short of memory? The task: {str(task)[:500]}"
         )
+
+    def _count_bus_error(self, task: Message) -> None:
+        """Stop after SIGBUS on several answers in a row: a mapped file is lost, which would give zero rewards.
+
+        A worker maps no file but Python and its libraries (SQLite's own mapping is off), so no answer can ask for this
+        signal, as one might for the other crashes: those stay verdicts, or hostile answers could stop a run.
+        """
+        self._bus_errors += 1
+        if self._bus_errors >= _MAX_BUS_ERRORS:
+            raise InfrastructureError(
+                f"scoring workers died of SIGBUS, each twice, on {self._bus_errors} answers in a row: a file of Python "
+                "or of a library cannot be read. Check the disk of the environment, then run again. The last task: "
+                f"{str(task)[:500]}"
+            )
 
     def _worker(self, slot: int) -> WorkerProcess:
         process = self._slots[slot] = self._slots[slot] or self._start(_MAX_KILLS)
@@ -145,6 +179,13 @@ class Pool:
             if retries and isinstance(error, WorkerLost) and error.outside:
                 return self._start(retries - 1)
             raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
+
+
+class _Suspect(NamedTuple):
+    """A task that must run once more, alone."""
+
+    task: Message
+    in_new_worker: bool = False
 
 
 def _checked(reply: Message) -> Message:

@@ -9,6 +9,7 @@ import math
 import os
 import resource
 import select
+import signal
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import BinaryIO, Final
 
 from dphrl.scoring.math.handler import MathHandler
 from dphrl.scoring.sql.handler import SqlHandler
-from dphrl.scoring.workers.messages import Handler, Message, encode, read
+from dphrl.scoring.workers.messages import Handler, Message, encode, error_reply, read
 
 _ORPHAN_POLL_MS: Final = 2000
 # From <linux/sched.h>.
@@ -29,6 +30,8 @@ _HANDLERS: Final[dict[str, Callable[[Message], Handler]]] = {"sql": SqlHandler, 
 
 def main() -> None:
     """Serve tasks until standard input ends. The first message has kind, options, memory_mib and cpu_s."""
+    # A batch system may send it to every process of a job; SQLite would take it for the end of an answer's time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = sys.stdin.buffer
     # What a library prints must not mix with the replies.
     replies = os.fdopen(os.dup(1), "wb")
@@ -48,7 +51,15 @@ def main() -> None:
     while (batch := read(requests)) is not None:
         for task in batch["tasks"]:
             _allow_cpu(first["cpu_s"])
-            _send(replies, {**handler.run(task), "id": task["id"]})
+            _send(replies, {**_reply(handler, task), "id": task["id"]})
+
+
+def _reply(handler: Handler, task: Message) -> Message:
+    """What the handler says, whatever it raises: no answer may end the scoring of others by an error in a library."""
+    try:
+        return handler.run(task)
+    except BaseException as error:
+        return error_reply(error)
 
 
 def _send(stream: BinaryIO, message: Message) -> None:

@@ -1,0 +1,37 @@
+"""A base model of the user: taken whole, or refused before anything is drawn from it."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from runs import TINY, Workflow
+from safetensors.torch import load_file, save_file
+from tiny_models import write_tiny_policy
+
+pytestmark = pytest.mark.workflow
+
+MANIFEST = "results/tiny/policies/base/manifest.json"
+
+
+def test_a_base_model_that_lacks_a_tensor_is_refused_and_taken_once_it_is_whole(project: Path, tmp_path: Path) -> None:
+    base = tmp_path / "model"
+    write_tiny_policy(base)
+    whole = (base / "model.safetensors").read_bytes()
+    tensors = load_file(base / "model.safetensors")
+    del tensors["model.layers.0.mlp.down_proj.weight"]
+    save_file(tensors, base / "model.safetensors", {"format": "pt"})
+    config = yaml.safe_load(TINY.read_text()) | {"policy": {"base": str(base)}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    workflow = Workflow(project, tmp_path, tmp_path / "config.yaml")
+
+    started = workflow.start(MANIFEST)
+    assert started.wait() != 0
+    message = "its weights are not those of the model in config.json: no model.layers.0.mlp.down_proj.weight"
+    assert f"{base}: {message}" in workflow.output()
+    assert not (tmp_path / MANIFEST).parent.exists() or not [*(tmp_path / MANIFEST).parent.iterdir()]
+
+    (base / "model.safetensors").write_bytes(whole)
+    workflow.run(MANIFEST)
+    taken = {file.name: file for file in (tmp_path / MANIFEST).parent.iterdir()}
+    assert taken["model.safetensors"].resolve() == base / "model.safetensors"
+    assert "manifest.json" in taken

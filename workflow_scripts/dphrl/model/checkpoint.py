@@ -1,0 +1,172 @@
+"""Checks of the folder of a base model before anything is drawn from it: whole, finite, and what its config says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, __version__
+
+from dphrl.model.logprobs import check_head, filled, refuse_adapter, untied
+
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_AGAIN = "download the model again"
+
+
+def check_base(folder: Path) -> None:
+    """Check that a model can be trained, and that its files are complete: each tensor is read once, one after another.
+
+    Args:
+        folder: of Hugging Face, with config, tokenizer and safetensors.
+
+    Raises:
+        ValueError: what is missing, damaged or cannot be used; the text names the file or the tensor.
+    """
+    refuse_adapter(folder)
+    model = check_model(folder)
+    check_tokenizer(folder)
+    files = tensor_files(folder)
+    tied: Mapping[str, str] = {}
+    # The tensors of a quantized model have names and shapes of its library, which only the engine knows.
+    if getattr(model.config, "quantization_config", None) is None:
+        tied = _check_names(folder, model, files)
+    _check_values(folder, files, tied)
+
+
+def check_model(folder: Path) -> PreTrainedModel:
+    """Check by its configuration that a model can be trained.
+
+    Args:
+        folder: of Hugging Face, with a config.json.
+
+    Returns:
+        The model without memory for its weights.
+
+    Raises:
+        ValueError: there is none, transformers does not include this model as a causal language model, or the model
+            changes its logits after the head.
+    """
+    file = folder / "config.json"
+    if not file.is_file():
+        raise ValueError(f"{folder}: no config.json: policy.base is the folder of a model in the form of Hugging Face")
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with torch.device("meta"):
+            model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{file}: not a causal language model of transformers {__version__} ({_reason(error)}); code that comes"
+            " with a model is never executed: use another base model, or a version of transformers that includes this"
+            " one"
+        ) from None
+    check_head(config.get_text_config())
+    return model
+
+
+def check_tokenizer(folder: Path) -> None:
+    """Raise `ValueError` unless a folder has a tokenizer that transformers can load, and that has a vocabulary."""
+    expected = "expected tokenizer.json and tokenizer_config.json of this model"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # tokenizers raises bare exceptions.
+        raise ValueError(f"{folder}: no tokenizer that can be loaded ({_reason(error)}); {expected}") from None
+    if not tokenizer("a b c", add_special_tokens=False)["input_ids"]:
+        raise ValueError(f"{folder}: its tokenizer has no vocabulary; {expected}")
+
+
+def _reason(error: Exception) -> str:
+    """What transformers objects to, without the option that it proposes to run code of the folder."""
+    if "trust_remote_code" in str(error):
+        return "it needs code that comes with it"
+    return str(error).strip().partition("\n")[0].rstrip(": ")
+
+
+def tensor_files(folder: Path) -> dict[str, Path]:
+    """The file of each tensor of a model, by the headers of its files and the index.
+
+    Raises:
+        ValueError: weights are missing, a file is not complete, or the index does not fit the files.
+    """
+    single, index = folder / _WEIGHTS, folder / _INDEX
+    present = sorted(folder.glob("*.safetensors"))
+    if single.is_file() and index.is_file():
+        raise ValueError(f"{folder}: both {_WEIGHTS} and {_INDEX}: remove what does not belong to the model")
+    if single.is_file():
+        if others := [file.name for file in present if file != single]:
+            raise ValueError(f"{folder / others[0]}: not part of {_WEIGHTS}, but vLLM would load it: move it elsewhere")
+        return dict.fromkeys(_shapes(single), single)
+    if not index.is_file():
+        problem = f"neither {_WEIGHTS} nor {_INDEX}, only {present[0].name}" if present else "no *.safetensors in it"
+        raise ValueError(f"{folder}: {problem}; convert the model, pickled weights are not loaded")
+    listed = _listed(index)
+    files: dict[str, Path] = {}
+    for file in sorted({folder / name for name in listed.values()}):
+        if not file.is_file():
+            raise ValueError(f"{file}: missing, though {_INDEX} lists it: {_AGAIN}")
+        for name in _shapes(file):
+            if name in files:
+                raise ValueError(f"{file}: tensor {name} is in {files[name].name} too: {_AGAIN}")
+            files[name] = file
+    for name, place in listed.items():
+        if files.get(name) != folder / place:
+            raise ValueError(f"{folder / place}: no tensor {name}, though {_INDEX} lists it there: {_AGAIN}")
+    return files
+
+
+def _listed(index: Path) -> dict[str, str]:
+    """The name of the file of each tensor, as the index has it."""
+    try:
+        listed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        named = all(isinstance(name, str) and name == Path(name).name for name in listed.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        named = False
+    if not named:
+        raise ValueError(f"{index}: expected JSON with a `weight_map` from tensors to files of this folder: {_AGAIN}")
+    return dict(listed)
+
+
+def _shapes(file: Path) -> dict[str, list[int]]:
+    """The shapes of the tensors in a file, by its header."""
+    try:
+        with safe_open(file, framework="pt") as content:
+            return {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{file}: not a complete safetensors file ({error}): {_AGAIN}") from error
+
+
+def _check_names(folder: Path, model: PreTrainedModel, files: Mapping[str, Path]) -> Mapping[str, str]:
+    """Check names and shapes of the tensors against the model, as transformers matches them; returns the tied pairs."""
+    shapes = {name: shape for file in {*files.values()} for name, shape in _shapes(file).items()}
+    tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    options = {"config": model.config, "state_dict": tensors, "device_map": {"": "meta"}, "dtype": torch.float32}
+    return dict(filled(type(model), folder, None, **options).all_tied_weights_keys)
+
+
+def _check_values(folder: Path, files: Mapping[str, Path], tied: Mapping[str, str]) -> None:
+    """Check that all weights are finite, and that tied weights which are both stored are the same.
+
+    At most two tensors are in memory.
+    """
+    for file in sorted({*files.values()}):
+        with safe_open(file, framework="pt") as content:
+            for name in content.keys():  # noqa: SIM118 - no mapping
+                tensor = content.get_tensor(name)
+                if not _finite(tensor):
+                    raise ValueError(f"{file}: tensor {name} has values that are NaN or infinite: {_AGAIN}")
+                twin = tied.get(name, "")
+                if twin in files:
+                    with safe_open(files[twin], framework="pt") as other:
+                        if not torch.equal(tensor, other.get_tensor(twin)):
+                            raise ValueError(untied(folder))
+
+
+def _finite(tensor: Tensor) -> bool:
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    # Without a tensor of flags: a NaN makes both extremes NaN. Types of 8 bits have no extremes.
+    extremes = (tensor.float() if tensor.itemsize == 1 else tensor).aminmax()
+    return all(bool(value.isfinite()) for value in extremes)
