@@ -10,6 +10,7 @@ from typing import TextIO
 from snakemake.iocontainers import Snakemake
 
 import __main__
+from dphrl.artifacts.gpus import take_gpus
 from dphrl.artifacts.progress import send_to
 from dphrl.artifacts.stage import Stage
 
@@ -38,7 +39,10 @@ def stage(*libraries: str) -> Iterator[Stage]:
     Args:
         libraries: distributions whose versions can change the result.
     """
-    params, started = snakemake.params, time.perf_counter()
+    params, resources, started = snakemake.params, snakemake.resources, time.perf_counter()
+    if resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
+        gpus = take_gpus(resources.get("gpu", 0))
+        print("GPUs:", *gpus, flush=True)
     job = Stage(snakemake.rule, params.sources, params.schemas, params.code, params.config, libraries, params.seed)
     yield job
     seconds = time.perf_counter() - started

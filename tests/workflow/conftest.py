@@ -33,6 +33,8 @@ def pristine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflo
     (workflow.folder / "temporary").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(workflow.folder / "temporary"))
+        # Names of GPUs that are not there: on a CPU only their locks matter.
+        patch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
         workflow.run()
     return workflow
 

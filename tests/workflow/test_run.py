@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import polars as pl
@@ -37,6 +39,17 @@ def test_the_audit_asks_for_each_file_that_it_may_say_to_delete(finished: Workfl
     asked = {name for row in rows if row[0] == "results/tiny/audit/audit.parquet" for name in row[4].split(",")}
     audited = pl.read_parquet(finished.results / "audit/audit.parquet")["artifact"]
     assert {f"results/tiny/{name}" for name in audited} - asked == set()
+
+
+def test_jobs_with_a_model_take_one_gpu_each_and_others_none(pristine: Workflow) -> None:
+    logs: dict[str, list[list[str]]] = defaultdict(list)
+    for path in pristine.results.rglob("*.log"):
+        (taken,) = re.findall(r"^GPUs:(.*)$", path.read_text(errors="replace"), re.MULTILINE)
+        logs[path.relative_to(pristine.results / "logs").parts[0]].append(taken.split())
+    with_model = [logs.pop(stage) for stage in ("rollouts", "train", "reference.log")]
+    assert all(taken in (["0"], ["1"]) for stage in with_model for taken in stage)
+    assert {gpu for stage in with_model for (gpu,) in stage} == {"0", "1"}
+    assert not any(taken for stage in logs.values() for taken in stage)
 
 
 def test_footers_name_no_run_no_place_and_no_time(pristine: Workflow) -> None:

@@ -9,13 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+from dphrl.artifacts.private import private_folder
+
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _POLL_SECONDS = 1.0
 # Open for as long as this process lives: the kernel frees their locks, however it ends.
 _held: list[int] = []
 
 
-def take_gpus(number: int, locks: Path) -> list[str]:
+def take_gpus(number: int, locks: Path | None = None) -> list[str]:
     """Wait until `number` GPUs are free, and make them the only ones that this process and its children see.
 
     Call it before CUDA starts. Which GPUs there are says CUDA_VISIBLE_DEVICES, as a user or a scheduler sets it, else
@@ -23,7 +25,7 @@ def take_gpus(number: int, locks: Path) -> list[str]:
 
     Args:
         number: 0 takes none and changes nothing.
-        locks: folder of the lock files, which only this user can write to.
+        locks: folder of the lock files, which only this user can write to; None: the one of this user and machine.
 
     Returns:
         Their entries for CUDA_VISIBLE_DEVICES, in its order; none on a machine without GPUs.
@@ -39,6 +41,7 @@ def take_gpus(number: int, locks: Path) -> list[str]:
             f"this job needs {number} GPUs, and this machine shows {len(gpus)} ({', '.join(gpus)}): lower"
             f" train.ranks or engine.tensor_parallel, or set {_VISIBLE} to more"
         )
+    locks = locks or private_folder(f"gpus/{os.uname().nodename}")
     # First come, first served: else jobs that need one GPU would pass one that waits for several.
     queue = _open(locks / "queue")
     fcntl.flock(queue, fcntl.LOCK_EX)
