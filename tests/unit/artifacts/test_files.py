@@ -15,7 +15,6 @@ from dphrl.artifacts.manifest import ManifestError, manifest_digest, read_manife
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.artifacts.tables import write_table
 
-
 METRICS = pl.DataFrame({"step": [1], "metric": ["x"], "value": [1.0]})
 
 
