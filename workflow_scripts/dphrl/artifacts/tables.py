@@ -26,7 +26,7 @@ ROW_GROUP: Final = 8192
 # Rows in memory at once.
 PART: Final = ROW_GROUP
 # Rows whose JSON is in memory at once.
-_DIGESTED: Final = 256
+_DIGESTED: Final = 1024
 _PROMPT: Final = "prompt_id"
 _FOOTER = "dphrl"
 
