@@ -31,7 +31,9 @@ from dphrl.artifacts.stage import Stage
 from dphrl.artifacts.tables import PART, by_prompts
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate_parts
+from dphrl.layout.kinds import kind_of, slice_at
 from dphrl.partition import candidates, refine
 from dphrl.scoring import MathScorer
 from dphrl.scoring.tables import score_rollouts
@@ -46,6 +48,23 @@ LETTERS = np.array([chr(0x4E00 + number) for number in range(VOCABULARY)])
 STYLES = [StyleRule(name="tens", prefix="#### 1")]
 STEPS, REHEARSED, TOKEN_BUDGET = 50, 64, 1 << 14
 RULES = PartitionConfig(pef_min_correct=SAMPLES)
+# The run that is audited.
+SET = {"task": "math", "source": "made"}
+CONFIG = load_config(
+    {
+        "run": "made",
+        "toy": {},
+        "datasets": {"train": SET, "other": SET},
+        "train_dataset": "train",
+        "prompts": {"max_tokens": PROMPT},
+        "sampling": {"presample": {"n": SAMPLES, "shards": SHARDS}, "refine": {"max_tokens": RESPONSE}},
+        "reference": {"token_budget": TOKEN_BUDGET},
+        "train": {"dtype": "float32"},
+        "engine": {"dtype": "float32"},
+        "methods": {},
+        "evaluate": {"datasets": ["other"]},
+    }
+)
 NULLS = ("extracted", "answer_class", "program_class", "detail", "reads_table", "level")
 SAME = {
     "finish_reason": "stop",
@@ -147,32 +166,42 @@ def make_run(rows: int, run: Path) -> None:
     """Write a run without a fault: that many pre-samples in shards, and a refined and stored sample of each prompt."""
     prompts, presamples = rows // SAMPLES, [f"base/train.presample/{number}.parquet" for number in range(SHARDS)]
     asked, gold, refined = "prompts/train.parquet", "gold/train.parquet", "base/train.refine/0.parquet"
-    before, after = "partition/candidates.parquet", "partition/final.parquet"
+    rejected, before, after = (
+        "prompts/train.rejected.parquet",
+        "partition/candidates.parquet",
+        "partition/final.parquet",
+    )
+    base = "policies/base/manifest.json"
 
-    def add(path: str, parts: Iterable[pl.DataFrame], schema: str, config: dict[str, Any], **inputs: list[str]) -> None:
-        stage = job("made", config)
+    def add(path: str, parts: Iterable[pl.DataFrame], schema: str, **inputs: list[str]) -> None:
+        stage = stage_at(path)
         for name, paths in inputs.items():
             stage.scan(name, [str(run / source) for source in paths])
+        if schema == "reference_index":
+            stage.folder("policy", str(run / base))
+        if path in (asked, rejected, gold):
+            stage.inputs["source"] = "of no file"
         stage.write_parts(parts, schema, str(run / path))
 
+    def sample(shard: str, samples: int, start: int, end: int, **inputs: list[str]) -> None:
+        drawn, judged = (made(schema, end - start, samples, start) for schema in ("rollouts", "verdicts"))
+        add(f"rollouts/{shard}", map(spelled, drawn), "rollouts", prompts=[asked], **inputs)
+        add(f"verdicts/{shard}", judged, "verdicts", rollouts=[f"rollouts/{shard}"], gold=[gold])
+
     make_policy(run / "policies" / "base")
-    add(asked, made("prompts", prompts, 1), "prompts", {})
-    add(gold, made("gold", prompts, 1), "gold", {}, prompts=[asked])
-    for shards, samples in ((presamples, SAMPLES), ([refined], 1)):
-        for shard, (start, end) in zip(
-            shards, pairwise(np.linspace(0, prompts, len(shards) + 1, dtype=int)), strict=True
-        ):
-            drawn, judged = (made(schema, end - start, samples, start) for schema in ("rollouts", "verdicts"))
-            add(f"rollouts/{shard}", map(spelled, drawn), "rollouts", {"plan": {"n": samples}}, prompts=[asked])
-            add(f"verdicts/{shard}", judged, "verdicts", {}, rollouts=[f"rollouts/{shard}"], gold=[gold])
-    verdicts = [f"verdicts/{shard}" for shard in presamples]
+    write_manifest(run / base, stage_at(base).footer())
+    add(asked, made("prompts", prompts, 1), "prompts")
+    add(rejected, [], "rejected")
+    add(gold, made("gold", prompts, 1), "gold", prompts=[asked], rejected=[rejected])
+    starts = np.linspace(0, prompts, SHARDS + 1, dtype=int)
+    for shard, (start, end) in zip(presamples, pairwise(starts), strict=True):
+        sample(shard, SAMPLES, start, end)
     candidates = (part.with_columns(reference_sample=None) for part in made("partition", prompts, 1))
-    add(before, candidates, "partition", {}, gold=[gold], verdicts=verdicts)
-    final = made("partition", prompts, 1)
-    add(after, final, "partition", {}, partition=[before], verdicts=[f"verdicts/{refined}"])
-    config, index = {"dtype": "float32", "token_budget": TOKEN_BUDGET}, saved(prompts, run / "reference")
-    source = [f"rollouts/{refined}"]
-    add("reference/index.parquet", index, "reference_index", config, partition=[after], rollouts=source)
+    add(before, candidates, "partition", gold=[gold], verdicts=[f"verdicts/{shard}" for shard in presamples])
+    sample(refined, 1, 0, prompts, partition=[before])
+    add(after, made("partition", prompts, 1), "partition", partition=[before], verdicts=[f"verdicts/{refined}"])
+    index, of = saved(prompts, run / "reference"), {"prompts": [asked], "rollouts": [f"rollouts/{refined}"]}
+    add("reference/index.parquet", index, "reference_index", partition=[after], **of)
 
 
 def make_policy(folder: Path) -> None:
@@ -187,7 +216,6 @@ def make_policy(folder: Path) -> None:
     tokenizer = Tokenizer(models.WordLevel({letter: i for i, letter in enumerate(LETTERS)}, unk_token=LETTERS[0]))
     tokenizer.decoder = decoders.Fuse()
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
-    write_manifest(folder / "manifest.json", job("train_base").footer())
 
 
 def spelled(rollouts: pl.DataFrame) -> pl.DataFrame:
@@ -196,9 +224,15 @@ def spelled(rollouts: pl.DataFrame) -> pl.DataFrame:
     return rollouts.with_columns(text=pl.Series(letters.view(f"<U{RESPONSE}").ravel()))
 
 
-def job(name: str, config: dict[str, Any] | None = None) -> Stage:
+def job(name: str, config: str = "{}") -> Stage:
     """A stage of that name, without code."""
-    return Stage(name, [], [], code_digest([]), json.dumps(config or {}))
+    return Stage(name, [], [], code_digest([]), config, seed=json.loads(config).get("seed"))
+
+
+def stage_at(path: str) -> Stage:
+    """The stage that makes the artifact at a path of a run."""
+    found = kind_of(path)
+    return job(str(found[0].stage).split("|")[0] if found else "", slice_at(CONFIG, path) or "{}")
 
 
 def work(stage: str, folder: Path) -> None:

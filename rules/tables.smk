@@ -1,19 +1,6 @@
 # Tables over all policies with intervals, and the tables of the paper.
+from dphrl.layout.kinds import TABLES
 
-TABLES = [
-    "claims",
-    "comparisons",
-    "consistency",
-    "diversity",
-    "forgetting",
-    "headline",
-    "headline_levels",
-    "keep_explore",
-    "keep_explore_levels",
-    "passk",
-    "style_counts",
-    "styles",
-]
 PAPER_TABLES = report_plan.paper_tables(LAYOUT)
 PUBLISHED = f"{workflow.basedir}/workflow_scripts/dphrl/report/published.yaml"
 
@@ -31,7 +18,7 @@ rule tabulate:
         "<logs>/tables.log",
     params:
         **stage_params("make_tables.py", slice_of("table"), *TABLES, seed=CONFIG.seed),
-        names=TABLES,
+        names=list(TABLES),
         labels=[
             [*policy, dataset]
             for policy in LAYOUT.policies()

@@ -9,11 +9,13 @@ from typing import Any
 import polars as pl
 from tiny_models import EOS, TOKENS, write_tiny_policy
 
-from dphrl.artifacts.files import sha256_file, write_text
+from dphrl.artifacts.files import seal, sha256_file, write_text
 from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.audit.run import audit_run
+from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate
+from dphrl.layout.kinds import slice_at
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.partition import candidates, refine
@@ -22,6 +24,29 @@ from dphrl.reference.build import reference_rows, save_tensors, tensorise
 BASE, TRAINED = "base", "grpo-s1/step2"
 # Of the tokenizer's tokens the model knows padding, the end and eight letters.
 VOCABULARY = 10
+_DATASET = {"task": "math", "source": "questions.jsonl"}
+# What the run would be made from.
+CONFIG = load_config(
+    {
+        "run": "run",
+        "toy": {},
+        "datasets": {"train": _DATASET, "eval": _DATASET},
+        "train_dataset": "train",
+        "engine": {"dtype": "float32"},
+        "sampling": {
+            "presample": {"n": 2, "max_tokens": 32, "shards": 2},
+            "refine": {"max_tokens": 32},
+            "evaluate": {"n": 2, "max_tokens": 32, "greedy": True, "shards": 2},
+        },
+        "prompts": {"max_tokens": 32},
+        "partition": {"pef_min_correct": 2},
+        "reference": {"token_budget": 64, "top_k": 3},
+        "train": {"dtype": "float32", "steps": 2, "segment_steps": 2, "eval_every": 2, "seeds": [1]},
+        "methods": {"grpo": {"online": "all"}},
+        "evaluate": {"datasets": ["eval"], "k": [1, 2]},
+    }
+)
+_OUTSIDE = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -40,23 +65,46 @@ class SmallRun:
         schema = footer["schema"]
         write_table(frame, schema, self.root / path, {k: v for k, v in footer.items() if k not in ("rows", "schema")})
 
+    def footer(self, path: str) -> dict[str, Any]:
+        """The footer of a table, or the content of a manifest."""
+        file = self.root / path
+        found: dict[str, Any] = read_footer(file) if file.suffix == ".parquet" else json.loads(file.read_text())
+        return found
+
+    def set_footer(self, path: str, footer: object) -> None:
+        """Another footer, of any shape, or its text; the rows are the same, and the sidecar fits."""
+        file, text = self.root / path, footer if isinstance(footer, str) else json.dumps(footer)
+        if file.suffix == ".parquet":
+            pl.read_parquet(file).write_parquet(file, metadata={"dphrl": text})
+        else:
+            file.write_text(text, encoding="utf-8", errors="surrogatepass")
+        seal(file)
+
+    def record(self, stages: dict[str, Any] | None = None) -> None:
+        """Leave the audit of the run in it, as the rule does."""
+        path = self.root / "audit/audit.parquet"
+        path.unlink(missing_ok=True)
+        footer = {"stage": "audit", "config": {"stages": stages or {}, "figures": {}}, "code": "c0de", "inputs": {}}
+        write_table(audit_run(self.root), "audit", path, footer | {"libraries": {}, "seed": None})
+
 
 class _Builder:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def footer(self, stage: str, config: Any, **inputs: str) -> dict[str, Any]:
+    def footer(self, path: str, stage: str, **inputs: str) -> dict[str, Any]:
+        config = json.loads(slice_at(CONFIG, path) or "{}")
         return {
             "stage": stage,
             "config": config,
             "code": "c0de",
             "inputs": inputs,
             "libraries": {},
-            "seed": None,
+            "seed": 1 if stage == "train_segment" else config.get("seed"),
         }
 
-    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, config: Any = None, **inputs: str) -> None:
-        write_table(frame, schema, self.root / path, self.footer(stage, config or {}, **inputs))
+    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, **inputs: str) -> None:
+        write_table(frame, schema, self.root / path, self.footer(path, stage, **inputs))
 
     def digest(self, *paths: str) -> str:
         if paths[0].endswith(".json"):
@@ -70,7 +118,8 @@ class _Builder:
         folder = self.root / "policies" / name
         write_tiny_policy(folder, vocabulary=VOCABULARY, seed=seed, hidden_size=8, num_hidden_layers=1)
         stage = "train_segment" if inputs else "train_base"
-        write_manifest(folder / "manifest.json", self.footer(stage, {}, **inputs))
+        path = f"policies/{name}/manifest.json"
+        write_manifest(self.root / path, self.footer(path, stage, **inputs))
 
     def dataset(self, name: str, prompts: int) -> None:
         rows = range(prompts)
@@ -85,21 +134,17 @@ class _Builder:
                 "level": None,
             }
         )
-        self.table(
-            frame,
-            "prompts",
-            f"prompts/{name}.parquet",
-            "prepare_prompts",
-            policy=self.digest("policies/base/manifest.json"),
-        )
+        read = {"policy": self.digest("policies/base/manifest.json"), "source": _OUTSIDE}
+        self.table(frame, "prompts", f"prompts/{name}.parquet", "prepare_prompts", **read)
         rejected = pl.DataFrame(
             {"source_index": [99], "reason": ["malformed"], "detail": ["no answer"], "duplicate_of": [None]}
         )
-        self.table(rejected, "rejected", f"prompts/{name}.rejected.parquet", "prepare_prompts")
+        self.table(rejected, "rejected", f"prompts/{name}.rejected.parquet", "prepare_prompts", **read)
         gold = frame.select("prompt_id", ground_truth=pl.lit("{}"), verdict=pl.lit("correct"), kept=True)
         gold = gold.with_columns(reason=pl.lit(None, pl.String))
-        prompts_digest = self.digest(f"prompts/{name}.parquet")
-        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", prompts=prompts_digest)
+        inputs = {"prompts": f"prompts/{name}.parquet", "rejected": f"prompts/{name}.rejected.parquet"}
+        digests = {kind: self.digest(path) for kind, path in inputs.items()}
+        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", source=_OUTSIDE, **digests)
 
     def rollouts(
         self, policy: str, dataset: str, plan: str, prompts: pl.DataFrame, indices: Sequence[int], shards: int
@@ -107,7 +152,6 @@ class _Builder:
         """Samples and verdicts; correct are those that end with the end token."""
         module = LogProbs(load_model(self.root / "policies" / policy, "float32"))
         size = -(-prompts.height // shards)
-        config = {"plan": {"n": len([i for i in indices if i >= 0]), "greedy": -1 in indices}, "engine": {}, "seed": 1}
         inputs = {
             "prompts": self.digest(f"prompts/{dataset}.parquet"),
             "policy": self.digest(f"policies/{policy}/manifest.json"),
@@ -140,7 +184,7 @@ class _Builder:
                 }
             )
             path = f"rollouts/{policy}/{dataset}.{plan}/{shard}.parquet"
-            self.table(frame, "rollouts", path, "sample", config, **inputs)
+            self.table(frame, "rollouts", path, "sample", **inputs)
             none = {name: pl.lit(None, pl.String) for name in ("extracted", "answer_class", "program_class", "detail")}
             none["reads_table"] = pl.lit(None, pl.Boolean)
             correct = pl.Series("correct", ends)
@@ -163,7 +207,7 @@ def build(root: Path) -> None:
     prompts, gold = (pl.read_parquet(root / f"{name}/train.parquet") for name in ("prompts", "gold"))
     builder.rollouts(BASE, "train", "presample", prompts, [0, 1], shards=2)
     shards = [f"verdicts/base/train.presample/{i}.parquet" for i in (0, 1)]
-    config = PartitionConfig(pef_min_correct=2)
+    config = CONFIG.partition
     verdicts = read_table([root / path for path in shards], "verdicts")
     builder.table(
         candidates(gold, verdicts, 2, config),
@@ -196,20 +240,23 @@ def build(root: Path) -> None:
         "reference_index",
         "reference/index.parquet",
         "tensorise",
-        {"dtype": "float32", "token_budget": 64, "top_k": 3},
         partition=builder.digest("partition/final.parquet"),
+        prompts=builder.digest("prompts/train.parquet"),
         rollouts=builder.digest("rollouts/base/train.refine/0.parquet"),
         policy=builder.digest("policies/base/manifest.json"),
     )
     inputs = {
         "partition": builder.digest("partition/final.parquet"),
+        "prompts": builder.digest("prompts/train.parquet"),
+        "gold": builder.digest("gold/train.parquet"),
         "reference": builder.digest("reference/responses.safetensors"),
         "policy": builder.digest("policies/base/manifest.json"),
     }
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
     builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
     (root / f"train/{TRAINED}/rng.json").write_text("{}", encoding="utf-8")
-    write_manifest(root / f"train/{TRAINED}/state.json", builder.footer("train_segment", {}, **inputs))
+    state = f"train/{TRAINED}/state.json"
+    write_manifest(root / state, builder.footer(state, "train_segment", **inputs))
     builder.policy(TRAINED, seed=2, **inputs)
     for name in (BASE, TRAINED):
         builder.rollouts(name, "eval", "evaluate", pl.read_parquet(root / "prompts/eval.parquet"), [-1, 0, 1], shards=2)
@@ -221,6 +268,7 @@ def build(root: Path) -> None:
             f"evaluation/{name}/eval.parquet",
             "evaluate_policy",
             gold=builder.digest("gold/eval.parquet"),
+            prompts=builder.digest("prompts/eval.parquet"),
             **{kind: builder.digest(*paths) for kind, paths in parts.items()},
         )
     training = metrics.with_columns(method=pl.lit("grpo"), seed=1)

@@ -51,6 +51,7 @@ FINDINGS = {
     "bytes": r"is not the file that was written|lists files that have changed",
     "missing": r"is missing|no shard|is not there|lists files that are missing",
     "unreadable": r"cannot be read",
+    "unknown": r"is not known to this workflow|has files in its folder that it does not list",
     "inputs": r"was made from other",
     "rows": r"prompts of |samples |rows ",
     "code": r"was made by other code",
@@ -97,12 +98,34 @@ def stale(file: Path, other: Path) -> None:
             seal(file)
 
 
+def misshapen(file: Path, other: Path) -> None:
+    """An intact file with a footer of another shape, under digests that fit; without a footer, an empty list."""
+    if file.suffix == ".parquet":
+        pl.read_parquet(file).write_parquet(file, metadata={"dphrl": json.dumps(read_footer(file) | {"inputs": []})})
+    elif file.name in ("manifest.json", "state.json"):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"inputs": []}))
+    else:
+        file.write_text("[]")
+    if sidecar(file).exists():
+        seal(file)
+
+
+def foreign(file: Path, other: Path) -> None:
+    """A copy next to the file under a name that no rule writes, with a sidecar that fits; of a model, more weights."""
+    copy = file.with_name(f"{FOREIGN}{file.suffix}")
+    shutil.copyfile(file, copy)
+    seal(copy)
+
+
+FOREIGN = "foreign"
 FAULTS: dict[str, Callable[[Path, Path], None]] = {
     "flipped byte": flipped,
     "truncated": truncated,
     "of another run": swapped,
     "missing": missing,
     "stale": stale,
+    "odd footer": misshapen,
+    "foreign file": foreign,
 }
 
 
@@ -153,9 +176,10 @@ def test_every_fault_is_named_with_a_remedy(runs: Runs, restored: None, kind: st
     assert other.read_bytes() != file.read_bytes()
     FAULTS[fault](file, other)
     found = runs.failures()
-    messages = [text for texts in found.values() for text in texts if re.search(_named(path), text)]
+    named = _named(path) if fault != "foreign file" else f"{re.escape(path.rpartition('/')[0])}/{FOREIGN}"
+    messages = [text for texts in found.values() for text in texts if re.search(named, text)]
     assert messages, found
-    assert all("snakemake" in text for text in messages)
+    assert all(re.search("snakemake|Move (it|them) out", text) for text in messages)
     if fault == "stale" and file.suffix == ".parquet":
         assert any(re.search(FINDINGS["code"], text) for text in messages), messages
     findings = [name for name, pattern in FINDINGS.items() if any(re.search(pattern, text) for text in messages)]

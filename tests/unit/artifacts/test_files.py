@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -14,18 +15,21 @@ from dphrl.artifacts.manifest import ManifestError, manifest_digest, read_manife
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.artifacts.tables import write_table
 
+METRICS = pl.DataFrame({"step": [1], "metric": ["x"], "value": [1.0]})
+
 
 class Interrupted(BaseException):
     """Like KeyboardInterrupt, not an Exception."""
 
 
 def _content(folder: Path) -> dict[str, str]:
-    return {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()}
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {file.relative_to(folder).as_posix(): file.read_text(errors="replace") for file in files}
 
 
 def test_a_sidecar_is_what_sha256sum_reads(tmp_path: Path) -> None:
     write_text(tmp_path / "a text.md", "héllo\n")
-    write_table(pl.DataFrame({"step": [1], "metric": ["x"], "value": [1.0]}), "metrics", tmp_path / "m.parquet", {})
+    write_table(METRICS, "metrics", tmp_path / "m.parquet", {})
     (tmp_path / "big.bin").write_bytes(b"\0" * (3 << 20) + b"1")
     seal(tmp_path / "big.bin")
     for name in ("a text.md", "m.parquet", "big.bin"):
@@ -71,14 +75,17 @@ def test_a_folder_is_replaced(tmp_path: Path) -> None:
         (new / "model-2.safetensors").write_text("2")
         (new / "config.json").write_text("{}")
     write_text(folder / "manifest.json", "{}")
+    # A loader would read weights that nothing lists; a table next to a manifest is another artifact.
+    write_text(folder / "more.safetensors", "3")
+    write_table(METRICS, "metrics", folder / "metrics.parquet", {})
+    table = {name: folder / name for name in ("metrics.parquet", "metrics.parquet.sha256")}
+    before = {name: file.read_bytes() for name, file in table.items()}
     with replacing_folder(folder) as new:
         assert list(new.iterdir()) == []
         (new / "model.safetensors").write_text("12")
         (new / "config.json").write_text("[]")
-    kept = {"manifest.json": "{}", "manifest.json.sha256": sidecar(folder / "manifest.json").read_text()}
-    assert _content(tmp_path) == {
-        f"step2/{k}": v for k, v in {"model.safetensors": "12", "config.json": "[]", **kept}.items()
-    }
+    assert {name for name in _content(folder) if "metrics" not in name} == {"model.safetensors", "config.json"}
+    assert {name: kept.read_bytes() for name, kept in table.items()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["step2"]
 
 
@@ -145,7 +152,7 @@ def policy(tmp_path: Path) -> Path:
     (folder / "model.safetensors").write_text("weights")
     (folder / "below" / "vocab.txt").write_text("words")
     (folder / ".model.safetensors.0.tmp").write_text("an orphan of another writer")
-    write_text(folder / "notes.md", "a separate artifact")
+    write_table(METRICS, "metrics", folder / "metrics.parquet", {})
     write_manifest(folder / "manifest.json", {"stage": "train", "seed": 1})
     return folder / "manifest.json"
 
@@ -199,6 +206,72 @@ def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text
         read_manifest(policy)
     assert str(error.value).startswith(f"{path}: {message}")
     assert read_manifest(policy, verify=False) == json.loads(policy.read_text())
+
+
+@pytest.mark.parametrize("name", ["more.safetensors", "adapter_config.json", "below/notes.md"])
+def test_a_sidecar_makes_no_stray_file_of_a_folder_an_artifact(policy: Path, name: str) -> None:
+    write_text(policy.parent / name, "left over")
+    with pytest.raises(ManifestError, match=f"{name}: not listed in manifest.json"):
+        read_manifest(policy)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "all of it: Input should be a valid dictionary"),
+        ("{}", "files: Field required"),
+        ('{"files": {"a": 3}}', r"files\.a: Input should be a valid dictionary"),
+        ('{"files": {"../a": {"size": 1, "sha256": ""}}}', "is not the name of a file in the folder"),
+        ('{"files": {}, "inputs": {"a": 1}}', r"inputs\.a: Input should be a valid string"),
+        ("\udcff", "can't decode"),
+    ],
+)
+def test_what_is_no_manifest_is_refused_by_name(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_text(text, errors="surrogateescape")
+    with pytest.raises(ManifestError, match=f"^{path}: no manifest .*{problem}.*; delete it and run snakemake again"):
+        read_manifest(path)
+
+
+def _fill(write: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Write a file into a device that is always full."""
+
+    def into(path: Path) -> None:
+        with replacing(path) as temporary:
+            temporary.symlink_to("/dev/full")
+            write(temporary)
+
+    return into
+
+
+def _fill_folder(folder: Path) -> None:
+    with replacing_folder(folder) as new:
+        (new / "model.safetensors").symlink_to("/dev/full")
+        (new / "model.safetensors").write_bytes(b"0" * 100_000)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(
+    "write",
+    [
+        _fill(lambda path: METRICS.write_parquet(path)),
+        _fill(lambda path: METRICS.lazy().sink_parquet(path, engine="streaming")),
+        _fill(lambda path: _write(path, "0" * 100_000)),
+        _fill_folder,
+    ],
+    ids=["table", "parts of a table", "text", "folder"],
+)
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    path = tmp_path / "a" / "x.parquet"
+    with pytest.raises(OSError, match=f"the disk or the quota is full; free space and run snakemake again: '{path}'"):
+        write(path)
+    assert [file.name for file in (tmp_path / "a").iterdir()] in ([], ["x.parquet"])
+    assert not path.is_file()
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
 
 
 def test_progress_is_whole_lines_even_with_other_bars() -> None:

@@ -149,6 +149,10 @@ def _other_version(path: Path) -> None:
     FRAME.write_parquet(path, metadata={"dphrl": json.dumps({"schema": "rollouts", "version": 0})})
 
 
+def _with_footer(footer: object) -> Callable[[Path], None]:
+    return lambda path: FRAME.write_parquet(path, metadata={"dphrl": json.dumps(footer)})
+
+
 @pytest.mark.parametrize(
     ("write", "named"),
     [
@@ -158,6 +162,10 @@ def _other_version(path: Path) -> None:
         (_other_schema, "holds 'metrics' version 1, expected 'rollouts' 1"),
         (_other_version, "holds 'rollouts' version 0, expected 'rollouts' 1"),
         (lambda path: None, "not a readable parquet file"),
+        (_with_footer([]), "a damaged footer (all of it: Input should be a valid dictionary"),
+        (_with_footer({"schema": "rollouts", "version": "1"}), "a damaged footer (version: Input should be a valid in"),
+        (_with_footer({"inputs": ["prompts"]}), "a damaged footer (inputs: Input should be a valid dictionary"),
+        (_with_footer({}), "holds None version None, expected 'rollouts' 1"),
     ],
 )
 def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: str, tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ def test_the_exit_status_shows_whether_all_is_well(
     small_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(small_run.root)]) == 0
-    assert "checks passed." in capsys.readouterr().out
+    assert "checks passed" in capsys.readouterr().out
     flip_byte(small_run.root / FINAL)
     assert main([str(small_run.root)]) == 1
     assert f"FAILED  {FINAL} is not the file that was written" in capsys.readouterr().out
@@ -372,7 +372,7 @@ def test_the_exit_status_shows_whether_all_is_well(
 
 
 def test_what_the_last_audit_saw_is_there_and_the_same(small_run: Any) -> None:
-    record(small_run)
+    small_run.record()
     assert failures(small_run) == {}
     write_text(small_run.root / "tables/headline.md", "| of another run |\n")
     for file in (small_run.root / "figures/training.json", small_run.root / "figures/training.json.sha256"):
@@ -384,7 +384,7 @@ def test_what_the_last_audit_saw_is_there_and_the_same(small_run: Any) -> None:
 
 
 def test_what_is_written_last_is_checked_in_a_finished_run(small_run: Any) -> None:
-    record(small_run)
+    small_run.record()
     flip_byte(small_run.root / "timings/partition/final.parquet")
     assert list(failures(small_run)) == ["timings/partition/final.parquet"]
     flip_byte(small_run.root / "audit/audit.parquet")
@@ -392,13 +392,13 @@ def test_what_is_written_last_is_checked_in_a_finished_run(small_run: Any) -> No
 
 
 def test_older_code_is_named_unless_it_was_accepted(small_run: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    record(small_run, {"refine": {"sources": ["refine.py"], "schemas": ["partition"]}})
+    small_run.record({"refine": {"sources": ["refine.py"], "schemas": ["partition"]}})
     (text,) = failures(small_run)[FINAL]
     assert "was made by other code of the stage refine (c0de) than there is today" in text
     assert main(["accept", str(small_run.root)]) == 0
     assert "1 digests of other code are accepted as equivalent to today's" in capsys.readouterr().out
     assert failures(small_run) == {}
-    record(small_run, {"refine": {"sources": ["gone.py"], "schemas": []}})
+    small_run.record({"refine": {"sources": ["gone.py"], "schemas": []}})
     assert "a script or" in failures(small_run)[FINAL][0]
 
 
@@ -430,11 +430,3 @@ def test_a_segment_that_does_not_start_where_the_one_before_ended_is_named(small
     small_run.rewrite(path, small_run.read(path).filter(step=2))
     texts = failures(small_run)[path]
     assert "was made from 'policy', but policies/grpo-s1/step1/manifest.json is not there" in texts[0]
-
-
-def record(run: Any, stages: dict[str, Any] | None = None) -> None:
-    """Leave the audit of a run in it, as the rule does."""
-    path = run.root / "audit/audit.parquet"
-    path.unlink(missing_ok=True)
-    footer = {"stage": "audit", "config": {"stages": stages or {}}, "code": "c0de", "inputs": {}, "libraries": {}}
-    write_table(audit_run(run.root), "audit", path, footer)

@@ -1,6 +1,8 @@
 """Kinds of artifacts: the schema and the config slice of a path, and the inputs of an artifact."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +11,11 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config import slices
 from dphrl.config.config import Config
 from dphrl.config.load import load_config
-from dphrl.layout.kinds import KINDS, inputs_of, kind_of, match, schema_of, slice_at
+from dphrl.layout.inputs import input_names, inputs_of
+from dphrl.layout.kinds import KINDS, is_known, kind_of, match, schema_of, slice_at, slice_keys
+from dphrl.report.figures import figures
 
+ROOT = Path(__file__).resolve().parents[3]
 TOY = {"task": "sql", "source": "toy"}
 
 
@@ -78,7 +83,87 @@ class _Example(dict[str, str]):
     """Any field of a path."""
 
     def __missing__(self, name: str) -> str:
-        return {"shard": "0", "seed": "1", "step": "2", "policy": "grpo-s1/step2"}.get(name, "headline")
+        known = {"shard": "0", "seed": "1", "step": "2", "policy": "grpo-s1/step2", "plan": "refine"}
+        return known.get(name, "headline")
+
+
+def test_the_stage_of_a_kind_is_the_rule_that_writes_it() -> None:
+    found: dict[str, set[str]] = {}
+    for file in (ROOT / "rules").glob("*.smk"):
+        for name, block in re.findall(
+            r"^ *rule (\w+):$(.*?)(?=^ *rule |\Z)", file.read_text(), re.MULTILINE | re.DOTALL
+        ):
+            written = re.search(r"output:(.*?)(?:log|localrule):", block, re.DOTALL)
+            for kind in re.findall(r'path\(\s*"(\w+)"', written[1] if written else ""):
+                found.setdefault(kind, set()).add(name)
+    expected = {kind.name: set(kind.stage.split("|")) for kind in KINDS.values() if kind.stage}
+    assert found == expected | {"tensors": {"tensorise"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("tables/headline.parquet", True),
+        ("tables/foreign.parquet", False),
+        ("tables/headline.md", True),
+        ("tables/passk.md", False),
+        ("tables/paper/sql.tex", True),
+        ("figures/passk.svg", True),
+        ("figures/foreign.svg", False),
+        ("report/index.html", True),
+        ("report/more.html", False),
+        ("accepted.json", True),
+        ("policies/base/model.safetensors", False),
+        ("policies/grpo-s01/step2/manifest.json", False),
+        ("rollouts/base/train.presample/00.parquet", False),
+        ("rollouts/base/train.another/0.parquet", False),
+        ("timings/figures/passk.parquet", True),
+        ("timings/../passk.parquet", False),
+        ("prompts/\u0660.parquet", False),
+    ],
+)
+def test_what_this_workflow_writes_is_known(path: str, known: bool) -> None:
+    assert is_known(path) == known
+
+
+def test_every_figure_is_known() -> None:
+    assert all(is_known(f"figures/{name}.{ending}") for name in figures() for ending in ("json", "svg"))
+
+
+@pytest.mark.parametrize(
+    ("path", "names", "strange", "needed"),
+    [
+        ("gold/cross.parquet", ["prompts", "rejected", "source"], [], []),
+        ("gold/cross.parquet", ["prompts", "sources"], ["sources"], ["rejected", "source"]),
+        ("rollouts/base/train.presample/0.parquet", ["prompts", "policy"], [], []),
+        ("rollouts/base/train.refine/0.parquet", ["prompts", "policy"], [], ["partition"]),
+        ("rollouts/gpt/train.refine/0.parquet", ["prompts", "recorded", "partition"], [], []),
+        ("tables/headline.parquet", ["base/0/0/cross", "grpo/1/4/cross"], [], []),
+        ("tables/headline.parquet", ["base"], ["base"], ["{method}/{seed}/{step}/{dataset}"]),
+        ("gold/overlap.parquet", ["prompts"], [], ["{dataset}"]),
+        ("audit/audit.parquet", ["prompts"], ["prompts"], []),
+        ("elsewhere", ["prompts"], [], []),
+    ],
+)
+def test_the_names_of_inputs(path: str, names: list[str], strange: list[str], needed: list[str]) -> None:
+    assert input_names(path, names) == (strange, needed)
+
+
+def test_the_keys_of_a_slice_are_those_of_any_config(config: Config) -> None:
+    paths = [kind.path.format_map(_Planned()) for kind in KINDS.values()]
+    sliced = {path: slice_at(config, path) for path in paths}
+    assert sum(text is not None for text in sliced.values()) > 15
+    assert all(set(json.loads(text)) in slice_keys(path) for path, text in sliced.items() if text is not None)
+    assert slice_keys("policies/base/manifest.json")[1] == set()
+    assert slice_keys("rollouts/gpt/cross.evaluate/0.parquet")[1] == {"engine", "plan", "first"}
+    assert slice_keys("figures/passk.json") == []
+
+
+class _Planned(_Example):
+    """Fields of a path that the config plans."""
+
+    def __missing__(self, name: str) -> str:
+        return {"dataset": "cross", "method": "grpo"}.get(name) or super().__missing__(name)
 
 
 def test_fields_are_read_from_a_path() -> None:

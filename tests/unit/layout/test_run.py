@@ -1,5 +1,6 @@
 """The files that a configuration plans."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +87,12 @@ def test_outputs_come_with_their_digests() -> None:
     assert with_digests(one="a", more=["b", "c"]) == {
         "one": "a", "one_digest": "a.sha256", "more": ["b", "c"], "more_digest": ["b.sha256", "c.sha256"]
     }  # fmt: skip
+
+
+def test_the_final_message_has_no_control_character(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file, text in (("tables/headline.md", "| \x1b[2J |\n"), ("report/index.html", "")):
+        (tmp_path / "results/run" / file).parent.mkdir(parents=True)
+        (tmp_path / "results/run" / file).write_text(text)
+    message = _layout().final_message()
+    assert message == f"\n| ␛[2J |\n\nThe report: {tmp_path}/results/run/report/index.html"

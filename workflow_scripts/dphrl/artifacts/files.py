@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import uuid
@@ -11,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 _SIDECAR = ".sha256"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def sha256_file(path: Path) -> str:
@@ -24,38 +26,67 @@ def sidecar(path: Path) -> Path:
     return path.with_name(path.name + _SIDECAR)
 
 
+def separate(file: Path) -> bool:
+    """Whether a file in the folder of a manifest is a separate artifact: a table with a sidecar, nothing else.
+
+    A loader of models reads files that no manifest lists (every *.safetensors, adapter_config.json), but no table.
+    """
+    return file.suffix == ".parquet" and file.is_file() and sidecar(file).is_file()
+
+
+@contextmanager
+def _naming_a_full_disk(path: Path) -> Iterator[None]:
+    """Raise an OSError that names `path` and the cause if the disk is full; other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        # Libraries in Rust give the number in the text of an error of another type.
+        if getattr(error, "errno", None) in _FULL or any(f"(os error {number})" in str(error) for number in _FULL):
+            message = "the disk or the quota is full; free space and run snakemake again"
+            raise OSError(errno.ENOSPC, message, str(path)) from error
+        raise
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary name in the folder of `path`; on success it becomes `path`, on failure it is removed.
 
     The name is unique to the call, so an orphaned writer of an earlier run can't write into this one's file.
+
+    Raises:
+        OSError: with the name of the file, if the disk is full.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _naming_a_full_disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder next to `folder`; on success its files move into `folder`, one atomic rename each.
 
-    Then other files of `folder` are removed, e.g. shards of a larger model, which a loader would read too. Files with
-    a sidecar stay: they are separate artifacts.
+    Then other files of `folder` are removed, e.g. its old manifest, or shards of a larger model, which a loader would
+    read too. Separate artifacts and their sidecars stay.
+
+    Raises:
+        OSError: with the name of the folder, if the disk is full.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent) as temporary:
-        yield Path(temporary)
-        names = sorted(os.listdir(temporary))
-        for name in names:
-            os.replace(Path(temporary, name), folder / name)
-        for file in sorted(folder.iterdir()):
-            kept = file.name in names or file.name.startswith(".") or file.suffix == _SIDECAR or file.is_dir()
-            if not kept and not sidecar(file).exists():
-                file.unlink()
+    with _naming_a_full_disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent) as temporary:
+            yield Path(temporary)
+            names = sorted(os.listdir(temporary))
+            for name in names:
+                os.replace(Path(temporary, name), folder / name)
+            for file in sorted(folder.iterdir()):
+                kept = file.name in names or file.name.startswith(".") or file.is_dir()
+                if not kept and not separate(file.with_suffix("") if file.suffix == _SIDECAR else file):
+                    file.unlink()
 
 
 def link_folder(source: Path, folder: Path) -> None:
@@ -64,7 +95,7 @@ def link_folder(source: Path, folder: Path) -> None:
     Raises:
         ValueError: `source` holds weights as pickles, which are never loaded.
     """
-    # A link with a sidecar would count as a separate artifact, outside the manifest.
+    # The sidecars of another folder were not written by this workflow.
     files = [file for file in source.iterdir() if file.is_file() and file.suffix != _SIDECAR]
     files = [file for file in files if not file.name.startswith(".")]
     if not any(file.suffix == ".safetensors" for file in files):

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dphrl.artifacts.files import sha256_file, sidecar, write_text
+from dphrl.artifacts.files import separate, sha256_file, write_text
+from dphrl.artifacts.footer import Manifest, parsed
 
 
 class ManifestError(ValueError):
@@ -22,7 +23,7 @@ class ManifestError(ValueError):
 def write_manifest(path: Path, footer: Mapping[str, Any]) -> None:
     """Write the manifest of the files in and below the folder of `path`.
 
-    Hidden and temporary files are not listed, nor files with a sha256 sidecar, which are separate artifacts.
+    Hidden and temporary files and sidecars are not listed, nor tables with a sidecar, which are separate artifacts.
     """
     entries = {name: path.parent / name for name in _files(path)}
     files = {name: {"size": file.stat().st_size, "sha256": sha256_file(file)} for name, file in entries.items()}
@@ -33,9 +34,12 @@ def read_manifest(path: Path, *, verify: bool = True) -> dict[str, Any]:
     """The manifest; with `verify`, after a check that the files are there, unchanged, and no others.
 
     Raises:
-        ManifestError: a file is missing, differs or is not listed.
+        ManifestError: a file is missing, differs or is not listed; or this is no manifest.
     """
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        manifest = parsed(path.read_text(encoding="utf-8"), Manifest)
+    except ValueError as error:
+        raise ManifestError(f"{path}: no manifest ({error}); delete it and run snakemake again") from error
     missing, changed, unlisted = differences(path, manifest) if verify else ([], [], [])
     for names, problem in (
         (missing, f"listed in {path.name} but missing; delete {path} and run snakemake again"),
@@ -77,5 +81,5 @@ def _files(manifest: Path) -> list[str]:
         and file != manifest
         and not file.name.startswith(".")
         and not file.name.endswith((".tmp", ".sha256"))
-        and not sidecar(file).exists()
+        and not separate(file)
     )

@@ -18,12 +18,15 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing, seal, sha256_file, sidecar
+from dphrl.artifacts.footer import Footer, parsed
 from dphrl.artifacts.schema import SchemaError
 
 # Rows of a row group: a reader of a few rows decodes no more than one.
 ROW_GROUP: Final = 8192
 # Rows in memory at once.
 PART: Final = ROW_GROUP
+# Rows whose JSON is in memory at once.
+_DIGESTED: Final = 1024
 _PROMPT: Final = "prompt_id"
 _FOOTER = "dphrl"
 
@@ -86,8 +89,10 @@ def read_footer(path: Path) -> dict[str, Any]:
         ) from error
     if _FOOTER not in metadata:
         raise SchemaError(f"{path}: no {_FOOTER!r} footer, so it was not written by this workflow")
-    footer: dict[str, Any] = json.loads(metadata[_FOOTER])
-    return footer
+    try:
+        return parsed(metadata[_FOOTER], Footer)
+    except ValueError as error:
+        raise SchemaError(f"{path}: a damaged footer ({error}); delete it and run snakemake again") from error
 
 
 def check_file(path: Path, schema: str) -> None:
@@ -101,7 +106,7 @@ def check_file(path: Path, schema: str) -> None:
     if sidecar(path).is_file() and sidecar(path).read_text(encoding="utf-8").split()[:1] != [sha256_file(path)]:
         raise SchemaError(f"{path}: differs from {sidecar(path).name}; delete it and run snakemake again")
     footer, version = read_footer(path), SCHEMAS[schema].version
-    found = (footer["schema"], footer["version"])
+    found = (footer.get("schema"), footer.get("version"))
     if found != (schema, version):
         raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {version}")
 
@@ -184,7 +189,8 @@ def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Ite
 def _digest(parts: Iterable[pl.DataFrame]) -> str:
     digest = hashlib.sha256()
     for rows in parts:
-        buffer = io.BytesIO()
-        rows.write_ndjson(buffer)
-        digest.update(buffer.getbuffer())
+        for some in rows.iter_slices(_DIGESTED):
+            buffer = io.BytesIO()
+            some.write_ndjson(buffer)
+            digest.update(buffer.getbuffer())
     return digest.hexdigest()

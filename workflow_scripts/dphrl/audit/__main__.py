@@ -7,15 +7,16 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dphrl.audit.artifacts import Run
+from dphrl.audit.artifacts import Run, is_failure
 from dphrl.audit.lineage import lineage
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.run import audit_run, failed_checks, summary
+from dphrl.audit.run import audit, failed_checks, summary
 from dphrl.audit.show import show
-from dphrl.audit.staleness import accept
+from dphrl.audit.staleness import accept, not_compared
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
+from dphrl.pages.visible import visible
 
 _CONFIG = Path("config/config.yaml")
 _EXAMPLES = """\
@@ -48,14 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if command:
             print(command(options.path))
             return 0
-        config = _config_of(options.path, options.config)
-        table = audit_run(options.path, config)
-    except (OSError, ValueError, ConfigError) as error:
-        print(f"dphrl.audit: {error}", file=sys.stderr)
+        config, run = _config_of(options.path, options.config), Run(options.path)
+        table = audit(run, config)
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        text = str(error) if isinstance(error, OSError | ValueError | ConfigError) else repr(error)
+        print(visible(f"dphrl.audit: {text}"), file=sys.stderr)
         return 2
-    print(summary(table))
-    if config is None:
-        print("Footers were not compared with a configuration: name that of this run by --config.")
+    print(summary(table, not_compared(run, run.recorded("stages"), config)))
     return 1 if failed_checks(table) else 0
 
 

@@ -6,24 +6,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict, RootModel
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import stream_digest
-from dphrl.layout.kinds import KINDS, match
+from dphrl.layout.kinds import KINDS, is_known, match
 from dphrl.layout.names import BASE
+from dphrl.pages.visible import visible
 
-RECORDED = KINDS["audit"].path
+RECORDED, ACCEPTED = KINDS["audit"].path, "accepted.json"
+MISSING = "missing"
+MANIFESTS = ("manifest.json", "state.json")
+# What jobs and trackers write for people, without a digest.
+_LEFT_OUT = ("logs", "tracking")
 # These differ between equal runs or are written during or after the rule `audit`: checked only in a finished run.
 _LAST = ("audit", "report", "timings")
 _SHOWN_ROWS = 3
 RERUN = "Run snakemake again."
 
 FindRows = Callable[..., pl.DataFrame]
+Result = TypeVar("Result")
 
 
 class NoRunError(ValueError):
@@ -36,14 +43,14 @@ class Artifact:
 
     Attributes:
         path: relative to the run folder, with "/".
-        sha256: of the bytes on disk; "missing" without a file.
+        sha256: of the bytes on disk; `MISSING` without a file.
         digest: content digest of a table, manifest digest of a manifest, otherwise None.
         sound: the content was read and agrees with the footer; checks that need the content skip other artifacts.
     """
 
     path: str
     file: Path
-    sha256: str = "missing"
+    sha256: str = MISSING
     schema: str | None = None
     rows: int | None = None
     digest: str | None = None
@@ -57,8 +64,30 @@ class Artifact:
         if ok:
             self.passed += 1
         else:
-            self.failed.append(f"{problem}. {remedy or delete_and_rerun(self.path)}")
+            # Names of files and values of footers and rows: text of others, which ends in a terminal.
+            self.failed.append(visible(f"{problem}. {remedy or delete_and_rerun(self.path)}", keep=""))
         return ok
+
+    def attempt(self, check: Callable[..., Result], *arguments: Any) -> Result | None:
+        """The result of a check; an error in it is a failed check of this artifact, so that others are still made."""
+        try:
+            return check(*arguments)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            self.check(False, f"{self.path} cannot be read: {first_line(error, self)}")
+            return None
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an error is one of the work at hand; panics of libraries in Rust are no Exception."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def first_line(error: BaseException, artifact: Artifact) -> str:
+    """The first line of an error's text (its type, if there is none), with the artifact's path in the run."""
+    text = str(error).replace(str(artifact.file), artifact.path).strip()
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def check_rows(
@@ -93,6 +122,33 @@ def delete_and_rerun(*paths: str) -> str:
     return f"Delete {' and '.join(paths)} and run snakemake again."
 
 
+class _Code(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    sources: list[str]
+    schemas: list[str]
+
+
+class Recorded(BaseModel):
+    """What the rule `audit` records about the code, in the config of its footer.
+
+    Attributes:
+        stages: the scripts and schemas behind the code digest of each stage.
+        figures: the name of the table that each figure draws.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    stages: dict[str, _Code]
+    figures: dict[str, str]
+
+
+class Accepted(RootModel[dict[str, str]]):
+    """Today's code digest for each older one that is accepted as equivalent."""
+
+    model_config = ConfigDict(strict=True)
+
+
 class Run:
     """The artifacts of a run folder by their path.
 
@@ -105,7 +161,7 @@ class Run:
             raise NoRunError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
         self.root = root
         self.artifacts = {path: Artifact(path, root / path) for path in _paths(root)}
-        if not self.artifacts:
+        if not any(map(is_known, self.artifacts)):
             raise NoRunError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
         self._digests: dict[tuple[str, ...], str | None] = {}
 
@@ -131,15 +187,9 @@ class Run:
         return self._digests[paths]
 
     def recorded(self, what: str) -> dict[str, Any]:
-        """What the rule `audit` recorded about the code in the footer of its table; empty where it has not run.
-
-        Args:
-            what: "stages" (the scripts and schemas behind the code digest of each stage), or "figures" (the name of
-                the table that each draws).
-        """
+        """What the rule `audit` recorded, by the name of the attribute of `Recorded`; empty where it has not run."""
         audit = self.get(RECORDED)
-        config = audit.footer.get("config") if audit is not None else None
-        found: dict[str, Any] = config.get(what, {}) if isinstance(config, dict) else {}
+        found: dict[str, Any] = audit.footer["config"][what] if audit is not None and audit.sound else {}
         return found
 
     def samples(self, kind: str) -> dict[tuple[str, str, str], dict[int, Artifact]]:
@@ -182,14 +232,19 @@ def _digest(shards: Sequence[Artifact]) -> str | None:
 
 def _paths(root: Path) -> list[str]:
     """Every table, every file with a sidecar, and every missing file that left its sidecar behind."""
-    left_out = ("logs",) if (root / RECORDED).is_file() else ("logs", *_LAST)
+    left_out = _LEFT_OUT if (root / RECORDED).is_file() else (*_LEFT_OUT, *_LAST)
     found = set()
     for file in root.rglob("*"):
         relative = file.relative_to(root)
-        if relative.parts[0] in left_out or not file.is_file():
+        if relative.parts[0] in left_out or not file.is_file() or any(map(_is_temporary, relative.parts)):
             continue
         if file.suffix == ".sha256":
             found.add(relative.with_suffix("").as_posix())
         elif (file.suffix == ".parquet" and not file.name.startswith(".")) or sidecar(file).exists():
             found.add(relative.as_posix())
     return sorted(found)
+
+
+def _is_temporary(name: str) -> bool:
+    """Whether a name is one that a writer uses until its file or folder is whole."""
+    return name.startswith(".") and name.endswith(".tmp")

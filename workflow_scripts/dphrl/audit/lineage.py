@@ -9,13 +9,14 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.audit.artifacts import RECORDED, RERUN, Artifact, NoRunError, Run
+from dphrl.audit.artifacts import ACCEPTED, MANIFESTS, RECORDED, RERUN, Artifact, NoRunError, Run
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import accepted, current_code
-from dphrl.layout.kinds import KINDS, inputs_of, kind_of
+from dphrl.layout.inputs import inputs_of
+from dphrl.layout.kinds import KINDS, kind_of
 from dphrl.layout.names import BASE, PolicyName
+from dphrl.pages.visible import visible
 
-_MANIFESTS = ("manifest.json", "state.json")
 _WORLD = KINDS["world"].path
 # Folders of a run that hold files without a footer.
 _FOLDERS = ("toy", "policies", "train", "figures", "tables", "reference")
@@ -83,8 +84,9 @@ class Provenance:
     def __init__(self, root: Path) -> None:
         self.run = Run(root)
         self._read: set[str] = set()
-        if RECORDED in self.run.artifacts:
-            self.artifact(RECORDED)
+        for path in (RECORDED, ACCEPTED):
+            if path in self.run.artifacts:
+                self.artifact(path)
 
     def artifact(self, path: str) -> Artifact:
         """An artifact with its digests and footer."""
@@ -101,7 +103,7 @@ class Provenance:
             ValueError: there is none.
         """
         file = Path(path)
-        for candidate in (path, *(str(file.with_name(name)) for name in _MANIFESTS), *self._written_with(file)):
+        for candidate in (path, *(str(file.with_name(name)) for name in MANIFESTS), *self._written_with(file)):
             if candidate in self.run.artifacts and self.artifact(candidate).footer:
                 return self.artifact(candidate)
         raise ValueError(f"{self.run.root / path}: no footer shows how it was made; name a table or a manifest")
@@ -111,7 +113,7 @@ class Provenance:
         if file.parts[0] == "figures":
             return [f"tables/{self.run.recorded('figures').get(file.stem, file.stem)}.parquet"]
         if file.parts[0] in ("toy", "policies", "train"):
-            return [str(parent / name) for parent in file.parents for name in _MANIFESTS]
+            return [str(parent / name) for parent in file.parents for name in MANIFESTS]
         return [str(file.with_name("index.parquet")), str(file.with_suffix(".parquet"))]
 
     def inputs(self, artifact: Artifact) -> list[Input]:
@@ -159,7 +161,7 @@ def lineage(file: Path) -> str:
     root = _root_of(file.absolute())
     provenance, path = Provenance(root), file.absolute().relative_to(root).as_posix()
     steps = list(provenance.chain(path))
-    head = [] if steps[0].path == path else [f"{path} belongs to {steps[0].path}"]
+    head = [] if steps[0].path == path else [visible(f"{path} belongs to {steps[0].path}", keep="")]
     return "\n\n".join([*head, *(_describe(provenance, step) for step in steps)])
 
 
@@ -168,7 +170,7 @@ def _describe(provenance: Provenance, artifact: Artifact) -> str:
     stage, code = str(footer.get("stage")), str(footer.get("code"))
     libraries = sorted(footer.get("libraries", {}).items())
     facts = [
-        ("DAMAGED", "" if artifact.sound else artifact.failed[0]),
+        ("DAMAGED", "" if artifact.sound else next(iter(artifact.failed), "not read")),
         ("stage", footer.get("stage")),
         ("code", f"{code[:12]} ({_compared(provenance, stage, code)})"),
         ("config", json.dumps(footer.get("config"), sort_keys=True, ensure_ascii=False)),
@@ -177,7 +179,8 @@ def _describe(provenance: Provenance, artifact: Artifact) -> str:
         *(("from", f"{one.name}: {one.where} ({one.digest[:12]})") for one in provenance.inputs(artifact)),
     ]
     head = f"{artifact.path}  (digest {str(artifact.digest or artifact.sha256)[:12]})"
-    return "\n".join([head, *(f"  {name:<10} {fact}" for name, fact in facts if fact not in (None, "", "{}"))])
+    lines = [head, *(f"  {name:<10} {fact}" for name, fact in facts if fact not in (None, "", "{}"))]
+    return "\n".join(visible(line, keep="") for line in lines)
 
 
 def _compared(provenance: Provenance, stage: str, code: str) -> str:
@@ -187,7 +190,7 @@ def _compared(provenance: Provenance, stage: str, code: str) -> str:
         return "not compared: the run has no audit that names this stage"
     if code == now:
         return "as it is today"
-    return "accepted" if accepted(provenance.run.root).get(code) == now else f"today it is {now[:12]}"
+    return "accepted" if accepted(provenance.run).get(code) == now else f"today it is {now[:12]}"
 
 
 def _root_of(file: Path) -> Path:

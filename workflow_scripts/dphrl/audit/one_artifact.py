@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import polars as pl
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file, sidecar
+from dphrl.artifacts.footer import parsed, typed
 from dphrl.artifacts.manifest import differences, manifest_digest, read_manifest
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer, stream_digest
-from dphrl.audit.artifacts import RERUN, Artifact
-from dphrl.layout.kinds import schema_of
+from dphrl.audit.artifacts import ACCEPTED, MISSING, RECORDED, RERUN, Accepted, Artifact, Recorded, first_line
+from dphrl.layout.kinds import is_known, schema_of
 
-_FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries")
-# What reading a parquet file of another program can raise; a PanicException is not an Exception.
-_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+_FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries", "seed")
+# A row group of 8,192 rows has metadata of some hundred bytes. The rows that a file claims are work for its reader.
+_ROWS_PER_BYTE = 100
+_LONGEST_SIDECAR = 1000
+_ADAPTER = "adapter_config.json"
 
 
 def check_artifact(artifact: Artifact) -> None:
     """Run every check that needs no other artifact; record schema, rows, digests and whether the artifact is sound."""
+    artifact.sound = bool(artifact.attempt(_is_sound, artifact))
+
+
+def _is_sound(artifact: Artifact) -> bool:
+    path, file = artifact.path, artifact.file
+    if file.is_file():
+        artifact.sha256 = sha256_file(file)
+    if not is_known(path):
+        return artifact.check(False, f"{path} is not known to this workflow", "Move it out of the folder of the run.")
     if not _check_bytes(artifact):
-        return
-    expected = schema_of(artifact.path)
-    if artifact.file.suffix == ".parquet":
-        artifact.sound = _check_table(artifact, expected)
-    elif expected == "manifest":
-        artifact.sound = _check_manifest(artifact)
-    elif artifact.file.suffix == ".safetensors":
-        artifact.sound = _check_safetensors(artifact)
-    else:
-        artifact.sound = True
+        return False
+    expected = schema_of(path)
+    if file.suffix == ".parquet":
+        return _check_table(artifact, expected)
+    if expected == "manifest":
+        return _check_manifest(artifact)
+    if expected == "safetensors":
+        return _check_safetensors(artifact)
+    if path == ACCEPTED:
+        parsed(file.read_text(encoding="utf-8"), Accepted)
+    return True
 
 
 def _check_bytes(artifact: Artifact) -> bool:
@@ -39,12 +52,12 @@ def _check_bytes(artifact: Artifact) -> bool:
     If not, it is not read: some damage makes a parquet reader ask for so much memory that the process ends.
     """
     path, file = artifact.path, artifact.file
-    if not artifact.check(file.is_file(), f"{path} is missing, only its sha256 is left", RERUN):
+    if not artifact.check(artifact.sha256 != MISSING, f"{path} is missing, only its sha256 is left", RERUN):
         return False
-    artifact.sha256 = sha256_file(file)
     if not artifact.check(sidecar(file).is_file(), f"{path} has no .sha256 file"):
         return False
-    recorded = sidecar(file).read_text(encoding="utf-8", errors="replace").strip()
+    with sidecar(file).open(encoding="utf-8", errors="replace") as lines:
+        recorded = lines.read(_LONGEST_SIDECAR).strip()
     return artifact.check(
         recorded == f"{artifact.sha256}  {file.name}",
         f"{path} is not the file that was written: its sidecar has {recorded[:12]!r}, its bytes give"
@@ -53,12 +66,9 @@ def _check_bytes(artifact: Artifact) -> bool:
 
 
 def _check_table(artifact: Artifact, expected: str | None) -> bool:
-    path = artifact.path
-    try:
-        footer = artifact.footer = read_footer(artifact.file)
-        artifact.rows = pl.scan_parquet(artifact.file, glob=False).select(pl.len()).collect().item()
-    except (ValueError, *_UNREADABLE) as error:
-        return artifact.check(False, f"{path} cannot be read: {_first_line(error, artifact)}")
+    path, file = artifact.path, artifact.file
+    footer = artifact.footer = read_footer(file)
+    artifact.rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     name, version = str(footer.get("schema")), footer.get("version")
     known = SCHEMAS[name].version if name in SCHEMAS else None
     if not artifact.check(
@@ -69,49 +79,51 @@ def _check_table(artifact: Artifact, expected: str | None) -> bool:
     artifact.schema = name
     missing = [key for key in _FOOTER_KEYS if key not in footer and name != "timings"]
     artifact.check(not missing, f"{path}: its footer lacks {', '.join(missing)}")
-    belongs = artifact.check(
-        expected in (None, name), f"{path} holds the schema {name!r}, but {expected!r} belongs there"
-    )
+    belongs = artifact.check(name == expected, f"{path} holds the schema {name!r}, but {expected!r} belongs there")
     counted = artifact.check(
         footer.get("rows") == artifact.rows,
         f"{path} has {artifact.rows} rows, its footer says {footer.get('rows')}",
     )
+    size = file.stat().st_size
+    if not artifact.check(
+        artifact.rows <= _ROWS_PER_BYTE * size, f"{path} claims {artifact.rows} rows in {size} bytes: it is not read"
+    ):
+        return False
+    if path == RECORDED:
+        typed(footer.get("config"), Recorded)
     try:
-        artifact.digest = stream_digest([artifact.file], name)
+        artifact.digest = stream_digest([file], name)
     except SchemaError as error:
-        return artifact.check(False, _first_line(error, artifact))
-    except _UNREADABLE as error:
-        return artifact.check(False, f"{path} cannot be read: {_first_line(error, artifact)}")
+        return artifact.check(False, first_line(error, artifact))
     artifact.passed += 1
     return belongs and counted
 
 
-def _first_line(error: BaseException, artifact: Artifact) -> str:
-    return str(error).replace(str(artifact.file), artifact.path).splitlines()[0]
-
-
 def _check_manifest(artifact: Artifact) -> bool:
     path, artifact.schema = artifact.path, "manifest"
-    try:
-        manifest = read_manifest(artifact.file, verify=False)
-        artifact.digest, artifact.rows = manifest_digest(manifest), len(manifest["files"])
-        lost, changed, _ = differences(artifact.file, manifest)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return artifact.check(False, f"{path} is no manifest ({type(error).__name__}: {error})")
-    artifact.footer = manifest
+    manifest = artifact.footer = read_manifest(artifact.file, verify=False)
+    artifact.digest, artifact.rows = manifest_digest(manifest), len(manifest["files"])
     missing = [key for key in _FOOTER_KEYS if key not in manifest]
     artifact.check(not missing, f"{path} lacks {', '.join(missing)}")
-    whole = artifact.check(not lost, f"{path} lists files that are missing: {', '.join(lost[:5])}")
-    same = artifact.check(not changed, f"{path} lists files that have changed since: {', '.join(changed[:5])}")
-    return whole and same
+    adapters = [name for name in manifest["files"] if name.rpartition("/")[2] == _ADAPTER]
+    lost, changed, more = differences(artifact.file, manifest)
+    problems = {
+        "lists files that are missing": (lost, ""),
+        "lists files that have changed since": (changed, ""),
+        "has files in its folder that it does not list": (more, "Move them out of the folder of the run."),
+        "lists an adapter, which a trainer would apply and an engine would not": (adapters, ""),
+    }
+    return all(
+        [
+            artifact.check(not names, f"{path} {problem}: {', '.join(names[:5])}", remedy)
+            for problem, (names, remedy) in problems.items()
+        ]
+    )
 
 
 def _check_safetensors(artifact: Artifact) -> bool:
     artifact.schema = "safetensors"
-    try:
-        with safe_open(artifact.file, framework="numpy") as file:
-            artifact.rows = len(list(file.keys()))
-    except (SafetensorError, OSError) as error:
-        return artifact.check(False, f"{artifact.path} cannot be read: {error}")
+    with safe_open(artifact.file, framework="numpy") as file:
+        artifact.rows = len(list(file.keys()))
     artifact.passed += 1
     return True

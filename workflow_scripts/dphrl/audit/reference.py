@@ -38,10 +38,8 @@ def decoder(run: Run) -> Decode | None:
     base = run.get(_BASE)
     if base is None or not base.sound:
         return None
-    try:
-        tokenizer = load_tokenizer(base.file.parent)
-    except (OSError, ValueError) as error:
-        base.check(False, f"{_BASE}: no tokenizer in its folder that can be loaded ({error})")
+    tokenizer = base.attempt(load_tokenizer, base.file.parent)
+    if tokenizer is None:
         return None
     options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     return lambda token_ids: tokenizer.batch_decode([list(ids) for ids in token_ids], **options)
@@ -52,13 +50,13 @@ def check_reference(run: Run) -> None:
     artifact, index = run.get(_INDEX), run.scan(_INDEX)
     if artifact is None or index is None:
         return
-    _check_index(run, artifact, index)
+    artifact.attempt(_check_index, run, artifact, index)
     tensors = run.get(_TENSORS)
     artifact.check(tensors is not None, f"{_INDEX} has no {_TENSORS}")
-    if tensors is not None and tensors.sound and _check_lengths(tensors, index):
-        _check_values(tensors)
-        _check_tokens(run, tensors, index)
-        _check_recomputed(run, tensors, artifact, index)
+    if tensors is not None and tensors.sound and tensors.attempt(_check_lengths, tensors, index):
+        tensors.attempt(_check_values, tensors)
+        tensors.attempt(_check_tokens, run, tensors, index)
+        tensors.attempt(_check_recomputed, run, tensors, artifact, index)
 
 
 def _check_index(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
@@ -184,8 +182,8 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
     """The base policy gives the stored log-probs, on rows spread over the index."""
     base, config = run.get(_BASE), table.footer.get("config", {})
     dtype = config.get("dtype")
-    if not artifact.check(
-        dtype in _TOLERANCE,
+    if not table.check(
+        isinstance(dtype, str) and dtype in _TOLERANCE,
         f"{_INDEX}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}",
         delete_and_rerun(_INDEX),
     ):

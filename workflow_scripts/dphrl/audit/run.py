@@ -2,60 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
-from dphrl.audit.artifacts import RECORDED, Artifact, Run
+from dphrl.audit.artifacts import MISSING, RECORDED, Artifact, Run
+from dphrl.audit.footers import check_footer
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import Stages, check_current
 from dphrl.config.config import Config
+from dphrl.pages.visible import visible
 
 
 class AuditError(RuntimeError):
     """Checks failed; the text holds them."""
 
 
-def audit_run(run: Path, config: Config | None = None, stages: Stages | None = None) -> pl.DataFrame:
+def audit_run(folder: Path, config: Config | None = None, stages: Stages | None = None) -> pl.DataFrame:
+    """`audit` of the run in a folder.
+
+    Raises:
+        NoRunError: the folder holds no run.
+    """
+    return audit(Run(folder), config, stages)
+
+
+def audit(run: Run, config: Config | None = None, stages: Stages | None = None) -> pl.DataFrame:
     """Check every artifact of a run folder by itself, against the others and against the code; nothing is changed.
 
     Logs are left out. Timings, the page and the audit differ between equal runs or are written last: they are checked
     only in a finished run, which holds an audit; then the digests in that audit are compared too.
-    A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already.
+    A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already. A check that
+    ends in an error is a failed one.
 
     Args:
-        run: the folder.
         config: the configuration to compare footers with, if any.
         stages: the stages to compare the code in footers with; None: those that the last audit of the run recorded.
 
     Returns:
         The table "audit": artifact (path in the run folder), schema, rows (of a table; files of a manifest, tensors of
         a safetensors file), sha256, digest, passed, failed (what is wrong, the first wrong rows, what to do).
-
-    Raises:
-        NoRunError: the folder holds no run.
     """
     # torch takes seconds to import; showing one file does not need it.
     from dphrl.audit.reference import check_reference, decoder
 
-    found = Run(run)
-    for artifact in found.artifacts.values():
+    for artifact in run.artifacts.values():
         check_artifact(artifact)
-    known = found.recorded("stages") if stages is None else stages
-    for artifact in found.artifacts.values():
-        check_lineage(found, artifact)
-        check_current(found, artifact, known, config)
-    check_datasets(found)
-    check_rollouts(found, decoder(found))
-    check_partition(found)
-    check_reference(found)
-    _check_recorded(found)
-    columns = ["path" if name == "artifact" else name for name in SCHEMAS["audit"].columns]
-    rows = [[getattr(artifact, name) for name in columns] for artifact in found.artifacts.values()]
-    return SCHEMAS["audit"].frame(rows).sort("artifact")
+    known = run.recorded("stages") if stages is None else stages
+    for artifact in run.artifacts.values():
+        artifact.attempt(check_footer, artifact, config)
+        artifact.attempt(check_lineage, run, artifact)
+        artifact.attempt(check_current, run, artifact, known, config)
+    check_datasets(run)
+    check_rollouts(run, decoder(run))
+    check_partition(run)
+    check_reference(run)
+    recorded = run.get(RECORDED)
+    if recorded is not None:
+        recorded.attempt(_check_recorded, run)
+    columns = list(SCHEMAS["audit"].columns)[1:]
+    rows = [
+        [visible(path, keep=""), *(getattr(artifact, name) for name in columns)]
+        for path, artifact in run.artifacts.items()
+    ]
+    # Names that no encoding has may be shown alike.
+    return SCHEMAS["audit"].frame(rows).unique("artifact", keep="first", maintain_order=True).sort("artifact")
 
 
 def _check_recorded(run: Run) -> None:
@@ -65,7 +80,7 @@ def _check_recorded(run: Run) -> None:
         artifact = run.artifacts.setdefault(path, Artifact(path, run.root / path))
         if artifact.failed:
             continue  # its damage has a failed check already
-        if artifact.sha256 == "missing":
+        if artifact.sha256 == MISSING:
             remedy = "Run snakemake again, with --forcerun audit if it was removed on purpose."
             artifact.check(False, f"{path} is missing, but the last audit of this run saw it", remedy)
         else:
@@ -74,8 +89,8 @@ def _check_recorded(run: Run) -> None:
             artifact.check(artifact.sha256 == sha256, problem)
 
 
-def summary(table: pl.DataFrame) -> str:
-    """The audit for a terminal: a line per kind of artifact, then every failed check."""
+def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
+    """The audit for a terminal: a line per kind of artifact, every failed check, and what was not compared."""
     kinds = kinds_of(table)
     width = max(len(kind) for kind in [*kinds["kind"], "kind"])
     lines = [f"{'kind':<{width}}  artifacts  checks  failed"]
@@ -83,8 +98,9 @@ def summary(table: pl.DataFrame) -> str:
         lines.append(f"{kind:<{width}}  {artifacts:9}  {passed + failures:6}  {failures:6}")
     failed = failed_checks(table)
     lines += [f"FAILED  {text}" for text in failed]
-    lines.append(f"{len(failed)} checks failed." if failed else f"All {table['passed'].sum()} checks passed.")
-    return "\n".join(lines)
+    passed = f"{table['passed'].sum()} checks passed"
+    lines.append(f"{len(failed)} checks failed." if failed else f"{passed}." if left_out else f"All {passed}.")
+    return "\n".join([*lines, *(visible(f"Not compared: {what}.", keep="") for what in left_out)])
 
 
 def kinds_of(table: pl.DataFrame) -> pl.DataFrame:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from safetensors import SafetensorError, safe_open
 
+from dphrl.artifacts.manifest import read_manifest
 from dphrl.artifacts.tables import read_footer
+from dphrl.audit.artifacts import MANIFESTS
+from dphrl.pages.visible import visible
 
 _LONGEST_VALUE = 400
 _HEAD = 5
@@ -17,7 +19,7 @@ _HEAD = 5
 
 def show(file: Path) -> str:
     """The content of a file: footer, columns, first rows and one whole row of a table; the files of a manifest; names,
-    types, shapes and metadata of tensors; the beginning of any other text.
+    types, shapes and metadata of tensors; the beginning of any other text. Control characters are symbols.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -29,14 +31,14 @@ def show(file: Path) -> str:
         return _sections(_table(file))
     if file.suffix == ".safetensors":
         return _sections(_tensors(file))
+    if file.name in MANIFESTS:
+        return _sections(_manifest(file))
     try:
         text = file.read_text(encoding="utf-8")
-        value = json.loads(text) if file.suffix == ".json" else None
     except ValueError as error:
         raise ValueError(f"{file}: neither a table, tensors nor text ({error})") from error
-    if isinstance(value, dict) and isinstance(value.get("files"), dict):
-        return _sections(_manifest(value, value["files"]))
-    return text if len(text) <= 10 * _LONGEST_VALUE else f"{text[: 10 * _LONGEST_VALUE]}\n... ({len(text)} characters)"
+    more = "" if len(text) <= 10 * _LONGEST_VALUE else f"\n... ({len(text)} characters)"
+    return visible(text[: 10 * _LONGEST_VALUE]) + more
 
 
 def _table(file: Path) -> dict[str, list[str]]:
@@ -55,7 +57,9 @@ def _table(file: Path) -> dict[str, list[str]]:
     return sections
 
 
-def _manifest(manifest: dict[str, Any], files: dict[str, Any]) -> dict[str, list[str]]:
+def _manifest(file: Path) -> dict[str, list[str]]:
+    manifest = read_manifest(file, verify=False)
+    files = manifest["files"]
     listing = [f"{entry['size']:>12}  {entry['sha256'][:12]}  {name}" for name, entry in sorted(files.items())]
     footer = {name: value for name, value in manifest.items() if name != "files"}
     return {"footer": _indented(footer), f"{len(files)} files (bytes, sha256)": listing}
@@ -75,7 +79,8 @@ def _tensors(file: Path) -> dict[str, list[str]]:
 
 def _sections(lines: dict[str, list[str]]) -> str:
     """Lines under their titles."""
-    return "\n\n".join("\n  ".join([f"{title}:", *found]) for title, found in lines.items())
+    shown = {title: [visible(line, keep="\t") for line in found] for title, found in lines.items()}
+    return "\n\n".join("\n  ".join([f"{title}:", *found]) for title, found in shown.items())
 
 
 def _indented(value: object) -> list[str]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.files import write_text
-from dphrl.audit.artifacts import RERUN, Artifact, Run
+from dphrl.audit.artifacts import ACCEPTED, RERUN, Artifact, Run
 from dphrl.config.config import Config
 from dphrl.config.slices import canonical
 from dphrl.layout.kinds import slice_at
-
-ACCEPTED = "accepted.json"
 
 # The "sources" and the "schemas" behind the code digest of each stage.
 Stages = Mapping[str, Mapping[str, Sequence[str]]]
@@ -34,7 +31,7 @@ def check_current(run: Run, artifact: Artifact, stages: Stages, config: Config |
     now = current_code(stages, stage)
     if now is not None:
         artifact.check(
-            code == now or accepted(run.root).get(code) == now,
+            code == now or accepted(run).get(code) == now,
             f"{path} was made by other code of the stage {stage} ({code[:12]}) than there is today ({now[:12]})",
             f"Run snakemake again, or python -m dphrl.audit accept {run.root} if the change is known to be neutral.",
         )
@@ -66,14 +63,24 @@ def current_code(stages: Stages, stage: str) -> str | None:
         return None
     try:
         return code_digest(stages[stage]["sources"], stages[stage]["schemas"])
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, SyntaxError):
         return "a script or a schema that is gone"
 
 
-def accepted(root: Path) -> Mapping[str, str]:
+def not_compared(run: Run, stages: Stages, config: Config | None) -> list[str]:
+    """What `check_current` had nothing to compare with, and what to do about it."""
+    made = {str(artifact.footer["stage"]) for artifact in run.artifacts.values() if "code" in artifact.footer}
+    left_out = sorted(made - set(stages))
+    code = f"the code of {', '.join(left_out)} (no audit of this run recorded it)"
+    slices = "the configuration (name that of this run by --config)"
+    return [*([code] if left_out else []), *([slices] if config is None else [])]
+
+
+def accepted(run: Run) -> Mapping[str, str]:
     """Today's code digest for each older digest that `accept` recorded as equivalent."""
-    file = root / ACCEPTED
-    found: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    artifact = run.get(ACCEPTED)
+    sound = artifact is not None and artifact.sound
+    found: dict[str, str] = json.loads((run.root / ACCEPTED).read_text(encoding="utf-8")) if sound else {}
     return found
 
 

@@ -1,19 +1,51 @@
-"""Every kind of artifact of a run: its path, schema, config slice and inputs."""
+"""Every kind of artifact of a run: its path, schema, stage, config slice and inputs."""
 
 from __future__ import annotations
 
+import json
+import pkgutil
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cache, partial
 from inspect import signature
+from pathlib import Path
 
 from dphrl.config import slices
 from dphrl.config.config import Config
+from dphrl.config.load import load_config
 from dphrl.layout.names import BASE, PolicyName, Wildcards
 
-# Regular expressions of fields in paths; other fields match one part of a path.
-_POLICY = r"[^/]+(?:/step\d+)?"
-_FIELDS = {"policy": _POLICY, "start": _POLICY, "shard": r"\d+", "seed": r"\d+", "step": r"\d+", "of": ".+"}
+# The tables over all policies.
+TABLES = (
+    "claims",
+    "comparisons",
+    "consistency",
+    "diversity",
+    "forgetting",
+    "headline",
+    "headline_levels",
+    "keep_explore",
+    "keep_explore_levels",
+    "passk",
+    "style_counts",
+    "styles",
+)
+# A module of the report is a figure; its package is above this one, so it is not imported.
+_FIGURES = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parents[1] / "report" / "figures")])]
+# Regular expressions of fields in paths and in names of inputs; other fields are names of the config.
+_NUMBER = "(?:0|[1-9][0-9]*)"
+_NAME = "[A-Za-z0-9_]+"
+_POLICY = f"{_NAME}(?:-s{_NUMBER}/step{_NUMBER})?"
+_FIELDS = {
+    **dict.fromkeys(("policy", "start"), _POLICY),
+    **dict.fromkeys(("shard", "seed", "step"), _NUMBER),
+    "of": "[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*",
+    "plan": "presample|refine|evaluate",
+    "table": "|".join(TABLES),
+    "figure": "|".join(_FIGURES),
+}
 
 
 @dataclass(frozen=True)
@@ -23,20 +55,28 @@ class Kind:
     Attributes:
         path: the path in the run folder, with fields in braces.
         schema: the schema of a table; "manifest" for the manifest of a folder, "safetensors" for tensors.
+        stage: the rule that makes it, as a regular expression; None: it has no footer.
         slice: makes the config slice of the footer from the config and from the fields that are its parameters;
             None: there is no slice to compare.
         inputs: for the audit, paths by the names that footers give to inputs; both may have fields. `{train}` is the
             training set. Once known fields are filled in, a path with `{shard}` means all shards together, a path with
-            any other field any one file that fits.
+            any other field any one file that fits; `OUTSIDE` is an input from outside of the run.
+        optional: the inputs that not every artifact of the kind has.
+        seed: where the seed of the footer is from: "{seed}" in the path, "slice" or "config" for their key `seed`;
+            None: the stage has no seed.
     """
 
     name: str
     path: str
     schema: str
+    stage: str | None = None
     slice: Callable[..., str] | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
+    optional: AbstractSet[str] = frozenset()
+    seed: str | None = None
 
 
+OUTSIDE = ""
 _WORLD, _BASE_MANIFEST = "toy/manifest.json", "policies/base/manifest.json"
 _PROMPTS, _REJECTED = "prompts/{dataset}.parquet", "prompts/{dataset}.rejected.parquet"
 _GOLD, _OVERLAP = "gold/{dataset}.parquet", "gold/overlap.parquet"
@@ -48,36 +88,88 @@ _TENSORS, _INDEX = "reference/responses.safetensors", "reference/index.parquet"
 _TRAINED = "{method}-s{seed}/step{step}"
 _METRICS = f"train/{_TRAINED}/metrics.parquet"
 _EVALUATION = "evaluation/{policy}/{dataset}.parquet"
-_SEGMENT_INPUTS = {
-    "partition": _FINAL,
-    "prompts": _TRAIN_PROMPTS,
-    "gold": _TRAIN_GOLD,
-    "reference": _TENSORS,
-    "base": _BASE_MANIFEST,
-    "policy": "policies/{start}/manifest.json",
-    "state": "train/{start}/state.json",
-}
-_PAPER_INPUTS = {table: f"tables/{table}.parquet" for table in ("headline", "passk", "keep_explore")}
+_READ = {"source": OUTSIDE, "policy": _BASE_MANIFEST}
+_segment = partial(
+    Kind,
+    stage="train_segment",
+    slice=slices.train,
+    inputs={
+        "partition": _FINAL,
+        "prompts": _TRAIN_PROMPTS,
+        "gold": _TRAIN_GOLD,
+        "reference": _TENSORS,
+        "base": _BASE_MANIFEST,
+        "policy": "policies/{start}/manifest.json",
+        "state": "train/{start}/state.json",
+    },
+    optional={"reference", "base", "state"},
+    seed="{seed}",
+)
+_laid_out = partial(
+    Kind,
+    stage="lay_out",
+    slice=slices.paper,
+    inputs={
+        **{table: f"tables/{table}.parquet" for table in ("headline", "passk", "keep_explore")},
+        "published": OUTSIDE,
+    },
+    optional={"published"},
+)
+_collected = partial(
+    Kind, stage="collect_training", slice=slices.nothing, inputs={"{method}/{seed}/{number}": _METRICS}
+)
 
 _KINDS = (
-    Kind("world", _WORLD, "manifest", slices.world),
-    Kind("base", _BASE_MANIFEST, "manifest", slices.base, {"toy": _WORLD}),
-    Kind("rejected", _REJECTED, "rejected", slices.prompts, {"policy": _BASE_MANIFEST}),
-    Kind("prompts", _PROMPTS, "prompts", slices.prompts, {"policy": _BASE_MANIFEST}),
-    Kind("overlap", _OVERLAP, "overlap", slices.nothing, {"prompts": _TRAIN_PROMPTS, "{dataset}": _PROMPTS}),
-    Kind("gold", _GOLD, "gold", slices.gold, {"prompts": _PROMPTS, "rejected": _REJECTED}),
+    Kind("world", _WORLD, "manifest", "build_world", slices.world, seed="slice"),
+    Kind(
+        "base",
+        _BASE_MANIFEST,
+        "manifest",
+        "train_base|import_base",
+        slices.base,
+        {"toy": _WORLD},
+        optional={"toy"},
+        seed="slice",
+    ),
+    Kind("rejected", _REJECTED, "rejected", "prepare_prompts", slices.prompts, _READ, {"policy"}),
+    Kind("prompts", _PROMPTS, "prompts", "prepare_prompts", slices.prompts, _READ, {"policy"}),
+    Kind(
+        "overlap",
+        _OVERLAP,
+        "overlap",
+        "find_overlap",
+        slices.nothing,
+        {"prompts": _TRAIN_PROMPTS, "{dataset}": _PROMPTS},
+    ),
+    Kind(
+        "gold",
+        _GOLD,
+        "gold",
+        "audit_gold",
+        slices.gold,
+        {"prompts": _PROMPTS, "rejected": _REJECTED, "source": OUTSIDE},
+    ),
     Kind(
         "rollouts",
         _ROLLOUTS,
         "rollouts",
+        "sample",
         slices.sample,
-        {"prompts": _PROMPTS, "policy": "policies/{model}/manifest.json", "partition": _CANDIDATES},
+        {
+            "prompts": _PROMPTS,
+            "policy": "policies/{model}/manifest.json",
+            "partition": _CANDIDATES,
+            "recorded": OUTSIDE,
+        },
+        {"policy", "partition", "recorded"},
+        seed="slice",
     ),
-    Kind("verdicts", _VERDICTS, "verdicts", slices.scoring, {"rollouts": _ROLLOUTS, "gold": _GOLD}),
+    Kind("verdicts", _VERDICTS, "verdicts", "score", slices.scoring, {"rollouts": _ROLLOUTS, "gold": _GOLD}),
     Kind(
         "candidates",
         _CANDIDATES,
         "partition",
+        "find_candidates",
         slices.candidates,
         {"gold": _TRAIN_GOLD, "verdicts": "verdicts/base/{train}.presample/{shard}.parquet"},
     ),
@@ -85,6 +177,7 @@ _KINDS = (
         "partition",
         _FINAL,
         "partition",
+        "refine",
         slices.partition,
         {"partition": _CANDIDATES, "verdicts": "verdicts/base/{train}.refine/{shard}.parquet"},
     ),
@@ -93,47 +186,63 @@ _KINDS = (
         "index",
         _INDEX,
         "reference_index",
+        "tensorise",
         slices.reference,
         {"partition": _FINAL, "prompts": _TRAIN_PROMPTS, "policy": _BASE_MANIFEST}
         | {"rollouts": "rollouts/base/{train}.refine/{shard}.parquet"},
     ),
-    Kind("policy", f"policies/{_TRAINED}/manifest.json", "manifest", slices.train, _SEGMENT_INPUTS),
-    Kind("state", f"train/{_TRAINED}/state.json", "manifest", slices.train, _SEGMENT_INPUTS),
-    Kind("metrics", _METRICS, "metrics", slices.train, _SEGMENT_INPUTS),
+    _segment("policy", f"policies/{_TRAINED}/manifest.json", "manifest"),
+    _segment("state", f"train/{_TRAINED}/state.json", "manifest"),
+    _segment("metrics", _METRICS, "metrics"),
     Kind(
         "evaluation",
         _EVALUATION,
         "evaluation",
+        "evaluate_policy",
         slices.evaluate,
         {name: f"{name}/{{policy}}/{{dataset}}.evaluate/{{shard}}.parquet" for name in ("rollouts", "verdicts")}
         | {"gold": _GOLD, "prompts": _PROMPTS},
     ),
-    Kind("training", "tables/training.parquet", "training", slices.nothing, {"{method}/{seed}/{number}": _METRICS}),
+    _collected("training", "tables/training.parquet", "training"),
     Kind(
         "datasets",
         "tables/datasets.parquet",
         "datasets",
+        "count_rows",
         slices.nothing,
         {"prompts/{dataset}": _PROMPTS, "rejected/{dataset}": _REJECTED, "gold/{dataset}": _GOLD, "overlap": _OVERLAP},
     ),
-    Kind("ablation", "tables/ablation.parquet", "ablation", slices.paper, _PAPER_INPUTS),
-    Kind("paper", "tables/paper/{name}.parquet", "paper", slices.paper, _PAPER_INPUTS),
+    _laid_out("ablation", "tables/ablation.parquet", "ablation"),
+    _laid_out("paper", "tables/paper/{name}.parquet", "paper"),
     Kind(
-        "table", "tables/{table}.parquet", "{table}", slices.tables, {"{method}/{seed}/{step}/{dataset}": _EVALUATION}
+        "table",
+        "tables/{table}.parquet",
+        "{table}",
+        "tabulate",
+        slices.tables,
+        {"{method}/{seed}/{step}/{dataset}": _EVALUATION},
+        seed="config",
     ),
-    Kind("audit", "audit/audit.parquet", "audit"),
-    Kind("training_cost", "timings/training_cost.parquet", "training_cost"),
+    Kind("audit", "audit/audit.parquet", "audit", "audit"),
+    _collected("training_cost", "timings/training_cost.parquet", "training_cost"),
     Kind("timings", "timings/{of}.parquet", "timings"),
 )
 # Where a path fits several patterns, the first kind counts.
 KINDS = {kind.name: kind for kind in _KINDS}
+# Files without a footer, which rules and `audit accept` write with a digest.
+_TEXTS = (
+    *("tables/headline.csv", "tables/headline.md", "tables/claims.md", "tables/datasets.md"),
+    *(f"tables/paper/{{name}}.{ending}" for ending in ("csv", "md", "tex")),
+    *(f"figures/{{figure}}.{ending}" for ending in ("json", "svg")),
+    *("report/index.html", "audit/index.html", "accepted.json"),
+)
 
 
 def match(pattern: str, text: str) -> dict[str, str] | None:
     """The fields of `text` if it matches a pattern with fields in braces, otherwise None."""
     parts = re.split(r"\{(\w+)\}", pattern)
     regex = "".join(
-        f"(?P<{part}>{_FIELDS.get(part, '[^/]+')})" if number % 2 else re.escape(part)
+        f"(?P<{part}>{_FIELDS.get(part, _NAME)})" if number % 2 else re.escape(part)
         for number, part in enumerate(parts)
     )
     found = re.fullmatch(regex, text)
@@ -160,6 +269,30 @@ def schema_of(path: str) -> str | None:
     return found[0].schema.format(**found[1]) if found else None
 
 
+def is_known(path: str) -> bool:
+    """Whether this workflow writes a file with a digest at a path of the run folder."""
+    return kind_of(path) is not None or any(match(pattern, path) is not None for pattern in _TEXTS)
+
+
+def slice_keys(path: str) -> list[set[str]]:
+    """The possible keys of the config slice of the artifact at a path, whatever the config; [] for one without."""
+    found = kind_of(path)
+    if found is None or found[0].slice is None:
+        return []
+    return [set(json.loads(sliced(found[0].slice, config, found[1] | names))) for config, names in _examples()]
+
+
+@cache
+def _examples() -> list[tuple[Config, dict[str, str]]]:
+    """A config with a base made from scratch and one with a given base and recorded answers, and names in them."""
+    toy = {"task": "sql", "source": "toy"}
+    datasets = {"datasets": {"train": toy, "cross": toy}, "train_dataset": "train", "evaluate": {"datasets": ["cross"]}}
+    made = {"run": "any", "toy": {}, **datasets, "methods": {"any": {"online": "all"}}}
+    given = {**made, "policy": {"base": "any"}, "replay": {"recorded": {"cross": "any"}}}
+    names = {"dataset": "cross", "method": "any"}
+    return [(load_config(made), names | {"policy": "base"}), (load_config(given), names | {"policy": "recorded"})]
+
+
 def slice_at(config: Config, path: str) -> str | None:
     """The config slice of the artifact at a path; None without one, or if this config does not plan the artifact."""
     found = kind_of(path)
@@ -181,58 +314,3 @@ def _plans(config: Config, fields: Mapping[str, str]) -> bool:
         and fields.get("dataset", config.train_dataset) in config.datasets
         and int(fields.get("shard", -1)) < max(shards, 1)
     )
-
-
-def inputs_of(
-    path: str, names: Iterable[str], files: Collection[str], train: str | None, start: str | None
-) -> dict[str, list[tuple[str, ...]]]:
-    """The paths of an artifact's inputs, by their names in its footer; inputs from outside of the run are left out.
-
-    Args:
-        path: the path of the artifact in the run folder.
-        names: the names of the inputs.
-        files: the artifacts of the run.
-        train: the training set, if it is known.
-        start: the policy that a segment of a training starts from, if it is known.
-
-    Returns:
-        For each input its alternatives; an alternative of several paths is a table in shards.
-    """
-    found = kind_of(path)
-    if found is None:
-        return {}
-    kind, own = found
-    known = {name: value for name, value in (("train", train), ("start", start)) if value is not None}
-    places = {}
-    for name in names:
-        for pattern, source in kind.inputs.items():
-            fields = match(pattern, name)
-            if fields is not None:
-                places[name] = _alternatives(source, {**known, **own, **fields}, files)
-                break
-    return places
-
-
-def _alternatives(source: str, fields: dict[str, str], files: Collection[str]) -> list[tuple[str, ...]]:
-    """The paths that match `source` after the known fields are filled in."""
-    if "step" in fields:
-        fields["policy"] = str(PolicyName(fields["method"], int(fields["seed"]), int(fields["step"])))
-    # Recorded answers have no model: they are tokenised with the tokenizer of the base policy.
-    fields["model"] = fields["policy"] if "/" in fields.get("policy", "") else BASE.method
-    source = fill(source, fields)
-    if "{" not in source:
-        return [(source,)]
-    fitting = {path: found for path in files if (found := match(source, path)) is not None}
-    if "{train}" in source:
-        return []
-    if "{shard}" in source:
-        return [tuple(fitting)]
-    if "{start}" in source:
-        end = PolicyName.parse(fields["policy"])
-        fitting = {path: found for path, found in fitting.items() if _precedes(PolicyName.parse(found["start"]), end)}
-    return [(path,) for path in fitting]
-
-
-def _precedes(start: PolicyName, end: PolicyName) -> bool:
-    """Whether a segment that ends with `end` can start from `start`."""
-    return start == BASE or (start.training == end.training and start.step < end.step)

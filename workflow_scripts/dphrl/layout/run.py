@@ -12,6 +12,7 @@ from dphrl.config.blocks.datasets import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, fill, sliced
 from dphrl.layout.names import BASE, PolicyName, Wildcards
+from dphrl.pages.visible import visible
 
 
 def with_digests(**files: Any) -> dict[str, Any]:
@@ -119,7 +120,7 @@ class Layout:
         """The text for the terminal at the end of a run: the headline table, and the path of the report."""
         table, page = Path(self.root, "tables/headline.md"), Path(self.root, "report/index.html")
         text = table.read_text(encoding="utf-8") if table.exists() else ""
-        return f"\n{text}\nThe report: {page.resolve()}" if page.exists() else text
+        return visible(f"\n{text}\nThe report: {page.resolve()}" if page.exists() else text)
 
     def _dataset(self, wildcards: Wildcards) -> DatasetConfig:
         return self.config.datasets[wildcards["dataset"]]

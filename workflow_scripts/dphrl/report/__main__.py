@@ -9,6 +9,7 @@ import polars as pl
 
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import content_digest, write_table
+from dphrl.pages.visible import visible
 from dphrl.report.claims import claims_markdown
 from dphrl.report.pooled import (
     FinishedRun,
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _write(read_runs(given.runs), given.out)
     except (OSError, ValueError) as error:
-        print(f"dphrl.report: {error}", file=sys.stderr)
+        print(visible(f"dphrl.report: {error}"), file=sys.stderr)
         return 2
     print(f"The report: {(given.out / 'index.html').resolve()}")
     return 0

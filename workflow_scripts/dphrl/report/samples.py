@@ -9,10 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.config.blocks.report import SamplesConfig
+from dphrl.pages.visible import visible
 from dphrl.report.names import label
-
-# Control characters, which a browser drops or replaces, by their visible symbols.
-_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
 
 
 @dataclass(frozen=True)
@@ -147,4 +145,4 @@ def _shown(text: str, limits: SamplesConfig) -> str:
     if left_out > 0:
         half = limits.characters // 2
         text = f"{text[:half]}\n[{left_out:,} characters left out]\n{text[left_out + half :]}"
-    return text.replace("\r\n", "\n").translate(_PICTURES)
+    return visible(text.replace("\r\n", "\n"))
