@@ -107,7 +107,7 @@ class Case:
         if kind == 3:
             return text.replace(":", ": " + "9" * self.random.choice([20, 5000]), 1)
         if kind == 4:
-            return text[:where] + self.random.choice(TEXTS + ['"', "}", ",", "NaN"]) + text[where + 1 :]
+            return text[:where] + self.random.choice([*TEXTS, '"', "}", ",", "NaN"]) + text[where + 1 :]
         return json.dumps(self.random.choice(VALUES))
 
 

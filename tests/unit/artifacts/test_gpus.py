@@ -57,7 +57,7 @@ def test_a_killed_job_frees_its_gpus(tmp_path):
     assert held(second)[2] == ["0"]
 
 
-def test_a_job_that_needs_many_is_not_passed_for_ever(tmp_path):
+def test_a_job_that_needs_many_comes_before_later_ones(tmp_path):
     first = job(1, tmp_path, 4)
     assert first.stdout is not None
     assert first.stdout.readline()
