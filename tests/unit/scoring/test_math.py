@@ -296,7 +296,7 @@ def test_a_response_beyond_the_limit_is_not_read(mode: str) -> None:
         )
     assert short.correct
     assert (long.verdict, long.extracted) == ("too_large", None)
-    assert long.detail == "a response of 2000001 characters, limit 2000000"
+    assert long.detail == "the response has 4000001 characters, limit 4000000"
     assert unusable.verdict == "gold_error"
 
 

@@ -43,7 +43,7 @@ def load_config(data: dict[str, Any] | None) -> Config:
 class _Loader(yaml.SafeLoader):
     """Refuses a key that a block has twice, of which other loaders silently take the last."""
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """The node of a block, into which `<<` merges nothing yet: keys that it brings may be there already."""
         node = super().compose_mapping_node(anchor)
         marks: dict[str, yaml.Mark] = {}

@@ -9,7 +9,7 @@ from typing import Final
 from dphrl.scoring.verdict import digest
 from dphrl.tasks.latex import last_boxed, split_at_commas
 
-MAX_RESPONSE: Final = 2_000_000
+MAX_RESPONSE: Final = 4_000_000
 MAX_CHARACTERS: Final = 4000
 _LARGEST_EXPONENT: Final = 400
 _MOST_BOXES: Final = 16

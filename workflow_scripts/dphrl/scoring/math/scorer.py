@@ -159,7 +159,7 @@ def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
         detail = f"a gold answer of {len(gold.text)} characters, expected 1 to {MAX_CHARACTERS}"
         return Verdict("gold_error", False, 0.0, found and found[0][:MAX_CHARACTERS], detail=detail)
     if len(response) > MAX_RESPONSE:
-        detail = f"a response of {len(response)} characters, limit {MAX_RESPONSE}"
+        detail = f"the response has {len(response)} characters, limit {MAX_RESPONSE}"
         return Verdict("too_large", False, 0.0, detail=detail)
     if found is None:
         return Verdict("no_answer", False, 0.0)
