@@ -214,7 +214,7 @@ def test_faults_of_each_kind_keep_their_names(databases: Path) -> None:
     stuck = f"SELECT {', '.join(['instr(h || h, h || a)'] * 250)} FROM t, (SELECT '{'a' * 45_000}' AS h)"
     queries = [ENDLESS, wide, stuck, "SELECT 1", "SELECT 2", "SELECT b FROM t"]
     truths = [ONE] * 5 + [{"db_id": "d", "gold_sql": "SELECT b FROM t"}]
-    limits = {"max_steps": 2_000_000, "max_bytes": 2**30, "timeout_s": 1, "memory_mib": 256}
+    limits = {"max_steps": 2_000_000, "max_bytes": 2**30, "timeout_s": 2, "memory_mib": 256}
     with SqlScorer(databases, programs=False, **limits) as scorer:  # type: ignore[arg-type]
         verdicts = scorer.score_sql(queries, truths)
     expected = ["timeout", "out_of_memory", "timeout", "correct", "wrong", "gold_error"]

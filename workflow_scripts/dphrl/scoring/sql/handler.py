@@ -39,7 +39,8 @@ class SqlHandler:
     """Executes an answer and its gold, and compares them; or examines a gold.
 
     Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm kills the
-    process. The program class is computed after the verdict and cannot change it: it may take half a second.
+    process. What is read from a syntax tree may take half a second. The program class is, after the verdict, which it
+    cannot change.
 
     Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
     Reply: as `verdict_reply`, with program_class, and reads_table if the answer ran; of an examined gold, with reason.
@@ -93,8 +94,8 @@ class SqlHandler:
         answer = gold if sql == gold_sql else self._execute(database, sql)
         if answer.outcome != "ok":
             return _failure(answer.outcome, answer.detail, answer)
-        self._set_alarm()
         ordered = known.orders(gold_sql, comparison)
+        self._set_alarm()
         if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
             # Equal results have equal classes.
             if comparison not in known.classes:
@@ -112,7 +113,6 @@ class SqlHandler:
         reply = self._judge(database, sql, comparison, sql)
         if reply["verdict"] != "correct":
             return reply
-        self._set_alarm()
         if within(_PROGRAM_S, nondeterministic, sql):
             return {**reply, "reason": "nondeterministic"}
         known = self._gold(database, sql)
@@ -127,8 +127,8 @@ class SqlHandler:
         pairs = [(gold, reversed_)]
         if broken and all(execution.outcome == "ok" for execution in broken):
             pairs.append((broken[0], broken[1]))
-        self._set_alarm()
         ordered = known.orders(sql, comparison)
+        self._set_alarm()
         if not all(equal(one.rows, other.rows, comparison, ordered) for one, other in pairs):
             return {**reply, "reason": "order-ambiguous"}
         return {**reply, "reason": None if gold.rows else "empty"}

@@ -30,7 +30,7 @@ def _parse(sql: str) -> Any:
     sql = normalise_sql(sql)
     try:
         tokens = dialect.tokenize(sql)
-        if _depth(tokens) > MAX_PROGRAM_DEPTH:
+        if sql.count("(") > MAX_PROGRAM_DEPTH and _depth(tokens) > MAX_PROGRAM_DEPTH:
             return None
         trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
     except (sqlglot.errors.SqlglotError, *_LIBRARY_ERRORS):
