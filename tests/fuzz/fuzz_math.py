@@ -67,6 +67,9 @@ A \neq B ~ \pm A ~ A \pm B ~ \lim_{x\to A} B ~ \sum_{n=A}^{B} C ~ \prod_{n=A}^{B
 A\% ~ A\text{ cm} ~ A^\circ ~ \$A ~ \text{A} ~ A\text{ or }B ~ A and B ~ \boxed{A} ~ \mathrm{A} ~ \approx A
 """
 SHAPES = [shape for line in _SHAPES.strip().splitlines() for shape in line.split(" ~ ")]
+_NAMES = "sin cos tan csc sec cot sinh coth csch arcsin arctan ln log sqrt Gamma frac1"
+FUNCTIONS = [f"\\{name}" for name in _NAMES.split()]
+POINTS = ["0", "0", "1", "-1", "90", r"\pi", r"\frac{\pi}{2}", r"\infty", "i", "(0)"]
 PIECES = [*"{}\\$^_&()[]|,;=!%#\n\0\ud800", r"\\", r"\frac", r"\boxed{", r"\left", r"\text{"]
 FRAMES = ["A", "so A.", "A and then A", "A\n#### 7", "The final answer is A", "<think>A</think> A", "{A", r"\boxed{}A}"]
 TIMEOUT_S, BATCH, HONEST = 2.0, 24, 6
@@ -93,6 +96,8 @@ def odd(random: Random, depth: int) -> str:
     """An expression by the grammar, of at most this depth."""
     if depth == 0 or random.random() < 0.15:
         return random.choice(LEAVES)
+    if depth == 1 and random.random() < 0.4:
+        return f"{random.choice(FUNCTIONS)} {random.choice(POINTS)}"
     shape = random.choice(SHAPES)
     return shape.translate({ord(name): odd(random, max(0, depth - random.choice((1, 1, 2)))) for name in "ABC"})
 
