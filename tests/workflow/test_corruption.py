@@ -117,7 +117,8 @@ def foreign(file: Path, other: Path) -> None:
     seal(copy)
 
 
-FOREIGN = "foreign"
+# No name of a data set, a policy or a table is like this.
+FOREIGN = "a-copy"
 FAULTS: dict[str, Callable[[Path, Path], None]] = {
     "flipped byte": flipped,
     "truncated": truncated,

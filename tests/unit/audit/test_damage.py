@@ -9,11 +9,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from small_run import CONFIG
 
 from dphrl.artifacts.files import seal, sidecar
 from dphrl.artifacts.manifest import write_manifest
 from dphrl.audit.__main__ import main
-from dphrl.audit.run import AuditError, audit_run, require_passed, summary
+from dphrl.audit.artifacts import Run
+from dphrl.audit.run import AuditError, audit, audit_run, require_passed, summary
+from dphrl.audit.staleness import not_compared
 
 FINAL, CANDIDATES = "partition/final.parquet", "partition/candidates.parquet"
 BASE, TRAINED = "policies/base", "policies/grpo-s1/step2"
@@ -163,7 +166,14 @@ def test_the_summary_says_what_was_not_compared(small_run: Any, capsys: pytest.C
     assert "All" not in printed
     assert "Not compared: the code of audit_gold, collect_training, " in printed
     assert "Not compared: the configuration (name that of this run by --config)." in printed
-    assert "All" in summary(audit_run(small_run.root))
+    small_run.record()
+    run = Run(small_run.root)
+    table = audit(run)
+    stages: Any = {
+        str(artifact.footer.get("stage")): {} for path, artifact in run.artifacts.items() if "audit" not in path
+    }
+    assert not_compared(run, stages, CONFIG) == []
+    assert "All" in summary(table, [])
 
 
 def _deep(run: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.files import write_text
-from dphrl.audit.artifacts import ACCEPTED, RERUN, Artifact, Run
+from dphrl.audit.artifacts import ACCEPTED, RECORDED, RERUN, Artifact, Run
 from dphrl.config.config import Config
 from dphrl.config.slices import canonical
 from dphrl.layout.kinds import slice_at
@@ -69,8 +69,9 @@ def current_code(stages: Stages, stage: str) -> str | None:
 
 def not_compared(run: Run, stages: Stages, config: Config | None) -> list[str]:
     """What `check_current` had nothing to compare with, and what to do about it."""
-    made = {str(artifact.footer["stage"]) for artifact in run.artifacts.values() if "code" in artifact.footer}
-    left_out = sorted(made - set(stages))
+    # An audit does not record its own code.
+    footers = [artifact.footer for path, artifact in run.artifacts.items() if path != RECORDED]
+    left_out = sorted({str(footer.get("stage")) for footer in footers if "code" in footer} - set(stages))
     code = f"the code of {', '.join(left_out)} (no audit of this run recorded it)"
     slices = "the configuration (name that of this run by --config)"
     return [*([code] if left_out else []), *([slices] if config is None else [])]
