@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs
-from dphrl.model.micro_batches import PromptSharing, plan
+from dphrl.model.micro_batches import PromptSharing
 
 VOCABULARY = 512
 SETTINGS: tuple[PromptSharing, PromptSharing] = ("off", "on")
@@ -49,8 +49,8 @@ def one_pass(module: LogProbs, rows: Sequence[Row], sharing: PromptSharing, budg
     clock = time.perf_counter if device.type == "cuda" else time.process_time
     module.zero_grad()
     start = clock()
-    for part in plan(rows, budget, sharing):
-        logprobs, _ = module(collate([rows[i] for i in part.rows], device, part.shared))
+    for part in module.plan(rows, budget, sharing):
+        logprobs, _ = module(collate([rows[i] for i in part.rows], device, part.shared, part.form))
         logprobs.mean().backward()
     if device.type == "cuda":
         torch.cuda.synchronize()
@@ -86,7 +86,7 @@ for name in arguments.shapes:
     padded, shared = (min(column) for column in zip(*times[1:], strict=True))
     prompts = {tuple(row.prompt) for row in rows}
     limit = sum(row.length for row in rows) / sum(map(len, [*prompts, *(row.response for row in rows)]))
-    chosen = "yes" if plan(rows, arguments.budget, "auto")[0].shared else "no"
+    chosen = "yes" if module.plan(rows, arguments.budget, "auto")[0].shared else "no"
     print(
         f"| {name} | {len(rows)} | {padded:.3f} | {shared:.3f} | {padded / shared:.2f} | {limit:.2f} | {chosen} |",
         flush=True,

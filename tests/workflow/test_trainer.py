@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from flash_attention import flash_attention_on_cpu
 from safetensors import safe_open
 from tiny_training import (
     BARE,
@@ -98,6 +99,25 @@ def test_loss_and_gradient_do_not_depend_on_how_the_work_is_cut(
 ) -> None:
     """The gradient is Adam's first moment at beta 0: what the optimizer took, before any clip."""
     _assert_same(_update(policy, examples, **changes), expected)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"prompt_sharing": "off"},
+        {"token_budget": 60},
+        {"gradient_checkpointing": True, "zero_stage": 3},
+    ],
+    ids=str,
+)
+def test_packed_rows_give_the_same_loss_and_gradient(
+    changes: dict[str, Any], policy: Path, examples: list[Example], expected: tuple[Update, dict[str, Tensor]]
+) -> None:
+    with flash_attention_on_cpu():
+        trainer = make_trainer(policy, JS_DEFINITION, **{**BARE, **changes})
+        assert trainer._deepspeed.module.form() == "packed"
+        _assert_same((trainer.update(examples, LR), gradients(trainer)), expected)
 
 
 def test_loss_and_gradient_do_not_depend_on_the_order_of_rows(

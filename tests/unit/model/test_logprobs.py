@@ -1,12 +1,13 @@
 """The forward pass: log-probs of response tokens, whatever the batch they are computed in."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
+from flash_attention import flash_attention_on_cpu
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_llama
@@ -36,9 +37,10 @@ ROWS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def module() -> LogProbs:
-    return LogProbs(tiny_llama(VOCABULARY))
+@pytest.fixture(scope="module", params=["padded", "packed"])
+def module(request: pytest.FixtureRequest) -> Iterator[LogProbs]:
+    with flash_attention_on_cpu():
+        yield LogProbs(tiny_llama(VOCABULARY), request.param)
 
 
 def _plain(module: LogProbs, row: Row) -> Tensor:
@@ -130,6 +132,19 @@ def test_the_logits_of_a_batch_never_exist_at_once(
     assert max(seen) == 3
     assert not [shape for shape in saved if shape[-1:] == (VOCABULARY,)]
     assert len(logprobs) == sum(len(row.response) for row in ROWS)
+
+
+@pytest.mark.parametrize(("device", "tokens"), [("cpu", 130), ("meta", 654)])
+def test_products_with_the_head_are_as_large_as_the_memory_of_the_device_allows(
+    device: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = LogProbs(tiny_llama(128_256, hidden_size=16, max_position_embeddings=1024).to(device))
+    seen: list[int] = []
+    head = module.model.lm_head.forward
+    monkeypatch.setattr(module.model.lm_head, "forward", lambda hidden: seen.append(len(hidden)) or head(hidden))
+    with torch.no_grad():
+        module(collate([Row([1], [2] * (2 * tokens + 1))], device, form=module.form()))
+    assert seen == [tokens, tokens, 1]
 
 
 @pytest.mark.parametrize("positions", [2, 1000])

@@ -1,9 +1,11 @@
-"""Prompt sharing: the log-probs and gradients of padded rows, whatever rows are put into one sequence."""
+"""Shared prompts, padded and packed: the log-probs and gradients of plain rows, whatever rows are in one sequence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 import pytest
 import torch
+from flash_attention import flash_attention_on_cpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -18,11 +20,13 @@ from transformers import (
 )
 
 from dphrl.model import prompt_sharing as sharing
-from dphrl.model.batch import Row, collate
+from dphrl.model.batch import Batch, Form, Row, collate
 from dphrl.model.logprobs import LogProbs, response_logprobs
 from dphrl.model.micro_batches import PromptSharing, plan
+from dphrl.model.packing import PackedLayout
 
 VOCABULARY = 50
+FORMS: tuple[Form, ...] = get_args(Form)
 MODELS = [(config, model, attention) for config, model in (
     (LlamaConfig, LlamaForCausalLM), (Qwen2Config, Qwen2ForCausalLM)
 ) for attention in ("sdpa", "eager")]  # fmt: skip
@@ -41,15 +45,31 @@ def _model(config: type = LlamaConfig, model: type = LlamaForCausalLM, attention
     return model(config(**small, **sizes, attn_implementation=attention))
 
 
-@pytest.fixture(scope="module")
-def module() -> LogProbs:
-    return LogProbs(_model())
+@pytest.fixture(scope="module", autouse=True)
+def flash_attention() -> Iterator[None]:
+    """What packed rows need, and PyTorch has on GPUs only."""
+    with flash_attention_on_cpu():
+        yield
 
 
-@pytest.fixture(scope="module", params=MODELS, ids=lambda entry: f"{entry[1].__name__}-{entry[2]}")
+@pytest.fixture(scope="module", params=FORMS)
+def module(request: pytest.FixtureRequest) -> LogProbs:
+    return LogProbs(_model(), request.param)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(form, *entry) for form in FORMS for entry in MODELS],
+    ids=lambda entry: f"{entry[0]}-{entry[2].__name__}-{entry[3]}",
+)
 def pair(request: pytest.FixtureRequest) -> tuple[LogProbs, PreTrainedModel]:
     """A policy, and the same model as transformers makes it."""
-    return LogProbs(_model(*request.param)), _model(*request.param)
+    form, *entry = request.param
+    return LogProbs(_model(*entry), form), _model(*entry)
+
+
+def _batch(module: LogProbs, rows: Sequence[Row], shared: bool = True) -> Batch:
+    return collate(rows, shared=shared, form=module.form())
 
 
 @st.composite
@@ -95,57 +115,79 @@ def test_shared_prompts_give_the_logprobs_and_gradients_of_plain_rows(
     pair: tuple[LogProbs, PreTrainedModel], rows: list[Row]
 ) -> None:
     module, model = pair
-    shared, plain = module(collate(rows, shared=True)), _plain(model, rows)
+    shared, plain = module(_batch(module, rows)), _plain(model, rows)
     _close(shared, plain)
     _same_gradients(_gradients(shared[0], module), _gradients(plain[0], model))
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 0.05)])
 def test_keys_where_they_are_give_the_attention_over_copies_of_them(
-    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, tolerance: float
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, tolerance: float, form: Form
 ) -> None:
     """The second way is the one of models and devices that have no attention in two parts; here in float32."""
-    batch = collate([Row([1, 2, 3], [4, 5]), Row([6], [7, 8, 9]), Row([1, 2, 3], [9]), Row([6], [3])], shared=True)
-    model, exact = LogProbs(_model().to(dtype)), LogProbs(_model())
-    found = model(batch)
+    rows = [Row([1, 2, 3], [4, 5]), Row([6], [7, 8, 9]), Row([1, 2, 3], [9]), Row([6], [3]), Row([5, 4], [3, 2])]
+    model, exact = LogProbs(_model().to(dtype), form), LogProbs(_model())
+    found = model(_batch(model, rows))
     gradient = torch.cat([part.flatten() for part in _gradients(found[0], model)])
     monkeypatch.setattr(sharing, "_over_parts", sharing._over_copies)
-    expected = exact(batch)
+    expected = exact(collate(rows, shared=True))
     _close(found, expected, tolerance)
     expected_gradient = torch.cat([part.flatten() for part in _gradients(expected[0], exact)])
     assert float((gradient - expected_gradient).norm() / expected_gradient.norm()) <= tolerance
 
 
-def test_padded_rows_are_those_of_the_plain_model_too(pair: tuple[LogProbs, PreTrainedModel]) -> None:
+def test_rows_that_share_nothing_are_those_of_the_plain_model_too(pair: tuple[LogProbs, PreTrainedModel]) -> None:
     module, model = pair
     rows = [Row([1, 2, 3], [4, 5]), Row([1, 2, 3], [6]), Row([7], [8, 9, 10, 11, 12])]
-    _close(module(collate(rows)), _plain(model, rows))
+    found, plain = module(_batch(module, rows, shared=False)), _plain(model, rows)
+    _close(found, plain)
+    _same_gradients(_gradients(found[0], module), _gradients(plain[0], model))
 
 
 def test_gradients_are_exact_with_gradient_checkpointing_too(module: LogProbs) -> None:
     rows = [Row([1, 2, 3], [4, 5]), Row([7, 8], [9]), Row([1, 2, 3], [6, 6, 6])]
     expected = _gradients(module(collate(rows))[0], module)
-    checkpointed = LogProbs(_model())
+    checkpointed = LogProbs(_model(), module.attention)
     checkpointed.model.gradient_checkpointing_enable()
     checkpointed.train()
-    _same_gradients(_gradients(checkpointed(collate(rows, shared=True))[0], checkpointed), expected)
+    _same_gradients(_gradients(checkpointed(_batch(module, rows))[0], checkpointed), expected)
 
 
 def test_a_response_sees_its_prompt_and_itself_alone(module: LogProbs) -> None:
-    rows = [Row([1, 2, 3], [4, 5, 6]), Row([1, 2, 3], [7, 8]), Row([9], [10])]
-    others = [rows[0], Row([1, 2, 3], [40, 41]), Row([42], [43])]
+    rows = [Row([1, 2, 3], [4, 5, 6]), Row([1, 2, 3], [7, 8]), Row([9], [10]), Row([9], [11])]
+    others = [rows[0], Row([1, 2, 3], [40, 41]), Row([42], [43]), Row([44], [45])]
     with torch.no_grad():
-        first, second = (module(collate(batch, shared=True))[0][:3] for batch in (rows, others))
+        first, second = (module(_batch(module, batch))[0][:3] for batch in (rows, others))
     assert torch.equal(first, second)
 
 
 def test_a_shared_batch_holds_each_prompt_once() -> None:
     batch = collate([Row([1, 2], [5]), Row([3], [6, 7]), Row([1, 2], [8, 9])], shared=True)
     assert batch.layout is not None
-    assert batch.input_ids.tolist() == [[1, 2, 3, 5, 6, 7, 8, 9]]
-    assert batch.layout.position_ids.tolist() == [[0, 1, 0, 2, 1, 2, 2, 3]]
-    assert batch.predicts.tolist() == [1, 2, 4, 1, 6]
+    assert batch.input_ids.tolist() == [[1, 2, 3, 5, 8, 9, 6, 7]]
+    assert batch.layout.position_ids.tolist() == [[0, 1, 0, 2, 2, 3, 1, 2]]
+    assert batch.predicts.tolist() == [1, 2, 6, 1, 4]
     assert batch.targets.tolist() == [5, 6, 7, 8, 9]
+
+
+def test_a_packed_batch_begins_with_shared_prompts_and_ends_with_their_responses() -> None:
+    rows = [Row([1, 2], [5]), Row([3], [6, 7]), Row([1, 2], [8, 9])]
+    batch = collate(rows, shared=True, form="packed")
+    assert isinstance(batch.layout, PackedLayout)
+    assert batch.input_ids.tolist() == [[1, 2, 3, 6, 7, 5, 8, 9]]
+    assert batch.layout.position_ids.tolist() == [[0, 1, 0, 1, 2, 2, 2, 3]]
+    assert batch.predicts.tolist() == [1, 2, 3, 1, 6]
+    assert batch.layout.runs.bounds.tolist() == [0, 2, 5, 6, 8]
+    assert [(runs.bounds.tolist(), runs.longest, runs.tokens) for runs in batch.layout.shared or ()] == [
+        ([0, 2], 2, 2),
+        ([0, 3], 3, 3),
+    ]
+    alone = collate(rows, form="packed")
+    assert alone.input_ids.tolist() == [[1, 2, 5, 3, 6, 7, 1, 2, 8, 9]]
+    assert isinstance(alone.layout, PackedLayout)
+    assert alone.layout.runs.bounds.tolist() == [0, 3, 6, 10]
+    assert alone.layout.shared is None
 
 
 @settings(max_examples=30)
@@ -159,25 +201,48 @@ def test_logprobs_come_in_row_order_whatever_the_packing(
         _close([torch.cat(found)], [_plain(module.model, rows)[0]])
 
 
-@given(rows=_rows(most_groups=6), token_budget=st.integers(1, 200), sharing=st.sampled_from(["auto", "on", "off"]))
+def _computed(rows: Sequence[Row], shared: bool, form: Form) -> int:
+    """Tokens that a pass computes: in its layers, or padded in its attention."""
+    batch = collate(rows, shared=shared, form=form)
+    if isinstance(batch.layout, sharing.PromptLayout):
+        return batch.layout.prompts.numel() + batch.layout.responses.numel()
+    return batch.input_ids.numel()
+
+
+@given(
+    rows=_rows(most_groups=6),
+    token_budget=st.integers(1, 200),
+    wanted=st.sampled_from(["auto", "on", "off"]),
+    form=st.sampled_from(FORMS),
+)
 def test_a_plan_holds_every_row_once_within_the_budget(
-    rows: list[Row], token_budget: int, sharing: PromptSharing
+    rows: list[Row], token_budget: int, wanted: PromptSharing, form: Form
 ) -> None:
-    micro_batches = plan(rows, token_budget, sharing)
+    micro_batches = plan(rows, token_budget, wanted, form)
     assert sorted(i for m in micro_batches for i in m.rows) == list(range(len(rows)))
     for m in micro_batches:
-        assert len(m.rows) == 1 or collate([rows[i] for i in m.rows], shared=m.shared).input_ids.numel() <= token_budget
-        assert sharing == "auto" or m.shared == (sharing == "on")
+        assert len(m.rows) == 1 or _computed([rows[i] for i in m.rows], m.shared, form) <= token_budget
+        assert wanted == "auto" or m.shared == (wanted == "on")
+        assert m.form == form
 
 
-@given(rows=_rows(most_groups=6), token_budget=st.integers(1, 200))
-def test_responses_of_a_prompt_stay_together_where_they_fit(rows: list[Row], token_budget: int) -> None:
-    micro_batches = plan(rows, token_budget, "on")
+@given(rows=_rows(most_groups=6), token_budget=st.integers(1, 200), form=st.sampled_from(FORMS))
+def test_responses_of_a_prompt_stay_together_where_they_fit(rows: list[Row], token_budget: int, form: Form) -> None:
+    micro_batches = plan(rows, token_budget, "on", form)
     for prompt in {tuple(row.prompt) for row in rows}:
         group = {i for i, row in enumerate(rows) if tuple(row.prompt) == prompt}
         holders = [m for m in micro_batches if group & set(m.rows)]
-        tokens = len(prompt) + sum(len(rows[i].response) for i in group)
+        tokens = _computed([rows[i] for i in group], True, form)
         assert (len(holders) == 1) == (tokens <= token_budget or len(group) == 1)
+
+
+def test_one_long_response_does_not_make_a_padded_pass_many_times_its_budget() -> None:
+    rows = [Row([1] * 100, [2] * (1000 if i == 7 else 20)) for i in range(16)]
+    padded, packed = (plan(rows, 2000, "on", form) for form in FORMS)
+    assert len(packed) == 1
+    assert max(_computed([rows[i] for i in m.rows], True, "padded") for m in padded) <= 2000
+    assert _computed(rows, True, "padded") == 16_100
+    assert _computed(rows, True, "packed") == 1_400
 
 
 def test_a_group_beyond_the_budget_is_cut_and_repeats_its_prompt() -> None:
@@ -192,6 +257,8 @@ def test_a_group_beyond_the_budget_is_cut_and_repeats_its_prompt() -> None:
 def test_auto_shares_where_tokens_are_saved(prompt: int, response: int, count: int, shared: bool) -> None:
     rows = [Row([1] * prompt, [2] * response) for _ in range(count)]
     assert {m.shared for m in plan(rows, 10_000, "auto")} == {shared}
+    # Packed, a saved token costs nothing, and a row alone with its prompt is one run either way.
+    assert {m.shared for m in plan(rows, 10_000, "auto", "packed")} == {True}
 
 
 def test_auto_decides_for_each_prompt_by_itself() -> None:

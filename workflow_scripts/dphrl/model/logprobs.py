@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,18 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from dphrl.artifacts.private import use_private_caches
-from dphrl.model.batch import Batch, Row, collate
+from dphrl.model.batch import Batch, Form, Row, collate
 from dphrl.model.micro_batches import MicroBatch, PromptSharing, plan
+from dphrl.model.packing import packing_obstacle
 from dphrl.model.prompt_sharing import ATTENTION, sharing_obstacle
 
+# "auto" packs rows where the model, its type and its device allow it, and pads them elsewhere.
+Attention = Literal["auto", "packed", "padded"]
+
+# Logits of one product with the head. They occupy 12 bytes each, with what is computed from them in float32: 0.2 GB on
+# a CPU, 1 GB on a GPU, where a product of few tokens waits for the head's weights.
 _LOGITS_PER_CHUNK = 1 << 24
+_LOGITS_PER_CHUNK_ON_GPU = 5 << 24
 # Tensors that an error names.
 _NAMED = 3
 # Attributes of models that change their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
@@ -121,14 +128,16 @@ class LogProbs(nn.Module):
 
     Args:
         model: if its attention allows prompt sharing, it is changed in place to take shared batches too.
+        attention: form of the batches that `plan` makes.
 
     Raises:
         ValueError: the model changes its logits after the head.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, attention: Attention = "auto") -> None:
         super().__init__()
         self.model = model
+        self.attention = attention
         self._config = model.config.get_text_config()
         check_head(self._config)
         self._obstacle = sharing_obstacle(model)
@@ -146,6 +155,29 @@ class LogProbs(nn.Module):
         if wanted == "on":
             raise ValueError(f"prompts cannot be shared: {self._obstacle}; set prompt sharing to 'auto' or 'off'")
         return "off"
+
+    def form(self) -> Form:
+        """How rows become a batch for this model on its present device.
+
+        Raises:
+            ValueError: the attention is "packed", which this model cannot take.
+        """
+        if self.attention == "padded":
+            return "padded"
+        obstacle = self._obstacle or packing_obstacle(self.model)
+        if obstacle is None:
+            return "packed"
+        if self.attention == "packed":
+            raise ValueError(f"rows cannot be packed: {obstacle}; set attention to 'auto' or 'padded'")
+        return "padded"
+
+    def plan(self, rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing) -> list[MicroBatch]:
+        """Micro-batches of rows as `micro_batches.plan` cuts them, in the form and with the sharing that are possible.
+
+        Raises:
+            ValueError: this model cannot do what is wanted of it.
+        """
+        return plan(rows, token_budget, self.prompt_sharing(prompt_sharing), self.form())
 
     def forward(self, batch: Batch, top: Tensor | None = None) -> tuple[Tensor, ...]:
         """Log-probs of the response tokens and the entropy at each position, and the log-probs of other tokens.
@@ -189,8 +221,9 @@ class LogProbs(nn.Module):
     ) -> list[Tensor]:
         """`compute` of all log-probs (positions, vocabulary) and the ids at these positions, chunk by chunk."""
         hidden = self._hidden(batch)
+        logits = _LOGITS_PER_CHUNK if hidden.device.type == "cpu" else _LOGITS_PER_CHUNK_ON_GPU
         # The configuration's size, as under ZeRO-3 the head's weight is empty here.
-        chunk = max(1, _LOGITS_PER_CHUNK // self._config.vocab_size)
+        chunk = max(1, logits // self._config.vocab_size)
         head = self.model.get_output_embeddings()
 
         def run(hidden: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
@@ -208,7 +241,9 @@ class LogProbs(nn.Module):
         shared = {}
         if (layout := batch.layout) is not None:
             self.prompt_sharing("on")  # Raises if not possible.
-            shared = {"position_ids": layout.position_ids, "attention_mask": layout.valid, "layout": layout}
+            # Transformers passes a mask of four dimensions on unchanged; this attention does not use it.
+            mask = layout.position_ids[None, None]
+            shared = {"position_ids": layout.position_ids, "attention_mask": mask, "layout": layout}
         output = self.model.get_decoder()(input_ids=batch.input_ids, use_cache=False, **shared)
         return embedding(batch.predicts, output.last_hidden_state.flatten(0, 1))
 
@@ -227,7 +262,7 @@ def response_logprobs(
     prompt_sharing: PromptSharing = "off",
 ) -> list[Tensor]:
     """Log-probs of each row's response tokens, float32 on the CPU, in the order of `rows`, without gradient."""
-    return logprobs_by_row(module, rows, plan(rows, token_budget, module.prompt_sharing(prompt_sharing)), device)
+    return logprobs_by_row(module, rows, module.plan(rows, token_budget, prompt_sharing), device)
 
 
 def logprobs_by_row(
@@ -241,7 +276,7 @@ def response_topk(
     module: LogProbs, rows: Sequence[Row], token_budget: int, k: int, device: str = "cpu"
 ) -> list[tuple[Tensor, ...]]:
     """As `LogProbs.topk`, separately for each row, on the CPU, in the order of `rows`."""
-    return _by_row(lambda batch: module.topk(batch, k), rows, plan(rows, token_budget, "off"), device)
+    return _by_row(lambda batch: module.topk(batch, k), rows, module.plan(rows, token_budget, "off"), device)
 
 
 @torch.no_grad()
@@ -253,7 +288,7 @@ def _by_row(
     for micro_batch in cut:
         part = [rows[i] for i in micro_batch.rows]
         lengths = [len(row.response) for row in part]
-        flat = compute(collate(part, device, micro_batch.shared))
+        flat = compute(collate(part, device, micro_batch.shared, micro_batch.form))
         splits = zip(*(tensor.cpu().split(lengths) for tensor in flat), strict=True)
         for i, tensors in zip(micro_batch.rows, splits, strict=True):
             result[i] = tensors

@@ -1,45 +1,52 @@
-"""Rows cut into micro-batches by a token budget: a function of their token ids alone, equal on every machine."""
+"""Rows cut into micro-batches by a token budget: a function of their token ids and form, equal on every machine."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
-from dphrl.model.batch import Row
+from dphrl.model.batch import Form, Row
 
 PromptSharing = Literal["auto", "on", "off"]
 _T = TypeVar("_T")
 
-# Below it the gathers of the attention cost as much as the saved tokens would (benchmarks/prompt_sharing.py).
-_LEAST_SAVING = 1.15
+# How many times as many tokens a prompt's rows must have without sharing, for sharing to be faster. Padded, the gathers
+# of the attention cost as much as fewer tokens would save (benchmarks/prompt_sharing.py); packed there are none.
+_LEAST_SAVING: Final[dict[Form, float]] = {"padded": 1.15, "packed": 1.0}
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Indices of the rows of one forward and backward pass, and whether their prompts are shared in it."""
+    """Indices of the rows of one forward and backward pass, and how `collate` makes a batch of them."""
 
     rows: list[int]
     shared: bool
+    form: Form = "padded"
 
 
-def plan(rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing = "auto") -> list[MicroBatch]:
-    """Cut rows into micro-batches of at most `token_budget` tokens, padding included; longest rows first.
+def plan(
+    rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing = "auto", form: Form = "padded"
+) -> list[MicroBatch]:
+    """Cut rows into micro-batches of at most `token_budget` computed tokens, padding included; longest rows first.
 
     Args:
-        prompt_sharing: "on" holds each prompt once per micro-batch, "off" pads each row, "auto" shares a prompt if its
-            rows have at least 1.15 times as many tokens without sharing. The responses of a shared prompt stay together
-            unless they exceed the budget; a row beyond the budget gets its own micro-batch.
+        prompt_sharing: "on" holds each prompt once per micro-batch, "off" none, "auto" shares a prompt if that makes
+            its rows faster: packed always, padded if they have at least 1.15 times as many tokens without sharing. The
+            responses of a shared prompt stay together unless they exceed the budget; a row beyond the budget gets its
+            own micro-batch.
     """
     by_prompt: dict[tuple[int, ...], list[int]] = {}
     for i, row in enumerate(rows):
         by_prompt.setdefault(tuple(row.prompt), []).append(i)
-    shared: list[list[int]] = []
-    if prompt_sharing != "off":
-        shared = [g for g in by_prompt.values() if prompt_sharing == "on" or _saves_enough([rows[i] for i in g])]
+    least = {"on": 0.0, "auto": _LEAST_SAVING[form], "off": float("inf")}[prompt_sharing]
+    shared = [group for group in by_prompt.values() if _saving([rows[i] for i in group]) >= least]
     single = sorted({*range(len(rows))}.difference(*shared))
-    padded = micro_batches([rows[i].length for i in single], token_budget)
+    if form == "packed":
+        alone = _pack(rows, [[i] for i in single], token_budget, form)
+    else:
+        alone = [[single[i] for i in group] for group in micro_batches([rows[i].length for i in single], token_budget)]
     return [
-        *(MicroBatch(group, True) for group in _pack(rows, shared, token_budget)),
-        *(MicroBatch([single[i] for i in group], False) for group in padded),
+        *(MicroBatch(group, True, form) for group in _pack(rows, shared, token_budget, form)),
+        *(MicroBatch(group, False, form) for group in alone),
     ]
 
 
@@ -52,25 +59,25 @@ def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
     return _fill(order, lambda group: len(group) * lengths[group[0]], token_budget)
 
 
-def _saves_enough(rows: Sequence[Row]) -> bool:
-    """Whether the rows of one prompt are cheaper when it is shared."""
-    return sum(row.length for row in rows) >= _LEAST_SAVING * _shared_tokens(rows)
+def _saving(rows: Sequence[Row]) -> float:
+    """How many times as many tokens the rows of one prompt have if each holds it."""
+    return sum(row.length for row in rows) / (len(rows[0].prompt) + sum(len(row.response) for row in rows))
 
 
-def _shared_tokens(rows: Sequence[Row]) -> int:
-    return len(rows[0].prompt) + sum(len(row.response) for row in rows)
-
-
-def _pack(rows: Sequence[Row], groups: Sequence[list[int]], token_budget: int) -> list[list[int]]:
+def _pack(rows: Sequence[Row], groups: Sequence[list[int]], token_budget: int, form: Form) -> list[list[int]]:
     """Join groups of rows, each of one prompt, into micro-batches; a group beyond the budget is cut first."""
 
-    def size(chunk: Sequence[int]) -> int:
-        return _shared_tokens([rows[i] for i in chunk])
+    def size(chunks: Sequence[Sequence[int]]) -> int:
+        """Tokens that are computed, with the prompt of each chunk once; padded in attention, where the form pads."""
+        prompts = [len(rows[chunk[0]].prompt) for chunk in chunks]
+        responses = [len(rows[i].response) for chunk in chunks for i in chunk]
+        if form == "packed":
+            return sum(prompts) + sum(responses)
+        return len(prompts) * max(prompts) + len(responses) * max(responses)
 
-    chunks = [chunk for group in groups for chunk in _fill(group, size, token_budget)]
+    chunks = [chunk for group in groups for chunk in _fill(group, lambda chunk: size([chunk]), token_budget)]
     chunks.sort(key=lambda chunk: (-max(rows[i].length for i in chunk), chunk[0]))
-    packed = _fill(chunks, lambda together: sum(map(size, together)), token_budget)
-    return [[i for chunk in together for i in chunk] for together in packed]
+    return [[i for chunk in together for i in chunk] for together in _fill(chunks, size, token_budget)]
 
 
 def _fill(items: Iterable[_T], size: Callable[[list[_T]], int], token_budget: int) -> list[list[_T]]:

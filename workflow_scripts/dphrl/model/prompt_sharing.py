@@ -18,20 +18,21 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from transformers.masking_utils import sdpa_mask
 
 from dphrl.model.merged_attention import merged_attention
+from dphrl.model.packing import PackedLayout, packed_attention
 
-# With this attention a model takes a `layout` in its forward pass, with `valid` as mask; without one it runs SDPA.
+# With this attention a model takes a `layout` in its forward pass; without one it runs SDPA.
 ATTENTION = "prompt_sharing"
 
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """Indices of prompts and responses in a sequence: first the prompts, then the responses. All are int64.
+    """Indices of prompts and responses in a sequence: first the prompts, then the responses to each. All are int64.
 
     Attributes:
         position_ids: (1, tokens): positions of the tokens in their rows, for the model.
         prompts: (prompts, longest prompt): indices in the sequence, padded with 0.
         responses: (responses, longest response): indices in the sequence, padded with 0.
-        grouped: (prompts, most response tokens of one): the responses of each prompt together, padded with 0.
+        grouped: (prompts, most response tokens of one): the responses to each prompt together, padded with 0.
         prompt_of: (responses,): the prompt of each response.
         valid: (prompts, 1, 1, longest prompt), bool: which of `prompts` are not padding.
         in_prompts: (prompt tokens,): the index of each in the flattened `prompts`.
@@ -63,33 +64,35 @@ class PromptLayout:
         return torch.cat([of_prompt, own.expand(len(self.prompt_of), 1, -1, -1)], dim=-1)
 
 
-def prompt_layout(
-    prompt_lengths: Sequence[int], response_lengths: Sequence[int], prompt_of: Sequence[int], device: torch.device | str
-) -> PromptLayout:
-    """The layout of prompts and responses of these lengths; response i belongs to prompt `prompt_of[i]`."""
-    of_prompts, of_responses = (torch.tensor(lengths, device=device) for lengths in (prompt_lengths, response_lengths))
-    start = sum(prompt_lengths)
-    prompts, prompt_valid = places(of_prompts, 0)
-    responses, valid = places(of_responses, start)
-    prompt_index = torch.tensor(prompt_of, device=device)
-    within_prompt, within_response = (torch.arange(cut.shape[1], device=device) for cut in (prompts, responses))
-    positions = of_prompts[prompt_index, None] + within_response
-    prompt_of_token = prompt_index.repeat_interleave(of_responses)
-    grouped, grouped_valid = places(prompt_of_token.bincount(minlength=len(prompts)), 0)
-    # Stable: the tokens of a prompt stay in the order of the sequence.
-    order = prompt_of_token.argsort(stable=True)
-    in_grouped = torch.empty_like(order)
-    in_grouped[order] = grouped_valid.flatten().nonzero()[:, 0]
+def prompt_layout(position_ids: Tensor, prompts: Sequence[int], responses: Sequence[Sequence[int]]) -> PromptLayout:
+    """The layout of a sequence, on the device of `position_ids`, from its numbers of tokens.
+
+    Args:
+        position_ids: (1, tokens), int64.
+        prompts: of each prompt.
+        responses: of the responses to each prompt.
+    """
+    start = sum(prompts)
+    lengths = [length for group in responses for length in group]
+    of_prompts, of_responses, of_groups = (
+        torch.tensor(numbers, device=position_ids.device) for numbers in (prompts, lengths, [*map(sum, responses)])
+    )
+    (prompt_places, valid), (response_places, in_responses), (grouped, in_grouped) = (
+        places(of_prompts, 0),
+        places(of_responses, start),
+        places(of_groups, start),
+    )
+    prompt_of = torch.tensor([i for i, group in enumerate(responses) for _ in group], device=position_ids.device)
     return PromptLayout(
-        position_ids=torch.cat([within_prompt.expand_as(prompts)[prompt_valid], positions[valid]])[None],
-        prompts=prompts,
-        responses=responses,
-        grouped=(order + start)[grouped] * grouped_valid,
-        prompt_of=prompt_index,
-        valid=prompt_valid[:, None, None],
-        in_prompts=prompt_valid.flatten().nonzero()[:, 0],
-        in_responses=valid.flatten().nonzero()[:, 0],
-        in_grouped=in_grouped,
+        position_ids=position_ids,
+        prompts=prompt_places,
+        responses=response_places,
+        grouped=grouped,
+        prompt_of=prompt_of,
+        valid=valid[:, None, None],
+        in_prompts=valid.flatten().nonzero()[:, 0],
+        in_responses=in_responses.flatten().nonzero()[:, 0],
+        in_grouped=in_grouped.flatten().nonzero()[:, 0],
     )
 
 
@@ -139,7 +142,7 @@ def _attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
-    layout: PromptLayout | None = None,
+    layout: PromptLayout | PackedLayout | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention as transformers calls it: states are (rows, heads, tokens, width); one row with a layout."""
@@ -147,10 +150,12 @@ def _attention(
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     check_plain(module, options)
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
+    if isinstance(layout, PackedLayout):
+        return packed_attention(queries, keys, values, layout, options.get("scaling"))[None], None
     prompt = [_take(states, layout.prompts) for states in (queries, keys, values)]
     of_prompts, _ = sdpa_attention_forward(module, *_heads_first(*prompt), None, **options)
     response = [_take(states, layout.responses) for states in (queries, keys, values)]
-    # On other devices no attention of PyTorch returns its log-sum-exp for all models and types.
+    # On other devices no attention of PyTorch returns its log-sum-exp for all types.
     attend = _over_parts if query.device.type == "cpu" and key.shape[-1] == value.shape[-1] else _over_copies
     of_responses = attend(module, queries, prompt, response, layout, **options)
     return torch.cat([_take(of_prompts.flatten(0, 1), layout.in_prompts), of_responses])[None], None

@@ -57,7 +57,7 @@ def tensorise(
     Args:
         parts: rows as `reference_rows` gives them, in key order.
         module: the reference policy in the precision of training.
-        token_budget: most padded tokens per forward pass.
+        token_budget: most tokens per forward pass, padding included where rows are padded.
         top_k: how many of the reference's likeliest tokens to store per response position; 0 for none.
 
     Yields:

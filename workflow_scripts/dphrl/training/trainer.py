@@ -14,7 +14,7 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
-from dphrl.model.micro_batches import MicroBatch, plan
+from dphrl.model.micro_batches import MicroBatch
 from dphrl.objective.aggregation import ComponentWeights
 from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
 from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
@@ -101,7 +101,7 @@ class Trainer:
             cut, idle_passes = self._cut([examples[i].row for i in chosen])
             for group in cut:
                 part = [chosen[i] for i in group.rows]
-                loss, sums, ours = self._micro_batch([examples[i] for i in part], group.shared, weights)
+                loss, sums, ours = self._micro_batch([examples[i] for i in part], group, weights)
                 # DeepSpeed takes the mean over ranks; the loss weights are for the sum.
                 self._deepspeed.backward(loss * world_size())
                 for i, values in zip(part, ours, strict=True):
@@ -156,10 +156,10 @@ class Trainer:
         return self.objective.loss_weights((total[0], total[1]), (total[2], total[3]))
 
     def _micro_batch(
-        self, examples: Sequence[Example], shared: bool, weights: ComponentWeights
+        self, examples: Sequence[Example], group: MicroBatch, weights: ComponentWeights
     ) -> tuple[Tensor, Sums, list[Tensor]]:
         """Loss, sums and log-probs of rows of one kind."""
-        batch = collate([example.row for example in examples], self.device, shared)
+        batch = collate([example.row for example in examples], self.device, group.shared, group.form)
         lengths = [len(example.row.response) for example in examples]
         if examples[0].rehearsal:
             top = topk_of(examples)[0].to(self.device) if self.method.topk else None
@@ -175,8 +175,7 @@ class Trainer:
 
         Ranks exchange weights and gradients in every pass, so all must make the same number of passes.
         """
-        sharing = self._deepspeed.module.prompt_sharing(self.config.prompt_sharing)
-        cut = plan(rows, self.config.token_budget, sharing)
+        cut = self._deepspeed.module.plan(rows, self.config.token_budget, self.config.prompt_sharing)
         return cut, int(all_reduce_max(len(cut))) - len(cut)
 
     def _by_row(self, module: nn.Module, rows: Sequence[Row]) -> list[Tensor]:

@@ -1,0 +1,73 @@
+"""Packed rows on a GPU: PyTorch's flash attention, a whole policy, and the memory that fake tensors foretell."""
+
+import pytest
+import torch
+from attention_suite import MODELS, RUNS, Runs, check_operator, check_packed_rows, model_of, rows_of
+from layer_memory import BUDGET, LLAMA_8B, SHAPES, layer_peak
+from torch import nn
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
+from dphrl.model.batch import Form, Row, collate
+from dphrl.model.logprobs import LogProbs
+from dphrl.model.micro_batches import plan
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: packed rows are not checked"),
+]
+
+# Prompts and responses as of SQL, one of them at the limit of 4,096 tokens; and short ones.
+ROWS = {
+    "long": rows_of([1800, 2500, 700], [[350] * 6 + [4096, 20], [200, 500], [300]]),
+    "short": rows_of([40, 9, 1], [[30, 5, 1, 12], [20], [2, 3]]),
+}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.02), (torch.float16, 0.003)])
+@pytest.mark.parametrize("heads", [(8, 8), (8, 2), (7, 1)])
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("runs", RUNS.values(), ids=RUNS)
+def test_packed_attention_is_the_masked_attention_of_the_whole_sequence(
+    runs: Runs, width: int, heads: tuple[int, int], dtype: torch.dtype, tolerance: float
+) -> None:
+    check_operator("cuda", dtype, tolerance, heads, width, runs, None)
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("kind", MODELS)
+def test_packed_rows_in_bfloat16_are_as_close_to_float32_as_padded_ones(kind: str, width: int, rows: list[Row]) -> None:
+    """Root mean square of log-probs and norm of the gradient: at most 1.25 times the error of padded rows."""
+    check_packed_rows(kind, width, "cuda", rows, max(10_000 * (len(rows[0].prompt) > 100), 100))
+
+
+def test_rows_are_packed_on_a_gpu_in_half_precision_alone() -> None:
+    forms = {
+        dtype: LogProbs(model_of("llama", 64, "cuda", dtype)).form()
+        for dtype in (torch.bfloat16, torch.float16, torch.float32)
+    }
+    assert forms == {torch.bfloat16: "packed", torch.float16: "packed", torch.float32: "padded"}
+
+
+def _measured(rows: list[Row], shared: bool, form: Form) -> float:
+    """Most decimal GB allocated in one layer's forward and backward pass, weights included."""
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    batch = collate(rows, "cuda", shared, form)
+    with torch.device("cuda"):
+        layer: nn.Module = LlamaDecoderLayer(LLAMA_8B, 0).bfloat16()
+        states = torch.randn(*batch.input_ids.shape, LLAMA_8B.hidden_size, dtype=torch.bfloat16, requires_grad=True)
+        angles = torch.zeros(*states.shape[:2], 128, dtype=torch.bfloat16)
+    torch.cuda.reset_peak_memory_stats()
+    extra = {} if batch.layout is None else {"layout": batch.layout}
+    found = layer(states, attention_mask=None, position_embeddings=(angles + 1, angles), **extra)
+    found.sum().backward()
+    return (torch.cuda.max_memory_allocated() - before) / 1e9
+
+
+@pytest.mark.parametrize("shape", list(SHAPES)[:2])
+def test_a_layer_needs_the_memory_that_fake_tensors_foretell(shape: str) -> None:
+    rows = SHAPES[shape]
+    (part,) = plan(rows, BUDGET, "auto", "packed")
+    foretold = layer_peak(LLAMA_8B, rows, part.shared, part.form)
+    assert _measured(rows, part.shared, part.form) == pytest.approx(foretold, rel=0.15)
