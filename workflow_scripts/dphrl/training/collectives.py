@@ -4,6 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -12,12 +13,20 @@ from torch.nn.functional import pad
 
 from dphrl.artifacts.private import use_private_caches
 
+# How long ranks wait for each other. By default it is 10 minutes, which refills and slow queries of one rank exceed; a
+# rank that is lost does not count, as it ends the others (see `launch`).
+PATIENCE = timedelta(hours=6)
+
+_control: dist.ProcessGroup | None = None
+
 
 def start_process_group() -> None:
     """Join the process group of the environment (as set by torchrun), or make one of this process alone.
 
-    The sampling engine shares it.
+    The sampling engine shares it. Lists, sums and maxima go through a second group, on the CPU: a rank that waits in it
+    for another waits in no kernel of its GPU, whose groups are DeepSpeed's and have their own, short timeout.
     """
+    global _control
     use_private_caches()
     import deepspeed
 
@@ -30,7 +39,14 @@ def start_process_group() -> None:
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    deepspeed.init_distributed("nccl" if torch.cuda.is_available() else "gloo", verbose=False)
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    deepspeed.init_distributed(backend, timeout=PATIENCE, verbose=False)
+    _control = control_group(dist.get_world_size())
+
+
+def control_group(size: int) -> dist.ProcessGroup:
+    """A group for `all_gather`: this rank and those next to it, `size` in all, which divides the number of ranks."""
+    return dist.new_subgroups(size, backend="gloo", timeout=PATIENCE)[0]
 
 
 # The number of this process, from 0, and the number of processes.
@@ -50,16 +66,16 @@ def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
     Sent as text, since PyTorch would send objects as pickles.
 
     Args:
-        group: the ranks that take part; None: all.
+        group: the ranks that take part, of `control_group`; None: all.
     """
+    group = _control if group is None else group
     if dist.get_world_size(group) == 1:
         return [value]
     text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-    text = text.to("cuda" if torch.cuda.is_available() else "cpu")
-    lengths = _gather_tensor(torch.tensor([len(text)], device=text.device), group)
+    lengths = _gather_tensor(torch.tensor([len(text)]), group)
     padded = pad(text, (0, int(max(lengths)) - len(text)))
     texts = zip(_gather_tensor(padded, group), lengths, strict=True)
-    return [json.loads(part[: int(length)].cpu().numpy().tobytes()) for part, length in texts]
+    return [json.loads(part[: int(length)].numpy().tobytes()) for part, length in texts]
 
 
 def all_reduce_max(value: float) -> float:

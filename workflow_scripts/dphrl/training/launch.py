@@ -111,7 +111,7 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
     shared = {
         "PYTHONPATH": str(Path(__file__).parents[2]),
-        "OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // per_node)),
+        "OMP_NUM_THREADS": str(threads_of_rank(per_node)),
         "MASTER_ADDR": host,
         "MASTER_PORT": str(store.port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -141,6 +141,18 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     if any(statuses):
         ends = zip(processes, statuses, strict=True)
         raise RankError(", ".join(f"{name} {_describe(status)}" for name, status in ends if status))
+
+
+def threads_of_rank(ranks: int) -> int:
+    """Threads of each of the ranks on a machine.
+
+    Those of the rule, divided by the ranks. With a GPU those of the SLURM job, if they are more: there they change no
+    result, and an offloaded optimizer would otherwise run in one thread.
+    """
+    threads = torch.get_num_threads()
+    if torch.cuda.is_available():
+        threads = max(threads, int(os.environ.get("SLURM_CPUS_ON_NODE", 0)))
+    return max(1, threads // ranks)
 
 
 def _describe(status: int) -> str:

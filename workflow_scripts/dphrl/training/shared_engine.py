@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.requests import Completion, Request
-from dphrl.training.collectives import all_gather
+from dphrl.training.collectives import all_gather, control_group
 
 
 class SharedEngine:
@@ -24,7 +24,7 @@ class SharedEngine:
 
     def __init__(self, engine: Engine, size: int) -> None:
         self._engine = engine
-        self._group, _ = dist.new_subgroups(size)
+        self._group = control_group(size)
         self.max_model_len = engine.max_model_len
         self.text_logprobs, self.digests = engine.text_logprobs, engine.digests
         self.push, self.wake = engine.push, engine.wake
