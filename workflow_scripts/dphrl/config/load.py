@@ -59,7 +59,7 @@ def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises `ConfigError` where it cannot be read, or a block of it has a key twice."""
     try:
         with path.open(encoding="utf-8") as stream:
-            return yaml.load(stream, _Loader)
+            return _Loader(stream).get_single_data()
     except OSError as error:
         raise ConfigError([Problem(str(path), error.strerror or str(error), "a YAML file that can be read")]) from None
     except RecursionError:
