@@ -295,9 +295,8 @@ def test_a_state_that_was_saved_goes_on_bit_for_bit(
 LORA = MethodConfig(divergence="js", eta=ETA, lora=LoraConfig(rank=4))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "method"), [("float32", JS), ("bfloat16", JS), ("float32", LORA), ("bfloat16", LORA)]
-)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("method", [JS, LORA], ids=["all", "lora"])
 def test_a_state_is_the_same_at_every_stage_and_loads_into_every_other(
     dtype: str, method: MethodConfig, policy: Path, examples: list[Example], tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """The optimizer's state on disk: master weights and moments by parameter, as safetensors, no pickle.
 
-Each rank writes what it holds, as entries `<kind>/<parameter>/<first element>` of flattened float32. Any number of ranks
-at any ZeRO stage reads what it needs of all files.
+Each rank writes what it holds, as entries `<kind>/<parameter>/<first element>` of flattened float32. Any number of
+ranks at any ZeRO stage can read it: each reads what it needs of all files.
 """
 
 from collections import defaultdict
@@ -137,8 +137,8 @@ class SavedState:
 
     def _error(self, problem: str, names: set[str]) -> ValueError:
         return ValueError(
-            f"{self._folder / _FILES}: the state {problem}, first {min(names)}: files are missing, or the model or `lora`"
-            " is another one; restore them, or start this training anew"
+            f"{self._folder / _FILES}: the state {problem}, first {min(names)}: files are missing, or the model or"
+            " `lora` is another one; restore them, or start this training anew"
         )
 
 

@@ -128,7 +128,7 @@ class Trainer:
             yield name, tensor.clone() if self._partitioned else tensor
 
     def save_policy(self, folder: Path) -> dict[str, str]:
-        """Write the weights as a Hugging Face folder: all ranks must call, rank 0 writes and gets each file's sha256."""
+        """Write the weights as a Hugging Face folder: all ranks must call, rank 0 writes and gets the sha256s."""
         return save_policy(self.model, folder, self._gather, write=rank() == 0)
 
     def save_state(self, folder: Path) -> dict[str, str]:
