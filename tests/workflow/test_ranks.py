@@ -28,7 +28,8 @@ from dphrl.training.launch import RankError, run_ranks, train_segment
 
 pytestmark = pytest.mark.workflow
 
-SPREAD, UPDATE = (str(ROOT / "tests" / "support" / name) for name in ("spread_engine.py", "two_ranks.py"))
+PROGRAMS = ("spread_engine.py", "two_ranks.py", "moved_state.py")
+SPREAD, UPDATE, MOVED = (str(ROOT / "tests" / "support" / name) for name in PROGRAMS)
 STAGES = (0, 1, 2, 3)
 # Through the scorer a test can end a rank in the middle of a step, or make it wait there.
 SCORER = """
@@ -228,16 +229,15 @@ def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: SegmentJob) ->
     assert terminal.read_text().count("2/2 step") == 1
 
 
-def test_a_state_of_another_number_of_ranks_is_refused(
-    undisturbed: SegmentJob, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    more = _into(_after(undisturbed, 3, 4), tmp_path, train={"ranks": 4})
-    with pytest.raises(RankError):
-        train_segment(more)
-    words = capfd.readouterr().err
-    # The first rank that fails ends the others.
-    assert 'written by {"masters"' in words or "written by another number of ranks than the 4 of this run" in words
-    assert not _files(tmp_path)
+def test_a_state_goes_to_another_number_of_ranks_and_back_to_the_bit(tmp_path: Path) -> None:
+    """Two ranks make it at stage 1, three take it through all stages, and two write it again."""
+    for ranks, state, stages in ((2, "s", "1"), (3, "s-2.1", "3021"), (2, "s-2.1-3.3-3.0-3.2-3.1", "1")):
+        run_ranks(ranks, [MOVED, str(tmp_path), state, *stages])
+    for dtype in ("float32", "bfloat16"):
+        assert len([*(tmp_path / dtype / "s-2.1-3.3").iterdir()]) == 3
+        there, back = (_files(tmp_path / dtype / name) for name in ("s-2.1", "s-2.1-3.3-3.0-3.2-3.1-2.1"))
+        assert len(there) == 2
+        assert there == back
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The trainer and its sampling engine, both real: an update, a weight push, and a training cut into segments."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,10 @@ from tiny_training import (
     weights_of,
 )
 from torch import Tensor
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.artifacts.files import sha256_file
+from dphrl.config.blocks.methods import LoraConfig, MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
 from dphrl.reference.responses import ReferenceResponses
@@ -277,7 +279,7 @@ def test_bfloat16_trains_float32_master_weights(
     with safe_open(tmp_path / "state" / "optimizer-000.safetensors", "pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     assert all(tensor.dtype == torch.float32 for tensor in tensors.values())
-    masters = torch.cat([tensor.flatten() for key, tensor in tensors.items() if key.endswith("master")])
+    masters = torch.cat([tensor.flatten() for key, tensor in tensors.items() if key.startswith("master/")])
     # Steps that bfloat16 weights would not have felt are in the masters.
     assert (masters != masters.bfloat16().float()).float().mean() > 0.5
     trainer.save_policy(tmp_path / "policy")
@@ -310,14 +312,91 @@ def test_a_state_that_was_saved_goes_on_bit_for_bit(
     assert written[0] == written[1]
 
 
-def test_a_state_of_another_layout_is_refused(policy: Path, tmp_path: Path) -> None:
-    make_trainer(policy, JS).save_state(tmp_path)
-    with pytest.raises(ValueError, match=r'optimizer-000\.safetensors: written by .*"zero_stage": 1.*"zero_stage": 2'):
-        make_trainer(policy, JS, state=tmp_path, zero_stage=2)
+LORA = MethodConfig(divergence="js", eta=ETA, lora=LoraConfig(rank=4))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("method", [JS, LORA], ids=["all", "lora"])
+def test_a_state_is_the_same_at_every_stage_and_loads_into_every_other(
+    dtype: str, method: MethodConfig, policy: Path, examples: list[Example], tmp_path: Path
+) -> None:
+    """Stage 1 writes a state, which goes through all other stages, offloaded too, and back to a stage-1 trainer."""
+    first = make_trainer(policy, method, policy, dtype=dtype)
+    first.update(examples, LR)
+    first.save_state(tmp_path / "0")
+    first.save_policy(tmp_path / "policy")
+    layouts = [
+        {"zero_stage": stage, "offload_optimizer": offload} for stage in (3, 0, 2, 1) for offload in (False, True)
+    ]
+    for i, layout in enumerate(layouts):
+        trainer = make_trainer(tmp_path / "policy", method, policy, tmp_path / f"{i}", dtype=dtype, **layout)
+        assert equal(weights_of(trainer), weights_of(first))
+        trainer.save_state(tmp_path / f"{i + 1}")
+        files = [tmp_path / f"{n}" / "optimizer-000.safetensors" for n in (i, i + 1)]
+        assert files[0].read_bytes() == files[1].read_bytes(), layout
+    again = make_trainer(tmp_path / "policy", method, policy, tmp_path / f"{len(layouts)}", dtype=dtype)
+    assert first.update(examples[:9], LR).grad_norm == again.update(examples[:9], LR).grad_norm
+    assert equal(weights_of(first), weights_of(again))
+
+
+def test_a_state_of_other_parameters_or_of_a_part_of_them_is_refused(policy: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(policy, JS)
+    digests = trainer.save_state(tmp_path)
+    path = tmp_path / "optimizer-000.safetensors"
+    assert digests == {path.name: sha256_file(path)}
     config = load_model(policy, "float32").config
-    config.num_hidden_layers = 1
-    with pytest.raises(ValueError, match=r"optimizer-000\.safetensors: written by .*masters"):
-        Trainer(LlamaForCausalLM(config), train_config(), JS, state=tmp_path)
+    for change, problem in (
+        ({"num_hidden_layers": 1}, r"is of 21 parameters, and 12 are trained now, first model\.layers\.1\.input"),
+        ({"intermediate_size": 120}, r"has 8192 consecutive elements of 7680 in `master`, first .*gate_proj"),
+    ):
+        other = LlamaForCausalLM(type(config)(**{**config.to_dict(), **change}))
+        with pytest.raises(
+            ValueError, match=rf"optimizer-\*\.safetensors: the state {problem}.* start this training anew"
+        ):
+            Trainer(other, train_config(), JS, state=tmp_path)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"the state is of 0 parameters, and 21 are trained now"):
+        make_trainer(policy, JS, state=tmp_path)
+
+
+def _bytes(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_policy_has_the_bytes_that_transformers_writes_or_shards_of_them(
+    stage: int, policy: Path, examples: list[Example], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs, cut = (tmp_path / name for name in ("ours", "theirs", "cut"))
+    trainer = make_trainer(policy, JS, dtype="bfloat16", zero_stage=stage)
+    trainer.update(examples, LR)
+    digests = trainer.save_policy(ours)
+    trainer.model.save_pretrained(theirs, state_dict=weights_of(trainer))
+    assert _bytes(ours) == _bytes(theirs)
+    assert digests == {"model.safetensors": sha256_file(ours / "model.safetensors")}
+
+    monkeypatch.setattr("dphrl.training.tensor_files._SHARD_BYTES", 50_000)
+    digests = trainer.save_policy(cut)
+    assert digests == {f"model-0000{i}-of-00004.safetensors": sha256_file(f) for i, f in enumerate(_shards(cut), 1)}
+    assert all(file.stat().st_size < 53_000 for file in _shards(cut))
+    index = json.loads((cut / "model.safetensors.index.json").read_text())
+    assert index["metadata"] == {"total_parameters": 82_240, "total_size": 164_480}
+    assert index["weight_map"].keys() == weights_of(trainer).keys()
+    assert equal(dict(load_model(cut, "bfloat16").named_parameters()), weights_of(trainer))
+
+
+def _shards(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.safetensors"))
+
+
+def test_a_mixture_of_experts_is_written_with_the_names_that_it_has_on_disk(tmp_path: Path) -> None:
+    size = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_local_experts": 2}
+    model = MixtralForCausalLM(MixtralConfig(**size, **heads))
+    model.save_pretrained(tmp_path / "before")
+    trainer = Trainer(load_model(tmp_path / "before", "float32"), train_config(), EXP_ONLY)
+    trainer.save_policy(tmp_path / "after")
+    assert _bytes(tmp_path / "after") == _bytes(tmp_path / "before")
 
 
 def test_an_example_without_what_the_method_needs_is_refused(policy: Path, examples: list[Example]) -> None:

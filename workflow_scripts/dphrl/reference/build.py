@@ -1,9 +1,8 @@
 """The reference responses as tensors, with their log-probs under the base policy by the training forward pass."""
 
-import json
-import math
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,15 +12,14 @@ from torch import Tensor
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing, seal
+from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
 
 Tensors = dict[str, np.ndarray]
 
-# The names of the dtypes in safetensors, and their width.
+# The names of the dtypes in safetensors.
 _DTYPES: Final = {"float32": "F32", "int32": "I32"}
-_BYTES: Final = 4
-_BYTES_OF_SIZE: Final = 8
 _CHUNK: Final = 1 << 20
 
 
@@ -114,33 +112,25 @@ def save_tensors(parts: Iterable[tuple[Tensors, pl.DataFrame]], path: Path) -> I
         folder = temporary.with_name(f".{temporary.name}.tmp")
         folder.mkdir()
         try:
-            shapes: dict[tuple[str, str], list[int]] = {}
+            entries: dict[str, Entry] = {}
             for tensors, index in parts:
                 for name, tensor in tensors.items():
                     with (folder / name).open("ab") as file:
                         tensor.tofile(file)
-                    key = _DTYPES[tensor.dtype.name], name
-                    shapes[key] = [shapes.get(key, [0])[0] + len(tensor), *tensor.shape[1:]]
+                    rows = entries[name].shape[0] if name in entries else 0
+                    entries[name] = Entry(_DTYPES[tensor.dtype.name], (rows + len(tensor), *tensor.shape[1:]))
                 yield index
-            with temporary.open("wb") as file:
-                file.write(_header(shapes))
-                for _, name in sorted(shapes):
-                    with (folder / name).open("rb") as waiting:
-                        shutil.copyfileobj(waiting, file, _CHUNK)
+            write_tensors(temporary, entries, _chunks(folder / name for name in file_order(entries)))
         finally:
             shutil.rmtree(folder)
     seal(path)
 
 
-def _header(shapes: dict[tuple[str, str], list[int]]) -> bytes:
-    """The first bytes of a safetensors file: tensors by dtype and name, and their shapes."""
-    entries, end = {}, 0
-    for dtype, name in sorted(shapes):
-        start, end = end, end + _BYTES * math.prod(shapes[dtype, name])
-        entries[name] = {"dtype": dtype, "shape": shapes[dtype, name], "data_offsets": [start, end]}
-    text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _BYTES_OF_SIZE)
-    return len(text).to_bytes(_BYTES_OF_SIZE, "little") + text
+def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
+    """The bytes of files, one after the other."""
+    for path in paths:
+        with path.open("rb") as file:
+            yield from iter(partial(file.read, _CHUNK), b"")
 
 
 def _joined(parts: Sequence[Tensor], empty: np.ndarray) -> np.ndarray:

@@ -16,11 +16,12 @@ from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.model.micro_batches import MicroBatch
 from dphrl.objective.aggregation import ComponentWeights
-from dphrl.training.adapters import add_adapters, load_adapters, merged_weights, save_adapters
+from dphrl.training.adapters import add_adapters, merged_weights
 from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize
-from dphrl.training.optimizer_state import load_state, save_state
+from dphrl.training.optimizer_state import load_state, load_trained, save_state
+from dphrl.training.tensor_files import save_policy
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Trainer:
         if method.lora is not None:
             add_adapters(model, method.lora, seed)
             if state is not None:
-                load_adapters(model, state)
+                # They cannot be recovered from the merged policy.
+                load_trained(model, state)
         self._deepspeed = initialize(LogProbs(model), config)
         self.device = str(self._deepspeed.device)
         self._reference_model = None if reference_model is None else LogProbs(reference_model).to(self.device)
@@ -125,18 +127,13 @@ class Trainer:
             # A gathered tensor is freed when the context exits, but an engine may hold it until its layer is complete.
             yield name, tensor.clone() if self._partitioned else tensor
 
-    def save_policy(self, folder: Path) -> None:
-        """Write the weights as a Hugging Face folder: all ranks must call, rank 0 writes."""
-        # Copy to the CPU one by one, or GPU memory would hold the policy twice.
-        weights = {name: tensor.cpu() if rank() == 0 else torch.empty(0) for name, tensor in self.named_weights()}
-        if rank() == 0:
-            self.model.save_pretrained(folder, state_dict=weights)
+    def save_policy(self, folder: Path) -> dict[str, str]:
+        """Write the weights as a Hugging Face folder: all ranks must call, rank 0 writes and gets the sha256s."""
+        return save_policy(self.model, folder, self._gather, write=rank() == 0)
 
-    def save_state(self, folder: Path) -> None:
-        """Write what `Trainer(state=...)` restores; each rank writes its part."""
-        save_state(self._deepspeed, folder)
-        if self.method.lora is not None:
-            save_adapters(self.model, folder, self._gather, write=rank() == 0)
+    def save_state(self, folder: Path) -> dict[str, str]:
+        """Write what `Trainer(state=...)` restores: each rank its part, and gets the sha256 of its file."""
+        return save_state(self._deepspeed, folder)
 
     @property
     def _partitioned(self) -> bool:
