@@ -147,7 +147,8 @@ def _inner(engine: Any) -> Any:
     return getattr(engine.optimizer, "optimizer", engine.optimizer)
 
 
-def _trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+def _trained(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Each trained parameter, to which DeepSpeed adds attributes, with its name."""
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
