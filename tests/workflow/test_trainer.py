@@ -256,10 +256,10 @@ def test_in_bfloat16_gradients_add_up_in_float32(stage: int, policy: Path, examp
 def test_in_bfloat16_the_second_gradient_is_after_the_same_first_step(
     stage: int, policy: Path, examples: list[Example]
 ) -> None:
-    """Adam's first step is the longest, if it counts from one."""
+    """Adam's first step is the longest, if it counts from one: else the second gradient is off by 16 %."""
     trainers = [make_trainer(policy, JS, dtype="bfloat16", zero_stage=number) for number in (1, stage)]
     expected, found = ([trainer.update(examples, 1e-2).grad_norm for _ in range(2)] for trainer in trainers)
-    assert found == pytest.approx(expected, rel=1e-3)
+    assert found == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])

@@ -162,7 +162,7 @@ _KINDS = (
             "recorded": OUTSIDE,
         },
         {"policy", "partition", "recorded"},
-        seed="slice",
+        seed="config",
     ),
     Kind("verdicts", _VERDICTS, "verdicts", "score", slices.scoring, {"rollouts": _ROLLOUTS, "gold": _GOLD}),
     Kind(
