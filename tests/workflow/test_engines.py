@@ -107,7 +107,7 @@ def test_an_engine_reads_nothing_that_another_user_could_have_put_there_and_leav
         env=os.environ | {"PYTHONPATH": str(ROOT / "workflow_scripts"), "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
