@@ -242,10 +242,6 @@ TIMEOUT = [
     f"SELECT {repeated('instr(h || h, h || a)', 250)} FROM t, (SELECT '{'a' * 45_000}' AS h)",
     f"SELECT {repeated('replace(h || h, h || a, 1) = 1', 250, ' OR ')} FROM t, (SELECT '{'a' * 45_000}' AS h)",
     f"{FEW} SELECT sum(instr(h || h, h || x)) FROM c, (SELECT '{'a' * 45_000}' AS h)",
-    # Seconds before the first step: each name expands to two of the one before.
-    "WITH c0 AS (SELECT 1 AS x), "
-    + ", ".join(f"c{i} AS NOT MATERIALIZED (SELECT p.x FROM c{i - 1} p, c{i - 1} q)" for i in range(1, 30))
-    + " SELECT x FROM c29",
 ]
 
 TOO_LARGE = [
@@ -479,6 +475,10 @@ OUT_OF_MEMORY = [
     f"{FEW} SELECT count(*) FROM c WHERE {BIG} IN (SELECT {BIG} FROM c)",
     # SQLite copies the value of a name for each use, and so on in each subquery.
     nested("(SELECT ", "1", " AS x ORDER BY x, x, x)", 12),
+    # Before the first step: each name expands to two of the one before.
+    "WITH c0 AS (SELECT 1 AS x), "
+    + ", ".join(f"c{i} AS NOT MATERIALIZED (SELECT p.x FROM c{i - 1} p, c{i - 1} q)" for i in range(1, 30))
+    + " SELECT x FROM c29",
 ]
 
 CORPUS = [
