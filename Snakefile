@@ -6,6 +6,7 @@ import snakemake
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
+from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config, read_yaml
 from dphrl.config.checks import notices
@@ -55,6 +56,7 @@ onstart:
 
 
 onsuccess:
+    remove_folders(LAYOUT.removable())
     print(LAYOUT.final_message(), file=sys.stderr)
 
 

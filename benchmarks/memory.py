@@ -58,7 +58,7 @@ CONFIG = load_config(
         "train_dataset": "train",
         "prompts": {"max_tokens": PROMPT},
         "sampling": {"presample": {"n": SAMPLES, "shards": SHARDS}, "refine": {"max_tokens": RESPONSE}},
-        "reference": {"token_budget": TOKEN_BUDGET},
+        "hardware": {"token_budget": TOKEN_BUDGET},
         "train": {"dtype": "float32"},
         "engine": {"dtype": "float32"},
         "methods": {},

@@ -32,6 +32,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from dphrl.artifacts.progress import send_to
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row, collate
@@ -165,11 +166,10 @@ def make_trainer(policy: Path, shape: Shape, method: MethodConfig = GRPO, sharin
         max_tokens=shape.response,
         lr=LR,
         dtype="float32",
-        prompt_sharing=sharing,
-        token_budget=TOKEN_BUDGET,
     )
+    hardware = HardwareConfig(prompt_sharing=sharing, token_budget=TOKEN_BUDGET)
     reference = load_model(policy, "float32") if method.needs_reference_model else None
-    return Trainer(load_model(policy, "float32"), config, method, reference_model=reference)
+    return Trainer(load_model(policy, "float32"), config, hardware, method, reference_model=reference)
 
 
 def differences(marks: Sequence[Seconds]) -> list[Seconds]:
@@ -231,8 +231,9 @@ def whole_steps(policy: Path, shapes: Sequence[Shape], steps: int, peer: Peer | 
     """Print table 1; returns the seconds of a step's parts with vLLM at the first shape."""
     print(f"| step | by | seconds | {' | '.join(PARTS)} | TRL / this |")
     print(f"| --- | --- | {'---: | ' * (len(PARTS) + 2)}".rstrip())
-    options = {"dtype": "float32", "max_model_len": 1024, "kv_cache_gib": 1}
-    engines = {name: make_engine(policy, EngineConfig(name=name, **options), distributed=True) for name in ENGINES}
+    configs = {name: EngineConfig(name=name, dtype="float32", max_model_len=1024) for name in ENGINES}
+    cache = HardwareConfig(kv_cache_gib=1)
+    engines = {name: make_engine(policy, config, cache, distributed=True) for name, config in configs.items()}
     first: Seconds = {}
     for shape in shapes:
         found: dict[str, Seconds] = {}

@@ -17,6 +17,8 @@ rule tensorise:
     log:
         "<logs>/reference.log",
     cache: SHARED
+    # As many as train with the same model.
+    threads: CONFIG.hardware.ranks
     resources:
         gpu=LAYOUT.gpus(1),
     params:

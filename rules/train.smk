@@ -20,15 +20,16 @@ rule train_segment:
         "<logs>/train/{method}-s{seed}/step{step}.log",
     # The longest chain of jobs: segments run before the sampling of finished policies.
     priority: 1
-    threads: CONFIG.train.ranks
+    threads: CONFIG.hardware.ranks
     resources:
-        gpu=LAYOUT.gpus(CONFIG.train.ranks),
+        gpu=LAYOUT.gpus(CONFIG.hardware.ranks),
     params:
         **stage_params(
             "train.py", slice_of("metrics"), "metrics", seed=LAYOUT.training_seed
         ),
         steps=LAYOUT.segment_steps,
-        # A function of the output, which Snakemake does not compare: these change no result.
+        # Functions of the output, which Snakemake does not compare: these change no result.
+        superseded=lambda wildcards, output: LAYOUT.superseded_by(wildcards),
         runtime=lambda wildcards, output: {
             "databases": LAYOUT.database_folder(TRAINING_SET),
             "workers": LAYOUT.workers(TRAINING_SET),

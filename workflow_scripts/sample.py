@@ -2,7 +2,7 @@
 
 import json
 
-from script import label, snakemake, stage
+from script import hardware, label, snakemake, stage
 
 from dphrl.artifacts.private import private_temporary_folder
 from dphrl.config.blocks.engine import EngineConfig
@@ -13,7 +13,7 @@ from dphrl.tasks.tokens import response_encoder
 
 given = snakemake.input.get
 libraries = () if given("recorded") else ("vllm", "torch", "transformers")
-with stage(*libraries) as job, private_temporary_folder():
+with stage(*libraries, hardware=hardware if libraries else None) as job, private_temporary_folder():
     config, wildcards = json.loads(snakemake.params.config), snakemake.wildcards
     prompts = job.read("prompts", snakemake.input.prompts)
     if given("candidates"):
@@ -31,7 +31,7 @@ with stage(*libraries) as job, private_temporary_folder():
         from dphrl.rollout.factory import make_engine  # recorded answers need neither it nor torch
 
         with job.part("start"):
-            engine = make_engine(policy, EngineConfig(**config["engine"]))
+            engine = make_engine(policy, EngineConfig(**config["engine"]), hardware.for_sampling())
         with job.part("generate") as facts:
             completions = engine.generate(requests, label())
             facts["tokens"] = sum(len(completion.token_ids) for completion in completions)

@@ -13,6 +13,7 @@ import __main__
 from dphrl.artifacts.gpus import take_gpus
 from dphrl.artifacts.progress import send_to
 from dphrl.artifacts.stage import Stage
+from dphrl.config.blocks.hardware import HardwareConfig
 
 
 def start() -> tuple[Snakemake, TextIO]:
@@ -30,20 +31,25 @@ def start() -> tuple[Snakemake, TextIO]:
 
 
 snakemake, _terminal = start()
+# Not from the params, whose changes Snakemake answers with a rerun.
+hardware = HardwareConfig(**snakemake.config.get("hardware", {}))
 
 
 @contextmanager
-def stage(*libraries: str) -> Iterator[Stage]:
+def stage(*libraries: str, hardware: HardwareConfig | None = None) -> Iterator[Stage]:
     """The stage of this job. After the block, timings are written and the process exits with 0: no later code runs.
 
     Args:
         libraries: distributions whose versions can change the result.
+        hardware: the block `hardware`, if the job reads it.
     """
     params, resources, started = snakemake.params, snakemake.resources, time.perf_counter()
     if resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
         gpus = take_gpus(resources.get("gpu", 0))
         print("GPUs:", *gpus, flush=True)
-    job = Stage(snakemake.rule, params.sources, params.schemas, params.code, params.config, libraries, params.seed)
+    machine = hardware.model_dump(mode="json") if hardware else None
+    digests = params.sources, params.schemas, params.code
+    job = Stage(snakemake.rule, *digests, params.config, libraries, params.seed, machine)
     yield job
     seconds = time.perf_counter() - started
     job.add_timing("total", seconds)

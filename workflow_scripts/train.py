@@ -3,23 +3,25 @@
 import json
 from pathlib import Path
 
-from script import label, snakemake, stage
+from script import hardware, label, snakemake, stage
 
+from dphrl.artifacts.manifest import remove_folders
 from dphrl.training.job import SegmentJob
 from dphrl.training.launch import Nodes, train_segment
 
-with stage("torch", "transformers", "deepspeed", "vllm") as job:
+with stage("torch", "transformers", "deepspeed", "vllm", hardware=hardware) as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params
-    for table in ("partition", "prompts", "gold"):
-        job.scan(table, given[table])
+    remove_folders(params.superseded)
+    tables = {table: given[table] for table in ("partition", "prompts", "gold")}
+    for table, path in tables.items():
+        job.scan(table, path)
     segment = SegmentJob(
         config=json.loads(params.config),
+        hardware=hardware.model_dump(),
         seed=params.seed,
         first=params.steps[0],
         last=params.steps[1],
-        partition=given.partition,
-        prompts=given.prompts,
-        gold=given.gold,
+        **tables,
         policy=str(job.folder("policy", given.policy)),
         base=str(job.folder("base", given.base)) if given.get("base") else None,
         state=str(job.folder("state", given.state)) if given.get("state") else None,

@@ -37,7 +37,7 @@ def workflow(project: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathF
     config = yaml.safe_load(TINY.read_text())
     config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
-    config["train"]["ranks"] = 2
+    config["hardware"]["ranks"] = 2
     config["evaluate"]["datasets"] = ["in_domain"]
     del config["methods"]["grpo"], config["datasets"]["maths"]
     folder = tmp_path_factory.mktemp("run")

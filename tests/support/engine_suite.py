@@ -15,6 +15,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from dphrl.artifacts import progress
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.rollout.engine import AsleepError, Digest, Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Completion, Request
@@ -43,10 +44,9 @@ class Policy:
 
     def engine(self, name: str, *, distributed: bool = False) -> Engine:
         """An engine of that name with this policy."""
-        config = EngineConfig(
-            name=name, dtype="float32", max_model_len=MAX_MODEL_LEN, max_num_seqs=32, kv_cache_gib=0.1
-        )
-        return make_engine(self.folder, config, distributed=distributed)
+        config = EngineConfig(name=name, dtype="float32", max_model_len=MAX_MODEL_LEN)
+        hardware = HardwareConfig(max_num_seqs=32, kv_cache_gib=0.1)
+        return make_engine(self.folder, config, hardware, distributed=distributed)
 
     def logits(self, prompt: list[int], response: list[int]) -> Tensor:
         """Logits (response, vocabulary) before each token of the response, from a forward pass of this row only."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from tiny_models import tiny_llama
-from tiny_training import train_config
+from tiny_training import hardware, train_config
 from torch import Tensor
 
 from dphrl.config.blocks.methods import MethodConfig
@@ -75,7 +75,7 @@ def measure(width: int, layers: int, folder: Path) -> dict[str, int]:
     shape: Any = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers}
 
     def trainer() -> Trainer:
-        return Trainer(tiny_llama(**shape), train_config(gradient_checkpointing=True), MethodConfig())
+        return Trainer(tiny_llama(**shape), train_config(), hardware(gradient_checkpointing=True), MethodConfig())
 
     first = trainer()
     first.update([Example(Row([3, 4], [5]), advantage=1.0)], 1e-3)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from tiny_models import tiny_llama
-from tiny_training import train_config
+from tiny_training import hardware, train_config
 from two_ranks import VOCABULARY, share
 
 from dphrl.config.blocks.methods import MethodConfig
@@ -27,8 +27,10 @@ def main(folder: str, name: str, *stages: str) -> None:
         for stage in stages:
             # The weights are those that the state belongs to in the first trainer alone, which does not matter here.
             model = tiny_llama(VOCABULARY).to(getattr(torch, dtype))
-            config = train_config(ranks=world_size(), zero_stage=int(stage), dtype=dtype)
-            trainer = Trainer(model, config, MethodConfig(divergence="js"), state=state if state.exists() else None)
+            config, machine = train_config(dtype=dtype), hardware(ranks=world_size(), zero_stage=int(stage))
+            trainer = Trainer(
+                model, config, machine, MethodConfig(divergence="js"), state=state if state.exists() else None
+            )
             if not state.exists():
                 trainer.update(share("even"), 1e-3)
             state = state.with_name(f"{state.name}-{world_size()}.{stage}")

@@ -40,8 +40,9 @@ CONFIG = load_config(
         },
         "prompts": {"max_tokens": 32},
         "partition": {"pef_min_correct": 2},
-        "reference": {"token_budget": 64, "top_k": 3},
-        "train": {"dtype": "float32", "steps": 2, "segment_steps": 2, "eval_every": 2, "seeds": [1]},
+        "hardware": {"token_budget": 64},
+        "reference": {"top_k": 3},
+        "train": {"max_tokens": 32, "dtype": "float32", "steps": 2, "segment_steps": 2, "eval_every": 2, "seeds": [1]},
         "methods": {"grpo": {"online": "all"}},
         "evaluate": {"datasets": ["eval"], "k": [1, 2]},
     }

@@ -12,7 +12,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from tiny_training import ENGINE
+from tiny_training import ENGINE, HARDWARE
 from torch import Tensor
 
 from dphrl.model.logprobs import load_model
@@ -37,8 +37,8 @@ def main(policy: str, folder: str, seconds: str) -> None:
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     start_process_group()
     ranks = world_size()
-    config = ENGINE.model_copy(update={"name": "vllm", "tensor_parallel": ranks})
-    part = make_engine(Path(policy), config, distributed=True)
+    hardware = HARDWARE.model_copy(update={"tensor_parallel": ranks})
+    part = make_engine(Path(policy), ENGINE.model_copy(update={"name": "vllm"}), hardware, distributed=True)
     engine = SharedEngine(part, ranks) if ranks > 1 else part
     model = load_model(Path(policy), "float32")
     results: dict[str, object] = {}

@@ -18,6 +18,7 @@ from transformers import AutoTokenizer
 
 from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
@@ -35,7 +36,8 @@ from dphrl.training.trainer import Trainer, Update
 ONLINE = [f"shop: Q: how many of {i}?\nA: " for i in range(6)]
 REHEARSED = [f"zoo: Q: which {i} are old?\nA: " for i in range(5)]
 TOP_K = 4
-ENGINE = EngineConfig(name="transformers", dtype="float32", max_model_len=256, max_num_seqs=16, kv_cache_gib=1)
+ENGINE = EngineConfig(name="transformers", dtype="float32", max_model_len=256)
+HARDWARE = HardwareConfig(max_num_seqs=16, kv_cache_gib=1)
 
 
 @contextmanager
@@ -75,9 +77,12 @@ def train_config(**changes: Any) -> TrainConfig:
         "lr": 1e-3,
         "dtype": "float32",
         "rehearsal_norm": "separate",
-        "token_budget": 200,
     }
     return TrainConfig(**(settings | changes))
+
+
+def hardware(**changes: Any) -> HardwareConfig:
+    return HARDWARE.model_copy(update={"token_budget": 200, **changes})
 
 
 def make_trainer(
@@ -88,11 +93,13 @@ def make_trainer(
     kind: type[Trainer] = Trainer,
     **changes: Any,
 ) -> Trainer:
-    """A trainer made like a segment makes it."""
+    """A trainer made like a segment makes it; changes are of the blocks `train` and `hardware`."""
+    of_machine = hardware(**{key: changes.pop(key) for key in changes.keys() & HardwareConfig.model_fields})
     config = train_config(**changes)
     start = base if method.lora and base else policy
     reference = load_model(base or policy, config.dtype) if method.needs_reference_model else None
-    return kind(load_model(start, config.dtype), config, method, state=state, reference_model=reference, seed=1)
+    model = load_model(start, config.dtype)
+    return kind(model, config, of_machine, method, state=state, reference_model=reference, seed=1)
 
 
 # With these Adam's first moment is the gradient itself, unclipped.
@@ -102,7 +109,7 @@ BARE = {"betas": (0.0, 0.999), "clip_grad_norm": 1e9}
 def gradients(trainer: Trainer) -> dict[str, Tensor]:
     """The gradients that the optimizer of a trainer with `BARE` settings took in its last update."""
     parameters = {name: p for name, p in trainer.model.named_parameters() if p.requires_grad}
-    if trainer.config.zero_stage == 0:
+    if trainer.hardware.zero_stage == 0:
         states = trainer._deepspeed.optimizer.state
         return {name: states[parameter]["exp_avg"].clone() for name, parameter in parameters.items()}
     return {name: safe_get_full_optimizer_state(p, "exp_avg").clone() for name, p in parameters.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from tiny_models import tiny_llama
-from tiny_training import BARE, gradients, train_config
+from tiny_training import BARE, gradients, hardware, train_config
 from torch import Tensor
 
 import dphrl.model.logprobs
@@ -62,8 +62,8 @@ def share(kind: str) -> list[Example]:
 def update(stage: int, kind: str, folder: Path) -> None:
     """Make one update; rank 0 writes gradients, weights and totals."""
     model = tiny_llama(VOCABULARY, num_key_value_heads=2, initializer_range=0.05)
-    config = train_config(ranks=world_size(), zero_stage=stage, token_budget=100, **BARE)
-    trainer = Trainer(model, config, MethodConfig(divergence="js", eta=0.5))
+    config, machine = train_config(**BARE), hardware(ranks=world_size(), zero_stage=stage, token_budget=100)
+    trainer = Trainer(model, config, machine, MethodConfig(divergence="js", eta=0.5))
     rows = share(kind)
     before = trainer.logprobs([example.row for example in rows])
     result = trainer.update(rows, 1e-4)

@@ -53,12 +53,13 @@ def main(folder: str) -> None:
     sys.addaudithook(record)
     from dphrl.artifacts.private import private_folder, private_temporary_folder
     from dphrl.config.blocks.engine import EngineConfig
+    from dphrl.config.blocks.hardware import HardwareConfig
     from dphrl.rollout.factory import make_engine
     from dphrl.rollout.requests import Request
 
-    config = EngineConfig(name="vllm", dtype="float32", max_model_len=64, kv_cache_gib=0.1)
+    config = EngineConfig(name="vllm", dtype="float32", max_model_len=64)
     with private_temporary_folder():
-        engine = make_engine(Path(folder), config)
+        engine = make_engine(Path(folder), config, HardwareConfig(kv_cache_gib=0.1))
         engine.generate([Request("p", 0, [3, 4, 5], 1, 1.0, 1.0, max_tokens=5)])
     found = record.by_place(policy=folder, private=str(private_folder("compiled")))
     print(json.dumps(found | {"unpickled": sorted(record.unpickled)}), flush=True)

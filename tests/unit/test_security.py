@@ -20,6 +20,7 @@ from dphrl.artifacts.files import link_folder
 from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
 from dphrl.artifacts.tables import read_table, write_table
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.model.batch import Row
@@ -84,7 +85,9 @@ def test_no_pickle_is_loaded_with_a_model_a_tokenizer_or_an_artifact(
     module = LogProbs(load_model(policy, "float32"))
     response_logprobs(module, [Row([1], [2])], 64)
     check_base(policy)
-    engine = make_engine(policy, EngineConfig(name="transformers", dtype="float32", max_model_len=64, kv_cache_gib=0.1))
+    engine = make_engine(
+        policy, EngineConfig(name="transformers", dtype="float32", max_model_len=64), HardwareConfig(kv_cache_gib=0.1)
+    )
     engine.generate([Request("p", 0, [3, 4], 1, 1.0, 1.0, max_tokens=3)])
     encoder(policy, "plain")([{"role": "user", "content": "a"}])
     response_encoder(policy)("b")

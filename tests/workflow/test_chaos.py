@@ -56,7 +56,7 @@ def undisturbed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Work
     tiny = Workflow(project, tmp_path_factory.mktemp("undisturbed"), TINY)
     workflow = tiny.configured(
         engine={"name": "transformers"},
-        train={"ranks": 2},
+        hardware={"ranks": 2},
         scoring={"sql": {"comparison": "bird", "answer": "bare", "workers": 2}},
     )
     workflow.run()

@@ -15,6 +15,7 @@ from tiny_models import write_tiny_policy
 from tiny_training import Deaf
 
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
@@ -68,11 +69,12 @@ def test_tied_embeddings_are_pushed_whole(made: list[Engine], tmp_path: Path) ->
 def test_in_bfloat16_the_bound_is_three_times_the_mismatch_at_the_start(
     policy: Policy, made: list[Engine], name: str
 ) -> None:
-    config = EngineConfig(name=name, dtype="bfloat16", max_model_len=MAX_MODEL_LEN, kv_cache_gib=0.1)
-    engine = make_engine(policy.folder, config, distributed=True)
+    config = EngineConfig(name=name, dtype="bfloat16", max_model_len=MAX_MODEL_LEN)
+    hardware = HardwareConfig(kv_cache_gib=0.1)
+    engine = make_engine(policy.folder, config, hardware, distributed=True)
     made.append(engine)
     train = TrainConfig(steps=1, segment_steps=1, eval_every=1, mini_batches=1, dtype="bfloat16")
-    trainer = Trainer(load_model(policy.folder, "bfloat16"), train, MethodConfig())
+    trainer = Trainer(load_model(policy.folder, "bfloat16"), train, hardware, MethodConfig())
     text = [3 + i * i % 50 for i in range(MAX_MODEL_LEN - 1)]
     (ours,) = trainer.logprobs([Row(text[:1], text[1:])])
     mismatch = float((ours - engine.text_logprobs(text)).abs().max())

@@ -11,6 +11,7 @@ import torch
 from tiny_training import (
     BARE,
     ENGINE,
+    HARDWARE,
     Judgement,
     Recorder,
     equal,
@@ -298,7 +299,7 @@ def _segment(
 
 @pytest.fixture(scope="module")
 def engine(base: Path) -> TransformersEngine:
-    return TransformersEngine(base, ENGINE)
+    return TransformersEngine(base, ENGINE, HARDWARE)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -406,7 +407,7 @@ def test_the_mismatch_of_sampler_and_trainer_is_reported(
             return completions
 
     trainer = make_trainer(base, METHODS["grpo"], kind=Recorder, mini_batches=1, tis_cap=1.05)
-    metrics = _segment(trainer, Biased(base, ENGINE), base, reference).run(1, 1, "test")
+    metrics = _segment(trainer, Biased(base, ENGINE, HARDWARE), base, reference).run(1, 1, "test")
     values = dict(metrics.select("metric", "value").iter_rows())
     lengths = [len(e.row.response) for e in trainer.made[0].examples]
     share = sum((n + 1) // 2 for n in lengths) / sum(lengths)
@@ -422,7 +423,7 @@ def test_adapters_leave_the_base_and_are_merged_for_engine_and_policy(
     name: str, base: Path, reference: ReferenceResponses, tmp_path: Path
 ) -> None:
     method = METHODS[name].model_copy(update={"lora": LORA})
-    engine = TransformersEngine(base, ENGINE)
+    engine = TransformersEngine(base, ENGINE, HARDWARE)
     trainer = make_trainer(base, method, base)
     _segment(trainer, engine, base, reference).run(1, 2, "test")
     original = dict(load_model(base, "float32").named_parameters())
@@ -467,7 +468,7 @@ def _trained(
     policy, state, tables = base, None, []
     for first in range(1, 5, steps):
         trainer = make_trainer(policy, method, base, state, zero_stage=stage)
-        engine = TransformersEngine(policy, ENGINE)
+        engine = TransformersEngine(policy, ENGINE, HARDWARE)
         tables.append(_segment(trainer, engine, base, reference).run(first, first + steps - 1, "test"))
         policy, state = folder / f"policy{first}", folder / f"state{first}"
         trainer.save_policy(policy)

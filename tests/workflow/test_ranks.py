@@ -18,7 +18,7 @@ import torch
 from runs import ROOT, Workflow
 from safetensors.torch import load_file
 from tiny_models import write_tiny_policy
-from tiny_training import ENGINE, ONLINE, train_config, write_reference
+from tiny_training import ENGINE, ONLINE, hardware, train_config, write_reference
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dphrl.artifacts.tables import write_table
@@ -146,11 +146,12 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     return SegmentJob(
         config={
             "method": MethodConfig(divergence="js").model_dump(mode="json"),
-            "train": train_config(ranks=2).model_dump(mode="json"),
+            "train": train_config().model_dump(mode="json"),
             "engine": ENGINE.model_dump(mode="json"),
             "task": "even",
             "scorer": {"options": {}},
         },
+        hardware=hardware(ranks=2).model_dump(),
         seed=1,
         first=1,
         last=2,
@@ -165,12 +166,11 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     )
 
 
-def _into(job: SegmentJob, folder: Path, **changes: Any) -> SegmentJob:
-    """The job with folders for its results, and blocks of its config updated."""
-    config = {
-        name: {**block, **changes.get(name, {})} if name in changes else block for name, block in job.config.items()
-    }
-    return replace(job, policy_out=str(folder / "policy"), state_out=str(folder / "state"), config=config)
+def _into(job: SegmentJob, folder: Path, engine: str = "transformers", **hardware: Any) -> SegmentJob:
+    """The job with folders for its results, with this engine and changes of the block `hardware`."""
+    config = {**job.config, "engine": {**job.config["engine"], "name": engine}}
+    folders = {"policy_out": str(folder / "policy"), "state_out": str(folder / "state")}
+    return replace(job, **folders, config=config, hardware={**job.hardware, **hardware})
 
 
 def _after(job: SegmentJob, first: int, last: int) -> SegmentJob:
@@ -195,11 +195,11 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
     start: SegmentJob, tmp_path: Path, engine: str, stage: int, parts: int
 ) -> None:
-    blocks = {"engine": {"name": engine, "tensor_parallel": parts}, "train": {"zero_stage": stage}}
-    whole = _into(replace(start, last=4), tmp_path / "whole", **blocks)
+    machine = {"zero_stage": stage, "tensor_parallel": parts}
+    whole = _into(replace(start, last=4), tmp_path / "whole", engine, **machine)
     metrics, timings = train_segment(whole)
-    first = _into(start, tmp_path / "first", **blocks)
-    second = _into(_after(first, 3, 4), tmp_path / "second")
+    first = _into(start, tmp_path / "first", engine, **machine)
+    second = _into(_after(first, 3, 4), tmp_path / "second", engine)
     parts = [train_segment(job)[0] for job in (first, second)]
     assert pl.concat(parts).equals(metrics)
     files = _files(tmp_path / "whole")
@@ -325,7 +325,7 @@ def _wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
 
 @pytest.mark.full
 def test_the_workflow_runs_on_two_ranks(finished: Workflow) -> None:
-    two = finished.configured(train={"ranks": 2})
+    two = finished.configured(hardware={"ranks": 2})
     said = two.run()
     for method in ("grpo", "dph_js"):
         assert f"train_segment {method} 1 4: 100%" in said

@@ -13,6 +13,7 @@ import pytest
 from runs import Workflow
 
 from dphrl.artifacts.tables import read_footer
+from dphrl.audit.run import audit_run, failed_checks
 
 pytestmark = pytest.mark.workflow
 
@@ -103,6 +104,20 @@ def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> Non
     assert [job.rsplit(" ", 1)[1] for job in trained] == ["6", "8", "6", "8"]
     trained = [job for job in finished.configured(train={"seeds": [1, 2]}).plan() if job.startswith("training ")]
     assert {job.split(", ")[1] for job in trained} == {"seed 2"}
+
+
+def test_only_the_newest_state_and_the_evaluated_policies_stay(finished: Workflow) -> None:
+    short = finished.configured(methods={"short": {"online": "all"}}, train={"segment_steps": 1})
+    end = "results/tiny/policies/short-s1/step{}/manifest.json"
+    short.run(end.format(4))
+    assert {path.parent.name for path in (finished.results / "train/short-s1").glob("*/state.json")} == {"step4"}
+    assert {path.parent.name for path in (finished.results / "policies/short-s1").glob("*/*.safetensors")} == {"step4"}
+    assert len([*(finished.results / "train/short-s1").glob("*/metrics.parquet")]) == 4
+    assert "Nothing to be done" in short.run(end.format(4))
+    more = short.configured(train={"steps": 8}).plan(end.format(8))
+    assert [job[-1] for job in more if "training short" in job] == ["5", "6", "7", "8"]
+    audited = audit_run(finished.results)
+    assert [text for text in failed_checks(audited) if "short-s1" in text] == []
 
 
 def test_a_figures_code_redraws_that_figure_only(finished: Workflow, code: Path) -> None:

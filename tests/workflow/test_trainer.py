@@ -14,9 +14,11 @@ from safetensors import safe_open
 from tiny_training import (
     BARE,
     ENGINE,
+    HARDWARE,
     Deaf,
     equal,
     gradients,
+    hardware,
     likes_even,
     make_trainer,
     online_prompts,
@@ -51,7 +53,7 @@ JS_DEFINITION = MethodConfig(divergence="js_definition", eta=ETA)
 
 @pytest.fixture(scope="module")
 def engine(base: Path, made: list[Engine]) -> VllmEngine:
-    engine = VllmEngine(base, ENGINE.model_copy(update={"name": "vllm"}), distributed=True)
+    engine = VllmEngine(base, ENGINE.model_copy(update={"name": "vllm"}), HARDWARE, distributed=True)
     made.append(engine)
     return engine
 
@@ -394,7 +396,7 @@ def test_a_mixture_of_experts_is_written_with_the_names_that_it_has_on_disk(tmp_
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_local_experts": 2}
     model = MixtralForCausalLM(MixtralConfig(**size, **heads))
     model.save_pretrained(tmp_path / "before")
-    trainer = Trainer(load_model(tmp_path / "before", "float32"), train_config(), EXP_ONLY)
+    trainer = Trainer(load_model(tmp_path / "before", "float32"), train_config(), hardware(), EXP_ONLY)
     trainer.save_policy(tmp_path / "after")
     assert _bytes(tmp_path / "after") == _bytes(tmp_path / "before")
 
@@ -451,7 +453,7 @@ def test_the_canary_sees_what_arrived_and_what_did_not(base: Path, engine: VllmE
         WeightSync(trainer, deaf, tolerance, texts).push(2)
     assert sync.push(2) <= tolerance
 
-    headless = WithoutHead(load_model(base, "float32"), train_config(), JS)
+    headless = WithoutHead(load_model(base, "float32"), train_config(), hardware(), JS)
     with pytest.raises(StaleWeightsError, match=r"step 3: after the weight push .* other weights than are trained"):
         WeightSync(headless, engine, tolerance, texts).push(3)
     assert sync.push(4) <= tolerance
@@ -459,7 +461,7 @@ def test_the_canary_sees_what_arrived_and_what_did_not(base: Path, engine: VllmE
 
 def test_a_single_stale_tensor_is_named(base: Path, examples: list[Example]) -> None:
     trainer = make_trainer(base, JS)
-    stale: Any = Stale(TransformersEngine(base, ENGINE))
+    stale: Any = Stale(TransformersEngine(base, ENGINE, HARDWARE))
     sync = WeightSync(trainer, stale, 1e9, [prompt.tokens for prompt in online_prompts(base)])
     sync.push(1)
     trainer.update(examples, 1e-2)
@@ -469,7 +471,7 @@ def test_a_single_stale_tensor_is_named(base: Path, examples: list[Example]) -> 
 
 def test_in_bfloat16_the_tolerance_is_three_times_the_first_rounding(base: Path, examples: list[Example]) -> None:
     trainer = make_trainer(base, JS, dtype="bfloat16")
-    engine = TransformersEngine(base, ENGINE.model_copy(update={"dtype": "float32"}))
+    engine = TransformersEngine(base, ENGINE.model_copy(update={"dtype": "float32"}), HARDWARE)
     text = [token for prompt in online_prompts(base) for token in prompt.tokens]
     (ours,) = trainer.logprobs([Row(text[:1], text[1:128])])
     rounding = float((ours - engine.text_logprobs(text[:128])).abs().max())

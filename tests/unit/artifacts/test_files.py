@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from dphrl.artifacts.files import link_folder, replacing, replacing_folder, seal, sha256_file, sidecar, write_text
-from dphrl.artifacts.manifest import ManifestError, manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.manifest import ManifestError, manifest_digest, read_manifest, remove_folders, write_manifest
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.artifacts.tables import write_table
 
@@ -168,6 +168,16 @@ def test_a_manifest_lists_files_with_size_and_sha256(policy: Path) -> None:
         "seed": 1,
     }
     assert sidecar(policy).read_text() == f"{sha256_file(policy)}  manifest.json\n"
+
+
+def test_the_files_of_a_manifest_are_removed_and_no_others(policy: Path) -> None:
+    remove_folders([str(policy), str(policy.with_name("never.json"))])
+    assert sorted(_content(policy.parent)) == [
+        ".model.safetensors.0.tmp",
+        "metrics.parquet",
+        "metrics.parquet.sha256",
+    ]
+    remove_folders([str(policy)])
 
 
 def test_a_manifest_written_again_is_the_same(policy: Path) -> None:

@@ -75,7 +75,7 @@ def test_only_visible_gpus_are_taken(tmp_path):
 
 def test_too_few_gpus_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(ValueError, match=r"needs 4 GPUs, and this machine shows 2 \(0, 1\): lower train.ranks"):
+    with pytest.raises(ValueError, match=r"needs 4 GPUs, and this machine shows 2 \(0, 1\): lower hardware.ranks"):
         take_gpus(4, tmp_path)
 
 

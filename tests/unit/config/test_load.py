@@ -84,6 +84,15 @@ def test_the_nearest_key_is_looked_for_in_the_block_and_then_everywhere(
     assert problems(put(data, path, 1))[path].nearest == nearest
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["train.ranks", "train.token_budget", "engine.kv_cache_gib", "engine.tensor_parallel", "reference.token_budget"],
+)
+def test_a_key_that_moved_is_named_with_its_new_place(data: dict[str, Any], path: str) -> None:
+    found = problems(put(data, path, 2))
+    assert found[path].allowed == f"no such key: moved to hardware.{path.rpartition('.')[2]}"
+
+
 @pytest.mark.parametrize("path", sorted(known for known in known_paths() if "<" not in known and "[" not in known))
 def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
     block, _, _ = path.rpartition(".")
@@ -96,7 +105,7 @@ def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
     [
         ("partition.on_reject", "explor", "'explore' or 'discard'", "explore"),
         ("train.dtype", "float16", "'float32' or 'bfloat16'", "bfloat16"),
-        ("train.zero_stage", 4, "0, 1, 2 or 3", None),
+        ("hardware.zero_stage", 4, "0, 1, 2 or 3", None),
         ("train.lr", "fast", "a valid number", None),
         ("train.lr", -1, "greater than 0", None),
         ("train.lr", float("nan"), "a finite number", None),
@@ -138,8 +147,7 @@ def test_a_wrong_value_names_what_is_allowed(
         ("train.rehearsal_per_step", 31, "train.mini_batches", "train.rehearsal_per_step = 31"),
         ("partition.pef_min_correct", 9, "partition.pef_min_correct", "sampling.presample.n = 8"),
         ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
-        ("train.token_budget", 64, "train.token_budget", "at least 112"),
-        ("reference.token_budget", 64, "reference.token_budget", "at least 112"),
+        ("hardware.token_budget", 64, "hardware.token_budget", "at least 112"),
         ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),
         ("toy", None, "datasets.train.source", "a block toy"),
         ("toy", None, "policy.base", "the folder of a base model"),

@@ -70,6 +70,38 @@ def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> N
     assert layout.training_seed(later) == 1
 
 
+def test_states_and_policies_that_no_job_needs_any_more_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = _layout(methods={"grpo": {"online": "all"}})
+
+    def states(*steps: int) -> list[str]:
+        return [f"results/run/train/grpo-s1/step{step}/state.json" for step in steps]
+
+    def policies(*steps: int) -> list[str]:
+        return [f"results/run/policies/grpo-s1/step{step}/manifest.json" for step in steps]
+
+    # Policies of the steps 4 and 8 are evaluated.
+    removed = {step: layout.superseded_by({"method": "grpo", "seed": "1", "step": str(step)}) for step in (2, 4, 6, 8)}
+    assert removed[2] == removed[4] == []
+    assert sorted(removed[6]) == sorted(states(2) + policies(2))
+    assert sorted(removed[8]) == sorted(states(2, 4) + policies(2))
+    assert [path for path in layout.kept("state") if "-s1/" in path] == states(8)
+    assert [path for path in layout.kept("policy") if "-s1/" in path] == policies(4, 8)
+
+    monkeypatch.chdir(tmp_path)
+    assert layout.removable() == []
+    for step in (2, 4, 6):
+        state = tmp_path / f"results/run/train/grpo-s1/step{step}/state.json"
+        state.parent.mkdir(parents=True)
+        state.touch()
+    assert sorted(layout.removable()) == sorted(states(2, 4) + policies(2))
+
+    every = _layout(train={"steps": 8, "segment_steps": 2, "eval_every": 4, "keep_state": "all"})
+    assert every.superseded_by({"method": "grpo", "seed": "1", "step": "8"}) == every.removable() == []
+    assert every.kept("state") == every.of_segments("state")
+
+
 @pytest.mark.parametrize(("method", "inputs"), [("grpo", set()), ("dph_f", {"reference", "index"}), ("rkl", {"base"})])
 def test_a_method_reads_what_its_divergence_needs(method: str, inputs: set[str]) -> None:
     assert set(_layout().method_inputs({"method": method})) == inputs

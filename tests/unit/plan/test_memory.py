@@ -93,4 +93,4 @@ def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
     with pytest.raises(ConfigError, match=r"(?s)methods grpo.*while training .*activations 231.*zero_stage: 3"):
         check_memory(config, LLAMA_8B, 80)
     large = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
-    check_memory(load_config(data | {"methods": {"grpo": {"online": "all"}}, "train": large}), LLAMA_8B, 80)
+    check_memory(load_config(data | {"methods": {"grpo": {"online": "all"}}, "hardware": large}), LLAMA_8B, 80)

@@ -57,7 +57,7 @@ def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "a model of 8.03 billion parameters" in out
     assert "This does not fit." in out
-    assert "train.zero_stage: 3, train.gradient_checkpointing: true" in out
+    assert "hardware.zero_stage: 3, hardware.gradient_checkpointing: true" in out
 
 
 def test_the_command_names_a_missing_config(tmp_path, capsys):

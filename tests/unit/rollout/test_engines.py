@@ -16,6 +16,7 @@ from torch import nn
 from transformers import MistralConfig, MistralForCausalLM
 
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.rollout.decoding import Settings, sample_tokens
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
@@ -49,8 +50,8 @@ class Pass(NamedTuple):
 
 def _small(policy: Policy, **settings: float) -> tuple[TransformersEngine, list[Pass]]:
     """An engine with these settings, and the list of its forward passes, filled as it runs."""
-    made = EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN, **settings)  # type: ignore[arg-type]
-    engine = make_engine(policy.folder, made)
+    config = EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN)
+    engine = make_engine(policy.folder, config, HardwareConfig(**settings))  # type: ignore[arg-type]
     assert isinstance(engine, TransformersEngine)
     passes: list[Pass] = []
 
@@ -197,7 +198,11 @@ def test_a_model_with_a_sliding_window_is_refused(policy: Policy, tmp_path: Path
     sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1}
     MistralForCausalLM(MistralConfig(vocab_size=64, sliding_window=8, **sizes)).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"can't draw from this model: .*sliding_window = 8.*set engine\.name: vllm"):
-        make_engine(tmp_path, EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN))
+        make_engine(
+            tmp_path,
+            EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN),
+            HardwareConfig(),
+        )
 
 
 def test_shared_memory_of_other_trainings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

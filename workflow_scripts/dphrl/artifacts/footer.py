@@ -19,6 +19,7 @@ class Footer(BaseModel):
     rows: int = 0
     stage: str = ""
     config: dict[str, Any] = {}
+    hardware: dict[str, Any] = {}
     code: str = ""
     inputs: dict[str, str] = {}
     libraries: dict[str, str] = {}

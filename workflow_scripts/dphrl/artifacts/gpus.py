@@ -39,7 +39,7 @@ def take_gpus(number: int, locks: Path | None = None) -> list[str]:
     if len(gpus) < number:
         raise ValueError(
             f"this job needs {number} GPUs, and this machine shows {len(gpus)} ({', '.join(gpus)}): lower"
-            f" train.ranks or engine.tensor_parallel, or set {_VISIBLE} to more"
+            f" hardware.ranks or hardware.tensor_parallel, or set {_VISIBLE} to more"
         )
     locks = locks or private_folder(f"gpus/{os.uname().nodename}")
     # First come, first served: else jobs that need one GPU would pass one that waits for several.

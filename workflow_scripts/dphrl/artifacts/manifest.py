@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dphrl.artifacts.files import separate, sha256_file, write_text
+from dphrl.artifacts.files import separate, sha256_file, sidecar, write_text
 from dphrl.artifacts.footer import Manifest, parsed
 
 
@@ -63,6 +63,23 @@ def differences(path: Path, manifest: Mapping[str, Any]) -> tuple[list[str], lis
         and ((folder / name).stat().st_size != entry["size"] or sha256_file(folder / name) != entry["sha256"])
     ]
     return missing, changed, [name for name in _files(path) if name not in listed]
+
+
+def remove_folders(manifests: Iterable[str]) -> None:
+    """Remove the files of manifests, where these are still there; other files in their folders stay.
+
+    A manifest goes last: a removal that is interrupted can be repeated.
+
+    Raises:
+        ManifestError: a file is no manifest.
+    """
+    for path in filter(Path.exists, map(Path, manifests)):
+        names = [*read_manifest(path, verify=False)["files"], sidecar(path).name, path.name]
+        for name in names:
+            (path.parent / name).unlink(missing_ok=True)
+        for folder in sorted({(path.parent / name).parent for name in names}, reverse=True):
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,7 @@ class Stage:
         config: canonical JSON of the stage's own slice of the config.
         libraries: distributions whose versions can change the result.
         seed: the seed of the stage's random choices, if it makes any.
+        hardware: the block `hardware`, of a stage that reads it.
 
     Attributes:
         inputs: digests of what was read, by name.
@@ -61,6 +62,7 @@ class Stage:
     config: str
     libraries: Sequence[str] = ()
     seed: int | None = None
+    hardware: Mapping[str, Any] | None = None
     inputs: dict[str, str] = field(default_factory=dict)
     timings: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
@@ -95,7 +97,10 @@ class Stage:
         return Path(path)
 
     def footer(self) -> dict[str, Any]:
-        """Stage, config slice, code, inputs, library versions, seed: nothing that names a run, a host or a time."""
+        """Stage, config slice, code, inputs, library versions, seed: nothing that names a run, a host or a time.
+
+        With the block `hardware` of a stage that reads it: the machine as configured, which no rerun depends on.
+        """
         return {
             "stage": self.name,
             "config": json.loads(self.config),
@@ -103,6 +108,7 @@ class Stage:
             "inputs": dict(sorted(self.inputs.items())),
             "libraries": {name: library_version(name) for name in ("polars", *self.libraries)},
             "seed": self.seed,
+            **({"hardware": self.hardware} if self.hardware else {}),
         }
 
     def write(self, frame: pl.DataFrame, schema: str, path: str) -> None:

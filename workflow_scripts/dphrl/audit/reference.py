@@ -199,7 +199,7 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
         rows.append(Row(ids[:length], ids[length:]))
         stored.append(_values(file, "logprobs", first, first + response))
     module = LogProbs(load_model(base.file.parent, str(dtype)))
-    computed = response_logprobs(module, rows, int(config.get("token_budget", 1)))
+    computed = response_logprobs(module, rows, token_budget=1)
     gaps = pl.Series([float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)])
     odd = sample.select("row", "prompt_id").with_columns(gap=gaps.round(6)).filter(~(gaps <= tolerance))
     problem = f"{_TENSORS}: of {count} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"

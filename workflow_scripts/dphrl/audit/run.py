@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +15,7 @@ from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import Stages, check_current
 from dphrl.config.config import Config
+from dphrl.layout.kinds import KINDS, fill, kind_of, match
 from dphrl.pages.visible import visible
 
 
@@ -80,6 +81,8 @@ def _check_recorded(run: Run) -> None:
         artifact = run.artifacts.setdefault(path, Artifact(path, run.root / path))
         if artifact.failed:
             continue  # its damage has a failed check already
+        if artifact.sha256 == MISSING and _superseded(path, run.artifacts):
+            continue
         if artifact.sha256 == MISSING:
             remedy = "Run snakemake again, with --forcerun audit if it was removed on purpose."
             artifact.check(False, f"{path} is missing, but the last audit of this run saw it", remedy)
@@ -87,6 +90,20 @@ def _check_recorded(run: Run) -> None:
             then_now = f"({sha256[:12]} then, {artifact.sha256[:12]} now)"
             problem = f"{path} is not the file that the last audit of this run saw {then_now}"
             artifact.check(artifact.sha256 == sha256, problem)
+
+
+def _superseded(path: str, artifacts: Collection[str]) -> bool:
+    """Whether it is a state, or a policy that was not evaluated, after which its training went on."""
+    found = kind_of(path)
+    if found is None or found[0].name not in ("policy", "state"):
+        return False
+    kind, end = found
+    of_policy = fill("evaluation/{method}-s{seed}/step{step}/", end)
+    if kind.name == "policy" and any(other.startswith(of_policy) for other in artifacts):
+        return False
+    segments = filter(None, (match(KINDS["metrics"].path, other) for other in artifacts))
+    same = (one for one in segments if (one["method"], one["seed"]) == (end["method"], end["seed"]))
+    return any(int(one["step"]) > int(end["step"]) for one in same)
 
 
 def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:

@@ -118,9 +118,12 @@ def _counts(config: Config) -> Iterator[Problem]:
     yield from _divides(config, "train.mini_batches", "train.prompts_per_step")
     if any(method.rehearses for method in config.methods.values()):
         yield from _divides(config, "train.mini_batches", "train.rehearsal_per_step")
-    yield from _divides(config, "train.ranks", "train.prompts_per_step / train.mini_batches")
+    yield from _divides(config, "hardware.ranks", "train.prompts_per_step / train.mini_batches")
+    parts = config.hardware.tensor_parallel
+    if parts > 1 and config.engine.name != "vllm":
+        yield Problem("hardware.tensor_parallel", show(parts), "1: only vllm can spread an engine over several GPUs")
     if config.methods:
-        yield from _divides(config, "engine.tensor_parallel", "train.ranks")
+        yield from _divides(config, "hardware.tensor_parallel", "hardware.ranks")
     for name, method in config.methods.items():
         if method.topk and not config.reference.top_k:
             yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")
@@ -156,11 +159,12 @@ def _lengths(config: Config) -> Iterator[Problem]:
             if model <= prompt:
                 allowed = f"engine.max_model_len ({model}) leaves no room after prompts.max_tokens"
             yield Problem(path, show(length), allowed)
-    for block, response in (("train", "train.max_tokens"), ("reference", "sampling.refine.max_tokens")):
-        budget, longest = getattr(config, block).token_budget, prompt + lengths[response]
-        if budget < longest:
-            allowed = f"at least {longest} = prompts.max_tokens + {response}: one sequence"
-            yield Problem(f"{block}.token_budget", show(budget), allowed)
+    responses = ["sampling.refine.max_tokens", *(["train.max_tokens"] if config.methods else [])]
+    response = max(responses, key=lengths.__getitem__)
+    budget, longest = config.hardware.token_budget, prompt + lengths[response]
+    if budget < longest:
+        allowed = f"at least {longest} = prompts.max_tokens + {response}: one sequence"
+        yield Problem("hardware.token_budget", show(budget), allowed)
     if config.engine.dtype != config.train.dtype:
         allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are copied into the engine unchanged"
         yield Problem("engine.dtype", show(config.engine.dtype), allowed)

@@ -17,6 +17,13 @@ from dphrl.config.values import odd_values
 
 # Only follows from another error: a default that depends on other keys was not computed, as one of them is wrong.
 _FOLLOW_UP = "default_factory_not_called"
+# Keys of version 0.2.0.
+_OF_TRAIN = "ranks zero_stage offload_optimizer gradient_checkpointing prompt_sharing token_budget canary_tolerance"
+_MOVED_TO_HARDWARE = {
+    *(f"train.{key}" for key in _OF_TRAIN.split()),
+    *(f"engine.{key}" for key in ("tensor_parallel", "max_num_seqs", "kv_cache_gib")),
+    "reference.token_budget",
+}
 # Snakemake's wildcards and path variables.
 _REPLACED = re.compile(r"\{.*\}|<.*>")
 
@@ -107,6 +114,8 @@ def _problem(details: ErrorDetails) -> Problem:
     context, path, node = details.get("ctx", {}), _dotted(details["loc"]), node_at(details["loc"])
     if kind == "extra_forbidden":
         key, known = str(location[-1]), sorted(resolve(node_at(location[:-1]))["properties"])
+        if path in _MOVED_TO_HARDWARE:
+            return Problem(path, f"{key}: {show(given)}", f"no such key: moved to hardware.{key}")
         allowed = f"no such key; known here: {', '.join(known)}"
         return Problem(path, f"{key}: {show(given)}", allowed, _nearest_key(key, path, known))
     if kind == "key_without_effect":

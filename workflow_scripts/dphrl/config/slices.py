@@ -29,8 +29,8 @@ def _plain(value: object) -> Any:
 
 NOTHING = canonical({})
 
-# The schedule, the seed (it is in the path) and the trackers: changing these does not invalidate finished segments.
-_NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "trackers"}
+# The schedule, the seed (it is in the path), trackers, what is kept: changes of these do not invalidate segments.
+_NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "trackers", "keep_state"}
 
 
 def nothing(config: Config) -> str:
@@ -102,7 +102,10 @@ def train(config: Config, method: str) -> str:
     """
     block = config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN)
     scorer = _scorer(config, config.train_dataset)
-    return canonical({"train": block, "method": config.methods[method], "engine": config.engine, **scorer})
+    chosen = config.methods[method]
+    # Each rank replaces groups of its own prompts: of the hardware only this decides what is trained.
+    scorer |= {"ranks": config.hardware.ranks} if chosen.refills else {}
+    return canonical({"train": block, "method": chosen, "engine": config.engine, **scorer})
 
 
 def evaluate(config: Config, dataset: str) -> str:

@@ -62,6 +62,7 @@ class Kind:
             training set. Once known fields are filled in, a path with `{shard}` means all shards together, a path with
             any other field any one file that fits; `OUTSIDE` is an input from outside of the run.
         optional: the inputs that not every artifact of the kind has.
+        removed: the inputs that are removed once no job needs them (`Layout.superseded`).
         seed: where the seed of the footer is from: "{seed}" in the path, "slice" or "config" for their key `seed`;
             None: the stage has no seed.
     """
@@ -73,6 +74,7 @@ class Kind:
     slice: Callable[..., str] | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     optional: AbstractSet[str] = frozenset()
+    removed: AbstractSet[str] = frozenset()
     seed: str | None = None
 
 
@@ -103,6 +105,7 @@ _segment = partial(
         "state": "train/{start}/state.json",
     },
     optional={"reference", "base", "state"},
+    removed={"policy", "state"},
     seed="{seed}",
 )
 _laid_out = partial(

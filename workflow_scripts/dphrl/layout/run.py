@@ -99,6 +99,32 @@ class Layout:
         """The policy, state or metrics of every segment."""
         return [self.path(kind, **end._asdict()) for end in self.segments()]
 
+    def kept(self, kind: str) -> list[str]:
+        """The policies or states of segments that are there after a finished run."""
+        removed = {file for end in self._trained(self.config.train.steps) for file in self.superseded(end)}
+        return [path for path in self.of_segments(kind) if path not in removed]
+
+    def removable(self) -> list[str]:
+        """What the newest state of each training that is there supersedes."""
+        newest = {end.training: end for end in self.segments() if Path(self.path("state", **end._asdict())).exists()}
+        return [path for end in newest.values() for path in self.superseded(end)]
+
+    def superseded(self, start: PolicyName) -> list[str]:
+        """The manifests of states before that of `start`, of the same training, and of policies that are not evaluated.
+
+        Once a segment has started from `start` no job needs them.
+        """
+        train, found = self.config.train, list[str]()
+        for step in range(train.segment_steps, start.step, train.segment_steps) if train.keep_state == "newest" else ():
+            end = start._replace(step=step)
+            found += [self.path("state", **end._asdict()), *([self.manifest(end)] if step % train.eval_every else [])]
+        return found
+
+    def superseded_by(self, wildcards: Wildcards) -> list[str]:
+        """`superseded` of the policy that a segment starts from."""
+        first, _ = self.segment_steps(wildcards)
+        return self.superseded(PolicyName(wildcards["method"], int(wildcards["seed"]), first - 1))
+
     def segment_timings(self) -> list[str]:
         """The timings of every segment."""
         return [self.path("timings", of=f"train/{end}") for end in self.segments()]
@@ -112,7 +138,7 @@ class Layout:
         config = self.config
         files = self.all_shards()
         files += [self.path(kind, dataset=name) for kind in ("prompts", "rejected", "gold") for name in config.datasets]
-        files += [path for kind in ("policy", "state", "metrics") for path in self.of_segments(kind)]
+        files += [*self.kept("policy"), *self.kept("state"), *self.of_segments("metrics")]
         once = ["overlap", "candidates", "partition", *(["world"] if config.toy else [])]
         return [*files, *map(self.path, once), *self.evaluations(), *self.if_has_model([self.manifest(BASE)])]
 
@@ -174,7 +200,7 @@ class Layout:
     def sampling_gpus(self, wildcards: Wildcards) -> int:
         """GPUs of a job that samples; none for recorded answers."""
         recorded = wildcards["dataset"] in self.config.replay.get(wildcards["policy"], {})
-        return 0 if recorded else self.gpus(self.config.engine.tensor_parallel)
+        return 0 if recorded else self.gpus(self.config.hardware.tensor_parallel)
 
     def plan_and_shard(self, wildcards: Wildcards) -> list[str | int]:
         """The plan and the shard of a job that samples."""

@@ -39,6 +39,11 @@ def check_head(config: PreTrainedConfig) -> None:
             )
 
 
+def device_of_job() -> str:
+    """Where a job that is alone on its device computes: on the GPU, where it has one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def load_model(folder: Path, dtype: str) -> PreTrainedModel:
     """A causal language model from a Hugging Face safetensors folder; no code in the folder is executed.
 
@@ -143,6 +148,11 @@ class LogProbs(nn.Module):
         self._obstacle = sharing_obstacle(model)
         if self._obstacle is None:
             model.set_attn_implementation(ATTENTION)
+
+    @property
+    def device(self) -> str:
+        """Where the weights are."""
+        return str(self.model.device)
 
     def prompt_sharing(self, wanted: PromptSharing) -> PromptSharing:
         """The wanted setting, but "off" instead of "auto" if this model cannot share prompts.
@@ -255,28 +265,23 @@ def _gathered(logprobs: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def response_logprobs(
-    module: LogProbs,
-    rows: Sequence[Row],
-    token_budget: int,
-    device: str = "cpu",
-    prompt_sharing: PromptSharing = "off",
+    module: LogProbs, rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing = "off"
 ) -> list[Tensor]:
-    """Log-probs of each row's response tokens, float32 on the CPU, in the order of `rows`, without gradient."""
-    return logprobs_by_row(module, rows, module.plan(rows, token_budget, prompt_sharing), device)
+    """Log-probs of each row's response tokens, float32 on the CPU, in the order of `rows`, without gradient.
+
+    They are computed where the module is.
+    """
+    return logprobs_by_row(module, rows, module.plan(rows, token_budget, prompt_sharing), module.device)
 
 
-def logprobs_by_row(
-    module: nn.Module, rows: Sequence[Row], cut: Sequence[MicroBatch], device: str = "cpu"
-) -> list[Tensor]:
+def logprobs_by_row(module: nn.Module, rows: Sequence[Row], cut: Sequence[MicroBatch], device: str) -> list[Tensor]:
     """As `response_logprobs`, for given micro-batches and any module that is called as `LogProbs` is."""
     return [parts[0] for parts in _by_row(module, rows, cut, device)]
 
 
-def response_topk(
-    module: LogProbs, rows: Sequence[Row], token_budget: int, k: int, device: str = "cpu"
-) -> list[tuple[Tensor, ...]]:
+def response_topk(module: LogProbs, rows: Sequence[Row], token_budget: int, k: int) -> list[tuple[Tensor, ...]]:
     """As `LogProbs.topk`, separately for each row, on the CPU, in the order of `rows`."""
-    return _by_row(lambda batch: module.topk(batch, k), rows, module.plan(rows, token_budget, "off"), device)
+    return _by_row(lambda batch: module.topk(batch, k), rows, module.plan(rows, token_budget, "off"), module.device)
 
 
 @torch.no_grad()

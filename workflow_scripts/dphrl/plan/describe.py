@@ -8,9 +8,8 @@ from tabulate import tabulate
 
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
-from dphrl.layout.run import Layout
 from dphrl.plan.advice import changes_that_fit
-from dphrl.plan.memory import GB, Setting, host_bytes, phases, policy_bytes, sampling_phase, state_bytes
+from dphrl.plan.memory import GB, Setting, host_bytes, phases, policy_bytes, sampling_phase, state_bytes, training_bytes
 from dphrl.plan.rates import MACHINES, Rates
 from dphrl.plan.shape import ModelShape
 from dphrl.plan.sizes import sizes
@@ -18,12 +17,12 @@ from dphrl.plan.work import Stage, stages, wall_seconds
 
 # The key of each field of a setting.
 _KEYS = {
-    "zero_stage": "train.zero_stage",
-    "checkpointing": "train.gradient_checkpointing",
-    "ranks": "train.ranks",
-    "kv_cache_gib": "engine.kv_cache_gib",
-    "offload": "train.offload_optimizer",
-    "tensor_parallel": "engine.tensor_parallel",
+    "zero_stage": "hardware.zero_stage",
+    "checkpointing": "hardware.gradient_checkpointing",
+    "ranks": "hardware.ranks",
+    "kv_cache_gib": "hardware.kv_cache_gib",
+    "offload": "hardware.offload_optimizer",
+    "tensor_parallel": "hardware.tensor_parallel",
 }
 
 
@@ -111,12 +110,11 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
     if config.policy.base is not None and config.hardware.gpu_gib is not None:
         check_memory(config, shape, config.hardware.gpu_gib)
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
-    segments = len(Layout(config).segments())
     settings = [Setting.of(config, name, shape) for name in config.methods]
-    each = sum(state_bytes(shape, one) + policy_bytes(shape, one) for one in settings) / len(settings)
+    disk = len(config.train.seeds) * sum(training_bytes(shape, one, config.train) for one in settings)
     yield (
-        f"disk: {each / GB:.3g} GB for each of {segments} segments, {segments * each / GB:.3g} GB in all (policies and "
-        "optimizer states)"
+        f"disk: at most {disk / GB:.3g} GB for the policies and optimizer states of "
+        f"{len(config.train.seeds) * len(settings)} trainings (train.keep_state: {config.train.keep_state})"
     )
 
 

@@ -6,6 +6,7 @@ Constants that no formula gives are from the sizes of CUDA graphs, contexts and 
 
 from dataclasses import dataclass
 
+from dphrl.config.blocks.train import TrainConfig
 from dphrl.config.config import Config
 from dphrl.plan.shape import ModelShape
 
@@ -40,7 +41,7 @@ class Setting:
         ranks: GPUs of the training.
         tensor_parallel: GPUs that share an engine.
         zero_stage: 0 to 3.
-        kv_cache_gib: of the engine, for each GPU.
+        kv_cache_gib, sampling_kv_cache_gib: of the engine, for each GPU, in training and in sampling jobs.
         token_budget: tokens of a forward and backward pass.
         dtype: of the forward and backward pass.
         offload, checkpointing: as the keys of the configuration.
@@ -52,6 +53,7 @@ class Setting:
     tensor_parallel: int = 1
     zero_stage: int = 1
     kv_cache_gib: float = 24
+    sampling_kv_cache_gib: float = 24
     token_budget: int = 32384
     dtype: str = "bfloat16"
     offload: bool = False
@@ -62,17 +64,18 @@ class Setting:
     @classmethod
     def of(cls, config: Config, method: str, shape: ModelShape) -> "Setting":
         """The setting of a method."""
-        train, engine, chosen = config.train, config.engine, config.methods[method]
+        hardware, chosen = config.hardware, config.methods[method]
         lora = chosen.lora
         return cls(
-            ranks=train.ranks,
-            tensor_parallel=engine.tensor_parallel,
-            zero_stage=train.zero_stage,
-            kv_cache_gib=engine.kv_cache_gib,
-            token_budget=train.token_budget,
-            dtype=train.dtype,
-            offload=train.offload_optimizer,
-            checkpointing=train.gradient_checkpointing,
+            ranks=hardware.ranks,
+            tensor_parallel=hardware.tensor_parallel,
+            zero_stage=hardware.zero_stage,
+            kv_cache_gib=hardware.kv_cache_gib,
+            sampling_kv_cache_gib=hardware.for_sampling().kv_cache_gib,
+            token_budget=hardware.token_budget,
+            dtype=config.train.dtype,
+            offload=hardware.offload_optimizer,
+            checkpointing=hardware.gradient_checkpointing,
             reference=chosen.needs_reference_model and lora is None,
             adapters=shape.adapters(lora.rank, lora.targets) if lora else None,
         )
@@ -111,7 +114,8 @@ def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
     """A sampling job, on each of the GPUs that share its engine."""
     width = BYTES[setting.dtype]
     parts = {"context": _CONTEXT, "engine's weights": shape.parameters * width / setting.tensor_parallel}
-    return Phase("sampling", {**parts, "key-value cache": setting.kv_cache_gib * 2**30, "engine's buffers": _ENGINE})
+    parts |= {"key-value cache": setting.sampling_kv_cache_gib * 2**30, "engine's buffers": _ENGINE}
+    return Phase("sampling", parts)
 
 
 def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:
@@ -141,3 +145,12 @@ def state_bytes(shape: ModelShape, setting: Setting) -> float:
 def policy_bytes(shape: ModelShape, setting: Setting) -> float:
     """Bytes of a policy on disk."""
     return float(shape.parameters * BYTES[setting.dtype])
+
+
+def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig) -> float:
+    """The most bytes on disk, at one time, of the policies and states of a training."""
+    policies = states = train.steps // train.segment_steps
+    if train.keep_state == "newest":
+        # Of the segment that runs and of the one before; policies also where they are evaluated.
+        policies, states = min(policies, train.steps // train.eval_every + 1), min(states, 2)
+    return policies * policy_bytes(shape, setting) + states * state_bytes(shape, setting)

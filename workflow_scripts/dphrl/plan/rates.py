@@ -79,7 +79,7 @@ class Rates:
         Args:
             prompt_share: prompt tokens that training computes for each token of a response.
         """
-        passes = 8 if config.train.gradient_checkpointing else 6
+        passes = 8 if config.hardware.gradient_checkpointing else 6
         generation = machine.generation[config.engine.name] / shape.parameters
         base = 0.0
         if config.policy.base is None and config.toy:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dphrl.config.config import Config
 from dphrl.layout.run import Layout
-from dphrl.plan.memory import Setting, policy_bytes, state_bytes
+from dphrl.plan.memory import Setting, policy_bytes, state_bytes, training_bytes
 from dphrl.plan.rates import Rates
 from dphrl.plan.shape import ModelShape
 from dphrl.plan.sizes import Sizes
@@ -93,7 +93,7 @@ def _samples(config: Config, name: str, found: Sizes, rates: Rates) -> Stage:
     return Stage(
         "evaluation" if name == "evaluate" else name,
         jobs * (3 if name == "evaluate" else 2),
-        config.engine.tensor_parallel,
+        config.hardware.tensor_parallel,
         tokens,
         seconds=seconds,
         longest=seconds / jobs,
@@ -106,18 +106,18 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
     train, dataset = config.train, config.train_dataset
     length, asked = found.response_tokens[dataset], found.prompt_tokens[dataset]
     each = len(train.seeds) * train.steps
-    drawn = trained = size = 0.0
+    drawn = trained = size = written = 0.0
     for name, method in config.methods.items():
         responses = train.prompts_per_step * train.rollouts_per_prompt
         rehearsed = train.rehearsal_per_step if method.rehearses else 0
         drawn += each * responses * (1 + _REFILLS_USED * method.refills) * length
         trained += each * (train.epochs * responses + rehearsed) * length
         setting = Setting.of(config, name, shape)
-        segments = len(train.seeds) * (train.steps // train.segment_steps)
-        size += segments * (state_bytes(shape, setting) + policy_bytes(shape, setting))
+        written += each // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))
+        size += len(train.seeds) * training_bytes(shape, setting, train)
     jobs = len(Layout(config).segments())
-    seconds = jobs * (rates.train_start + rates.other) + size / _DISK
-    seconds += (drawn / rates.rollout + trained / rates.train) / train.ranks
+    seconds = jobs * (rates.train_start + rates.other) + written / _DISK
+    seconds += (drawn / rates.rollout + trained / rates.train) / config.hardware.ranks
     stored = found.pef * (asked + length)
     logprobs = Stage(
         "reference",
@@ -128,4 +128,4 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
         size=found.pef * length * 4,
     )
     chain = seconds / (len(config.methods) * len(train.seeds))
-    return [logprobs, Stage("training", jobs, train.ranks, drawn, trained, seconds, chain, size)]
+    return [logprobs, Stage("training", jobs, config.hardware.ranks, drawn, trained, seconds, chain, size)]

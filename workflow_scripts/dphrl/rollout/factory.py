@@ -3,22 +3,24 @@
 from pathlib import Path
 
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.rollout.engine import Engine
 
 
-def make_engine(folder: Path, config: EngineConfig, *, distributed: bool = False) -> Engine:
+def make_engine(folder: Path, config: EngineConfig, hardware: HardwareConfig, *, distributed: bool = False) -> Engine:
     """An engine on the weights of a Hugging Face folder.
 
     Args:
         folder: model and tokenizer.
-        config: which engine; dtype, lengths, memory.
+        config: which engine; dtype, lengths.
+        hardware: memory, sequences at the same time, tensor parallelism.
         distributed: the engine runs in the same processes as a trainer, inside an initialised process group.
     """
     # Imported here: only one of the two may be installed.
     if config.name == "transformers":
         from dphrl.rollout.transformers_engine import TransformersEngine
 
-        return TransformersEngine(folder, config)
+        return TransformersEngine(folder, config, hardware)
     from dphrl.rollout.vllm_engine import VllmEngine
 
-    return VllmEngine(folder, config, distributed=distributed)
+    return VllmEngine(folder, config, hardware, distributed=distributed)

@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.engine import EngineConfig
-from dphrl.model.logprobs import load_model
+from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.model.logprobs import device_of_job, load_model
 from dphrl.rollout.decoding import Batch, Response, uniforms_of
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
@@ -32,22 +33,23 @@ class TransformersEngine:
 
     Args:
         folder: model and tokenizer.
-        config: dtype, lengths, memory.
+        config: dtype, lengths.
+        hardware: memory, sequences at the same time.
 
     Raises:
         ValueError: the model's attention is not plain causal attention.
     """
 
-    def __init__(self, folder: Path, config: EngineConfig) -> None:
+    def __init__(self, folder: Path, config: EngineConfig, hardware: HardwareConfig) -> None:
         self.max_model_len = config.max_model_len
-        self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._device = device_of_job()
         self._model = load_model(folder, config.dtype).to(self._device).eval().requires_grad_(False)
         install_shared_cache(self._model)
         self._tokenizer = load_tokenizer(folder)
         ends = self._model.generation_config.eos_token_id
         self._ends = frozenset([self._tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])])
-        self._max_num_seqs = config.max_num_seqs
-        self._max_cached_tokens = int(config.kv_cache_gib * 2**30) // _cache_bytes_per_token(self._model)
+        self._max_num_seqs = hardware.max_num_seqs
+        self._max_cached_tokens = int(hardware.kv_cache_gib * 2**30) // _cache_bytes_per_token(self._model)
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:

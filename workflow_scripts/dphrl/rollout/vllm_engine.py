@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from dphrl.artifacts.private import use_private_caches
 from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
@@ -21,7 +22,7 @@ from dphrl.rollout.requests import Completion, Request
 _LONGEST_BATCH = 8192
 
 
-def _prepare_environment(kv_cache_gib: float) -> None:
+def _prepare_environment(kv_cache_gib: float, batch_invariant: bool) -> None:
     """Set the environment variables that vLLM reads when it is imported."""
     use_private_caches()
     # These would be in the folder of temporary files, whatever is set, and the engine starts faster without them.
@@ -33,6 +34,7 @@ def _prepare_environment(kv_cache_gib: float) -> None:
         "VLLM_CPU_KVCACHE_SPACE": str(math.ceil(kv_cache_gib)),
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"),
+        "VLLM_BATCH_INVARIANT": str(int(batch_invariant)),
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }
@@ -57,7 +59,8 @@ class VllmEngine:
 
     Args:
         folder: model and tokenizer.
-        config: dtype, lengths, memory, tensor parallelism.
+        config: dtype, lengths.
+        hardware: memory, sequences at the same time, tensor parallelism.
         distributed: the engine runs inside an initialised process group (training); with `tensor_parallel` above 1
             each rank holds a part of it, and all ranks must make the same calls at the same time.
 
@@ -65,16 +68,18 @@ class VllmEngine:
         ValueError: the folder holds an adapter, which vLLM would ignore.
     """
 
-    def __init__(self, folder: Path, config: EngineConfig, *, distributed: bool = False) -> None:
+    def __init__(
+        self, folder: Path, config: EngineConfig, hardware: HardwareConfig, *, distributed: bool = False
+    ) -> None:
         refuse_adapter(folder)
-        _prepare_environment(config.kv_cache_gib)
+        _prepare_environment(hardware.kv_cache_gib, config.batch_invariant)
         from vllm import LLM
 
         self.max_model_len = config.max_model_len
         options: dict[str, Any] = {"distributed_executor_backend": "external_launcher"} if distributed else {}
-        spread_on_cpus = distributed and config.tensor_parallel > 1 and not torch.cuda.is_available()
+        spread_on_cpus = distributed and hardware.tensor_parallel > 1 and not torch.cuda.is_available()
         if torch.cuda.is_available():
-            options |= {"kv_cache_memory_bytes": int(config.kv_cache_gib * 2**30), "enable_sleep_mode": True}
+            options |= {"kv_cache_memory_bytes": int(hardware.kv_cache_gib * 2**30), "enable_sleep_mode": True}
         else:
             # Seeded requests crash under chunked prefill on the CPU build, so each prompt is prefilled at once.
             options |= {"enforce_eager": True, "enable_chunked_prefill": False}
@@ -83,7 +88,7 @@ class VllmEngine:
 
             options["worker_cls"] = f"{SpreadWorker.__module__}.{SpreadWorker.__qualname__}"
             # Left by a rank that was killed while it started, if it had the same port.
-            drop_shared_memory(config.tensor_parallel)
+            drop_shared_memory(hardware.tensor_parallel)
         self._llm = LLM(
             str(folder),
             # What the trainer reads; by default a second form of weights and tokenizer (Mistral's) would be preferred.
@@ -92,18 +97,18 @@ class VllmEngine:
             tokenizer_mode="hf",
             dtype=config.dtype,
             max_model_len=config.max_model_len,
-            max_num_seqs=config.max_num_seqs,
+            max_num_seqs=hardware.max_num_seqs,
             max_num_batched_tokens=max(_LONGEST_BATCH, config.max_model_len),
             generation_config="vllm",
             logprobs_mode="raw_logprobs",
             trust_remote_code=False,
-            tensor_parallel_size=config.tensor_parallel,
+            tensor_parallel_size=hardware.tensor_parallel,
             seed=0,
             disable_log_stats=True,
             **options,
         )
         if spread_on_cpus:
-            drop_shared_memory(config.tensor_parallel)
+            drop_shared_memory(hardware.tensor_parallel)
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import polars as pl
 
 from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.logprobs import load_model
@@ -34,6 +35,7 @@ class SegmentJob:
 
     Attributes:
         config: the stage's slice of the configuration: method, train, engine, task, scorer.
+        hardware: the block `hardware`.
         seed: of the training.
         first, last: steps, both included.
         partition, prompts, gold: tables of the training set, already checked.
@@ -50,6 +52,7 @@ class SegmentJob:
     """
 
     config: Mapping[str, Any]
+    hardware: Mapping[str, Any]
     seed: int
     first: int
     last: int
@@ -80,6 +83,11 @@ class SegmentJob:
         """The block `train`; schedule and seeds, which no segment depends on, have their defaults."""
         return TrainConfig(**self.config["train"])
 
+    @property
+    def machine(self) -> HardwareConfig:
+        """The block `hardware`."""
+        return HardwareConfig(**self.hardware)
+
     def to_json(self) -> str:
         """The job as text."""
         return json.dumps(asdict(self))
@@ -98,18 +106,19 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
     """
     started = time.perf_counter()
     start_process_group()
-    method, config, sampler = job.method, job.train, EngineConfig(**job.config["engine"])
+    method, config, hardware = job.method, job.train, job.machine
     with ExitStack() as stack:
         files = {"databases": job.databases, "source": job.scorer}
         scorer = make_scorer(job.config["task"], job.config["scorer"], workers=job.workers, programs=False, **files)
         stack.enter_context(scorer)
-        engine = make_engine(Path(job.policy), sampler, distributed=True)
-        if sampler.tensor_parallel > 1:
-            engine = SharedEngine(engine, sampler.tensor_parallel)
+        engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), hardware, distributed=True)
+        if hardware.tensor_parallel > 1:
+            engine = SharedEngine(engine, hardware.tensor_parallel)
         trainer = Trainer(
             # Adapters are added to the base policy; those merged into a policy could not be trained further.
             load_model(Path(str(job.base) if method.lora else job.policy), config.dtype),
             config,
+            hardware,
             method,
             state=Path(job.state) if job.state else None,
             reference_model=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,

@@ -57,7 +57,7 @@ ONE_NODE = Nodes()
 
 
 def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> tuple[pl.DataFrame, list[Timing]]:
-    """Run a segment on `train.ranks` ranks, spread over the nodes; a single one runs in this process.
+    """Run a segment on `hardware.ranks` ranks, spread over the nodes; a single one runs in this process.
 
     Policy and state are put in place when all ranks are done.
 
@@ -71,7 +71,7 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> tuple[pl.DataFram
     outputs = replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out))
     with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
         job = replace(job, policy_out=str(policy), state_out=str(state))
-        return run_job(job) if job.train.ranks == nodes.number == 1 else _run_on_ranks(job, nodes)
+        return run_job(job) if job.machine.ranks == nodes.number == 1 else _run_on_ranks(job, nodes)
 
 
 def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> tuple[pl.DataFrame, list[Timing]]:
@@ -79,7 +79,7 @@ def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> tuple[pl.DataFrame, list[Tim
     with tempfile.TemporaryDirectory(dir=Path(job.state_out).parent, prefix=".result.", suffix=".tmp") as folder:
         result = Path(folder, "result.json")
         try:
-            run_ranks(job.train.ranks, ["-m", rank_process.__name__, job.to_json(), str(result)], nodes)
+            run_ranks(job.machine.ranks, ["-m", rank_process.__name__, job.to_json(), str(result)], nodes)
         except RankError as error:
             raise RankError(
                 f"{job.label}: {error}; see the end of this log. Nothing of this segment was kept: run snakemake again,"
@@ -105,7 +105,7 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     """
     per_node, rest = divmod(ranks, nodes.number)
     if rest or not per_node:
-        raise ValueError(f"{ranks} ranks on {nodes.number} nodes: set train.ranks to a multiple of the number of nodes")
+        raise ValueError(f"{ranks} ranks on {nodes.number} nodes: set hardware.ranks to a multiple of the nodes")
     host = _LOCALHOST if nodes.number == 1 else socket.gethostname()
     # This process holds the store, as torchrun does: a port that rank 0 opens later could be taken meanwhile.
     store = TCPStore(host, 0, is_master=True, wait_for_workers=False)

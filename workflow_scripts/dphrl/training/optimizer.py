@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.train import TrainConfig
 
 _EPSILON = 1e-8
@@ -40,22 +41,22 @@ class ClippedAdamW(torch.optim.AdamW):
             super().step()
 
 
-def initialize(model: nn.Module, config: TrainConfig) -> Any:
+def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) -> Any:
     """A DeepSpeed engine that trains the parameters of a model that require a gradient."""
     import deepspeed
 
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     # The learning rate is set with each update.
     adam = {"lr": 0.0, "betas": list(config.betas), "eps": _EPSILON, "weight_decay": config.weight_decay}
-    settings, optimizer = _settings(config, sum(parameter.numel() for parameter in trained)), None
-    if config.zero_stage == 0 and config.dtype == "float32":
+    settings, optimizer = _settings(config, hardware, sum(parameter.numel() for parameter in trained)), None
+    if hardware.zero_stage == 0 and config.dtype == "float32":
         optimizer = ClippedAdamW(trained, **adam, clip_grad_norm=config.clip_grad_norm)
         settings["gradient_clipping"] = 0.0  # DeepSpeed would clip again, by default to 1.
     else:
         # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
         settings["optimizer"] = {"type": "AdamW", "params": {**adam, "torch_adam": True}}
     engine, *_ = deepspeed.initialize(model=model, config=settings, model_parameters=trained, optimizer=optimizer)
-    if config.zero_stage == 0:
+    if hardware.zero_stage == 0:
         # Without ZeRO PyTorch accumulates the gradients, by default in the parameter's type.
         for parameter in trained:
             parameter.grad_dtype = torch.float32
@@ -64,10 +65,10 @@ def initialize(model: nn.Module, config: TrainConfig) -> Any:
     return engine
 
 
-def _settings(config: TrainConfig, elements: int) -> dict[str, Any]:
+def _settings(config: TrainConfig, hardware: HardwareConfig, elements: int) -> dict[str, Any]:
     # DeepSpeed allocates the bucket even for a small model: 2 GB at the default size in float32.
-    zero: dict[str, Any] = {"stage": config.zero_stage, "reduce_bucket_size": min(elements, _BUCKET_ELEMENTS)}
-    if config.offload_optimizer:
+    zero: dict[str, Any] = {"stage": hardware.zero_stage, "reduce_bucket_size": min(elements, _BUCKET_ELEMENTS)}
+    if hardware.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     return {
         "train_micro_batch_size_per_gpu": 1,
@@ -79,6 +80,6 @@ def _settings(config: TrainConfig, elements: int) -> dict[str, Any]:
         "zero_force_ds_cpu_optimizer": False,
         "bf16": {"enabled": config.dtype == "bfloat16"},
         # Over many micro-batches sums in bfloat16 would be off by percents.
-        "data_types": {"grad_accum_dtype": "fp32"} if config.zero_stage else {},
+        "data_types": {"grad_accum_dtype": "fp32"} if hardware.zero_stage else {},
         "steps_per_print": 1 << 40,
     }

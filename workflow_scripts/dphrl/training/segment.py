@@ -70,7 +70,9 @@ class Segment:
 
     def run(self, first: int, last: int, label: str) -> pl.DataFrame:
         """Train steps `first` to `last`, both included; the metrics table (step, metric, value)."""
-        sync = WeightSync(self.trainer, self.engine, self.config.canary_tolerance, [p.tokens for p in self.prompts])
+        sync = WeightSync(
+            self.trainer, self.engine, self.trainer.hardware.canary_tolerance, [p.tokens for p in self.prompts]
+        )
         sync.control()  # first prove that the check notices wrong weights
         collector = Collector(
             self.engine, self.prompts, self.score, self.config, self.method, self.seed, timed=self._timed

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row, collate
@@ -45,6 +46,7 @@ class Trainer:
     Args:
         model: the policy to train, as loaded; with adapters, the base policy.
         config: the block `train`.
+        hardware: the block `hardware`.
         method: the entry of `methods`.
         state: folder of the state to continue from; None for a fresh optimizer.
         reference_model: the base policy, for a method that needs its log-probs of rollouts.
@@ -55,23 +57,26 @@ class Trainer:
         self,
         model: PreTrainedModel,
         config: TrainConfig,
+        hardware: HardwareConfig,
         method: MethodConfig,
         state: Path | None = None,
         reference_model: PreTrainedModel | None = None,
         seed: int = 0,
     ) -> None:
-        self.config, self.method, self.model = config, method, model
+        self.config, self.hardware, self.method, self.model = config, hardware, method, model
         self.objective = Objective(method, config)
-        if config.gradient_checkpointing:
+        if hardware.gradient_checkpointing:
             _checkpoint_gradients(model)
         if method.lora is not None:
             add_adapters(model, method.lora, seed)
             if state is not None:
                 # They cannot be recovered from the merged policy.
                 load_trained(model, state)
-        self._deepspeed = initialize(LogProbs(model), config)
+        self._deepspeed = initialize(LogProbs(model, hardware.attention), config, hardware)
         self.device = str(self._deepspeed.device)
-        self._reference_model = None if reference_model is None else LogProbs(reference_model).to(self.device)
+        self._reference_model = (
+            None if reference_model is None else LogProbs(reference_model, hardware.attention).to(self.device)
+        )
         if state is not None:
             load_state(self._deepspeed, state)
 
@@ -138,7 +143,7 @@ class Trainer:
     @property
     def _partitioned(self) -> bool:
         """Whether each rank holds only a part of every weight (ZeRO-3)."""
-        return self.config.zero_stage == 3
+        return self.hardware.zero_stage == 3
 
     def _gather(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
         import deepspeed
@@ -172,7 +177,7 @@ class Trainer:
 
         Ranks exchange weights and gradients in every pass, so all must make the same number of passes.
         """
-        cut = self._deepspeed.module.plan(rows, self.config.token_budget, self.config.prompt_sharing)
+        cut = self._deepspeed.module.plan(rows, self.hardware.token_budget, self.hardware.prompt_sharing)
         return cut, int(all_reduce_max(len(cut))) - len(cut)
 
     def _by_row(self, module: nn.Module, rows: Sequence[Row]) -> list[Tensor]:

@@ -2,13 +2,12 @@
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block, Count, Whole
+from dphrl.config.blocks.base import Block, Whole
 
 
 class ReferenceConfig(Block):
     """Configuration of the block `reference`."""
 
-    token_budget: Count = Field(32384, description="Maximum number of tokens per forward pass of the reference.")
     top_k: Whole = Field(
         0,
         description="Number of most probable tokens per position whose reference log-probabilities are stored in "

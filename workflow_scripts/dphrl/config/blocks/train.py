@@ -17,6 +17,11 @@ class TrainConfig(Block):
     steps: Count = Field(208, description="Training steps; a larger number continues a finished training.")
     segment_steps: Count = Field(26, description="Steps per job: the most that a crash costs. Divides eval_every.")
     eval_every: Count = Field(52, description="Steps between two policies that are saved and evaluated. Divides steps.")
+    keep_state: Literal["newest", "all"] = Field(
+        "newest",
+        description="newest: an optimizer state, or a policy that is not evaluated, is removed when the segment after "
+        "the next one starts and at the end of a run; all: none is removed, so any segment can be run again by itself.",
+    )
     prompts_per_step: Count = Field(128, description="Prompts with rollouts per step.")
     rollouts_per_prompt: int = Field(16, ge=2, description="Rollouts per prompt: the group of the advantages.")
     rehearsal_per_step: Count = Field(256, description="Stored responses of D_pef per step, for methods that use them.")
@@ -42,29 +47,10 @@ class TrainConfig(Block):
         "the mismatch is only measured.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
-    ranks: Count = Field(1, description="Processes, one per GPU. Divides prompts_per_step / mini_batches.")
-    zero_stage: Literal[0, 1, 2, 3] = Field(
-        1, description="ZeRO stage: the ranks divide 0 nothing, 1 optimizer state, 2 also gradients, 3 also weights."
-    )
-    offload_optimizer: bool = Field(False, description="Keep the optimizer state in CPU memory.")
-    gradient_checkpointing: bool = Field(
-        False, description="Recompute activations in the backward pass: less memory for about a third more computation."
-    )
-    prompt_sharing: Literal["auto", "on", "off"] = Field(
-        "auto", description="Train the responses to a prompt in one sequence; auto: where it saves computation."
-    )
     rehearsal_norm: Literal["joint", "separate"] = Field(
         "joint",
         description="joint: one mean over all sequences of a mini-batch, so the effective weight of rehearsal is eta "
         "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta.",
-    )
-    token_budget: Count = Field(32384, description="Most tokens per forward and backward pass of one rank.")
-    canary_tolerance: float | None = Field(
-        None,
-        gt=0,
-        description="After each push of weights into the engine, its log-probabilities of a fixed text are compared "
-        "with the trainer's; training stops if they differ by more than this, in nats. null: 1e-4 in float32; in "
-        "bfloat16 three times the difference at the start of the segment.",
     )
     trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
