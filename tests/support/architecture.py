@@ -1,0 +1,159 @@
+"""The program of a test: a real architecture, cut to few layers, from the reference to a resumed training.
+
+Arguments: the name of an architecture and a folder. Prints one line of JSON: the largest gaps of log-probs in nats, and
+the peak of the memory in GiB. Widths, vocabulary, biases, heads and head size are those of the released models.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from dphrl.config.blocks.engine import EngineConfig
+from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.rollout.factory import make_engine
+from dphrl.rollout.requests import Request
+from dphrl.training.collectives import start_process_group
+from dphrl.training.loss import Example
+from dphrl.training.trainer import Trainer
+from dphrl.training.weight_sync import WeightSync, canary_text
+
+_LLAMA = {"vocab_size": 128_256, "num_key_value_heads": 8, "num_attention_heads": 32, "rms_norm_eps": 1e-5}
+_QWEN = {"rope_theta": 1e6, "rms_norm_eps": 1e-6}
+# Layers: as many as fit into 12 GiB with the states of AdamW; the large ones are trained by adapters.
+ARCHITECTURES: dict[str, tuple[Any, dict[str, Any], bool]] = {
+    "Qwen2.5-0.5B": (
+        Qwen2Config,
+        {**_QWEN, "vocab_size": 151_936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 2}
+        | {"num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": True},
+        False,
+    ),
+    "Llama-3.2-1B": (
+        LlamaConfig,
+        {**_LLAMA, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 1, "head_dim": 64}
+        | {"tie_word_embeddings": True},
+        False,
+    ),
+    "Llama-3.1-8B": (
+        LlamaConfig,
+        {**_LLAMA, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 1}
+        | {"tie_word_embeddings": False},
+        True,
+    ),
+    "Qwen2.5-7B": (
+        Qwen2Config,
+        {**_QWEN, "vocab_size": 152_064, "hidden_size": 3584, "intermediate_size": 18_944, "num_hidden_layers": 1}
+        | {"num_attention_heads": 28, "num_key_value_heads": 4, "tie_word_embeddings": False},
+        True,
+    ),
+}
+PROMPTS = [list(range(5 + i, 25 + 2 * i)) for i in range(3)]
+RESPONSES, LENGTH, LR = 2, 8, 1e-3
+
+
+def write_policy(folder: Path, name: str) -> None:
+    """Write the model in bfloat16, and a tokenizer of the same number of tokens."""
+    kind, sizes, _ = ARCHITECTURES[name]
+    end = sizes["vocab_size"] - 1
+    ids = {"bos_token_id": None, "eos_token_id": end, "pad_token_id": end}
+    config = kind(**sizes, **ids, max_position_embeddings=4096, initializer_range=0.02, dtype="bfloat16")
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.bfloat16)
+    model = (LlamaForCausalLM if kind is LlamaConfig else Qwen2ForCausalLM)(config)
+    torch.set_default_dtype(torch.float32)
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            if parameter_name.endswith("bias"):
+                parameter.normal_(std=0.5)  # Zero at the start: a forgotten bias would not show.
+    model.save_pretrained(folder)
+    words = {f"t{i}": i for i in range(end)} | {"<end>": end}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="t0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>", unk_token="t0")
+    wrapped.save_pretrained(folder)
+
+
+def make_trainer(folder: Path, base: Path, lora: bool, state: Path | None = None) -> Trainer:
+    """A trainer with gradient checkpointing, as these models are trained on GPUs."""
+    method = MethodConfig(divergence="js", lora={"rank": 8} if lora else None)  # type: ignore[arg-type]
+    config = TrainConfig(mini_batches=1, max_tokens=LENGTH)
+    hardware = HardwareConfig(gradient_checkpointing=True, token_budget=200)
+    start = base if lora else folder
+    return Trainer(load_model(start, "bfloat16"), config, hardware, method, state=state, seed=1)
+
+
+def gap(ours: list[Tensor], theirs: list[Tensor]) -> float:
+    """The largest difference of log-probs."""
+    return max(float((one - other).abs().max()) for one, other in zip(ours, theirs, strict=True))
+
+
+def main(name: str, place: str) -> None:
+    """Run the whole chain."""
+    base, found = Path(place, "base"), dict[str, float]()
+    lora = ARCHITECTURES[name][2]
+    write_policy(base, name)
+    start_process_group()
+    requests = [
+        Request(f"p{i}", sample, tokens, 10 * i + sample, 1.0, 1.0, LENGTH)
+        for i, tokens in enumerate(PROMPTS)
+        for sample in range(RESPONSES)
+    ]
+    engine = make_engine(
+        base,
+        EngineConfig(name="transformers", dtype="bfloat16", max_model_len=256),
+        HardwareConfig(kv_cache_gib=0.5),
+        distributed=True,
+    )
+    drawn = engine.generate(requests)
+    rows = [
+        Row(request.prompt_token_ids, completion.token_ids) for request, completion in zip(requests, drawn, strict=True)
+    ]
+    sampler = [torch.tensor(completion.logprobs) for completion in drawn]
+    start = engine.text_logprobs(canary_text(engine, PROMPTS))
+    engine.sleep()
+
+    reference = response_logprobs(LogProbs(load_model(base, "bfloat16")), rows, 200)
+    found["engine against reference"] = gap(sampler, reference)
+    trainer = make_trainer(base, base, lora)
+    found["trainer against reference"] = gap(trainer.logprobs(rows), reference)
+    sync = WeightSync(trainer, engine, None, PROMPTS, start)
+    sync.control()
+    examples = [
+        Example(row, old=old, sampler=old, advantage=1.0 - 2 * (i % 2), rehearsal=False)
+        for i, (row, old) in enumerate(zip(rows[:4], reference, strict=False))
+    ] + [Example(row, True, reference=old) for row, old in zip(rows[4:], reference[4:], strict=True)]
+    for step in (1, 2):
+        found["canary"] = sync.push(step)
+        engine.sleep()
+        assert trainer.update(examples, LR).grad_norm > 0
+    after = trainer.logprobs(rows)
+    found["moved by training"] = gap(after, reference)
+
+    trainer.save_policy(Path(place, "policy"))
+    trainer.save_state(Path(place, "state"))
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        Path(place, "policy", file).write_bytes((base / file).read_bytes())
+    trainer.update(examples, LR)
+    expected = trainer.logprobs(rows)
+    del trainer, sync
+    again = make_trainer(Path(place, "policy"), base, lora, Path(place, "state"))
+    again.update(examples, LR)
+    found["resumed against continued"] = gap(again.logprobs(rows), expected)
+    found["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
