@@ -18,13 +18,17 @@ import torch
 from runs import ROOT, Workflow
 from safetensors.torch import load_file
 from tiny_models import write_tiny_policy
-from tiny_training import ENGINE, ONLINE, train_config, write_reference
+from tiny_training import ENGINE, ONLINE, process_group, train_config, write_reference
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.methods import MethodConfig
-from dphrl.training.job import SegmentJob
+from dphrl.rollout.engine import AsleepError, Engine
+from dphrl.rollout.factory import make_engine
+from dphrl.training.job import SegmentJob, run_job
 from dphrl.training.launch import RankError, run_ranks, train_segment
+from dphrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.workflow
 
@@ -197,7 +201,7 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
 ) -> None:
     blocks = {"engine": {"name": engine, "tensor_parallel": parts}, "train": {"zero_stage": stage}}
     whole = _into(replace(start, last=4), tmp_path / "whole", **blocks)
-    metrics, timings = train_segment(whole)
+    metrics, timings, digests = train_segment(whole)
     first = _into(start, tmp_path / "first", **blocks)
     second = _into(_after(first, 3, 4), tmp_path / "second")
     parts = [train_segment(job)[0] for job in (first, second)]
@@ -205,12 +209,41 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
     files = _files(tmp_path / "whole")
     assert files == _files(tmp_path / "second")
     assert {f"state/optimizer-00{number}.safetensors" for number in (0, 1)} <= files.keys()
+    for name, found in digests.items():
+        folder = tmp_path / "whole" / name
+        assert found == {file.name: sha256_file(file) for file in folder.glob("*.safetensors")}
     assert {part for part, _, _ in timings} >= {"start", "generate", "score", "train", "push"}
     policy, loading = AutoModelForCausalLM.from_pretrained(whole.policy_out, output_loading_info=True)
     assert not loading["missing_keys"]
     assert not loading["unexpected_keys"]
     base = AutoModelForCausalLM.from_pretrained(start.policy)
     assert all(not torch.equal(a, b) for a, b in zip(policy.parameters(), base.parameters(), strict=True))
+
+
+def test_the_engine_sleeps_while_the_trainer_is_made(
+    start: SegmentJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bfloat16, where the canary's tolerance needs what the engine computed before it fell asleep."""
+    engines: list[Engine] = []
+
+    def make(*args: Any, **options: Any) -> Engine:
+        engines.append(make_engine(*args, **options))
+        return engines[0]
+
+    class Awaited(Trainer):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            with pytest.raises(AsleepError):
+                engines[0].text_logprobs([3, 4])
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr("dphrl.training.job.make_engine", make)
+    monkeypatch.setattr("dphrl.training.job.Trainer", Awaited)
+    with process_group():
+        trained = run_job(_into(start, tmp_path, train={"ranks": 1, "dtype": "bfloat16"}))
+    gaps = trained.metrics.filter(metric="canary_gap")["value"]
+    assert len(gaps) == 2
+    assert 1e-4 < gaps.max() < 0.3
+    assert trained.digests["state"].keys() == {"optimizer-000.safetensors"}
 
 
 @pytest.fixture(scope="module")
