@@ -36,7 +36,8 @@ class FrozenModel:
     def loaded(self) -> Iterator[nn.Module]:
         """The module, ready to be called."""
         # The tensors on the CPU stay: weights that are mapped from a file would be copies if they came back.
-        held = [] if self._partitioned else [(t, t.data) for t in chain(self._module.parameters(), self._module.buffers())]
+        moved = () if self._partitioned else chain(self._module.parameters(), self._module.buffers())
+        held = [(tensor, tensor.data) for tensor in moved]
         for tensor, data in held:
             tensor.data = data.to(self._device)
         yield self._module

@@ -119,8 +119,8 @@ def run_job(job: SegmentJob) -> Trained:
         if sampler.tensor_parallel > 1:
             engine = SharedEngine(engine, sampler.tensor_parallel)
         prompts = _online_prompts(job)
-        # The engine needs a GPU almost free to start, and the trainer needs memory to divide its model: in this order, and
-        # with the engine asleep, neither has to fit next to the other's most.
+        # vLLM starts on an almost free GPU only, and the trainer needs memory to divide its model: in this order, and
+        # with the engine asleep, neither has to fit next to the most that the other needs.
         start = engine.text_logprobs(canary_text(engine, (prompt.tokens for prompt in prompts)))
         engine.sleep()
         trainer = Trainer(
