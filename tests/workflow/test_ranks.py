@@ -32,8 +32,8 @@ from dphrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.workflow
 
-PROGRAMS = ("spread_engine.py", "two_ranks.py", "moved_state.py")
-SPREAD, UPDATE, MOVED = (str(ROOT / "tests" / "support" / name) for name in PROGRAMS)
+PROGRAMS = ("spread_engine.py", "two_ranks.py", "moved_state.py", "spread_layers.py")
+SPREAD, UPDATE, MOVED, LAYERS = (str(ROOT / "tests" / "support" / name) for name in PROGRAMS)
 STAGES = (0, 1, 2, 3)
 # Through the scorer a test can end a rank in the middle of a step, or make it wait there.
 SCORER = """
@@ -93,6 +93,39 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
     torch.testing.assert_close(
         load_file(updates / f"{name}.weights"), load_file(updates / f"{alone}.weights"), rtol=0, atol=2e-6
     )
+
+
+# Relative difference of the gradient's norms, and mean difference of the weights after two steps of 1e-3.
+ROUNDING = {"float32": (5e-5, 3e-8), "bfloat16": (3e-2, 1e-4)}
+KINDS = [f"{dtype}-{adapters}" for dtype in ROUNDING for adapters in ("all", "lora")]
+DIVIDED = [
+    f"3-{way}-{sharing}-{kind}" for way in ("plain", "checkpointing") for sharing in ("on", "off") for kind in KINDS
+]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "settings"),
+    [
+        (2, ["3-checkpointing-on-bfloat16-lora"]),
+        pytest.param(2, DIVIDED, marks=pytest.mark.full),
+        pytest.param(4, DIVIDED, marks=pytest.mark.full),
+    ],
+)
+def test_layers_that_are_divided_are_trained_like_whole_ones(ranks: int, settings: list[str], tmp_path: Path) -> None:
+    """ZeRO-3 with checkpointing, sharing, bfloat16 and adapters, against ZeRO-0 with none of the first two."""
+    kinds = {setting: "-".join(setting.split("-")[3:]) for setting in settings}
+    whole = {kind: f"0-plain-off-{kind}" for kind in {*kinds.values()}}
+    run_ranks(ranks, [LAYERS, str(tmp_path), "500", *whole.values(), *settings])
+    for setting, kind in kinds.items():
+        norm, mean = ROUNDING[kind.split("-")[0]]
+        names = [f"{ranks}-{name}" for name in (setting, whole[kind])]
+        found, expected = (json.loads((tmp_path / f"{name}.json").read_text()) for name in names)
+        assert found == pytest.approx(expected, rel=norm), setting
+        ours, theirs = (load_file(tmp_path / f"{name}.weights") for name in names)
+        assert ours.keys() == theirs.keys()
+        gaps = torch.cat([(ours[name] - theirs[name]).abs().flatten() for name in ours])
+        assert gaps.mean() < mean, setting
+        assert gaps.max() < 5e-3, setting
 
 
 @pytest.mark.full
