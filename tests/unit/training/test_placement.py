@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tiny_models import write_tiny_policy
 
+from dphrl.plan.memory import Setting, phases
+from dphrl.plan.shape import ModelShape
 from dphrl.training.launch import run_ranks
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
@@ -51,6 +53,8 @@ def test_a_model_of_real_size_is_divided_with_one_whole_weight_at_a_time(ranks: 
     found = json.loads(subprocess.run(program, stdout=subprocess.PIPE, check=True).stdout.splitlines()[-1])
     assert found["most"] == found["model"] / ranks + found["largest"]
     assert found["kept"] == found["model"] / ranks + found["buffers"]
+    start = phases(ModelShape.from_config({"model_type": "llama", **shape}), Setting(ranks=ranks, zero_stage=3))[0]
+    assert start.parts["weights"] + start.parts["largest weight"] == found["most"]
 
 
 def test_with_zero_3_no_more_than_two_weights_are_whole_while_the_trainer_is_made(found: dict[str, Any]) -> None:
