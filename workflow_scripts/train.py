@@ -34,5 +34,5 @@ with stage("torch", "transformers", "deepspeed", "vllm") as job:
     for part, seconds, tokens in trained.timings:
         job.add_timing(part, seconds, tokens)
     job.write(trained.metrics, "metrics", output.metrics)
-    for manifest in (output.policy, output.state):
-        job.write_manifest(manifest)
+    for name in ("policy", "state"):
+        job.write_manifest(output[name], trained.digests[name])
