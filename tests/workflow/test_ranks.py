@@ -115,7 +115,7 @@ def test_layers_that_are_divided_are_trained_like_whole_ones(ranks: int, setting
     """ZeRO-3 with checkpointing, sharing, bfloat16 and adapters, against ZeRO-0 with none of the first two."""
     kinds = {setting: "-".join(setting.split("-")[3:]) for setting in settings}
     whole = {kind: f"0-plain-off-{kind}" for kind in {*kinds.values()}}
-    run_ranks(ranks, [LAYERS, str(tmp_path), "500", *whole.values(), *settings])
+    run_ranks(ranks, [LAYERS, str(tmp_path), "1500", *whole.values(), *settings])
     for setting, kind in kinds.items():
         norm, mean = ROUNDING[kind.split("-")[0]]
         names = [f"{ranks}-{name}" for name in (setting, whole[kind])]
