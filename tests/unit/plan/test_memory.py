@@ -108,6 +108,16 @@ def test_no_advice_where_nothing_helps():
     assert changes_that_fit(QWEN_32B, Setting(), 10 * GB) is None
 
 
+def test_a_method_with_adapters_has_a_reference_model_too():
+    """A segment loads one for the divergence, whatever is trained."""
+    data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
+    data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}
+    method = {"online": "all", "divergence": "reverse_kl", "lora": {"rank": 16}}
+    setting = Setting.of(load_config(data | {"methods": {"rkl": method}}), "rkl", LLAMA_8B)
+    assert setting.reference
+    assert setting.adapters
+
+
 def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
     data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
     data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}

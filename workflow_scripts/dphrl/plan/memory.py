@@ -73,7 +73,7 @@ class Setting:
             dtype=train.dtype,
             offload=train.offload_optimizer,
             checkpointing=train.gradient_checkpointing,
-            reference=chosen.needs_reference_model and lora is None,
+            reference=chosen.needs_reference_model,
             adapters=shape.adapters(lora.rank, lora.targets) if lora else None,
         )
 
