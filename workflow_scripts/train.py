@@ -32,9 +32,9 @@ with stage("torch", "transformers", "deepspeed", "vllm", hardware=hardware) as j
         label=label(),
         **params.runtime,  # databases, workers, trackers, tracking, training
     )
-    metrics, timings = train_segment(segment, Nodes.of(snakemake.resources))
-    for part, seconds, tokens in timings:
+    trained = train_segment(segment, Nodes.of(snakemake.resources))
+    for part, seconds, tokens in trained.timings:
         job.add_timing(part, seconds, tokens)
-    job.write(metrics, "metrics", output.metrics)
-    for manifest in (output.policy, output.state):
-        job.write_manifest(manifest)
+    job.write(trained.metrics, "metrics", output.metrics)
+    for name in ("policy", "state"):
+        job.write_manifest(output[name], trained.digests[name])

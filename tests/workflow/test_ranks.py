@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,22 @@ import torch
 from runs import ROOT, Workflow
 from safetensors.torch import load_file
 from tiny_models import write_tiny_policy
-from tiny_training import ENGINE, ONLINE, hardware, train_config, write_reference
+from tiny_training import ENGINE, ONLINE, hardware, process_group, train_config, write_reference
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.methods import MethodConfig
-from dphrl.training.job import SegmentJob
+from dphrl.rollout.engine import AsleepError, Engine
+from dphrl.rollout.factory import make_engine
+from dphrl.training.job import SegmentJob, run_job
 from dphrl.training.launch import RankError, run_ranks, train_segment
+from dphrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.workflow
 
-PROGRAMS = ("spread_engine.py", "two_ranks.py", "moved_state.py")
-SPREAD, UPDATE, MOVED = (str(ROOT / "tests" / "support" / name) for name in PROGRAMS)
+PROGRAMS = ("spread_engine.py", "two_ranks.py", "moved_state.py", "spread_layers.py")
+SPREAD, UPDATE, MOVED, LAYERS = (str(ROOT / "tests" / "support" / name) for name in PROGRAMS)
 STAGES = (0, 1, 2, 3)
 # Through the scorer a test can end a rank in the middle of a step, or make it wait there.
 SCORER = """
@@ -89,6 +93,39 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
     torch.testing.assert_close(
         load_file(updates / f"{name}.weights"), load_file(updates / f"{alone}.weights"), rtol=0, atol=2e-6
     )
+
+
+# Relative difference of the gradient's norms, and mean difference of the weights after two steps of 1e-3.
+ROUNDING = {"float32": (5e-5, 3e-8), "bfloat16": (3e-2, 1e-4)}
+KINDS = [f"{dtype}-{adapters}" for dtype in ROUNDING for adapters in ("all", "lora")]
+DIVIDED = [
+    f"3-{way}-{sharing}-{kind}" for way in ("plain", "checkpointing") for sharing in ("on", "off") for kind in KINDS
+]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "settings"),
+    [
+        (2, ["3-checkpointing-on-bfloat16-lora"]),
+        pytest.param(2, DIVIDED, marks=pytest.mark.full),
+        pytest.param(4, DIVIDED, marks=pytest.mark.full),
+    ],
+)
+def test_layers_that_are_divided_are_trained_like_whole_ones(ranks: int, settings: list[str], tmp_path: Path) -> None:
+    """ZeRO-3 with checkpointing, sharing, bfloat16 and adapters, against ZeRO-0 with none of the first two."""
+    kinds = {setting: "-".join(setting.split("-")[3:]) for setting in settings}
+    whole = {kind: f"0-plain-off-{kind}" for kind in {*kinds.values()}}
+    run_ranks(ranks, [LAYERS, str(tmp_path), "1500", *whole.values(), *settings])
+    for setting, kind in kinds.items():
+        norm, mean = ROUNDING[kind.split("-")[0]]
+        names = [f"{ranks}-{name}" for name in (setting, whole[kind])]
+        found, expected = (json.loads((tmp_path / f"{name}.json").read_text()) for name in names)
+        assert found == pytest.approx(expected, rel=norm), setting
+        ours, theirs = (load_file(tmp_path / f"{name}.weights") for name in names)
+        assert ours.keys() == theirs.keys()
+        gaps = torch.cat([(ours[name] - theirs[name]).abs().flatten() for name in ours])
+        assert gaps.mean() < mean, setting
+        assert gaps.max() < 5e-3, setting
 
 
 @pytest.mark.full
@@ -166,11 +203,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     )
 
 
-def _into(job: SegmentJob, folder: Path, engine: str = "transformers", **hardware: Any) -> SegmentJob:
-    """The job with folders for its results, with this engine and changes of the block `hardware`."""
-    config = {**job.config, "engine": {**job.config["engine"], "name": engine}}
+def _into(job: SegmentJob, folder: Path, hardware: Mapping[str, Any] | None = None, **changes: Any) -> SegmentJob:
+    """The job with folders for its results, and the block `hardware` and blocks of its config updated."""
+    config = {
+        name: {**block, **changes.get(name, {})} if name in changes else block for name, block in job.config.items()
+    }
     folders = {"policy_out": str(folder / "policy"), "state_out": str(folder / "state")}
-    return replace(job, **folders, config=config, hardware={**job.hardware, **hardware})
+    return replace(job, **folders, config=config, hardware={**job.hardware, **(hardware or {})})
 
 
 def _after(job: SegmentJob, first: int, last: int) -> SegmentJob:
@@ -195,22 +234,51 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
     start: SegmentJob, tmp_path: Path, engine: str, stage: int, parts: int
 ) -> None:
-    machine = {"zero_stage": stage, "tensor_parallel": parts}
-    whole = _into(replace(start, last=4), tmp_path / "whole", engine, **machine)
-    metrics, timings = train_segment(whole)
-    first = _into(start, tmp_path / "first", engine, **machine)
-    second = _into(_after(first, 3, 4), tmp_path / "second", engine)
+    changes = {"hardware": {"zero_stage": stage, "tensor_parallel": parts}, "engine": {"name": engine}}
+    whole = _into(replace(start, last=4), tmp_path / "whole", **changes)
+    metrics, timings, digests = train_segment(whole)
+    first = _into(start, tmp_path / "first", **changes)
+    second = _into(_after(first, 3, 4), tmp_path / "second")
     parts = [train_segment(job)[0] for job in (first, second)]
     assert pl.concat(parts).equals(metrics)
     files = _files(tmp_path / "whole")
     assert files == _files(tmp_path / "second")
     assert {f"state/optimizer-00{number}.safetensors" for number in (0, 1)} <= files.keys()
+    for name, found in digests.items():
+        folder = tmp_path / "whole" / name
+        assert found == {file.name: sha256_file(file) for file in folder.glob("*.safetensors")}
     assert {part for part, _, _ in timings} >= {"start", "generate", "score", "train", "push"}
     policy, loading = AutoModelForCausalLM.from_pretrained(whole.policy_out, output_loading_info=True)
     assert not loading["missing_keys"]
     assert not loading["unexpected_keys"]
     base = AutoModelForCausalLM.from_pretrained(start.policy)
     assert all(not torch.equal(a, b) for a, b in zip(policy.parameters(), base.parameters(), strict=True))
+
+
+def test_the_engine_sleeps_while_the_trainer_is_made(
+    start: SegmentJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bfloat16, where the canary's tolerance needs what the engine computed before it fell asleep."""
+    engines: list[Engine] = []
+
+    def make(*args: Any, **options: Any) -> Engine:
+        engines.append(make_engine(*args, **options))
+        return engines[0]
+
+    class Awaited(Trainer):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            with pytest.raises(AsleepError):
+                engines[0].text_logprobs([3, 4])
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr("dphrl.training.job.make_engine", make)
+    monkeypatch.setattr("dphrl.training.job.Trainer", Awaited)
+    with process_group():
+        trained = run_job(_into(start, tmp_path, {"ranks": 1}, train={"dtype": "bfloat16"}))
+    gaps = trained.metrics.filter(metric="canary_gap")["value"]
+    assert len(gaps) == 2
+    assert 1e-4 < gaps.max() < 0.3
+    assert trained.digests["state"].keys() == {"optimizer-000.safetensors"}
 
 
 @pytest.fixture(scope="module")

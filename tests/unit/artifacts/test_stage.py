@@ -65,6 +65,37 @@ def test_a_manifest_has_the_footer_and_further_facts(tmp_path: Path) -> None:
     }
 
 
+def test_files_that_were_hashed_while_written_are_not_read_for_their_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("dphrl.artifacts.manifest.sha256_file", lambda path: read.append(path.name) or "read")
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_text("weights")
+    _stage().write_manifest(str(tmp_path / "manifest.json"), {"model.safetensors": "given", "absent.safetensors": "no"})
+    files = read_manifest(tmp_path / "manifest.json", verify=False)["files"]
+    assert {name: file["sha256"] for name, file in files.items()} == {
+        "model.safetensors": "given",
+        "tokenizer.json": "read",
+    }
+    assert read == ["tokenizer.json"]
+
+
+def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".snakemake").mkdir()
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "model.safetensors").write_text("weights")
+    write_manifest(tmp_path / "policy" / "manifest.json", {})
+    read: list[str] = []
+    monkeypatch.setattr(
+        "dphrl.artifacts.remembered.sha256_file", lambda path: read.append(path.name) or sha256_file(path)
+    )
+    for _ in range(2):
+        _stage().folder("policy", "policy/manifest.json")
+    assert read == ["model.safetensors"]
+
+
 def test_other_code_than_was_planned_does_not_start() -> None:
     with pytest.raises(CodeChangedError, match="start snakemake again"):
         Stage("train", MODULES, SCHEMAS, code_digest(MODULES), "{}")

@@ -14,6 +14,8 @@ from safetensors.numpy import load_file, save_file
 from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import seal, sha256_file, sidecar, write_text
+from dphrl.artifacts.manifest import read_manifest
+from dphrl.artifacts.remembered import remembered_sha256
 from dphrl.artifacts.tables import read_footer, write_table
 from dphrl.audit import reference
 from dphrl.audit.__main__ import main
@@ -84,6 +86,22 @@ def test_a_flipped_byte_in_a_file_of_a_manifest_is_named(small_run: Any) -> None
             " Delete policies/base/manifest.json and run snakemake again."
         ]
     }
+
+
+def test_a_flipped_byte_under_a_restored_time_is_named_by_the_audit_alone(
+    small_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs read the content of a large file once; the audit always does."""
+    monkeypatch.chdir(small_run.root)
+    Path(".snakemake").mkdir()
+    manifest, weights = Path("policies/base/manifest.json"), Path("policies/base/model.safetensors")
+    read_manifest(manifest, digest=remembered_sha256)
+    before = weights.stat()
+    flip_byte(weights)
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    read_manifest(manifest, digest=remembered_sha256)
+    (text,) = failures(small_run)[str(manifest)]
+    assert "lists files that have changed since: model.safetensors" in text
 
 
 def test_a_file_of_a_manifest_that_is_gone_is_named(small_run: Any) -> None:

@@ -42,6 +42,28 @@ def test_phases_are_those_of_the_table(model, setting, generating, training, ste
     assert found["optimizer step"] == pytest.approx(step, rel=0.03)
 
 
+@pytest.mark.parametrize(("model", "setting"), [(LLAMA_8B, SHARDED), (QWEN_32B, SPREAD)])
+def test_a_reference_model_is_divided_with_zero_3(model, setting):
+    alone = {phase.name: phase for phase in phases(model, setting)}
+    found = {phase.name: phase for phase in phases(model, replace(setting, reference=True))}
+    assert found.keys() == alone.keys()
+    for name, phase in found.items():
+        assert phase.total - alone[name].total == pytest.approx(2 * model.parameters / setting.ranks)
+
+
+def test_without_zero_3_a_reference_model_is_on_the_gpu_only_while_it_is_used():
+    *others, using = phases(LLAMA_8B, Setting(reference=True, checkpointing=True))
+    assert others == phases(LLAMA_8B, Setting(checkpointing=True))
+    assert using.parts["reference model"] == 2 * LLAMA_8B.parameters
+    assert using.total - others[2].total == pytest.approx(2 * LLAMA_8B.parameters - 31 * 32384 * 4096 * 2)
+
+
+def test_no_model_is_whole_at_start_with_zero_3():
+    """A 32B model would need 65 GB, next to an engine that occupies 91."""
+    start = phases(QWEN_32B, replace(SHARDED, offload=True, reference=True))[0]
+    assert start.total / GB == pytest.approx(1.5 + 1 + 2 * 65.5 / 8 + 1.56, rel=0.01)
+
+
 def test_an_offloaded_optimizer_is_in_host_memory():
     setting = Setting(ranks=8, zero_stage=3, checkpointing=True, offload=True)
     found = {phase.name: phase.total / GB for phase in phases(QWEN_32B, setting)}
@@ -84,6 +106,16 @@ def test_advice_fits_and_has_no_change_too_many(model, limit):
 
 def test_no_advice_where_nothing_helps():
     assert changes_that_fit(QWEN_32B, Setting(), 10 * GB) is None
+
+
+def test_a_method_with_adapters_has_a_reference_model_too():
+    """A segment loads one for the divergence, whatever is trained."""
+    data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
+    data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}
+    method = {"online": "all", "divergence": "reverse_kl", "lora": {"rank": 16}}
+    setting = Setting.of(load_config(data | {"methods": {"rkl": method}}), "rkl", LLAMA_8B)
+    assert setting.reference
+    assert setting.adapters
 
 
 def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,27 @@ class ManifestError(ValueError):
     """The files of a folder differ from its manifest; the text names the file."""
 
 
-def write_manifest(path: Path, footer: Mapping[str, Any]) -> None:
+def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> None:
     """Write the manifest of the files in and below the folder of `path`.
 
     Hidden and temporary files and sidecars are not listed, nor tables with a sidecar, which are separate artifacts.
+
+    Args:
+        digests: the sha256 of files that were hashed while they were written, by name; the others are read.
     """
-    entries = {name: path.parent / name for name in _files(path)}
-    files = {name: {"size": file.stat().st_size, "sha256": sha256_file(file)} for name, file in entries.items()}
+    known, entries = digests or {}, {name: path.parent / name for name in _files(path)}
+    files = {
+        name: {"size": file.stat().st_size, "sha256": known.get(name) or sha256_file(file)}
+        for name, file in entries.items()
+    }
     write_text(path, json.dumps({"files": files, **footer}, indent=1, sort_keys=True) + "\n")
 
 
-def read_manifest(path: Path, *, verify: bool = True) -> dict[str, Any]:
+def read_manifest(path: Path, *, verify: bool = True, digest: Callable[[Path], str] = sha256_file) -> dict[str, Any]:
     """The manifest; with `verify`, after a check that the files are there, unchanged, and no others.
+
+    Args:
+        digest: the sha256 of a file, such as `remembered_sha256`.
 
     Raises:
         ManifestError: a file is missing, differs or is not listed; or this is no manifest.
@@ -40,7 +49,7 @@ def read_manifest(path: Path, *, verify: bool = True) -> dict[str, Any]:
         manifest = parsed(path.read_text(encoding="utf-8"), Manifest)
     except ValueError as error:
         raise ManifestError(f"{path}: no manifest ({error}); delete it and run snakemake again") from error
-    missing, changed, unlisted = differences(path, manifest) if verify else ([], [], [])
+    missing, changed, unlisted = differences(path, manifest, digest) if verify else ([], [], [])
     for names, problem in (
         (missing, f"listed in {path.name} but missing; delete {path} and run snakemake again"),
         (changed, f"differs from {path.name}; delete {path} and run snakemake again"),
@@ -52,7 +61,9 @@ def read_manifest(path: Path, *, verify: bool = True) -> dict[str, Any]:
     return manifest
 
 
-def differences(path: Path, manifest: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
+def differences(
+    path: Path, manifest: Mapping[str, Any], digest: Callable[[Path], str] = sha256_file
+) -> tuple[list[str], list[str], list[str]]:
     """How the folder of `path` differs from its manifest: the names of missing, changed and unlisted files."""
     listed, folder = manifest["files"], path.parent
     missing = [name for name in listed if not (folder / name).is_file()]
@@ -60,7 +71,7 @@ def differences(path: Path, manifest: Mapping[str, Any]) -> tuple[list[str], lis
         name
         for name, entry in listed.items()
         if name not in missing
-        and ((folder / name).stat().st_size != entry["size"] or sha256_file(folder / name) != entry["sha256"])
+        and ((folder / name).stat().st_size != entry["size"] or digest(folder / name) != entry["sha256"])
     ]
     return missing, changed, [name for name in _files(path) if name not in listed]
 

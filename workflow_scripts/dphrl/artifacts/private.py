@@ -1,4 +1,4 @@
-"""Folders that no other user can write to: compiled code that jobs load again, locks."""
+"""Folders that no other user can write to: compiled code that jobs load again, locks, digests of files."""
 
 from __future__ import annotations
 
@@ -54,13 +54,7 @@ def private_folder(name: str) -> Path:
     for place in _places():
         try:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                place.mkdir(mode=0o700)
-            if problem := _problem(place):
-                raise UnsafeFolderError(
-                    f"{place}: {problem}. Jobs load code from it: remove it, or set XDG_CACHE_HOME to a folder"
-                    " that only you can write to"
-                )
+            make_private(place)
             folder = place / name
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
@@ -71,6 +65,22 @@ def private_folder(name: str) -> Path:
     raise UnsafeFolderError(
         f"none of {tried} can be written: set XDG_CACHE_HOME to a folder that only you can write to"
     )
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder of this user with mode 0700, if it is not there; the folder above it must be.
+
+    Raises:
+        UnsafeFolderError: it belongs to another user, is a link, or others may use it.
+        OSError: it cannot be made.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if problem := _problem(folder):
+        raise UnsafeFolderError(
+            f"{folder}: {problem}. Jobs load code from it: remove it, or set XDG_CACHE_HOME to a folder"
+            " that only you can write to"
+        )
 
 
 def use_private_caches() -> None:

@@ -19,6 +19,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import verify_code
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.remembered import remembered_sha256
 from dphrl.artifacts.tables import content_digest, read_table, stream_digest, write_parts, write_table
 
 # The distribution that provides an engine may differ from machine to machine (CPU and CUDA builds of vLLM).
@@ -87,8 +88,11 @@ class Stage:
         return pl.scan_parquet(files, glob=False)
 
     def folder(self, name: str, manifest: str) -> Path:
-        """The folder of a verified manifest; its digest is recorded under `name`."""
-        self.inputs[name] = manifest_digest(read_manifest(Path(manifest)))
+        """The folder of a verified manifest; its digest is recorded under `name`.
+
+        The content of a file is read once on each machine, as long as its size and time of modification stay.
+        """
+        self.inputs[name] = manifest_digest(read_manifest(Path(manifest), digest=remembered_sha256))
         return Path(manifest).parent
 
     def file(self, name: str, path: str) -> Path:
@@ -119,9 +123,9 @@ class Stage:
         """Write a table that comes in parts, in key order."""
         write_parts(parts, schema, Path(path), self.footer())
 
-    def write_manifest(self, path: str, **facts: Any) -> None:
-        """Write the manifest of the folder that holds `path`, with this stage's footer."""
-        write_manifest(Path(path), {**self.footer(), **facts})
+    def write_manifest(self, path: str, digests: Mapping[str, str] | None = None, **facts: Any) -> None:
+        """Write the manifest of the folder that holds `path`, with this stage's footer; `digests` as there."""
+        write_manifest(Path(path), {**self.footer(), **facts}, digests)
 
     @contextmanager
     def part(self, name: str) -> Iterator[dict[str, int]]:

@@ -4,7 +4,7 @@ Constants that no formula gives are from the sizes of CUDA graphs, contexts and 
 `make gpu-check` prints what a card really used next to these figures.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.config.config import Config
@@ -76,13 +76,16 @@ class Setting:
             dtype=config.train.dtype,
             offload=hardware.offload_optimizer,
             checkpointing=hardware.gradient_checkpointing,
-            reference=chosen.needs_reference_model and lora is None,
+            reference=chosen.needs_reference_model,
             adapters=shape.adapters(lora.rank, lora.targets) if lora else None,
         )
 
 
 def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
-    """The phases of a training step: the trainer is built before the engine, which sleeps while the trainer works."""
+    """The phases of a training: the engine sleeps while the trainer is built and while it works.
+
+    With ZeRO-3 the reference model is divided like the policy; else it is on the GPU only while it is used.
+    """
     width, ranks = BYTES[setting.dtype], setting.ranks
     trained = setting.adapters or shape.parameters
     weights = shape.parameters * width / (ranks if setting.zero_stage == 3 else 1)
@@ -92,7 +95,9 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         "AdamW's moments": 8 * trained / (ranks if setting.zero_stage else 1),
     }
     resident = {"weights": weights, **({} if setting.offload else states), "buckets": _BUCKET * width}
-    reference = {"reference model": float(shape.parameters * width)} if setting.reference else {}
+    reference = {"reference model": weights}
+    if setting.reference and setting.zero_stage == 3:
+        resident |= reference
     engine = {
         "engine's weights": shape.parameters * width / setting.tensor_parallel,
         "key-value cache": setting.kv_cache_gib * 2**30,
@@ -102,12 +107,16 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     gathered = {"gathered layers": min(_GATHERED, shape.parameters) * width} if setting.zero_stage == 3 else {}
     update = {} if setting.offload else {"update": 2 * states["gradients"]}
     computed = {**gathered, **activations(shape, setting)}
-    return [
-        Phase("start", {**context, **resident, **reference, "largest weight": shape.largest * width}),
-        Phase("generating", {**context, **resident, **reference, **engine}),
-        Phase("training", {**context, **resident, **reference, **workspace, **computed}),
-        Phase("optimizer step", {**context, **resident, **reference, **workspace, **update}),
+    found = [
+        Phase("start", {**context, **resident, "largest weight": shape.largest * width}),
+        Phase("generating", {**context, **resident, **engine}),
+        Phase("training", {**context, **resident, **workspace, **computed}),
+        Phase("optimizer step", {**context, **resident, **workspace, **update}),
     ]
+    if setting.reference and setting.zero_stage < 3:
+        one_layer = activations(replace(shape, layers=1), setting)  # Nothing is kept for a backward pass.
+        found.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **one_layer}))
+    return found
 
 
 def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:

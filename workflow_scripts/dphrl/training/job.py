@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import polars as pl
 
@@ -19,14 +19,30 @@ from dphrl.model.logprobs import load_model
 from dphrl.reference.responses import load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
-from dphrl.training.collectives import rank, start_process_group
+from dphrl.training.collectives import all_gather, rank, start_process_group
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
 from dphrl.training.shared_engine import SharedEngine
 from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
+from dphrl.training.weight_sync import canary_text
 
 Timing = tuple[str, float, int | None]
+
+
+class Trained(NamedTuple):
+    """What a segment reports.
+
+    Attributes:
+        metrics: the metrics table.
+        timings: seconds and tokens of each part, on rank 0.
+        digests: the sha256 of files of the folders "policy" and "state" by name, made while they were written; others,
+            such as the tokenizer's, are missing.
+    """
+
+    metrics: pl.DataFrame
+    timings: list[Timing]
+    digests: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -98,12 +114,8 @@ class SegmentJob:
         return cls(**json.loads(text))
 
 
-def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
-    """Run a segment in this process, one of its ranks, and write policy and state after it.
-
-    Returns:
-        The metrics table, and the seconds and tokens of each part, on this rank.
-    """
+def run_job(job: SegmentJob) -> Trained:
+    """Run a segment in this process, one of its ranks, and write policy and state after it."""
     started = time.perf_counter()
     start_process_group()
     method, config, hardware = job.method, job.train, job.machine
@@ -114,6 +126,11 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
         engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), hardware, distributed=True)
         if hardware.tensor_parallel > 1:
             engine = SharedEngine(engine, hardware.tensor_parallel)
+        prompts = _online_prompts(job)
+        # vLLM starts on an almost free GPU only, and the trainer needs memory to divide its model: in this order, and
+        # with the engine asleep, neither has to fit next to the most that the other needs.
+        start = engine.text_logprobs(canary_text(engine, (prompt.tokens for prompt in prompts)))
+        engine.sleep()
         trainer = Trainer(
             # Adapters are added to the base policy; those merged into a policy could not be trained further.
             load_model(Path(str(job.base) if method.lora else job.policy), config.dtype),
@@ -124,15 +141,15 @@ def run_job(job: SegmentJob) -> tuple[pl.DataFrame, list[Timing]]:
             reference_model=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
             seed=job.seed,
         )
-        prompts = _online_prompts(job)
         rehearsal = load(Path(job.reference)) if job.reference else None
         trackers = job.trackers if rank() == 0 else ()
         track = open_trackers(trackers, Path(job.tracking), job.training, stack)
-        segment = Segment(trainer, engine, prompts, rehearsal, scorer.score, config, method, job.seed, track)
+        segment = Segment(trainer, engine, prompts, rehearsal, scorer.score, config, method, job.seed, track, start)
         segment.seconds["start"] = time.perf_counter() - started
         metrics = segment.run(job.first, job.last, job.label)
-        _save(trainer, job)
-    return metrics, [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
+        digests = _save(trainer, job)
+    timings = [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
+    return Trained(metrics, timings, digests)
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
@@ -152,12 +169,17 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
 
 
-def _save(trainer: Trainer, job: SegmentJob) -> None:
-    """Write policy and state, each rank its part; tokenizer and settings are those of the policy before, unchanged."""
+def _save(trainer: Trainer, job: SegmentJob) -> dict[str, dict[str, str]]:
+    """Write policy and state, each rank its part; tokenizer and settings are those of the policy before, unchanged.
+
+    Returns:
+        `digests` of `Trained`.
+    """
     before, policy = Path(job.policy), Path(job.policy_out)
-    trainer.save_policy(policy)
-    trainer.save_state(Path(job.state_out))
+    ours = {"policy": trainer.save_policy(policy), "state": trainer.save_state(Path(job.state_out))}
     written = {"config.json", "generation_config.json", "manifest.json", "manifest.json.sha256"}
     for file in before.iterdir() if rank() == 0 else ():
         if file.is_file() and file.name not in written and ".safetensors" not in file.suffixes:
             shutil.copyfile(file, policy / file.name)
+    of_ranks = all_gather(ours)
+    return {name: {file: digest for part in of_ranks for file, digest in part[name].items()} for name in ours}

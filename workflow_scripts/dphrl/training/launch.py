@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import polars as pl
 import torch
 from torch.distributed import TCPStore
 
@@ -23,7 +22,7 @@ from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.private import private_temporary_folder
 from dphrl.artifacts.progress import stream
 from dphrl.training import end_with_parent, rank_process
-from dphrl.training.job import SegmentJob, Timing, run_job
+from dphrl.training.job import SegmentJob, Trained, run_job
 
 _LOCALHOST = "127.0.0.1"
 # Gives each task of srun the variables that torchrun would set: its number among all, and on its node.
@@ -56,13 +55,10 @@ class Nodes:
 ONE_NODE = Nodes()
 
 
-def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> tuple[pl.DataFrame, list[Timing]]:
+def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
     """Run a segment on `hardware.ranks` ranks, spread over the nodes; a single one runs in this process.
 
     Policy and state are put in place when all ranks are done.
-
-    Returns:
-        The metrics table, and the seconds and tokens of each part, on rank 0.
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
@@ -74,7 +70,7 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> tuple[pl.DataFram
         return run_job(job) if job.machine.ranks == nodes.number == 1 else _run_on_ranks(job, nodes)
 
 
-def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> tuple[pl.DataFrame, list[Timing]]:
+def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> Trained:
     # Next to the job's folders, where ranks on other machines see it too.
     with tempfile.TemporaryDirectory(dir=Path(job.state_out).parent, prefix=".result.", suffix=".tmp") as folder:
         result = Path(folder, "result.json")
@@ -86,7 +82,8 @@ def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> tuple[pl.DataFrame, list[Tim
                 " and it starts from the last state."
             ) from None
         answer = json.loads(result.read_text(encoding="utf-8"))
-    return SCHEMAS["metrics"].frame(answer["metrics"]), [tuple(timing) for timing in answer["timings"]]
+    timings = [tuple(timing) for timing in answer["timings"]]
+    return Trained(SCHEMAS["metrics"].frame(answer["metrics"]), timings, answer["digests"])
 
 
 def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> None:

@@ -42,7 +42,11 @@ class ClippedAdamW(torch.optim.AdamW):
 
 
 def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) -> Any:
-    """A DeepSpeed engine that trains the parameters of a model that require a gradient."""
+    """A DeepSpeed engine that trains the parameters of a model that require a gradient.
+
+    Args:
+        model: on the CPU; with ZeRO-3 it is never whole on the GPU.
+    """
     import deepspeed
 
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -55,6 +59,8 @@ def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) 
     else:
         # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
         settings["optimizer"] = {"type": "AdamW", "params": {**adam, "torch_adam": True}}
+    if hardware.zero_stage == 3:
+        partition(model, settings)
     engine, *_ = deepspeed.initialize(model=model, config=settings, model_parameters=trained, optimizer=optimizer)
     if hardware.zero_stage == 0:
         # Without ZeRO PyTorch accumulates the gradients, by default in the parameter's type.
@@ -63,6 +69,21 @@ def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) 
         # In bfloat16 initialisation runs one zero-length step; clear its state so Adam's step count starts at 0.
         engine.optimizer.state.clear()
     return engine
+
+
+def partition(model: nn.Module, settings: dict[str, Any]) -> None:
+    """Divide the parameters of a model on the CPU between the ranks (ZeRO-3), one after the other.
+
+    DeepSpeed's own initialisation would first move the whole model to the GPU.
+    """
+    import deepspeed
+
+    dtype = torch.bfloat16 if settings["bf16"]["enabled"] else torch.float32
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)  # Not copied if it has this type, as all but new adapters do.
+    deepspeed.zero.Init(module=model, config_dict_or_path=settings)
+    for buffer in model.buffers():
+        buffer.data = buffer.data.to(deepspeed.accelerator.get_accelerator().current_device_name())
 
 
 def _settings(config: TrainConfig, hardware: HardwareConfig, elements: int) -> dict[str, Any]:

@@ -26,9 +26,10 @@ def main() -> None:
         # That of the job is on its first machine only.
         shared = Path(os.environ.get("TMPDIR", "")).is_dir()
         with nullcontext() if shared else private_temporary_folder():
-            metrics, timings = run_job(SegmentJob.from_json(job))
+            trained = run_job(SegmentJob.from_json(job))
         if rank() == 0:
-            Path(result).write_text(json.dumps({"metrics": metrics.rows(), "timings": timings}), encoding="utf-8")
+            answer = {**trained._asdict(), "metrics": trained.metrics.rows()}
+            Path(result).write_text(json.dumps(answer), encoding="utf-8")
         status = 0
     except BaseException:
         traceback.print_exc()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 import torch
+from torch import Tensor
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.progress import ProgressLines
@@ -53,6 +54,7 @@ class Segment:
         rehearsal: the reference responses of D_pef; None for a method that does not rehearse.
         score: responses and ground truths to verdicts.
         track: receives the metrics of each step while training runs.
+        start: for an engine that sleeps, `start` of `WeightSync`.
         seconds, tokens: by part: generate, score, train, push.
     """
 
@@ -65,14 +67,14 @@ class Segment:
     method: MethodConfig
     seed: int
     track: Callable[[int, Mapping[str, float]], None] = lambda step, metrics: None
+    start: Tensor | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def run(self, first: int, last: int, label: str) -> pl.DataFrame:
         """Train steps `first` to `last`, both included; the metrics table (step, metric, value)."""
-        sync = WeightSync(
-            self.trainer, self.engine, self.trainer.hardware.canary_tolerance, [p.tokens for p in self.prompts]
-        )
+        texts, tolerance = [prompt.tokens for prompt in self.prompts], self.trainer.hardware.canary_tolerance
+        sync = WeightSync(self.trainer, self.engine, tolerance, texts, self.start)
         sync.control()  # first prove that the check notices wrong weights
         collector = Collector(
             self.engine, self.prompts, self.score, self.config, self.method, self.seed, timed=self._timed

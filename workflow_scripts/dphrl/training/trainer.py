@@ -19,6 +19,7 @@ from dphrl.model.micro_batches import MicroBatch
 from dphrl.objective.aggregation import ComponentWeights
 from dphrl.training.adapters import add_adapters, merged_weights
 from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
+from dphrl.training.frozen import FrozenModel
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize
 from dphrl.training.optimizer_state import load_state, load_trained, save_state
@@ -44,12 +45,12 @@ class Trainer:
     """A policy with its optimizer.
 
     Args:
-        model: the policy to train, as loaded; with adapters, the base policy.
+        model: the policy to train, as loaded, on the CPU; with adapters, the base policy.
         config: the block `train`.
         hardware: the block `hardware`.
         method: the entry of `methods`.
         state: folder of the state to continue from; None for a fresh optimizer.
-        reference_model: the base policy, for a method that needs its log-probs of rollouts.
+        reference_model: the base policy, as loaded, for a method that needs its log-probs of rollouts.
         seed: of the adapters' initial weights.
     """
 
@@ -74,9 +75,10 @@ class Trainer:
                 load_trained(model, state)
         self._deepspeed = initialize(LogProbs(model, hardware.attention), config, hardware)
         self.device = str(self._deepspeed.device)
-        self._reference_model = (
-            None if reference_model is None else LogProbs(reference_model, hardware.attention).to(self.device)
-        )
+        self._reference_model = None
+        if reference_model is not None:
+            frozen = LogProbs(reference_model, hardware.attention)
+            self._reference_model = FrozenModel(frozen, config.dtype, hardware.zero_stage, self.device)
         if state is not None:
             load_state(self._deepspeed, state)
 
@@ -92,7 +94,8 @@ class Trainer:
         """
         if self._reference_model is None:
             raise ValueError(f"divergence {self.method.divergence} needs the base policy: pass it as `reference_model`")
-        return self._by_row(self._reference_model, rows)
+        with self._reference_model.loaded() as module:
+            return self._by_row(module, rows)
 
     def update(self, examples: Sequence[Example], lr: float) -> Update:
         """One optimizer update on a mini-batch, of which `examples` are this rank's share.

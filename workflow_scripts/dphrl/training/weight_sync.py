@@ -1,6 +1,7 @@
 """Weight push, checked by a canary: the engine's log-probs of a fixed text against the trainer's."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
@@ -19,6 +20,11 @@ class StaleWeightsError(RuntimeError):
     """The engine does not hold the trainer's weights, or the check cannot detect whether it does."""
 
 
+def canary_text(engine: Engine, texts: Iterable[Sequence[int]]) -> list[int]:
+    """The fixed text of the canary: the first tokens of the concatenation of texts."""
+    return list(islice(chain.from_iterable(texts), min(_CANARY_TOKENS, engine.max_model_len - 1)))
+
+
 class WeightSync:
     """Pushes the trainer's weights into the engine and raises an error if they did not arrive.
 
@@ -28,16 +34,23 @@ class WeightSync:
     Args:
         tolerance: largest |difference| of log-probs, in nats. None: 1e-4 in float32; in bfloat16 three times the
             difference at the start, and at least 1e-4.
-        texts: token ids; the fixed text is the first tokens of their concatenation.
+        texts: token ids, for `canary_text`.
+        start: the log-probs of that text by the engine at the start of the segment, if it sleeps since; it has
+            forgotten its own weights then. None: it is awake.
     """
 
     def __init__(
-        self, trainer: Trainer, engine: Engine, tolerance: float | None, texts: Sequence[Sequence[int]]
+        self,
+        trainer: Trainer,
+        engine: Engine,
+        tolerance: float | None,
+        texts: Iterable[Sequence[int]],
+        start: Tensor | None = None,
     ) -> None:
         self._trainer, self._engine = trainer, engine
-        self._text = [token for text in texts for token in text][: min(_CANARY_TOKENS, engine.max_model_len - 1)]
+        self._text = canary_text(engine, texts)
         if tolerance is None:
-            rounding = self._gap() if trainer.config.dtype == "bfloat16" else 0.0
+            rounding = self._gap(start) if trainer.config.dtype == "bfloat16" else 0.0
             tolerance = max(_FLOAT32_TOLERANCE, _MISMATCHES * rounding)
         self.tolerance = tolerance
 
@@ -75,10 +88,10 @@ class WeightSync:
             )
         return gap
 
-    def _gap(self) -> float:
-        """The largest |difference| of the log-probs of the canary's text."""
+    def _gap(self, theirs: Tensor | None = None) -> float:
+        """The largest |difference| of the log-probs of the canary's text, by the engine now if they are not given."""
         (ours,) = self._trainer.logprobs([Row(self._text[:1], self._text[1:])])
-        return float((ours - self._engine.text_logprobs(self._text)).abs().max())
+        return float((ours - (self._engine.text_logprobs(self._text) if theirs is None else theirs)).abs().max())
 
 
 def _recorded(weights: Iterable[tuple[str, Tensor]], digests: dict[str, Digest]) -> Iterator[tuple[str, Tensor]]:

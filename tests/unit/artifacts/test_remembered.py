@@ -1,0 +1,154 @@
+"""Digests of large files that are computed once: when a file is read again, and which digests are not trusted."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dphrl.artifacts import remembered
+from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
+from dphrl.artifacts.remembered import remembered_sha256
+
+
+@pytest.fixture
+def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each file that is read; the current folder is one in which Snakemake runs."""
+    sizes: list[int] = []
+
+    def count(path: Path) -> str:
+        sizes.append(path.stat().st_size)
+        return sha256_file(path)
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".snakemake").mkdir(mode=0o755)
+    monkeypatch.setattr(remembered, "sha256_file", count)
+    return sizes
+
+
+@pytest.fixture
+def policy(hashed: list[int], tmp_path: Path) -> Path:
+    """The manifest of a folder of two files."""
+    folder = tmp_path / "policy"
+    folder.mkdir()
+    (folder / "model.safetensors").write_text("weights")
+    (folder / "config.json").write_text("{}")
+    write_manifest(folder / "manifest.json", {})
+    return folder / "manifest.json"
+
+
+def _read(policy: Path) -> None:
+    read_manifest(policy, digest=remembered_sha256)
+
+
+def test_the_second_reading_of_a_manifest_reads_no_file_of_its_folder(policy: Path, hashed: list[int]) -> None:
+    _read(policy)
+    assert sorted(hashed) == [2, 7]
+    hashed.clear()
+    _read(policy)
+    assert sum(hashed) == 0
+    # Another path to the same folder.
+    _read(Path("policy/manifest.json"))
+    assert sum(hashed) == 0
+
+
+def test_a_file_that_changed_is_read_again(policy: Path, hashed: list[int]) -> None:
+    _read(policy)
+    hashed.clear()
+    weights = policy.parent / "model.safetensors"
+    before = weights.stat()
+    weights.write_text("Weights")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(ManifestError, match=r"model\.safetensors: differs"):
+        _read(policy)
+    assert hashed == [7]
+    # Another file under this name, with the time of the first.
+    (policy.parent / "new").write_text("WEIGHTS")
+    os.utime(policy.parent / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(policy.parent / "new", weights)
+    with pytest.raises(ManifestError, match=r"model\.safetensors: differs"):
+        _read(policy)
+
+
+def test_names_and_sizes_are_checked_each_time(policy: Path, hashed: list[int]) -> None:
+    _read(policy)
+    weights = policy.parent / "model.safetensors"
+    before = weights.stat()
+    weights.write_text("more weights")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ManifestError, match=r"model\.safetensors: differs"):
+        _read(policy)
+    weights.write_text("weights")
+    (policy.parent / "adapter_config.json").touch()
+    with pytest.raises(ManifestError, match=r"adapter_config\.json: not listed"):
+        _read(policy)
+
+
+def test_without_it_every_reading_is_of_the_content(policy: Path) -> None:
+    """As the audit reads: a file whose time of modification was restored."""
+    _read(policy)
+    weights = policy.parent / "model.safetensors"
+    before = weights.stat()
+    weights.write_text("Weights")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    _read(policy)
+    with pytest.raises(ManifestError, match=r"model\.safetensors: differs"):
+        read_manifest(policy)
+
+
+@pytest.mark.parametrize("text", ["", "garbage", " " + "0" * 64, "\x00\xff", '["/a", 7, 1, 1] ' + "0" * 64])
+def test_a_damaged_entry_is_none(policy: Path, hashed: list[int], text: str) -> None:
+    _read(policy)
+    for entry in Path(".snakemake").glob("*/*/*"):
+        entry.write_text(text, encoding="latin-1")
+    hashed.clear()
+    for expected in ([2, 7], []):
+        _read(policy)
+        assert sorted(hashed) == expected
+        hashed.clear()
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    policy: Path, hashed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = policy.parent / "model.safetensors"
+    os.utime(weights, ns=(0, 0))  # Two writes can be in one tick of the file system's clock.
+
+    def slow(path: Path) -> str:
+        digest = sha256_file(path)
+        weights.write_text("Weights")
+        return digest
+
+    with monkeypatch.context() as patch:
+        patch.setattr(remembered, "sha256_file", slow)
+        before = remembered_sha256(weights)
+    assert remembered_sha256(weights) == sha256_file(weights) != before
+
+
+@pytest.mark.parametrize("case", ["open", "link", "file", "missing", "another machine"])
+def test_without_a_private_folder_every_reading_is_of_the_content(policy: Path, hashed: list[int], case: str) -> None:
+    """Of another user who may write there, or on another machine, whose clock and cache of files may differ."""
+    if case != "another machine":
+        place = Path(".snakemake/dphrl-sha256")
+        if case == "open":
+            place.mkdir()
+            place.chmod(0o777)
+        elif case == "link":
+            Path("elsewhere").mkdir(mode=0o700)
+            place.symlink_to(Path("elsewhere").resolve())
+        elif case == "file":
+            place.touch()
+        else:
+            Path(".snakemake").rmdir()
+    for _ in range(2):
+        _read(policy)
+        if case == "another machine":
+            machine = next(Path(".snakemake/dphrl-sha256").iterdir())
+            machine.rename(machine.with_name("other"))
+    assert sorted(hashed) == [2, 2, 7, 7]
+
+
+def test_other_users_cannot_enter_it(policy: Path) -> None:
+    _read(policy)
+    for folder in (Path(".snakemake/dphrl-sha256"), *Path(".snakemake/dphrl-sha256").iterdir()):
+        assert folder.stat().st_mode & 0o777 == 0o700
