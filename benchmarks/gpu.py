@@ -42,7 +42,7 @@ from dphrl.rollout.requests import Completion, Request
 from dphrl.training.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
-from dphrl.training.weight_sync import WeightSync
+from dphrl.training.weight_sync import WeightSync, canary_text
 
 METHOD, LR = MethodConfig(online="all"), 1e-6
 # Of transformers' configuration class; the biases of q, k and v are those of every Qwen2.
@@ -142,9 +142,11 @@ def train(
     config = TrainConfig(
         prompts_per_step=shape.prompts, rollouts_per_prompt=shape.responses, mini_batches=1, max_tokens=shape.response
     )
+    start = engine.text_logprobs(canary_text(engine, prompts))
+    engine.sleep()
     with meter.part("start"):
         trainer = Trainer(load_model(folder, config.dtype), config, hardware, METHOD)
-    sync = WeightSync(trainer, engine, None, prompts)
+    sync = WeightSync(trainer, engine, None, prompts, start)
     for step in (1, 2, 3):
         with meter.part("push and canary"):
             sync.push(step)

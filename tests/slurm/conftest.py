@@ -38,6 +38,7 @@ def workflow(project: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathF
     config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
     config["hardware"]["ranks"] = 2
+    config["train"]["keep_state"] = "all"  # The last segment is repeated by itself.
     config["evaluate"]["datasets"] = ["in_domain"]
     del config["methods"]["grpo"], config["datasets"]["maths"]
     folder = tmp_path_factory.mktemp("run")

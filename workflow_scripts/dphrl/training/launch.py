@@ -66,8 +66,16 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
     """
     outputs = replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out))
     with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
-        job = replace(job, policy_out=str(policy), state_out=str(state))
+        workers = min(job.workers, cores_of_rank(job.machine.ranks, nodes.number))
+        job = replace(job, policy_out=str(policy), state_out=str(state), workers=workers)
         return run_job(job) if job.machine.ranks == nodes.number == 1 else _run_on_ranks(job, nodes)
+
+
+def cores_of_rank(ranks: int, nodes: int) -> int:
+    """Cores for the scoring workers of a rank: its share of the job's on one machine, of a task over several."""
+    if nodes > 1:
+        return int(os.environ.get("SLURM_CPUS_PER_TASK", 1))
+    return max(1, len(os.sched_getaffinity(0)) // ranks)
 
 
 def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> Trained:
