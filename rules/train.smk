@@ -36,6 +36,7 @@ rule train_segment:
             "trackers": CONFIG.train.trackers,
             "tracking": f"{LAYOUT.root}/tracking",
             "training": f"{CONFIG.run}-{wildcards.method}-s{wildcards.seed}",
+            "lines": f"{LAYOUT.root}/logs/train/{wildcards.method}-s{wildcards.seed}/step{wildcards.step}.jsonl",
         },
     message:
         "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"

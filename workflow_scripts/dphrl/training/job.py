@@ -63,6 +63,7 @@ class SegmentJob:
         workers: scoring processes of each rank.
         policy_out, state_out: folders of the policy and state after it; must be empty.
         trackers, tracking: names of the trackers that get metrics while it runs, and the folder for their files.
+        lines: file that gets a line of JSON with metrics, speed and some rollouts after each step.
         label: of the progress lines.
         training: name of the whole training for the trackers, with that of the run: they may keep several runs.
     """
@@ -88,6 +89,7 @@ class SegmentJob:
     workers: int = 1
     trackers: Sequence[str] = ()
     tracking: str = "."
+    lines: str | None = None
 
     @property
     def method(self) -> MethodConfig:
@@ -143,7 +145,8 @@ def run_job(job: SegmentJob) -> Trained:
         )
         rehearsal = load(Path(job.reference)) if job.reference else None
         trackers = job.trackers if rank() == 0 else ()
-        track = open_trackers(trackers, Path(job.tracking), job.training, stack)
+        lines = Path(job.lines) if job.lines and rank() == 0 else None
+        track = open_trackers(trackers, Path(job.tracking), job.training, lines, stack)
         segment = Segment(trainer, engine, prompts, rehearsal, scorer.score, config, method, job.seed, track, start)
         segment.seconds["start"] = time.perf_counter() - started
         metrics = segment.run(job.first, job.last, job.label)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -24,9 +24,12 @@ from dphrl.training.collectives import all_reduce_max, all_reduce_sum, rank, wor
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt, Score
 from dphrl.training.schedule import epoch_indices, learning_rate
+from dphrl.training.trackers import Sampled, Track
 from dphrl.training.trainer import Trainer, Update
 from dphrl.training.weight_sync import WeightSync
 
+# Rollouts that trackers show of each step.
+_SHOWN_GROUPS, _SHOWN_CHARACTERS = 3, 4000
 # Metrics that are means: the total, and the count that it is divided by.
 _MEANS = {
     "reward": ("reward_sum", "responses"),
@@ -53,7 +56,7 @@ class Segment:
         prompts: the online prompts, in key order.
         rehearsal: the reference responses of D_pef; None for a method that does not rehearse.
         score: responses and ground truths to verdicts.
-        track: receives the metrics of each step while training runs.
+        track: receives the metrics, speed and some rollouts of each step while training runs.
         start: for an engine that sleeps, `start` of `WeightSync`.
         seconds, tokens: by part: generate, score, train, push.
     """
@@ -66,7 +69,7 @@ class Segment:
     config: TrainConfig
     method: MethodConfig
     seed: int
-    track: Callable[[int, Mapping[str, float]], None] = lambda step, metrics: None
+    track: Track = lambda step, metrics, rollouts: None
     start: Tensor | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -82,6 +85,7 @@ class Segment:
         rows: list[tuple[int, str, float]] = []
         progress = ProgressLines(total=last - first + 1, desc=label, unit=" step", disable=rank() > 0)
         for step in range(first, last + 1):
+            before = dict(self.seconds), dict(self.tokens)
             with self._timed("push"):
                 canary_gap = sync.push(step)
 
@@ -98,8 +102,8 @@ class Segment:
             metrics = self._metrics(groups, left_out, examples, updates)
             metrics["canary_gap"] = all_reduce_max(canary_gap)
             rows += [(step, name, float(value)) for name, value in metrics.items()]
-            self.track(step, metrics)
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
+            self.track(step, {**metrics, **self._speed(before)}, _some(groups))
             progress.set_postfix_str(f"reward {metrics['reward']:.2f}, {rate:.0f} generated tok/s", refresh=False)
             progress.update()
         progress.close()
@@ -188,11 +192,27 @@ class Segment:
             "skipped_updates": len(updates) - len(norms),
         }
 
+    def _speed(self, before: tuple[dict[str, float], dict[str, int]]) -> dict[str, float]:
+        """Seconds of each part of a step, tokens/s of all ranks, and this rank's peak of GPU memory in GiB."""
+        seconds = {part: spent for part in self.seconds if (spent := self.seconds[part] - before[0].get(part, 0.0))}
+        tokens = {part: self.tokens[part] - before[1].get(part, 0) for part in self.tokens}
+        rates = {f"tokens_per_s/{part}": count / max(seconds[part], 1e-9) for part, count in tokens.items()}
+        memory = {"gpu_gib": torch.cuda.max_memory_reserved() / 2**30} if torch.cuda.is_available() else {}
+        return {**{f"seconds/{part}": value for part, value in seconds.items()}, **rates, **memory}
+
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
         self.seconds[part] += time.perf_counter() - start
+
+
+def _some(groups: Sequence[Group]) -> list[Sampled]:
+    """The first rollout of each of the first groups."""
+    return [
+        Sampled(group.prompt.prompt_id, group.verdicts[0].reward, group.completions[0].text[:_SHOWN_CHARACTERS])
+        for group in groups[:_SHOWN_GROUPS]
+    ]
 
 
 def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:

@@ -1,22 +1,34 @@
-"""Metrics to TensorBoard, Trackio or W&B while training runs; the parquet table does not depend on them."""
+"""What can be seen while training runs: a file of lines, TensorBoard, Trackio or W&B. No artifact depends on it."""
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
-Track = Callable[[int, Mapping[str, float]], None]
+
+class Sampled(NamedTuple):
+    """A rollout that is shown."""
+
+    prompt_id: str
+    reward: float
+    text: str
 
 
-def open_trackers(names: Sequence[str], folder: Path, run: str, stack: ExitStack) -> Track:
-    """A function that sends the metrics of a step to each tracker; `stack` closes them.
+Track = Callable[[int, Mapping[str, float], Sequence[Sampled]], None]
+
+
+def open_trackers(names: Sequence[str], folder: Path, run: str, lines: Path | None, stack: ExitStack) -> Track:
+    """A function that sends the metrics of a step and some rollouts to each tracker; `stack` closes them.
 
     Args:
-        names: tensorboard, trackio or wandb; each needs the package of that name.
+        names: tensorboard, trackio or wandb; each needs the package of that name. Trackio and W&B get no rollouts.
         folder: for their files.
         run: name of this training in them.
+        lines: gets a line of JSON for each step; None: there is no such file.
 
     Raises:
         ModuleNotFoundError: the package of a tracker is not installed.
@@ -28,12 +40,25 @@ def open_trackers(names: Sequence[str], folder: Path, run: str, stack: ExitStack
                 name=name,
             )
     tracks = [_OPENERS[name](folder, run, stack) for name in names]
+    if lines is not None:
+        tracks.append(_lines(lines, stack))
 
-    def track(step: int, metrics: Mapping[str, float]) -> None:
+    def track(step: int, metrics: Mapping[str, float], rollouts: Sequence[Sampled]) -> None:
         for show in tracks:
-            show(step, metrics)
+            show(step, metrics, rollouts)
 
     return track
+
+
+def _lines(path: Path, stack: ExitStack) -> Track:
+    # Each line is written at once, so a reader sees whole steps.
+    file = stack.enter_context(path.open("w", encoding="utf-8", buffering=1))
+
+    def show(step: int, metrics: Mapping[str, float], rollouts: Sequence[Sampled]) -> None:
+        shown = [rollout._asdict() for rollout in rollouts]
+        file.write(json.dumps({"step": step, **metrics, "rollouts": shown}) + "\n")
+
+    return show
 
 
 def _tensorboard(folder: Path, run: str, stack: ExitStack) -> Track:
@@ -41,9 +66,14 @@ def _tensorboard(folder: Path, run: str, stack: ExitStack) -> Track:
 
     writer = stack.enter_context(SummaryWriter(str(folder / run)))
 
-    def show(step: int, metrics: Mapping[str, float]) -> None:
+    def show(step: int, metrics: Mapping[str, float], rollouts: Sequence[Sampled]) -> None:
         for key, value in metrics.items():
             writer.add_scalar(key, value, step)
+        for number, rollout in enumerate(rollouts):
+            # As a code block of Markdown: its page shows the text of a model as it is.
+            lines = rollout.text.encode(errors="replace").decode().splitlines()
+            text = "\n".join(f"    {line}" for line in lines)
+            writer.add_text(f"rollout/{number}", f"{rollout.prompt_id}, reward {rollout.reward:g}\n\n{text}", step)
         # So that a segment that is killed has written its steps.
         writer.flush()
 
@@ -56,7 +86,7 @@ def _wandb(folder: Path, run: str, stack: ExitStack) -> Track:
     # A segment continues the run of the segment before it.
     tracked = wandb.init(project="dphrl", name=run, id=run, dir=folder, resume="allow")
     stack.callback(tracked.finish)
-    return lambda step, metrics: tracked.log(dict(metrics), step=step)
+    return lambda step, metrics, rollouts: tracked.log(dict(metrics), step=step)
 
 
 def _trackio(folder: Path, run: str, stack: ExitStack) -> Track:
@@ -66,7 +96,7 @@ def _trackio(folder: Path, run: str, stack: ExitStack) -> Track:
     options = {"embed": False, "auto_log_cpu": False, "auto_log_gpu": False}
     tracked = trackio.init(project="dphrl", name=run, resume="allow", **options)
     stack.callback(tracked.finish)
-    return lambda step, metrics: tracked.log(dict(metrics), step=step)
+    return lambda step, metrics, rollouts: tracked.log(dict(metrics), step=step)
 
 
 _OPENERS = {"tensorboard": _tensorboard, "trackio": _trackio, "wandb": _wandb}
