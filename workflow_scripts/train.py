@@ -5,12 +5,13 @@ from pathlib import Path
 
 from script import label, snakemake, stage
 
+
 from dphrl.training.job import SegmentJob
 from dphrl.training.launch import Nodes, train_segment
 
 with stage("torch", "transformers", "deepspeed", "vllm") as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params
-    for table in ("partition", "prompts", "gold"):
+    for table in ("partition", "prompts", "gold", *(["databases"] if given.get("databases") else [])):
         job.scan(table, given[table])
     segment = SegmentJob(
         config=json.loads(params.config),
