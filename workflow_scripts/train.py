@@ -5,9 +5,9 @@ from pathlib import Path
 
 from script import label, snakemake, stage
 
-
+from dphrl.ranks.launch import Nodes
 from dphrl.training.job import SegmentJob
-from dphrl.training.launch import Nodes, train_segment
+from dphrl.training.launch import train_segment
 
 with stage("torch", "transformers", "deepspeed", "vllm") as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params

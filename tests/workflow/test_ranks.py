@@ -24,7 +24,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.training.job import SegmentJob
-from dphrl.training.launch import RankError, run_ranks, train_segment
+from dphrl.ranks.launch import RankError, run_ranks
+from dphrl.training.launch import train_segment
 
 pytestmark = pytest.mark.workflow
 
@@ -276,7 +277,7 @@ LARGE = """
 import mmap
 import sys
 import psutil
-from dphrl.training.launch import run_ranks
+from dphrl.ranks.launch import run_ranks
 much = psutil.virtual_memory().total * 6 // 10
 held = [mmap.mmap(-1, much, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(2)]
 run_ranks(2, ["-c", sys.argv[1]])
