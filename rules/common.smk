@@ -24,6 +24,14 @@ wildcard_constraints:
     **LAYOUT.constraints(),
 
 
+def databases_of(wildcards):
+    """The table of a dataset's databases. As an `ancient` input it reruns no job by its time, but a param has its content.
+
+    So databases that were only copied or touched rerun nothing but their table.
+    """
+    return LAYOUT.databases(wildcards, checkpoints.hash_databases.get)
+
+
 def stage_params(script, config, *schemas, seed=None):
     """The params that Snakemake compares to decide on a rerun: scripts, schemas, code digest, config slice, seed."""
     code = code_digest([script], schemas)

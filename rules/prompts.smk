@@ -1,10 +1,34 @@
 # Datasets as prompts, the audit of their gold answers, and their overlap with the training set.
 
 
+# A checkpoint: whether jobs that read the databases rerun is decided when it is done, by the content of its table.
+checkpoint hash_databases:
+    """Name, size and sha256 of each database of a dataset, so that no other job declares gigabytes of files."""
+    output:
+        # `update`: the table of before stays until the new one is there, also if the job is interrupted.
+        **{
+            name: update(file)
+            for name, file in with_digests(databases=path("databases")).items()
+        },
+        timings="<timings>/databases/{dataset}.parquet",
+    log:
+        "<logs>/databases/{dataset}.log",
+    threads: 4
+    params:
+        **stage_params("hash_databases.py", slice_of("databases"), "databases"),
+        databases=LAYOUT.database_folder,
+        states=LAYOUT.database_states,
+    message:
+        "hashing the databases of {wildcards.dataset}"
+    script:
+        "../workflow_scripts/hash_databases.py"
+
+
 rule prepare_prompts:
     """A dataset's rows as prompt tokens; what is rejected is listed with its reason."""
     input:
-        databases=LAYOUT.databases,
+        databases=ancient(databases_of),
+        world=LAYOUT.world,
         source=LAYOUT.source,
         policy=LAYOUT.if_has_model(path("base")),
     output:
@@ -19,6 +43,7 @@ rule prepare_prompts:
     params:
         **stage_params("prepare_prompts.py", slice_of("prompts"), "prompts", "rejected"),
         databases=LAYOUT.database_folder,
+        database_digest=LAYOUT.database_digest,
         # The cache identifies a job by its params, not by its wildcards.
         source=LAYOUT.source_name,
     message:
@@ -30,7 +55,8 @@ rule prepare_prompts:
 rule audit_gold:
     """Every gold answer, scored like an answer of a model. Sampling reads no gold: a new scorer resamples nothing."""
     input:
-        databases=LAYOUT.databases,
+        databases=ancient(databases_of),
+        world=LAYOUT.world,
         scorer=LAYOUT.scorer,
         source=LAYOUT.source,
         prompts=path("prompts"),
@@ -44,6 +70,7 @@ rule audit_gold:
     params:
         **stage_params("audit_gold.py", slice_of("gold"), "gold"),
         databases=LAYOUT.database_folder,
+        database_digest=LAYOUT.database_digest,
     message:
         "auditing the gold answers of {wildcards.dataset}"
     script:

@@ -4,7 +4,8 @@
 rule score:
     """A verdict for each response of a shard."""
     input:
-        databases=LAYOUT.databases,
+        databases=ancient(databases_of),
+        world=LAYOUT.world,
         scorer=LAYOUT.scorer,
         rollouts=path("rollouts"),
         gold=path("gold"),
@@ -17,6 +18,7 @@ rule score:
     params:
         **stage_params("score.py", slice_of("verdicts"), "verdicts"),
         databases=LAYOUT.database_folder,
+        database_digest=LAYOUT.database_digest,
     message:
         "scoring {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

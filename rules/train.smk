@@ -9,7 +9,8 @@ rule train_segment:
         partition=path("partition"),
         prompts=path("prompts", **TRAINING_SET),
         gold=path("gold", **TRAINING_SET),
-        databases=LAYOUT.databases(TRAINING_SET),
+        databases=ancient(lambda wildcards: databases_of(TRAINING_SET)),
+        world=LAYOUT.world(TRAINING_SET),
         scorer=LAYOUT.scorer(TRAINING_SET),
     output:
         **with_digests(
@@ -28,6 +29,7 @@ rule train_segment:
             "train.py", slice_of("metrics"), "metrics", seed=LAYOUT.training_seed
         ),
         steps=LAYOUT.segment_steps,
+        database_digest=lambda wildcards: LAYOUT.database_digest(TRAINING_SET),
         # Functions of the output, which Snakemake does not compare: these change no result.
         superseded=lambda wildcards, output: LAYOUT.superseded_by(wildcards),
         runtime=lambda wildcards, output: {

@@ -10,6 +10,8 @@ from dphrl.tasks.gold import gold_of
 from dphrl.tasks.source import read_source
 
 with stage("sqlglot", "math-verify") as job:
+    if snakemake.input.get("databases"):
+        job.scan("databases", snakemake.input.databases)
     config = json.loads(snakemake.params.config)
     prompts, rejected = job.read("prompts", snakemake.input.prompts), job.read("rejected", snakemake.input.rejected)
     rows = read_source(job.file("source", snakemake.input.source))

@@ -14,6 +14,8 @@ with stage("transformers", "tokenizers") if snakemake.input.get("policy") else s
     policy = snakemake.input.get("policy")
     encode = encoder(job.folder("policy", policy), config["template"]) if policy else None
     source = job.file("source", snakemake.input.source)
+    if snakemake.input.get("databases"):
+        job.scan("databases", snakemake.input.databases)
     prepared = prepare(
         read_source(source),
         config["task"],

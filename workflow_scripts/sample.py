@@ -4,8 +4,8 @@ import json
 
 from script import hardware, label, snakemake, stage
 
+from dphrl.artifacts.files import remove_parts
 from dphrl.artifacts.private import private_temporary_folder
-from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.rollout.replay import ReplayEngine
 from dphrl.rollout.requests import plan_requests, rollout_frame, shard
@@ -14,7 +14,7 @@ from dphrl.tasks.tokens import response_encoder
 given = snakemake.input.get
 libraries = () if given("recorded") else ("vllm", "torch", "transformers")
 with stage(*libraries, hardware=hardware if libraries else None) as job, private_temporary_folder():
-    config, wildcards = json.loads(snakemake.params.config), snakemake.wildcards
+    config, wildcards, output = json.loads(snakemake.params.config), snakemake.wildcards, snakemake.output.rollouts
     prompts = job.read("prompts", snakemake.input.prompts)
     if given("candidates"):
         candidates = job.read("partition", snakemake.input.candidates)
@@ -22,17 +22,19 @@ with stage(*libraries, hardware=hardware if libraries else None) as job, private
     part = shard(prompts, int(wildcards.shard), snakemake.params.shards)
     policy = job.folder("policy", given("policy")) if given("policy") else None
     requests = plan_requests(part, wildcards.plan, PlanConfig(**config["plan"]), snakemake.params.seed)
-    completions = []  # an empty shard is valid and needs no engine
+    rows = rollout_frame([], [])  # an empty shard is valid and needs no engine
     if requests and given("recorded"):
         tokenize = response_encoder(policy) if policy else None
         recorded = job.file("recorded", snakemake.input.recorded)
         completions = ReplayEngine(recorded, prompts, tokenize, config["first"]).generate(requests)
+        rows = rollout_frame(requests, completions)
     elif requests and policy:
-        from dphrl.rollout.factory import make_engine  # recorded answers need neither it nor torch
+        from dphrl.rollout.sampling import sample  # recorded answers need neither it nor torch
+        from dphrl.rollout.sampling_job import SamplingJob
 
-        with job.part("start"):
-            engine = make_engine(policy, EngineConfig(**config["engine"]), hardware.for_sampling())
-        with job.part("generate") as facts:
-            completions = engine.generate(requests, label())
-            facts["tokens"] = sum(len(completion.token_ids) for completion in completions)
-    job.write(rollout_frame(requests, completions), "rollouts", snakemake.output.rollouts)
+        blocks = config["engine"], hardware.model_dump()
+        rows, timings, job.note = sample(SamplingJob(str(policy), *blocks, requests, output, job.footer(), label()))
+        for timing in timings:
+            job.add_timing(*timing)
+    job.write(rows, "rollouts", output)
+    remove_parts(output)

@@ -12,6 +12,8 @@ from dphrl.scoring.tables import score_rollouts
 with stage("sqlglot", "math-verify") as job:
     rollouts = job.scan("rollouts", snakemake.input.rollouts)
     gold = job.scan("gold", snakemake.input.gold)
+    if snakemake.input.get("databases"):
+        job.scan("databases", snakemake.input.databases)
     config = json.loads(snakemake.params.config)
     files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
     with make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files) as scorer:

@@ -6,22 +6,22 @@ from pathlib import Path
 from script import hardware, label, snakemake, stage
 
 from dphrl.artifacts.manifest import remove_folders
+from dphrl.ranks.launch import Nodes
 from dphrl.training.job import SegmentJob
-from dphrl.training.launch import Nodes, train_segment
+from dphrl.training.launch import train_segment
 
 with stage("torch", "transformers", "deepspeed", "vllm", hardware=hardware) as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params
     remove_folders(params.superseded)
-    tables = {table: given[table] for table in ("partition", "prompts", "gold")}
-    for table, path in tables.items():
-        job.scan(table, path)
+    for name in filter(given.get, ("partition", "prompts", "gold", "databases")):
+        job.scan(name, given[name])
     segment = SegmentJob(
         config=json.loads(params.config),
         hardware=hardware.model_dump(),
         seed=params.seed,
         first=params.steps[0],
         last=params.steps[1],
-        **tables,
+        **{name: given[name] for name in ("partition", "prompts", "gold")},
         policy=str(job.folder("policy", given.policy)),
         base=str(job.folder("base", given.base)) if given.get("base") else None,
         state=str(job.folder("state", given.state)) if given.get("state") else None,

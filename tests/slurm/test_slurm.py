@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slurm
 
 RANKS = """
 import sys
-from dphrl.training.launch import Nodes, run_ranks
+from dphrl.ranks.launch import Nodes, run_ranks
 run_ranks(4, ["-c", sys.argv[1]], Nodes(2))
 """
 SUM = """

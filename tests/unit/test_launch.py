@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dphrl.artifacts.files import parts_folder
+
 LAUNCH = Path(__file__).resolve().parents[2] / "workflow_scripts/launch.py"
 
 
@@ -33,11 +35,15 @@ def test_a_run_of_another_machine_is_left_alone(tmp_path):
     assert temporary.exists()
 
 
-def test_what_a_killed_run_of_this_machine_left_is_removed(tmp_path):
+def test_what_a_killed_run_of_this_machine_left_is_removed_but_not_finished_parts(tmp_path):
     temporary = left_behind(tmp_path, socket.gethostname())
+    part = parts_folder(temporary.with_name("0.parquet")) / "0.parquet"
+    part.parent.mkdir()
+    part.touch()
     found = launched(tmp_path)
     assert found.returncode == 0, found.stderr
     assert not temporary.exists()
+    assert part.exists()
     assert not (tmp_path / ".snakemake/locks").exists()
 
 

@@ -12,13 +12,13 @@ PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
     ("artifacts", "config", "pages"),
     ("layout",),
-    ("tasks", "objective", "evaluation", "model", "partition"),
+    ("tasks", "objective", "evaluation", "model", "partition", "ranks"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
     ("audit", "report", "plan"),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
-WITH_TORCH = {"objective", "model", "rollout", "reference", "training", "toy", "audit"}
+WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "training", "toy", "audit"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # What all scripts share is not a script of a rule.
 RULE_SCRIPTS = sorted(path for path in SCRIPTS.glob("*.py") if path.name != "script.py")

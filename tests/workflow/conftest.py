@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from runs import TINY, Workflow, copy_project
 from tiny_models import write_tiny_policy
 from tiny_training import process_group, recorded_rows, write_moved_policy, write_reference
@@ -43,6 +44,17 @@ def pristine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflo
 def finished(pristine: Workflow, tmp_path: Path) -> Workflow:
     """A copy of the finished run, which a test may change."""
     return pristine.copied(tmp_path / "run")
+
+
+@pytest.fixture
+def untrained(project: Path, tmp_path: Path) -> Workflow:
+    """The tiny configuration with a random model as base and no methods; nothing has run."""
+    write_tiny_policy(tmp_path / "model")
+    config = yaml.safe_load(TINY.read_text()) | {"policy": {"base": str(tmp_path / "model")}, "methods": {}}
+    # A token of its tokenizer is a letter.
+    config["prompts"]["max_tokens"], config["engine"]["max_model_len"] = 200, 256
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    return Workflow(project, tmp_path, tmp_path / "config.yaml")
 
 
 @pytest.fixture

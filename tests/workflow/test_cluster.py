@@ -13,8 +13,8 @@ from runs import TINY, Workflow
 
 from dphrl.artifacts.files import sidecar
 from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.ranks.launch import Nodes, run_ranks
 from dphrl.rollout.requests import plan_requests, rollout_frame, shard
-from dphrl.training.launch import Nodes, run_ranks
 
 PROMPTS = pl.DataFrame(
     {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import polars as pl
 import psutil
 import pytest
 from runs import Workflow, kill
+
+from dphrl.artifacts.files import parts_folder
 
 pytestmark = pytest.mark.workflow
 
@@ -71,3 +75,30 @@ def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:
     assert second.returncode != 0
     assert f"Snakemake (process {process.pid}) is at work" in second.stderr
     assert process.wait() == 0
+
+
+def test_a_killed_sampling_job_draws_no_finished_part_again(untrained: Workflow, code: Path) -> None:
+    parts = code / "rollout/parts.py"
+    parts.write_text(re.sub(r"REQUESTS: Final = .*", "REQUESTS: Final = 16", parts.read_text()))
+    run = untrained.configured(engine={"name": "transformers"})
+    table = run.results / "rollouts/base/train.presample/0.parquet"
+    target = str(table.relative_to(run.folder))
+    process = run.start(target)
+    # Each part has four of the 24 prompts.
+    run.wait_for("sample base train presample 0 (3 of 6):", process)
+    kill([psutil.Process(process.pid), *run.jobs()])
+    process.wait()
+    assert not table.exists()
+    said = run.run(target)
+    (before,) = re.findall(r"done in .*: (\d+) prompts were drawn before", said)
+    assert int(before) in (8, 12, 16, 20)
+    assert "presample 0 (2 of 6)" not in said
+    assert "presample 0 (6 of 6)" in said
+    tokens = pl.read_parquet(run.results / "timings" / table.relative_to(run.results)).filter(part="generate")["tokens"]
+    drawn = pl.read_parquet(table).sort("prompt_id")
+    assert tokens.to_list() == [drawn["token_ids"].list.len()[4 * int(before) :].sum()]
+    assert not parts_folder(table).exists()
+    continued = table.read_bytes()
+    table.unlink()
+    assert "drawn before" not in run.run(target)
+    assert table.read_bytes() == continued

@@ -15,6 +15,7 @@ import polars as pl
 import psutil
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 from runs import ROOT, Workflow
 from safetensors.torch import load_file
 from tiny_models import write_tiny_policy
@@ -22,12 +23,13 @@ from tiny_training import ENGINE, ONLINE, hardware, process_group, train_config,
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dphrl.artifacts.files import sha256_file
-from dphrl.artifacts.tables import write_table
+from dphrl.artifacts.tables import read_footer, write_table
 from dphrl.config.blocks.methods import MethodConfig
+from dphrl.ranks.launch import RankError, run_ranks
 from dphrl.rollout.engine import AsleepError, Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.training.job import SegmentJob, run_job
-from dphrl.training.launch import RankError, run_ranks, train_segment
+from dphrl.training.launch import train_segment
 from dphrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.workflow
@@ -344,7 +346,7 @@ LARGE = """
 import mmap
 import sys
 import psutil
-from dphrl.training.launch import run_ranks
+from dphrl.ranks.launch import run_ranks
 much = psutil.virtual_memory().total * 6 // 10
 held = [mmap.mmap(-1, much, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(2)]
 run_ranks(2, ["-c", sys.argv[1]])
@@ -405,3 +407,28 @@ def test_the_workflow_runs_on_two_ranks(finished: Workflow) -> None:
             }
     assert pl.read_parquet(finished.results / "audit/audit.parquet")["failed"].list.len().sum() == 0
     assert "Nothing to be done" in two.run()
+
+
+@pytest.mark.full
+def test_sampling_on_two_ranks_draws_what_one_draws(untrained: Workflow) -> None:
+    one = untrained
+    table = one.results / "rollouts/base/train.presample/0.parquet"
+    target, log = str(table.relative_to(one.folder)), one.results / "logs/rollouts/base/train.presample/0.log"
+    said, drawn = {}, {}
+    for workflow, ranks in ((one, 1), (one.configured(hardware={"tensor_parallel": 2}), 2)):
+        table.unlink(missing_ok=True)
+        said[ranks] = workflow.run(target)
+        drawn[ranks] = pl.read_parquet(table)
+        assert read_footer(table)["hardware"]["tensor_parallel"] == ranks
+    assert "rank 1 of 2 on " in log.read_text()
+    # Progress comes from one rank.
+    assert said[2].count(" 0/96 responses, 00:00 <") == 1
+    exact = pl.exclude("sampler_logprobs")
+    assert drawn[1].height == 24 * 4
+    assert drawn[1].select(exact).equals(drawn[2].select(exact))
+    assert_frame_equal(drawn[1], drawn[2], abs_tol=1e-4, rel_tol=0)
+    parts = pl.read_parquet(one.results / "timings" / table.relative_to(one.results))
+    assert {"start", "generate"} <= set(parts["part"])
+    assert parts.filter(part="generate")["tokens"].to_list() == [drawn[2]["token_ids"].list.len().sum()]
+    assert not [*one.results.rglob(".*.tmp")]
+    assert not [*one.results.rglob(".*.parts")]

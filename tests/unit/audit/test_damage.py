@@ -98,6 +98,7 @@ def test_what_people_keep_in_a_run_is_not_checked(small_run: Any) -> None:
     put(small_run, FINAL, "tracking/offline/files/media/table.parquet")
     put(small_run, FINAL, "logs/copy.parquet")
     put(small_run, FINAL, "partition/.ab12.tmp/0.parquet", sealed=False)
+    put(small_run, FINAL, "rollouts/base/train.presample/.0.parquet.parts/0.parquet")
     assert failures(small_run) == {}
 
 

@@ -37,6 +37,7 @@ def config() -> Config:
 @pytest.mark.parametrize(
     ("path", "schema"),
     [
+        ("databases/train.parquet", "databases"),
         ("prompts/train.parquet", "prompts"),
         ("prompts/train.rejected.parquet", "rejected"),
         ("gold/train.parquet", "gold"),
@@ -90,9 +91,8 @@ class _Example(dict[str, str]):
 def test_the_stage_of_a_kind_is_the_rule_that_writes_it() -> None:
     found: dict[str, set[str]] = {}
     for file in (ROOT / "rules").glob("*.smk"):
-        for name, block in re.findall(
-            r"^ *rule (\w+):$(.*?)(?=^ *rule |\Z)", file.read_text(), re.MULTILINE | re.DOTALL
-        ):
+        rules = r"^ *(?:rule|checkpoint) (\w+):$(.*?)(?=^ *(?:rule|checkpoint) |\Z)"
+        for name, block in re.findall(rules, file.read_text(), re.MULTILINE | re.DOTALL):
             written = re.search(r"output:(.*?)(?:log|localrule):", block, re.DOTALL)
             for kind in re.findall(r'path\(\s*"(\w+)"', written[1] if written else ""):
                 found.setdefault(kind, set()).add(name)

@@ -1,5 +1,6 @@
 """The files that a configuration plans."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,46 @@ def test_the_final_message_has_no_control_character(tmp_path: Path, monkeypatch:
         (tmp_path / "results/run" / file).write_text(text)
     message = _layout().final_message()
     assert message == f"\n| ␛[2J |\n\nThe report: {tmp_path}/results/run/report/index.html"
+
+
+class _Hashed:
+    """What Snakemake's checkpoint gives for a dataset once its table is there."""
+
+    def __init__(self, dataset: str) -> None:
+        self.output = self
+        self.databases = f"results/run/databases/{dataset}.parquet"
+
+
+def test_jobs_depend_on_the_toys_world_or_on_a_table_of_databases_and_on_neither_for_maths(tmp_path: Path) -> None:
+    mine = {"task": "sql", "source": "mine.jsonl", "databases": str(tmp_path)}
+    maths = {"task": "math", "source": "maths.jsonl"}
+    layout = _layout(datasets={"train": TOY, "cross": TOY, "mine": mine, "maths": maths})
+    expected = {"train": ("results/run/toy/manifest.json", []), "maths": ([], [])}
+    for dataset, (world, table) in (expected | {"mine": ([], "results/run/databases/mine.parquet")}).items():
+        fields = {"dataset": dataset}
+        assert (layout.world(fields), layout.databases(fields, _Hashed)) == (world, table)
+    assert [path for path in layout.audit_inputs() if "/databases/" in path] == ["results/run/databases/mine.parquet"]
+    assert layout.database_digest({"dataset": "train"}) is None
+    assert layout.database_digest({"dataset": "mine"}) is None
+
+
+def test_the_states_of_databases_follow_name_size_and_time_and_need_no_reading(tmp_path: Path) -> None:
+    layout = _layout(
+        datasets={"train": TOY, "cross": TOY, "mine": {"task": "sql", "source": "s", "databases": str(tmp_path)}}
+    )
+    fields, file = {"dataset": "mine"}, tmp_path / "a/a.sqlite"
+    file.parent.mkdir()
+    seen = [layout.database_states(fields)]
+    file.touch(mode=0)
+    seen.append(layout.database_states(fields))
+    os.utime(file, ns=(1, 1))
+    seen.append(layout.database_states(fields))
+    os.truncate(file, 5)
+    os.utime(file, ns=(1, 1))
+    seen.append(layout.database_states(fields))
+    file.rename(file.with_name("b.sqlite"))
+    seen.append(layout.database_states(fields))
+    file.symlink_to("nothing")
+    seen.append(layout.database_states(fields))
+    assert len({*seen}) == len(seen)
+    assert layout.database_states(fields) == seen[-1]

@@ -1,6 +1,6 @@
 """What ranks exchange: real processes on gloo."""
 
-from dphrl.training.launch import run_ranks
+from dphrl.ranks.launch import run_ranks
 
 # DeepSpeed's default, bound when it is imported, is 10 minutes: here it is shorter than a rank is late.
 LATE = """

@@ -37,6 +37,12 @@ _NO_TOKENS = {"tokens", "tokens_per_s"}
 
 _DECLARED = (
     Schema(
+        "databases",
+        ("database",),
+        {"database": _STR, "size": _I64, "sha256": _STR},
+        bounds={"size": _FROM_0},
+    ),
+    Schema(
         "prompts",
         ("prompt_id",),
         _columns(_STR, "prompt_id", "task", "messages")

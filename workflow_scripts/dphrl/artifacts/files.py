@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 _SIDECAR = ".sha256"
+PARTS = ".parts"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -87,6 +89,19 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
                 kept = file.name in names or file.name.startswith(".") or file.is_dir()
                 if not kept and not separate(file.with_suffix("") if file.suffix == _SIDECAR else file):
                     file.unlink()
+
+
+def parts_folder(path: Path) -> Path:
+    """The folder of finished parts of a file that is still to be written; they outlive an interrupted job.
+
+    The launcher leaves it, and the audit does not look into it.
+    """
+    return path.with_name(f".{path.name}{PARTS}")
+
+
+def remove_parts(path: str | Path) -> None:
+    """Remove the parts of a file that was written."""
+    shutil.rmtree(parts_folder(Path(path)), ignore_errors=True)
 
 
 def link_folder(source: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, RootModel
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sidecar
+from dphrl.artifacts.files import PARTS, sidecar
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import stream_digest
 from dphrl.layout.kinds import KINDS, is_known, match
@@ -247,4 +247,4 @@ def _paths(root: Path) -> list[str]:
 
 def _is_temporary(name: str) -> bool:
     """Whether a name is one that a writer uses until its file or folder is whole."""
-    return name.startswith(".") and name.endswith(".tmp")
+    return name.startswith(".") and name.endswith((".tmp", PARTS))

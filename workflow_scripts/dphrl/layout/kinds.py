@@ -80,6 +80,7 @@ class Kind:
 
 OUTSIDE = ""
 _WORLD, _BASE_MANIFEST = "toy/manifest.json", "policies/base/manifest.json"
+_DATABASES = "databases/{dataset}.parquet"
 _PROMPTS, _REJECTED = "prompts/{dataset}.parquet", "prompts/{dataset}.rejected.parquet"
 _GOLD, _OVERLAP = "gold/{dataset}.parquet", "gold/overlap.parquet"
 _TRAIN_PROMPTS, _TRAIN_GOLD = "prompts/{train}.parquet", "gold/{train}.parquet"
@@ -90,7 +91,7 @@ _TENSORS, _INDEX = "reference/responses.safetensors", "reference/index.parquet"
 _TRAINED = "{method}-s{seed}/step{step}"
 _METRICS = f"train/{_TRAINED}/metrics.parquet"
 _EVALUATION = "evaluation/{policy}/{dataset}.parquet"
-_READ = {"source": OUTSIDE, "policy": _BASE_MANIFEST}
+_READ = {"source": OUTSIDE, "policy": _BASE_MANIFEST, "databases": _DATABASES}
 _segment = partial(
     Kind,
     stage="train_segment",
@@ -103,8 +104,9 @@ _segment = partial(
         "base": _BASE_MANIFEST,
         "policy": "policies/{start}/manifest.json",
         "state": "train/{start}/state.json",
+        "databases": "databases/{train}.parquet",
     },
-    optional={"reference", "base", "state"},
+    optional={"reference", "base", "state", "databases"},
     removed={"policy", "state"},
     seed="{seed}",
 )
@@ -134,8 +136,9 @@ _KINDS = (
         optional={"toy"},
         seed="slice",
     ),
-    Kind("rejected", _REJECTED, "rejected", "prepare_prompts", slices.prompts, _READ, {"policy"}),
-    Kind("prompts", _PROMPTS, "prompts", "prepare_prompts", slices.prompts, _READ, {"policy"}),
+    Kind("databases", _DATABASES, "databases", "hash_databases", slices.nothing),
+    Kind("rejected", _REJECTED, "rejected", "prepare_prompts", slices.prompts, _READ, {"policy", "databases"}),
+    Kind("prompts", _PROMPTS, "prompts", "prepare_prompts", slices.prompts, _READ, {"policy", "databases"}),
     Kind(
         "overlap",
         _OVERLAP,
@@ -150,7 +153,8 @@ _KINDS = (
         "gold",
         "audit_gold",
         slices.gold,
-        {"prompts": _PROMPTS, "rejected": _REJECTED, "source": OUTSIDE},
+        {"prompts": _PROMPTS, "rejected": _REJECTED, "source": OUTSIDE, "databases": _DATABASES},
+        {"databases"},
     ),
     Kind(
         "rollouts",
@@ -167,7 +171,15 @@ _KINDS = (
         {"policy", "partition", "recorded"},
         seed="config",
     ),
-    Kind("verdicts", _VERDICTS, "verdicts", "score", slices.scoring, {"rollouts": _ROLLOUTS, "gold": _GOLD}),
+    Kind(
+        "verdicts",
+        _VERDICTS,
+        "verdicts",
+        "score",
+        slices.scoring,
+        {"rollouts": _ROLLOUTS, "gold": _GOLD, "databases": _DATABASES},
+        {"databases"},
+    ),
     Kind(
         "candidates",
         _CANDIDATES,

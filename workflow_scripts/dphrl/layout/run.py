@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dphrl.artifacts.databases import database_states
+from dphrl.artifacts.tables import stream_digest
 from dphrl.config.blocks.datasets import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, fill, sliced
@@ -140,6 +143,7 @@ class Layout:
         files += [self.path(kind, dataset=name) for kind in ("prompts", "rejected", "gold") for name in config.datasets]
         files += [*self.kept("policy"), *self.kept("state"), *self.of_segments("metrics")]
         once = ["overlap", "candidates", "partition", *(["world"] if config.toy else [])]
+        files += [self.path("databases", dataset=name) for name in config.datasets if self._has_files(name)]
         return [*files, *map(self.path, once), *self.evaluations(), *self.if_has_model([self.manifest(BASE)])]
 
     def final_message(self) -> str:
@@ -165,12 +169,33 @@ class Layout:
         folder = self._dataset(wildcards).database_folder
         return f"{self.root}/toy/databases" if folder == TOY else folder
 
-    def databases(self, wildcards: Wildcards) -> list[str]:
-        """The input files for the databases of a dataset: the toy's manifest, or each file."""
-        folder = self._dataset(wildcards).database_folder
-        if folder == TOY:
-            return [self.path("world")]
-        return sorted(map(str, Path(folder).glob("*/*.sqlite"))) if folder else []
+    def world(self, wildcards: Wildcards) -> str | list[str]:
+        """The manifest of the toy's world, for jobs that read its databases; none for other datasets."""
+        return self.path("world") if self._dataset(wildcards).database_folder == TOY else []
+
+    def databases(self, wildcards: Wildcards, hashed: Callable[..., Any]) -> str | list[str]:
+        """The table of a dataset's databases, for jobs that read them; none where they are not files of the user.
+
+        Args:
+            hashed: `get` of Snakemake's checkpoint that makes it, which raises an error until it is there.
+        """
+        dataset = wildcards["dataset"]
+        return str(hashed(dataset=dataset).output.databases) if self._has_files(dataset) else []
+
+    def database_states(self, wildcards: Wildcards) -> str:
+        """Of a dataset with files of databases: what changes when one of them may have changed."""
+        return database_states(str(self.database_folder(wildcards)))
+
+    def database_digest(self, wildcards: Wildcards) -> str | None:
+        """The content digest of the table of databases; None without one, or until it is there."""
+        table = Path(self.path("databases", dataset=wildcards["dataset"]))
+        if not self._has_files(wildcards["dataset"]) or not table.is_file():
+            return None
+        return _content_digest(table, table.stat().st_mtime_ns)
+
+    def _has_files(self, dataset: str) -> bool:
+        """Whether the databases of a dataset are files of the user."""
+        return self.config.datasets[dataset].database_folder not in (None, TOY)
 
     def scorer(self, wildcards: Wildcards) -> str | list[str]:
         """The file of a custom scorer; none for a built-in task."""
@@ -237,3 +262,9 @@ class Layout:
         stored = {"reference": self.path("tensors"), "index": self.path("index")}
         base = {"base": self.manifest(BASE)}
         return (stored if method.rehearses else {}) | (base if method.needs_base else {})
+
+
+@cache
+def _content_digest(table: Path, changed_ns: int) -> str:
+    """The content digest of a table of databases, which all jobs of its dataset ask for."""
+    return stream_digest([table], "databases")

@@ -1,58 +1,15 @@
-"""Runs a segment on its ranks: processes that end with each other, and with the process that started them."""
+"""Runs a segment in this process or on its ranks."""
 
-import json
 import os
-import shlex
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
-
-import torch
-from torch.distributed import TCPStore
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.private import private_temporary_folder
-from dphrl.artifacts.progress import stream
-from dphrl.training import end_with_parent, rank_process
+from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks
+from dphrl.training import rank_process
 from dphrl.training.job import SegmentJob, Trained, run_job
-
-_LOCALHOST = "127.0.0.1"
-# Gives each task of srun the variables that torchrun would set: its number among all, and on its node.
-_SET_RANKS = 'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID"; exec "$0" "$@"'
-_POLL_SECONDS = 0.1
-
-
-class RankError(RuntimeError):
-    """A rank failed or was killed, which ends the segment."""
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """The machines of one SLURM job, with a shared file system; this process runs on the first.
-
-    Attributes:
-        number: of machines, with equally many ranks on each.
-        launcher: the command that starts one process per rank on them: srun, with further options if needed.
-    """
-
-    number: int = 1
-    launcher: str = "srun"
-
-    @classmethod
-    def of(cls, resources: Mapping[str, Any]) -> Self:
-        """From the resources `nodes` and `mpi` of a Snakemake job; without them one machine."""
-        return cls(resources.get("nodes", 1), resources.get("mpi", "srun"))
-
-
-ONE_NODE = Nodes()
 
 
 def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
@@ -80,89 +37,13 @@ def cores_of_rank(ranks: int, nodes: int) -> int:
 
 def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> Trained:
     # Next to the job's folders, where ranks on other machines see it too.
-    with tempfile.TemporaryDirectory(dir=Path(job.state_out).parent, prefix=".result.", suffix=".tmp") as folder:
-        result = Path(folder, "result.json")
-        try:
-            run_ranks(job.machine.ranks, ["-m", rank_process.__name__, job.to_json(), str(result)], nodes)
-        except RankError as error:
-            raise RankError(
-                f"{job.label}: {error}; see the end of this log. Nothing of this segment was kept: run snakemake again,"
-                " and it starts from the last state."
-            ) from None
-        answer = json.loads(result.read_text(encoding="utf-8"))
+    folder = Path(job.state_out).parent
+    try:
+        answer = answer_of_ranks(job.machine.ranks, rank_process.__name__, job.to_json(), folder, nodes)
+    except RankError as error:
+        raise RankError(
+            f"{job.label}: {error}; see the end of this log. Nothing of this segment was kept: run snakemake again,"
+            " and it starts from the last state."
+        ) from None
     timings = [tuple(timing) for timing in answer["timings"]]
     return Trained(SCHEMAS["metrics"].frame(answer["metrics"]), timings, answer["digests"])
-
-
-def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> None:
-    """Run a Python program once for each rank, with the environment that torchrun would set, and wait for all.
-
-    Standard output of the ranks goes to the stream of progress. The first rank that fails ends the others, and all end
-    with this process, even if it is killed.
-
-    Args:
-        arguments: those of the Python interpreter.
-        nodes: the machines that the ranks are spread over.
-
-    Raises:
-        RankError: a rank failed (the message says which and how); with several nodes, the launcher failed.
-        ValueError: the ranks cannot be spread evenly over the nodes.
-    """
-    per_node, rest = divmod(ranks, nodes.number)
-    if rest or not per_node:
-        raise ValueError(f"{ranks} ranks on {nodes.number} nodes: set hardware.ranks to a multiple of the nodes")
-    host = _LOCALHOST if nodes.number == 1 else socket.gethostname()
-    # This process holds the store, as torchrun does: a port that rank 0 opens later could be taken meanwhile.
-    store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
-    shared = {
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "OMP_NUM_THREADS": str(threads_of_rank(per_node)),
-        "MASTER_ADDR": host,
-        "MASTER_PORT": str(store.port),
-        "TORCHELASTIC_USE_AGENT_STORE": "True",
-        "WORLD_SIZE": str(ranks),
-    }
-    program = [sys.executable, *arguments]
-    if nodes.number == 1:
-        commands = [(f"rank {n}", program, {"RANK": str(n), "LOCAL_RANK": str(n)}) for n in range(ranks)]
-    else:
-        tasks = [f"--nodes={nodes.number}", f"--ntasks={ranks}", f"--ntasks-per-node={per_node}"]
-        launcher = [*shlex.split(nodes.launcher), *tasks, "--kill-on-bad-exit=1", "sh", "-c", _SET_RANKS]
-        commands = [(nodes.launcher, [*launcher, *program], {})]
-    wrapper = [sys.executable, "-I", "-S", str(end_with_parent.__file__), str(os.getpid())]
-    processes: dict[str, subprocess.Popen[bytes]] = {}
-    statuses: list[int | None] = [None]
-    try:
-        for name, command, variables in commands:
-            environment = {**os.environ, **shared, **variables}
-            processes[name] = subprocess.Popen([*wrapper, *command], env=environment, stdout=stream().fileno())
-        while None in statuses and not any(statuses):
-            time.sleep(_POLL_SECONDS)
-            statuses = [process.poll() for process in processes.values()]
-    finally:
-        for process in processes.values():
-            process.kill()
-            process.wait()
-    if any(statuses):
-        ends = zip(processes, statuses, strict=True)
-        raise RankError(", ".join(f"{name} {_describe(status)}" for name, status in ends if status))
-
-
-def threads_of_rank(ranks: int) -> int:
-    """Threads of each of the ranks on a machine.
-
-    Those of the rule, divided by the ranks. With a GPU those of the SLURM job, if they are more: there they change no
-    result, and an offloaded optimizer would otherwise run in one thread.
-    """
-    threads = torch.get_num_threads()
-    if torch.cuda.is_available():
-        threads = max(threads, int(os.environ.get("SLURM_CPUS_ON_NODE", 0)))
-    return max(1, threads // ranks)
-
-
-def _describe(status: int) -> str:
-    """How a process ended, in words."""
-    if status >= 0:
-        return f"ended with status {status}"
-    hint = " (is memory short?)" if status == -signal.SIGKILL else ""
-    return f"was killed by {signal.Signals(-status).name}{hint}"

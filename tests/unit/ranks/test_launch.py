@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dphrl.training.launch import threads_of_rank
+from dphrl.ranks.launch import threads_of_rank
 
 
 @pytest.mark.parametrize(
