@@ -3,6 +3,8 @@
 PYTHON          ?= python3
 VENV            ?= .venv
 CORES           ?= 2
+# Of `make gpu-check`: vllm or transformers.
+ENGINE          ?= vllm
 # Of `make fuzz`, for each family.
 MINUTES         ?= 1
 SEED            ?= 1
@@ -29,7 +31,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-full test test-unit test-full test-slurm fuzz lint format accept schema pins audit-deps clean
+.PHONY: help install demo demo-full test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -103,6 +105,10 @@ pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade tak
 	@$(COMPILE) $(ON_TOP) --extra dev -o envs/dev.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
 	@$(COMPILE) $(ON_TOP) --extra slurm -o envs/slurm.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
 	@$(COMPILE) --extra gpu -o envs/gpu.txt
+
+gpu-check: ## On a machine with a GPU and envs/gpu.txt: tests, then measured memory and speed next to the plan.
+	@$(BIN)/python -m pytest -q -m gpu tests/gpu
+	@$(BIN)/python benchmarks/gpu.py --engine $(ENGINE)
 
 audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).
 	@$(PYTHON) -m venv $(VENV)/audit

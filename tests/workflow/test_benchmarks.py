@@ -18,6 +18,7 @@ pytestmark = pytest.mark.workflow
 # Arguments of the smallest form; {run} is a finished run, {data} a folder of answers in the layout of the test data.
 SMALLEST = {
     "evaluation": ["--small"],
+    "gpu": ["--engine", "transformers", "--model", "0.5B", "--small"],
     "graph": ["--shards", "1"],
     "memory": ["--rollouts", "80"],
     "prompt_sharing": ["--passes", "1", "--shapes", "demo, D_pef"],

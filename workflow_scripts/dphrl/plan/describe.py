@@ -9,7 +9,17 @@ from tabulate import tabulate
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.plan.advice import changes_that_fit
-from dphrl.plan.memory import GB, Setting, host_bytes, phases, policy_bytes, sampling_phase, state_bytes, training_bytes
+from dphrl.plan.memory import (
+    GB,
+    Setting,
+    host_bytes,
+    phases,
+    policy_bytes,
+    reference_phase,
+    sampling_phase,
+    state_bytes,
+    training_bytes,
+)
 from dphrl.plan.rates import MACHINES, Rates
 from dphrl.plan.shape import ModelShape
 from dphrl.plan.sizes import sizes
@@ -132,7 +142,7 @@ def _memory_table(config: Config, shape: ModelShape) -> str:
 
 def _memory_rows(config: Config, shape: ModelShape) -> Iterator[dict[str, object]]:
     for names, setting in _settings(config, shape).items():
-        found = [*phases(shape, setting), sampling_phase(shape, setting)]
+        found = [sampling_phase(shape, setting), reference_phase(shape, setting), *phases(shape, setting)]
         host = {"host memory per rank": host_bytes(shape, setting) / GB}
         yield {"methods": names, **{phase.name: phase.total / GB for phase in found}, **host}
 

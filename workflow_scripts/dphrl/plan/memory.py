@@ -114,8 +114,8 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         Phase("optimizer step", {**context, **resident, **workspace, **update}),
     ]
     if setting.reference and setting.zero_stage < 3:
-        one_layer = activations(replace(shape, layers=1), setting)  # Nothing is kept for a backward pass.
-        found.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **one_layer}))
+        computed = _without_backward(shape, setting)
+        found.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **computed}))
     return found
 
 
@@ -125,6 +125,18 @@ def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
     parts = {"context": _CONTEXT, "engine's weights": shape.parameters * width / setting.tensor_parallel}
     parts |= {"key-value cache": setting.sampling_kv_cache_gib * 2**30, "engine's buffers": _ENGINE}
     return Phase("sampling", parts)
+
+
+def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
+    """The job that computes the stored log-probs of the base policy, on one GPU, without a backward pass."""
+    weights = {"weights": shape.parameters * BYTES[setting.dtype]}
+    return Phase(
+        "reference", {"context": _CONTEXT, **weights, "workspace": _WORKSPACE, **_without_backward(shape, setting)}
+    )
+
+
+def _without_backward(shape: ModelShape, setting: Setting) -> dict[str, float]:
+    return activations(replace(shape, layers=1), setting)  # No layer is kept.
 
 
 def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:

@@ -1,0 +1,105 @@
+"""The table of docs/gpu.md is what the plan says."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dphrl.config.blocks.train import TrainConfig
+from dphrl.plan.memory import GB, Setting, host_bytes, phases, reference_phase, sampling_phase, training_bytes
+from dphrl.plan.rates import MACHINES
+from dphrl.plan.shape import ModelShape
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
+_QWEN: dict[str, Any] = {"model_type": "qwen2", "vocab_size": 151_936, "tie_word_embeddings": True}
+_LLAMA: dict[str, Any] = {"model_type": "llama", "vocab_size": 128_256}
+MODELS = {
+    name: ModelShape.from_config(
+        {
+            **family,
+            "num_hidden_layers": layers,
+            "hidden_size": hidden,
+            "intermediate_size": feed_forward,
+            "num_attention_heads": heads,
+            "num_key_value_heads": keys,
+        }
+    )
+    for name, family, layers, hidden, feed_forward, heads, keys in (
+        ("Qwen2.5-0.5B", _QWEN, 24, 896, 4864, 14, 2),
+        ("Llama-3.2-1B", {**_LLAMA, "tie_word_embeddings": True, "head_dim": 64}, 16, 2048, 8192, 32, 8),
+        ("Qwen2.5-1.5B", _QWEN, 28, 1536, 8960, 12, 2),
+        ("Qwen2.5-Math-7B", {"model_type": "qwen2", "vocab_size": 152_064}, 28, 3584, 18_944, 28, 4),
+        ("Llama-3.1-8B", _LLAMA, 32, 4096, 14_336, 32, 8),
+        ("OmniSQL-32B", {"model_type": "qwen2", "vocab_size": 152_064}, 64, 5120, 27_648, 40, 8),
+    )
+}
+LARGE = {"zero_stage": 3, "checkpointing": True}
+ROWS: list[tuple[str, dict[str, Any]]] = [
+    ("Qwen2.5-0.5B", {}),
+    ("Llama-3.2-1B", {"checkpointing": True}),
+    ("Qwen2.5-1.5B", {"checkpointing": True}),
+    ("Qwen2.5-Math-7B", {"ranks": 8, **LARGE}),
+    ("Llama-3.1-8B", {"ranks": 8, **LARGE}),
+    ("Llama-3.1-8B", {"ranks": 8, **LARGE, "reference": True}),
+    ("Llama-3.1-8B", {"ranks": 4, **LARGE, "kv_cache_gib": 12}),
+    ("Llama-3.1-8B", {"ranks": 2, **LARGE, "offload": True, "kv_cache_gib": 12}),
+    ("OmniSQL-32B", {"ranks": 8, **LARGE, "offload": True, "tensor_parallel": 4, "kv_cache_gib": 12}),
+    ("OmniSQL-32B", {"ranks": 32, **LARGE, "tensor_parallel": 2, "kv_cache_gib": 12}),
+]
+# The training of llama-sql.yaml; the lengths are those of BIRD.
+TRAIN = TrainConfig(steps=208, segment_steps=26, eval_every=52)
+PROMPT, RESPONSE = 3000, 400
+KEYS = {
+    "zero_stage": "zero_stage",
+    "checkpointing": "gradient_checkpointing",
+    "offload": "offload_optimizer",
+    "tensor_parallel": "tensor_parallel",
+    "kv_cache_gib": "kv_cache_gib",
+}
+
+
+def setting_of(given: dict[str, Any]) -> Setting:
+    """The setting; sampling jobs have the same key-value cache."""
+    return Setting(**given, sampling_kv_cache_gib=given.get("kv_cache_gib", 24))
+
+
+def row(name: str, given: dict[str, Any]) -> str:
+    """One line of the table."""
+    shape, setting = MODELS[name], setting_of(given)
+    found = {phase.name: phase.total / GB for phase in phases(shape, setting)}
+    alone = [phase.total / GB for phase in (sampling_phase(shape, setting), reference_phase(shape, setting))]
+    keys = [f"{KEYS[key]}: {str(value).lower()}" for key, value in given.items() if key in KEYS]
+    responses = TRAIN.prompts_per_step * TRAIN.rollouts_per_prompt
+    drawn, asked = responses * RESPONSE, TRAIN.prompts_per_step * PROMPT
+    trained = drawn + asked + TRAIN.rehearsal_per_step * (PROMPT + RESPONSE)
+    machine, passes = MACHINES["h100"], 8 if setting.checkpointing else 6
+    seconds = drawn * shape.parameters / machine.generation["vllm"]
+    seconds += trained * passes * shape.parameters / machine.training
+    memory = [*alone, found["start"], found["generating"], found["training"], found["optimizer step"]]
+    cells = [
+        name + (", with a reference model" if setting.reference else ""),
+        str(setting.ranks),
+        ", ".join(keys) or "-",
+        *(f"{value:.0f}" for value in memory),
+        f"{host_bytes(shape, setting) / GB:.0f}",
+        f"{seconds / setting.ranks:.0f}",
+        f"{training_bytes(shape, setting, TRAIN) / GB:.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_page_has_the_planned_table() -> None:
+    expected = [row(name, given) for name, given in ROWS]
+    found = [
+        line
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith(tuple(f"| {m}" for m in MODELS))
+    ]
+    assert found == expected, "the table should be:\n" + "\n".join(expected)
+
+
+@pytest.mark.parametrize(("name", "given"), ROWS)
+def test_every_row_fits_on_80_gib(name: str, given: dict[str, Any]) -> None:
+    shape, setting = MODELS[name], setting_of(given)
+    for phase in [*phases(shape, setting), reference_phase(shape, setting), sampling_phase(shape, setting)]:
+        assert phase.total < 80 * 2**30, phase
