@@ -11,7 +11,7 @@ from tiny_models import write_tiny_policy
 
 from dphrl.plan.memory import Setting, phases
 from dphrl.plan.shape import ModelShape
-from dphrl.training.launch import run_ranks
+from dphrl.ranks.launch import run_ranks
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 LLAMA_8B = {
