@@ -6,11 +6,14 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
+from dphrl.artifacts.manifest import remove_folders
 from dphrl.audit.page import render_page
 from dphrl.audit.run import audit_run, require_passed
 from dphrl.config.load import load_config
 
 with stage("torch", "transformers") as job:
+    # The table lists what stays.
+    remove_folders(snakemake.params.superseded)
     stages = json.loads(snakemake.params.config)["stages"]
     table = audit_run(Path(snakemake.output.table).parents[1], load_config(snakemake.config), stages)
     job.write(table, "audit", snakemake.output.table)

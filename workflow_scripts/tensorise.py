@@ -8,16 +8,13 @@ from script import hardware, snakemake, stage
 
 from dphrl.artifacts.private import private_temporary_folder
 from dphrl.artifacts.tables import by_prompts
-from dphrl.model.logprobs import LogProbs, device_of_job, load_model
-from dphrl.reference.build import reference_rows, save_tensors, tensorise
+from dphrl.reference.build import load_reference, reference_rows, save_tensors, tensorise
 
 with stage("torch", "transformers", hardware=hardware) as job, private_temporary_folder():
     config, given, output = json.loads(snakemake.params.config), snakemake.input, snakemake.output
     partition, prompts, rollouts = (job.scan(name, given[name]) for name in ("partition", "prompts", "rollouts"))
     rows = (reference_rows(*tables) for tables in by_prompts(partition, prompts, rollouts))
-    # The training runs the same kernels on the same kind of device, so at the first step both log-probs agree.
-    model = load_model(job.folder("policy", given.policy), config["dtype"]).to(device_of_job())
-    policy = LogProbs(model, hardware.attention)
+    policy = load_reference(job.folder("policy", given.policy), config["dtype"], hardware.attention)
     with job.part("logprobs") as facts:
         parts = tensorise(rows, policy, hardware.token_budget, config["top_k"])
         job.write_parts(save_tensors(parts, Path(output.tensors)), "reference_index", output.index)

@@ -355,7 +355,7 @@ def test_a_state_of_other_parameters_or_of_a_part_of_them_is_refused(policy: Pat
         with pytest.raises(
             ValueError, match=rf"optimizer-\*\.safetensors: the state {problem}.* start this training anew"
         ):
-            Trainer(other, train_config(), JS, state=tmp_path)
+            Trainer(other, train_config(), hardware(), JS, state=tmp_path)
     path.unlink()
     with pytest.raises(ValueError, match=r"the state is of 0 parameters, and 21 are trained now"):
         make_trainer(policy, JS, state=tmp_path)

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 import torch
 from safetensors.numpy import load_file, save
-from tiny_models import tiny_llama
+from tiny_models import tiny_llama, write_tiny_policy
+from torch import Tensor, nn
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file, sidecar
@@ -18,7 +19,7 @@ from dphrl.artifacts.tables import write_table
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
 from dphrl.reference import load
-from dphrl.reference.build import reference_rows, save_tensors, tensorise
+from dphrl.reference.build import load_reference, reference_rows, save_tensors, tensorise
 from dphrl.reference.responses import ReferenceResponses
 
 PROMPTS = {"a": [1, 2, 3], "b": [4], "c": [5, 6], "d": [7, 8]}
@@ -28,6 +29,25 @@ RESPONSES = {"a": [9, 10], "c": [11, 12, 13, 14], "d": [15]}
 @pytest.fixture(scope="module")
 def module() -> LogProbs:
     return LogProbs(tiny_llama(20))
+
+
+def test_the_reference_is_computed_on_the_device_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device without data stands for a GPU; only results leave it."""
+    write_tiny_policy(tmp_path)
+    monkeypatch.setattr("dphrl.reference.build.device_of_job", lambda: "meta")
+    monkeypatch.setattr(Tensor, "cpu", lambda tensor: torch.zeros(tensor.shape, dtype=tensor.dtype))
+    module = load_reference(tmp_path, "float32", "auto")
+    seen: list[str] = []
+
+    def record(layer: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        seen.extend(value.device.type for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
+
+    for layer in module.modules():
+        layer.register_forward_pre_hook(record, with_kwargs=True)
+    rows = [Row([2, 3, 4], [5, 6]), Row([7], [8])]
+    assert [len(part) for part in response_logprobs(module, rows, 100)] == [2, 1]
+    assert [[part.shape for part in row] for row in response_topk(module, rows, 100, 3)][1][1] == (1, 3)
+    assert {*seen} == {"meta"}
 
 
 def _partition(subsets: dict[str, str]) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing, seal
 from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
+from dphrl.model.logprobs import Attention, LogProbs, device_of_job, load_model, response_logprobs, response_topk
 
 Tensors = dict[str, np.ndarray]
 
@@ -45,6 +45,14 @@ def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.D
     if lost.height:
         raise ValueError(f"{lost.height} D_pef prompts lack a prompt or a refined sample, first {lost['prompt_id'][0]}")
     return rows
+
+
+def load_reference(folder: Path, dtype: str, attention: Attention) -> LogProbs:
+    """The policy whose log-probs are stored, where training computes its own.
+
+    By the same kernels in the same precision, log-probs of equal weights agree, so divergences begin at zero.
+    """
+    return LogProbs(load_model(folder, dtype).to(device_of_job()), attention)
 
 
 def tensorise(
