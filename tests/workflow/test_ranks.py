@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -395,7 +396,10 @@ def _wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
 
 @pytest.mark.full
 def test_the_workflow_runs_on_two_ranks(finished: Workflow) -> None:
-    two = finished.configured(hardware={"ranks": 2})
+    two = finished.configured(hardware={"ranks": 2}, train={"keep_state": "all"})
+    assert two.plan() == []  # Ranks are no reason to train again.
+    for trained in ("train", "policies/grpo-s1", "policies/dph_js-s1"):
+        shutil.rmtree(finished.results / trained)
     said = two.run()
     for method in ("grpo", "dph_js"):
         assert f"train_segment {method} 1 4: 100%" in said

@@ -33,7 +33,8 @@ class WeightSync:
 
     Args:
         tolerance: largest |difference| of log-probs, in nats. None: 1e-4 in float32; in bfloat16 three times the
-            difference at the start, and at least 1e-4.
+            difference at the start, and at least 1e-4. Merging adapters rounds weights that the trainer does not
+            round: with adapters the difference is also that of weights which are rounded once more.
         texts: token ids, for `canary_text`.
         start: the log-probs of that text by the engine at the start of the segment, if it sleeps since; it has
             forgotten its own weights then. None: it is awake.
@@ -51,6 +52,9 @@ class WeightSync:
         self._text = canary_text(engine, texts)
         if tolerance is None:
             rounding = self._gap(start) if trainer.config.dtype == "bfloat16" else 0.0
+            if trainer.config.dtype == "bfloat16" and trainer.method.lora is not None:
+                engine.wake(_rounded(trainer.named_weights()))
+                rounding = max(rounding, self._gap())
             tolerance = max(_FLOAT32_TOLERANCE, _MISMATCHES * rounding)
         self.tolerance = tolerance
 
@@ -103,6 +107,14 @@ def _recorded(weights: Iterable[tuple[str, Tensor]], digests: dict[str, Digest])
 def _differs(ours: Digest, theirs: Digest) -> bool:
     """Whether the bits differ; a tensor that the engine keeps in another shape or type cannot be compared."""
     return ours[:2] == theirs[:2] and ours.bits != theirs.bits
+
+
+def _rounded(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """The weights with random changes of up to 2^-8, which round a quarter of them to a neighbour in bfloat16."""
+    for name, tensor in weights:
+        generator = torch.Generator(tensor.device).manual_seed(0)
+        noise = torch.rand(tensor.shape, generator=generator, device=tensor.device) * 2 - 1
+        yield name, (tensor.float() * (1 + noise * 2**-8)).to(tensor.dtype)
 
 
 def _perturbed(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
