@@ -1,7 +1,8 @@
 """The program of a test: a real architecture, cut to few layers, from the reference to a resumed training.
 
-Arguments: the name of an architecture and a folder. Prints one line of JSON: the largest gaps of log-probs in nats, and
-the peak of the memory in GiB. Widths, vocabulary, biases, heads and head size are those of the released models.
+Arguments: the name of an architecture, a folder, and the part: write, train or resume. Prints one line of JSON: the
+largest gaps of log-probs in nats, and the peak of the memory in GiB. Widths, vocabulary, biases, heads and head size are
+those of the released models.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
@@ -99,23 +101,26 @@ def gap(ours: list[Tensor], theirs: list[Tensor]) -> float:
     return max(float((one - other).abs().max()) for one, other in zip(ours, theirs, strict=True))
 
 
-def main(name: str, place: str) -> None:
-    """Run the whole chain."""
-    base, found = Path(place, "base"), dict[str, float]()
+def examples(rows: list[Row], reference: list[Tensor]) -> list[Example]:
+    """Rollouts with advantages of both signs, and stored responses."""
+    rollouts = [
+        Example(row, old=old, sampler=old, advantage=1.0 - 2 * (i % 2))
+        for i, (row, old) in enumerate(zip(rows[:4], reference, strict=False))
+    ]
+    return rollouts + [Example(row, True, reference=old) for row, old in zip(rows[4:], reference[4:], strict=True)]
+
+
+def train(name: str, place: Path) -> dict[str, float]:
+    """Sample, compute the reference, train with pushes, save, and train on."""
+    base, found = place / "base", dict[str, float]()
     lora = ARCHITECTURES[name][2]
-    write_policy(base, name)
-    start_process_group()
     requests = [
         Request(f"p{i}", sample, tokens, 10 * i + sample, 1.0, 1.0, LENGTH)
         for i, tokens in enumerate(PROMPTS)
         for sample in range(RESPONSES)
     ]
-    engine = make_engine(
-        base,
-        EngineConfig(name="transformers", dtype="bfloat16", max_model_len=256),
-        HardwareConfig(kv_cache_gib=0.5),
-        distributed=True,
-    )
+    config = EngineConfig(name="transformers", dtype="bfloat16", max_model_len=256)
+    engine = make_engine(base, config, HardwareConfig(kv_cache_gib=0.5), distributed=True)
     drawn = engine.generate(requests)
     rows = [
         Row(request.prompt_token_ids, completion.token_ids) for request, completion in zip(requests, drawn, strict=True)
@@ -130,27 +135,40 @@ def main(name: str, place: str) -> None:
     found["trainer against reference"] = gap(trainer.logprobs(rows), reference)
     sync = WeightSync(trainer, engine, None, PROMPTS, start)
     sync.control()
-    examples = [
-        Example(row, old=old, sampler=old, advantage=1.0 - 2 * (i % 2), rehearsal=False)
-        for i, (row, old) in enumerate(zip(rows[:4], reference, strict=False))
-    ] + [Example(row, True, reference=old) for row, old in zip(rows[4:], reference[4:], strict=True)]
+    batch = examples(rows, reference)
     for step in (1, 2):
         found["canary"] = sync.push(step)
         engine.sleep()
-        assert trainer.update(examples, LR).grad_norm > 0
-    after = trainer.logprobs(rows)
-    found["moved by training"] = gap(after, reference)
+        assert trainer.update(batch, LR).grad_norm > 0
+    found["moved by training"] = gap(trainer.logprobs(rows), reference)
 
-    trainer.save_policy(Path(place, "policy"))
-    trainer.save_state(Path(place, "state"))
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        Path(place, "policy", file).write_bytes((base / file).read_bytes())
-    trainer.update(examples, LR)
-    expected = trainer.logprobs(rows)
-    del trainer, sync
-    again = make_trainer(Path(place, "policy"), base, lora, Path(place, "state"))
-    again.update(examples, LR)
-    found["resumed against continued"] = gap(again.logprobs(rows), expected)
+    trainer.save_policy(place / "policy")
+    trainer.save_state(place / "state")
+    (place / "rows.json").write_text(json.dumps([(list(row.prompt), list(row.response)) for row in rows]))
+    trainer.update(batch, LR)
+    kept = {"reference": reference, "continued": trainer.logprobs(rows)}
+    save_file({f"{key} {i}": part for key, parts in kept.items() for i, part in enumerate(parts)}, place / "kept")
+    return found
+
+
+def resume(name: str, place: Path) -> dict[str, float]:
+    """Take the step after the saved ones again."""
+    rows = [Row(*row) for row in json.loads((place / "rows.json").read_text())]
+    kept = load_file(place / "kept")
+    reference, expected = ([kept[f"{key} {i}"] for i in range(len(rows))] for key in ("reference", "continued"))
+    trainer = make_trainer(place / "policy", place / "base", ARCHITECTURES[name][2], place / "state")
+    trainer.update(examples(rows, reference), LR)
+    return {"resumed against continued": gap(trainer.logprobs(rows), expected)}
+
+
+def main(name: str, place: str, part: str) -> None:
+    """Do one part."""
+    if part == "write":
+        write_policy(Path(place, "base"), name)
+        found = dict[str, float]()
+    else:
+        start_process_group()
+        found = {"train": train, "resume": resume}[part](name, Path(place))
     found["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps(found), flush=True)
 
