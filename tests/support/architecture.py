@@ -1,8 +1,8 @@
 """The program of a test: a real architecture, cut to few layers, from the reference to a resumed training.
 
 Arguments: the name of an architecture, a folder, and the part: write, train or resume. Prints one line of JSON: the
-largest gaps of log-probs in nats, and the peak of the memory in GiB. Widths, vocabulary, biases, heads and head size are
-those of the released models.
+largest gaps of log-probs in nats, and the peak of the memory in GiB. Widths, vocabulary, biases, heads and head size
+are those of the released models.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -397,9 +396,7 @@ def _wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
 @pytest.mark.full
 def test_the_workflow_runs_on_two_ranks(finished: Workflow) -> None:
     two = finished.configured(hardware={"ranks": 2}, train={"keep_state": "all"})
-    assert two.plan() == []  # Ranks are no reason to train again.
-    for trained in ("train", "policies/grpo-s1", "policies/dph_js-s1"):
-        shutil.rmtree(finished.results / trained)
+    # Ranks are no reason to train again, but states that were removed are.
     said = two.run()
     for method in ("grpo", "dph_js"):
         assert f"train_segment {method} 1 4: 100%" in said
