@@ -113,8 +113,9 @@ def _rounded(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tenso
     """The weights with random changes of up to 2^-8, which round a quarter of them to a neighbour in bfloat16."""
     for name, tensor in weights:
         generator = torch.Generator(tensor.device).manual_seed(0)
-        noise = torch.rand(tensor.shape, generator=generator, device=tensor.device) * 2 - 1
-        yield name, (tensor.float() * (1 + noise * 2**-8)).to(tensor.dtype)
+        noise = torch.rand(tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype)
+        # In place: a copy of the embeddings is a gigabyte.
+        yield name, noise.mul_(2).sub_(1).mul_(2**-8).mul_(tensor).add_(tensor)
 
 
 def _perturbed(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
