@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from word_tokenizer import write_word_tokenizer
 
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.hardware import HardwareConfig
@@ -97,15 +97,11 @@ class Meter:
 
 
 def write_policy(folder: Path, size: str) -> Qwen2Config:
-    """Write the model, and a tokenizer in which the text `t7` is token 7 and no token of the model ends a response."""
+    """Write the model and its tokenizer."""
     config = Qwen2Config(**{**_QWEN, **MODELS[size]}, bos_token_id=None, eos_token_id=None, dtype="bfloat16")
     torch.manual_seed(0)
     Qwen2ForCausalLM(config).bfloat16().save_pretrained(folder)
-    words = {f"t{i}": i for i in range(config.vocab_size)} | {"<end>": config.vocab_size}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="t0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="t0", unk_token="t0")
-    wrapped.save_pretrained(folder)
+    write_word_tokenizer(folder, config.vocab_size)
     return config
 
 

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.profiler import ProfilerActivity, profile
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
+from word_tokenizer import write_word_tokenizer
 
 from dphrl.artifacts.progress import send_to
 from dphrl.config.blocks.engine import EngineConfig
@@ -49,7 +49,6 @@ from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer
 
 VOCABULARY, WIDTH, LAYERS, FEED_FORWARD = 512, 256, 4, 512
-END = VOCABULARY  # Outside the model's vocabulary.
 LR = 1e-6
 # Tokens per forward and backward pass: of this trainer, and those tried for TRL, whose best time counts.
 TOKEN_BUDGET, PEER_BUDGETS = 4096, (4096, 16384)
@@ -114,7 +113,7 @@ SMALL = Shapes((Shape(2, 2, 8, 4),), {"2:1": Shape(1, 2, 8, 4)})
 
 
 def write_policy(folder: Path) -> None:
-    """Write the model, and a tokenizer in which the text `t7` is token 7."""
+    """Write the model and its tokenizer."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
@@ -129,13 +128,7 @@ def write_policy(folder: Path) -> None:
         eos_token_id=None,
     )
     LlamaForCausalLM(config).save_pretrained(folder)
-    words = {**{f"t{i}": i for i in range(VOCABULARY)}, "<end>": END}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="t0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<end>", pad_token="t0", unk_token="t0", padding_side="left"
-    )
-    wrapped.save_pretrained(folder)
+    write_word_tokenizer(folder, VOCABULARY)
 
 
 def random_tokens(count: int, length: int) -> list[list[int]]:

@@ -27,8 +27,6 @@ rule audit:
             recorded_code(STAGES, dict(zip(FIGURES, map(figures.table, FIGURES)))),
             "audit",
         ),
-        # A function of the output, which Snakemake does not compare.
-        superseded=lambda wildcards, output: LAYOUT.superseded_at_the_end(),
     message:
         "auditing the artifacts"
     script:

@@ -5,32 +5,18 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
 
 from snakemake.iocontainers import Snakemake
 
 import __main__
 from dphrl.artifacts.gpus import take_gpus
-from dphrl.artifacts.progress import send_to
+from dphrl.artifacts.progress import log_to
 from dphrl.artifacts.stage import Stage
 from dphrl.config.blocks.hardware import HardwareConfig
 
-
-def start() -> tuple[Snakemake, TextIO]:
-    """Send progress to the terminal and all other output, the engines' C++ included, to the log of the job.
-
-    Returns:
-        The job, which Snakemake defines in the script that it runs, and the terminal.
-    """
-    terminal = os.fdopen(os.dup(2), "w", buffering=1)
-    send_to(terminal)
-    log = os.open(__main__.snakemake.log[0], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    for descriptor in (1, 2):
-        os.dup2(log, descriptor)
-    return __main__.snakemake, terminal
-
-
-snakemake, _terminal = start()
+# Snakemake defines it in the script that it runs.
+snakemake: Snakemake = __main__.snakemake
+_terminal = log_to(snakemake.log[0])
 # Not from the params, whose changes Snakemake answers with a rerun.
 hardware = HardwareConfig(**snakemake.config.get("hardware", {}))
 

@@ -33,8 +33,8 @@ with stage("torch", "transformers", "deepspeed", "vllm", hardware=hardware) as j
         **params.runtime,  # databases, workers, trackers, tracking, training
     )
     trained = train_segment(segment, Nodes.of(snakemake.resources))
-    for part, seconds, tokens in trained.timings:
-        job.add_timing(part, seconds, tokens)
+    for timing in trained.timings:
+        job.add_timing(*timing)
     job.write(trained.metrics, "metrics", output.metrics)
     for name in ("policy", "state"):
         job.write_manifest(output[name], trained.digests[name])

@@ -10,7 +10,6 @@ import ctypes
 import gc
 import json
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from meanwhile import meanwhile
 from tiny_models import tiny_llama
 from tiny_training import hardware, train_config
 from torch import Tensor
@@ -46,21 +46,14 @@ def kept() -> int:
 @contextmanager
 def beyond(found: dict[str, int], name: str) -> Iterator[None]:
     """Record the highest MiB in the block above those before and after it."""
-    done, before = threading.Event(), kept()
-    peak = before
+    before = peak = kept()
 
     def watch() -> None:
         nonlocal peak
-        while not done.wait(0.001):
-            peak = max(peak, anonymous())
+        peak = max(peak, anonymous())
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
+    with meanwhile(watch, 0.001):
         yield
-    finally:
-        done.set()
-        thread.join()
     found[name] = peak - max(before, kept())
 
 

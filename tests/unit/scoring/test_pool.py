@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from meanwhile import meanwhile
 
 import dphrl
 from dphrl.scoring import SqlScorer
@@ -129,6 +130,17 @@ def _when_running(scorer: SqlScorer, number: int, hit: list[int]) -> threading.T
     return thread
 
 
+def _killing(scorer: SqlScorer, number: int) -> contextlib.AbstractContextManager[None]:
+    """Send a signal to each worker, a moment into its work."""
+
+    def kill() -> None:
+        for pid in scorer.pool.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    return meanwhile(kill, 0.05)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP])
 def test_a_worker_lost_in_the_middle_changes_no_verdict(databases: Path, number: int) -> None:
     slow = ENDLESS.replace("FROM t)", "FROM t LIMIT 200000)")
@@ -144,25 +156,12 @@ def test_a_worker_lost_in_the_middle_changes_no_verdict(databases: Path, number:
 
 
 def test_a_worker_killed_again_and_again_is_the_machines_fault(databases: Path) -> None:
-    done = threading.Event()
-    with SqlScorer(databases, max_steps=10**12, timeout_s=30) as scorer:
-
-        def kill() -> None:
-            while not done.is_set():
-                for pid in scorer.pool.pids:
-                    time.sleep(0.05)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                time.sleep(0.05)
-
-        thread = threading.Thread(target=kill)
-        thread.start()
-        try:
-            with pytest.raises(InfrastructureError, match="killed from outside 6 times"):
-                scorer.score_sql([ENDLESS], [ONE])
-        finally:
-            done.set()
-            thread.join()
+    with (
+        SqlScorer(databases, max_steps=10**12, timeout_s=30) as scorer,
+        _killing(scorer, signal.SIGKILL),
+        pytest.raises(InfrastructureError, match="killed from outside 6 times"),
+    ):
+        scorer.score_sql([ENDLESS], [ONE])
 
 
 def test_a_worker_frozen_while_it_reads_a_batch_does_not_block_the_parent(databases: Path) -> None:
@@ -187,23 +186,17 @@ def test_ten_thousand_answers_while_workers_are_killed_at_random(databases: Path
         calm = scorer.score_sql(queries, truths)
     assert {v.verdict for v in calm} == {"correct", "wrong", "timeout"}
 
-    random, done, killed = Random(7), threading.Event(), set()
+    random, killed = Random(7), set()
     with SqlScorer(databases, **options) as scorer:  # type: ignore[arg-type]
 
         def kill() -> None:
-            while not done.wait(random.uniform(0.01, 0.1)):
-                if scorer.pool.pids:
-                    killed.add(pid := random.choice(scorer.pool.pids))
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+            if scorer.pool.pids:
+                killed.add(pid := random.choice(scorer.pool.pids))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
-        thread = threading.Thread(target=kill)
-        thread.start()
-        try:
+        with meanwhile(kill, 0.05):
             stormy = scorer.score_sql(queries, truths)
-        finally:
-            done.set()
-            thread.join()
     assert len(killed) >= 5
     assert stormy == calm
 
@@ -262,26 +255,6 @@ def test_an_interrupt_of_the_batch_system_costs_no_answer_its_verdict(databases:
         thread.join()
         assert scorer.pool.pids == hit
     assert [v.verdict for v in verdicts] == ["correct"] * 10
-
-
-@contextlib.contextmanager
-def _killing(scorer: SqlScorer, number: int) -> Iterator[None]:
-    """Send a signal to each worker, a moment into its work."""
-    done = threading.Event()
-
-    def kill() -> None:
-        while not done.wait(0.05):
-            for pid in scorer.pool.pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_a_mapped_file_that_is_lost_stops_the_scoring_and_a_crash_does_not(databases: Path) -> None:

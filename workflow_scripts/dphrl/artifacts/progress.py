@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -57,3 +58,13 @@ def send_to(file: TextIO) -> None:
     """Send progress to `file`, e.g. to the terminal when all other output goes to the log of the job."""
     global _stream
     _stream = file
+
+
+def log_to(path: str) -> TextIO:
+    """Send progress to the terminal, which is returned, and all other output, the engines' C++ included, to a log."""
+    terminal = os.fdopen(os.dup(2), "w", buffering=1)
+    send_to(terminal)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    return terminal

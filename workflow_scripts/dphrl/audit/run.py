@@ -78,11 +78,11 @@ def _check_recorded(run: Run) -> None:
     """Compare every artifact with the digest in the last audit: figures and texts have no footer to compare."""
     recorded = run.scan(RECORDED)
     for path, sha256 in () if recorded is None else recorded.select("artifact", "sha256").collect().iter_rows():
+        if path not in run.artifacts and _superseded(path, run.artifacts):
+            continue
         artifact = run.artifacts.setdefault(path, Artifact(path, run.root / path))
         if artifact.failed:
             continue  # its damage has a failed check already
-        if artifact.sha256 == MISSING and _superseded(path, run.artifacts):
-            continue
         if artifact.sha256 == MISSING:
             remedy = "Run snakemake again, with --forcerun audit if it was removed on purpose."
             artifact.check(False, f"{path} is missing, but the last audit of this run saw it", remedy)

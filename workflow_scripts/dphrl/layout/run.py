@@ -104,12 +104,8 @@ class Layout:
 
     def kept(self, kind: str) -> list[str]:
         """The policies or states of segments that are there after a finished run."""
-        removed = {*self.superseded_at_the_end()}
+        removed = {path for end in self._trained(self.config.train.steps) for path in self.superseded(end)}
         return [path for path in self.of_segments(kind) if path not in removed]
-
-    def superseded_at_the_end(self) -> list[str]:
-        """What the last states of all trainings supersede."""
-        return [path for end in self._trained(self.config.train.steps) for path in self.superseded(end)]
 
     def removable(self) -> list[str]:
         """What the newest state of each training that is there supersedes."""

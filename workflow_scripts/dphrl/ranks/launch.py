@@ -135,6 +135,13 @@ def threads_of_rank(ranks: int) -> int:
     return max(1, threads // ranks)
 
 
+def cores_of_rank(ranks: int, nodes: int) -> int:
+    """Cores for the other processes of a rank: its share of the job's on one machine, over several those of a task."""
+    if nodes > 1:
+        return int(os.environ.get("SLURM_CPUS_PER_TASK", 1))
+    return max(1, len(os.sched_getaffinity(0)) // ranks)
+
+
 def _describe(status: int) -> str:
     """How a process ended, in words."""
     if status >= 0:

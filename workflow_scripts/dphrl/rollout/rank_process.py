@@ -7,8 +7,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from dphrl.artifacts.stage import Timing
 from dphrl.ranks.process import run_rank
-from dphrl.rollout.sampling_job import SamplingJob, Timing, draw
+from dphrl.rollout.sampling_job import SamplingJob, draw
 
 # How long the ranks wait for each other, which all load the same model; a rank that is lost ends the others.
 _PATIENCE = timedelta(hours=1)

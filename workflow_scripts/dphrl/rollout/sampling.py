@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import polars as pl
 
+from dphrl.artifacts.stage import Timing
 from dphrl.ranks.launch import RankError, answer_of_ranks
 from dphrl.rollout import rank_process
-from dphrl.rollout.sampling_job import SamplingJob, Timing, draw
+from dphrl.rollout.sampling_job import SamplingJob, draw
 
 
 class Sampled(NamedTuple):

@@ -11,14 +11,12 @@ from typing import Any, Self
 
 import torch.distributed as dist
 
+from dphrl.artifacts.stage import Timing
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.parts import Parts
 from dphrl.rollout.requests import Request
-
-# Name, seconds and tokens of a part of the work.
-Timing = tuple[str, float, int | None]
 
 
 @dataclass(frozen=True)

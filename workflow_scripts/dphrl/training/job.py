@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import polars as pl
 
+from dphrl.artifacts.stage import Timing
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import MethodConfig
@@ -26,8 +27,6 @@ from dphrl.training.shared_engine import SharedEngine
 from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
 from dphrl.training.weight_sync import canary_text
-
-Timing = tuple[str, float, int | None]
 
 
 class Trained(NamedTuple):

@@ -1,13 +1,12 @@
 """Runs a segment in this process or on its ranks."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.private import private_temporary_folder
-from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks
+from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks, cores_of_rank
 from dphrl.training import rank_process
 from dphrl.training.job import SegmentJob, Trained, run_job
 
@@ -26,13 +25,6 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
         workers = min(job.workers, cores_of_rank(job.machine.ranks, nodes.number))
         job = replace(job, policy_out=str(policy), state_out=str(state), workers=workers)
         return run_job(job) if job.machine.ranks == nodes.number == 1 else _run_on_ranks(job, nodes)
-
-
-def cores_of_rank(ranks: int, nodes: int) -> int:
-    """Cores for the scoring workers of a rank: its share of the job's on one machine, of a task over several."""
-    if nodes > 1:
-        return int(os.environ.get("SLURM_CPUS_PER_TASK", 1))
-    return max(1, len(os.sched_getaffinity(0)) // ranks)
 
 
 def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> Trained:
