@@ -1,89 +1,159 @@
-"""Claims and measurements: nothing is supported but by its interval over seeds."""
+"""Verdicts: what decides a claim, and what a run could have found."""
 
 import polars as pl
 import pytest
+from scipy.special import stdtr
 
-from dphrl.config.blocks.evaluate import ClaimsConfig
-from dphrl.evaluation.claims import CLAIMS, Claim, claims
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig
+from dphrl.evaluation.claims import claims
+from dphrl.evaluation.paper_claims import CLAIMS
 
-CLAIM = Claim("passk", "dph_f", "higher", "pass@", "grpo", "abstract", "DPH-F has a higher pass@k than GRPO.")
-RULES = ClaimsConfig()
-
-
-def comparison(low, high, seeds=3, kind="seeds", metric="pass@16", method="dph_f", against="grpo", dataset="d"):
-    difference = None if low is None else (low + high) / 2
-    return {
-        **{"dataset": dataset, "metric": metric, "method": method, "against": against, "kind": kind},
-        **{"difference": difference, "low": low, "high": high, "p": None, "p_holm": None, "seeds": seeds},
-    }
+LEVELS = SCHEMAS["comparisons_levels"].frame()
+ROLES = {"d": "in_domain", "e": "cross_domain"}
+ONE = EndpointConfig(method="dph_f", against="grpo", relation="higher", metric="pass@16", dataset="d")
 
 
-def frame(*rows):
-    texts = dict.fromkeys(("dataset", "metric", "method", "against", "kind"), pl.String)
-    numbers = dict.fromkeys(("difference", "low", "high", "p", "p_holm"), pl.Float64)
-    return pl.DataFrame(list(rows), schema={**texts, **numbers, "seeds": pl.Int32})
+def comparison(difference, error=0.01, freedom=20.0, seeds=3, **other):
+    """A row of "comparisons", whose p value is that of its t test."""
+    row = {"dataset": "d", "metric": "pass@16", "method": "dph_f", "against": "grpo"}
+    row |= {"difference": difference, "error": error, "freedom": freedom, "low": difference - 2 * error}
+    row |= {"high": difference + 2 * error, "p": 2 * float(stdtr(freedom, -abs(difference) / error))}
+    row |= {"seeds": seeds, "seeds_against": seeds, "questions": 300, "clusters": None}
+    return row | {"of_seeds": 0.0008, "of_questions": 0.0256, "of_both": 0.0196} | other
+
+
+def judged(*rows, rules=None, levels=LEVELS):
+    rules = rules or ClaimsConfig(primary=(ONE,))
+    return claims(SCHEMAS["comparisons"].frame(list(rows)), levels, ROLES, rules)
 
 
 @pytest.mark.parametrize(
-    ("direction", "interval", "verdict"),
+    ("relation", "difference", "error", "verdict"),
     [
-        ("higher", (0.01, 0.05), "supported"),
-        ("higher", (-0.01, 0.05), "not supported"),
-        ("higher", (-0.05, -0.01), "not supported"),
-        ("lower", (-0.05, -0.01), "supported"),
-        ("lower", (0.01, 0.05), "not supported"),
-        ("lower", (0.0, 0.0), "not supported"),
+        ("higher", 0.10, 0.02, "supported"),
+        ("higher", -0.10, 0.02, "contradicted"),
+        ("lower", -0.10, 0.02, "supported"),
+        ("lower", 0.10, 0.02, "contradicted"),
+        # The 90 % interval is 2 +- 1.7 x 1 points, then 2 +- 1.7 x 2: within 5 points or not.
+        ("higher", 0.015, 0.01, "equivalent"),
+        ("higher", 0.02, 0.02, "undecided"),
+        # A difference that is found, however small.
+        ("higher", 0.02, 0.005, "supported"),
+        ("equal", 0.02, 0.005, "supported"),
+        ("equal", 0.02, 0.02, "undecided"),
+        # The 95 % interval begins above 5 points, then below.
+        ("equal", 0.10, 0.02, "contradicted"),
+        ("equal", 0.10, 0.03, "undecided"),
     ],
 )
-def test_the_interval_over_seeds_decides(direction, interval, verdict):
-    stated = Claim("x", "dph_f", direction, "pass@", "grpo", "abstract", "x")
-    found = claims(frame(comparison(*interval), comparison(0.2, 0.3, kind="prompts")), RULES, [stated])
-    assert found["verdict"].to_list() == [verdict]
-    assert found.select("kind", "low", "high", "seeds").row(0) == ("seeds", *interval, 3)
+def test_the_four_verdicts(relation, difference, error, verdict):
+    rules = ClaimsConfig(primary=(ONE.model_copy(update={"relation": relation}),))
+    found = judged(comparison(difference, error), rules=rules)
+    assert found.row(0, named=True)["verdict"] == verdict
+    assert found.row(0, named=True)["primary"]
 
 
-def test_fewer_seeds_are_not_enough_however_sure_the_prompts_are():
-    table = frame(comparison(0.1, 0.2, 2), comparison(0.14, 0.16, 2, "prompts"))
-    found = claims(table, RULES, [CLAIM])
-    assert found.select("verdict", "kind", "low", "seeds").row(0) == ("not enough data", "prompts", 0.14, 2)
-    assert claims(table, ClaimsConfig(min_seeds=2), [CLAIM])["verdict"].item() == "supported"
+def test_fewer_seeds_decide_nothing():
+    assert judged(comparison(0.2, seeds=2))["verdict"][0] == "undecided"
+    assert judged(comparison(0.2, seeds_against=2))["verdict"][0] == "undecided"
+    assert judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0] == "supported"
 
 
-def test_without_an_interval_over_prompts_the_one_over_few_seeds_is_shown():
-    found = claims(frame(comparison(0.1, 0.2, 2)), RULES, [CLAIM])
-    assert found.select("verdict", "kind", "low", "seeds").row(0) == ("not enough data", "seeds", 0.1, 2)
+def test_the_base_has_no_seeds():
+    endpoint = ONE.model_copy(update={"against": "base"})
+    row = comparison(0.2, against="base", seeds_against=0)
+    assert judged(row, rules=ClaimsConfig(primary=(endpoint,)))["verdict"][0] == "supported"
 
 
-def test_seeds_that_agree_exactly_are_not_enough():
-    assert claims(frame(comparison(None, None)), RULES, [CLAIM])["verdict"].item() == "not enough data"
+def test_where_nothing_varies_nothing_is_decided():
+    row = comparison(0.0) | dict.fromkeys(("low", "high", "error", "freedom", "p"))
+    found = judged(row).row(0, named=True)
+    assert (found["verdict"], found["p_corrected"], found["detectable"]) == ("undecided", None, None)
 
 
-def test_what_was_not_compared_is_said_so():
-    found = claims(frame(comparison(0.1, 0.2, method="dapo")), RULES, [CLAIM])
-    assert found.select("verdict", "kind", "difference", "seeds").row(0) == ("not enough data", None, None, 0)
+def test_primary_endpoints_are_corrected_among_themselves():
+    """Holm: 0.03 and 0.04 alone are findings, together neither is; other claims do not matter."""
+    endpoints = [ONE, ONE.model_copy(update={"metric": "pass@8"})]
+    rows = [comparison(0.1, p=0.03), comparison(0.1, metric="pass@8", p=0.04)]
+    others = [comparison(0.1, metric="greedy", p=0.9)]
+    alone = judged(*rows, *others, rules=ClaimsConfig(primary=endpoints[:1]))
+    both = judged(*rows, *others, rules=ClaimsConfig(primary=endpoints))
+    assert alone.filter("primary")["p_corrected"].to_list() == [0.03]
+    assert both.filter("primary")["p_corrected"].to_list() == [0.06, 0.06]
+    assert alone.filter("primary")["verdict"].to_list() == ["supported"]
+    assert "supported" not in both.filter("primary")["verdict"].to_list()
 
 
-def test_the_largest_k_is_meant():
-    rows = [comparison(0.1, 0.2, metric=f"pass@{k}") for k in (2, 16, 8)]
-    assert claims(frame(*rows), RULES, [CLAIM])["metric"].item() == "pass@16"
+def test_other_claims_are_corrected_by_benjamini_and_hochberg():
+    rows = [comparison(0.1, metric=name, p=p) for name, p in (("greedy", 0.01), ("pass@8", 0.02), ("explore@8", 0.3))]
+    found = judged(*rows).filter(~pl.col("primary"))
+    corrected = {row["metric"]: row["p_corrected"] for row in found.to_dicts()}
+    assert corrected == {"greedy": pytest.approx(0.03), "pass@8": pytest.approx(0.03), "explore@8": pytest.approx(0.3)}
 
 
-def test_every_claim_can_fail_and_can_hold():
-    for claim in CLAIMS:
-        metric = "pass@16" if claim.metric == "pass@" else claim.metric
-        verdicts = []
-        for low, high in ((0.1, 0.2), (-0.2, -0.1)):
-            row = comparison(low, high, metric=metric, method=claim.method, against=claim.against)
-            verdicts.append(claims(frame(row), RULES, [claim])["verdict"].item())
-        assert sorted(verdicts) == ["not supported", "supported"]
+def test_an_undecided_claim_says_what_it_could_have_found():
+    row = judged(comparison(0.02, 0.02)).row(0, named=True)
+    # (t(0.975) + t(0.8)) x 2 points with 20 degrees of freedom.
+    assert row["detectable"] == pytest.approx(0.02 * (2.086 + 0.860), abs=1e-4)
+    assert row["seeds_needed"] > 3
+    assert row["margin"] == 0.05
+    twice = judged(comparison(0.02, 0.02), comparison(0.02, 0.02, metric="pass@8"), rules=ClaimsConfig(
+        primary=(ONE, ONE.model_copy(update={"metric": "pass@8"})))).row(0, named=True)
+    assert twice["detectable"] > row["detectable"]
 
 
-def test_each_claim_has_its_name_and_is_tried_on_each_dataset():
-    names = [claim.name for claim in CLAIMS]
-    assert len(set(names)) == len(names)
-    found = claims(frame(comparison(0.1, 0.2), comparison(0.1, 0.2, dataset="e")), RULES)
-    assert found["claim"].to_list() == [name for name in names for _ in "de"]
-    assert found["dataset"].to_list() == ["d", "e"] * len(names)
+def test_a_decided_claim_has_no_such_numbers():
+    row = judged(comparison(0.2)).row(0, named=True)
+    assert (row["detectable"], row["seeds_needed"], row["questions_needed"]) == (None,) * 3
+
+
+def test_counts_have_a_margin_of_their_kind():
+    endpoint = ONE.model_copy(update={"metric": "distinct_styles"})
+    row = comparison(0.1, 0.05, metric="distinct_styles")
+    found = judged(row, rules=ClaimsConfig(primary=(endpoint,), margin_counts=0.5)).row(0, named=True)
+    assert (found["margin"], found["verdict"]) == (0.5, "equivalent")
+
+
+def test_without_endpoints_those_of_passk_in_domain_are_primary():
+    rows = [comparison(0.1, metric=name) for name in ("pass@8", "pass@16", "greedy")]
+    found = judged(*rows, rules=ClaimsConfig())
+    assert found.filter("primary").select("claim", "metric").rows() == [("dph_f_higher_pass@8_grpo_in_domain", "pass@8")]
+    assert found["primary"][0]
+    assert not any(claim.primary and claim.role != "in_domain" for claim in CLAIMS)
+
+
+def test_pass_at_8_is_the_largest_k_up_to_8():
+    rows = [comparison(0.1, metric=f"pass@{k}") for k in (2, 4, 16)]
+    assert judged(*rows, rules=ClaimsConfig()).filter("primary")["metric"].to_list() == ["pass@4"]
+
+
+def test_keep_means_its_only_k():
+    rows = [comparison(0.1, metric="keep@8"), comparison(0.1, metric="explore@8")]
+    assert judged(*rows)["metric"].to_list() == ["keep@8", "explore@8"]
+
+
+def test_a_level_is_asked_alone():
+    levelled = comparison(0.1) | {"level": "ambiguous", "prompts": 100}
+    endpoint = ONE.model_copy(update={"level": "ambiguous"})
+    found = judged(comparison(-0.2), levels=SCHEMAS["comparisons_levels"].frame([levelled]), rules=ClaimsConfig(
+        primary=(endpoint,))).row(0, named=True)
+    assert (found["level"], found["difference"], found["verdict"]) == ("ambiguous", 0.1, "supported")
+    assert found["sentence"] == "DPH-F has a higher pass@16 than GRPO, on d, ambiguous."
+
+
+def test_an_average_stands_for_the_datasets_of_its_role():
+    rows = [
+        comparison(0.1, dataset="average (in domain)", metric="pass@k"),
+        *(comparison(0.1, dataset=name, metric="pass@8") for name in ("x", "y")),
+    ]
+    found = claims(SCHEMAS["comparisons"].frame(rows), LEVELS, {"x": "in_domain", "y": "in_domain"}, ClaimsConfig())
+    assert found.filter("primary").select("dataset", "metric").rows() == [("average (in domain)", "pass@k")]
+
+
+def test_methods_that_were_not_compared_have_no_claim():
+    assert judged(comparison(0.1, method="other"), rules=ClaimsConfig()).is_empty()
+    assert judged(rules=ClaimsConfig()).columns == list(SCHEMAS["claims"].columns)
 
 
 def test_one_seed_is_no_rule():

@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_1samp
+from scipy.stats import ttest_rel
 
 from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig
-from dphrl.evaluation.comparisons import comparisons, holm, t_interval
-from dphrl.evaluation.keep_explore import forgetting
+from dphrl.evaluation.comparisons import comparisons, holm
+from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 
@@ -72,72 +72,96 @@ def test_each_method_meets_those_before_it(table):
         ("exp_only", "grpo"),
         ("grpo", "base"),
     ]
-    assert table["metric"].unique().sort().to_list() == ["explore", "greedy", "keep", "mean@16", "pass@16", "pass@8"]
-    assert table.filter(metric="keep", method="grpo")["against"].unique().to_list() == ["base_second_draw"]
+    metrics = ["explore@8", "greedy", "keep@8", "mean@16", "pass@16", "pass@8"]
+    assert table["metric"].unique().sort().to_list() == metrics
+    assert table.filter(metric="keep@8", method="grpo")["against"].unique().to_list() == ["base_itself"]
 
 
 def test_differences_are_those_of_the_headline(evaluations, table):
     values = headline(study(evaluations)).group_by("method", "metric").agg(pl.col("value").mean())
     known = {(method, metric): value for method, metric, value in values.iter_rows()}
-    rows = table.filter(~pl.col("metric").is_in(["keep", "explore"]))
+    rows = table.filter(~pl.col("metric").is_in(["keep@8", "explore@8"]))
     for metric, method, against, difference in rows.select("metric", "method", "against", "difference").iter_rows():
         assert difference == pytest.approx(known[method, metric] - known[against, metric])
 
 
 def test_keep_and_explore_are_compared_over_the_same_prompts(evaluations, table):
-    counts = forgetting(study(evaluations)).with_columns(
-        keep=pl.col("kept") / (pl.col("kept") + pl.col("forgotten")),
-        explore=pl.col("gained") / (pl.col("gained") + pl.col("unsolved")),
-    )
-    rates = {row["method"]: row for row in counts.group_by("method").agg(pl.col("keep", "explore").mean()).to_dicts()}
-    for metric in ("keep", "explore"):
-        for against in ("base_second_draw", "grpo"):
-            found = table.filter(metric=metric, method="dph_f", against=against)["difference"]
-            assert found.to_list() == pytest.approx([rates["dph_f"][metric] - rates[against][metric]] * 2)
+    found = keep_explore(study(evaluations)).filter(k=8).group_by("method").agg(pl.col("keep", "explore").mean())
+    rates = {row["method"]: row for row in found.to_dicts()}
+    for rate in ("keep", "explore"):
+        for against in ("base_itself", "grpo"):
+            row = table.filter(metric=f"{rate}@8", method="dph_f", against=against).row(0, named=True)
+            assert row["difference"] == pytest.approx(rates["dph_f"][rate] - rates[against][rate])
+            assert row["low"] < row["difference"] < row["high"]
 
 
 def test_a_planted_difference_is_found_and_none_is_not(table):
-    found = table.filter(metric="mean@16", method="dph_f", against="base").to_dicts()
-    for row in found:
-        assert 0 < row["low"] < row["difference"] < row["high"]
-        assert row["p"] <= row["p_holm"] < 0.05
-        assert row["seeds"] == 3
+    row = table.filter(metric="mean@16", method="dph_f", against="base").row(0, named=True)
+    assert 0 < row["low"] < row["difference"] < row["high"]
+    assert row["p"] <= row["p_holm"] < 0.05
+    assert (row["seeds"], row["seeds_against"], row["questions"], row["clusters"]) == (3, 0, 120, None)
     twins = pl.concat([evaluation("base", 0, CHANCES, step=0), evaluation("grpo", 1, CHANCES)])
     null = comparisons(study(twins)).filter(metric="mean@16")
     assert null["low"].item() < 0 < null["high"].item()
     assert null["p"].item() > 0.05
 
 
-def test_intervals_over_seeds_are_those_of_the_differences_of_each_seed(evaluations, table):
-    values = headline(study(evaluations)).filter(metric="pass@8")
-    by_seed = {method: group["value"].to_numpy() for (method,), group in values.sort("seed").group_by("method")}
-    for method, against in (("dph_f", "grpo"), ("grpo", "base")):
-        row = table.filter(metric="pass@8", method=method, against=against, kind="seeds")
-        expected = t_interval(by_seed[method] - by_seed[against], 0.95)
-        assert row.select("difference", "low", "high", "p").row(0) == pytest.approx(expected)
+def test_one_seed_leaves_the_interval_over_questions(evaluations):
+    one = evaluations.filter(pl.col("seed") < 2)
+    row = comparisons(study(one)).filter(metric="pass@8", method="dph_f", against="grpo").row(0, named=True)
+    passed = {method: policy.pass_at([8])[:, 0] for (method, *_), policy in ((p.key, p) for p in study(one).policies)}
+    test = ttest_rel(passed["dph_f"], passed["grpo"])
+    assert (row["low"], row["high"]) == pytest.approx(tuple(test.confidence_interval(0.95)))
+    assert (row["p"], row["seeds"], row["of_seeds"]) == (pytest.approx(test.pvalue), 1, None)
 
 
-def test_one_seed_has_no_comparison_over_seeds(evaluations):
-    found = comparisons(study(evaluations.filter(pl.col("seed") < 2)))
-    assert found["kind"].unique().to_list() == ["prompts"]
-    assert found["seeds"].unique().to_list() == [1]
+def test_the_numbers_of_seeds_pair_nothing(evaluations):
+    """After the first step two trainings of one number have nothing in common."""
+    renamed = evaluations.with_columns(
+        seed=pl.when(pl.col("method") == "dph_f").then(pl.lit(3, pl.Int32) - pl.col("seed") % 3).otherwise("seed")
+    )
+    first, second = (comparisons(study(frame)).filter(method="dph_f") for frame in (evaluations, renamed))
+    for name in ("difference", "error", "p"):
+        np.testing.assert_allclose(first[name].to_numpy(), second[name].to_numpy())
 
 
-def test_only_common_seeds_are_paired(evaluations):
+def test_methods_may_have_different_numbers_of_seeds(evaluations):
     less = evaluations.filter(~((pl.col("method") == "dph_f") & (pl.col("seed") == 3)))
-    found = comparisons(study(less)).filter(metric="pass@8", method="dph_f")
-    assert found["seeds"].unique().to_list() == [2]
-    other = evaluations.filter(((pl.col("method") == "dph_f") & (pl.col("seed") == 3)) | (pl.col("method") != "dph_f"))
-    apart = other.filter((pl.col("method") == "dph_f") | (pl.col("seed") != 3))
-    assert comparisons(study(apart)).filter(method="dph_f", against="grpo").is_empty()
+    row = comparisons(study(less)).filter(metric="pass@8", method="dph_f", against="grpo").row(0, named=True)
+    assert (row["seeds"], row["seeds_against"]) == (2, 3)
 
 
-def test_seeds_that_agree_exactly_have_no_interval():
+def test_where_nothing_varies_there_is_no_interval():
     base = evaluation("base", 0, CHANCES, step=0)
-    twice = [evaluation("grpo", 1, METHODS["grpo"]).with_columns(seed=pl.lit(seed, pl.Int32)) for seed in (1, 2)]
-    found = comparisons(study(pl.concat([base, *twice]))).filter(kind="seeds", metric="pass@8")
-    assert found.select("low", "high", "p", "p_holm").row(0) == (None,) * 4
-    assert found["difference"].item() is not None
+    same = base.with_columns(method=pl.lit("grpo"), seed=pl.lit(1, pl.Int32), step=pl.lit(40, pl.Int32))
+    found = comparisons(study(pl.concat([base, same]))).filter(metric="pass@8")
+    assert found.select("difference", "low", "high", "p", "p_holm").row(0) == (0.0, None, None, None, None)
+
+
+def test_questions_on_few_databases_are_no_independent_questions(evaluations):
+    by_cluster = {"d": 11, "few": 4}
+    frames = [evaluations.with_columns(dataset=pl.lit(name)) for name in by_cluster]
+    clusters = [pl.int_range(pl.len()).mod(number).cast(pl.String).over("method", "seed") for number in by_cluster.values()]
+    marked = [frame.with_columns(cluster=one) for frame, one in zip(frames, clusters, strict=True)]
+    found = comparisons(study(pl.concat(marked))).filter(metric="mean@16", method="grpo", against="base")
+    plain = comparisons(study(evaluations)).filter(metric="mean@16", method="grpo", against="base")
+    assert dict(found.select("dataset", "clusters").iter_rows()) == by_cluster
+    errors = dict(found.select("dataset", "error").iter_rows())
+    assert errors["few"] == pytest.approx(plain["error"].item())
+    assert errors["d"] != pytest.approx(plain["error"].item())
+
+
+def test_datasets_of_one_role_have_an_average(evaluations):
+    config = CONFIG.model_copy(update={"roles": {"d": "in_domain", "e": "in_domain", "f": "cross_domain"}})
+    everything = pl.concat([evaluations, runs("e"), runs("f")])
+    found = comparisons(Study.from_evaluations(everything, config, 1)).filter(method="grpo", against="base")
+    average = {row["metric"]: row for row in found.filter(dataset="average (in domain)").to_dicts()}
+    assert set(average) == {"mean", "pass@k"}
+    for metric, member in (("mean", "mean@16"), ("pass@k", "pass@16")):
+        rows = found.filter(pl.col("dataset").is_in(["d", "e"]), metric=member)
+        assert average[metric]["difference"] == pytest.approx(rows["difference"].mean())
+        assert average[metric]["questions"] == 240
+    assert found.filter(dataset="average (cross domain)").is_empty()
 
 
 def test_only_the_last_steps_are_compared(evaluations, table):
@@ -145,10 +169,9 @@ def test_only_the_last_steps_are_compared(evaluations, table):
     assert comparisons(study(pl.concat([evaluations, early]))).equals(table)
 
 
-def test_unequal_steps_are_refused(evaluations):
-    further = evaluation("dph_js", 1, CHANCES, step=60)
-    with pytest.raises(ValueError, match="ends at step 40, dph_js at step 60"):
-        comparisons(study(pl.concat([evaluations, further])))
+def test_methods_are_compared_after_the_last_step_of_each(evaluations):
+    further = pl.concat([evaluation("dph_js", seed, CHANCES, step=60) for seed in (1, 2)])
+    assert "dph_js" in comparisons(study(pl.concat([evaluations, further])))["method"]
 
 
 def test_another_dataset_or_row_order_changes_nothing(evaluations, table):
@@ -156,8 +179,8 @@ def test_another_dataset_or_row_order_changes_nothing(evaluations, table):
     assert comparisons(study(both)).filter(dataset="d").equals(table)
 
 
-def test_a_family_is_a_dataset_metric_and_kind(table):
-    for _, family in table.group_by("dataset", "metric", "kind"):
+def test_a_family_is_a_dataset_and_metric(table):
+    for _, family in table.group_by("dataset", "metric"):
         assert family.height == 6
         np.testing.assert_allclose(family["p_holm"].to_numpy(), holm(family["p"].to_numpy()))
 
@@ -176,8 +199,9 @@ def test_the_base_alone_has_nothing_to_compare(evaluations):
     found = comparisons(study(evaluations.filter(method="base")))
     assert found.is_empty()
     assert found.columns == [
-        *("dataset", "metric", "method", "against", "kind"),
-        *("difference", "low", "high", "p", "p_holm", "seeds"),
+        *("dataset", "metric", "method", "against"),
+        *("difference", "low", "high", "error", "freedom", "p", "p_holm"),
+        *("seeds", "seeds_against", "questions", "clusters", "of_seeds", "of_questions", "of_both"),
     ]
 
 
@@ -194,12 +218,3 @@ def test_holm_lowers_no_p_value_and_keeps_their_order(p):
     assert (corrected >= np.array(p)).all()
     assert (corrected <= np.minimum(np.array(p) * len(p), 1.0)).all()
     assert (np.diff(corrected[np.argsort(p)]) >= 0).all()
-
-
-def test_the_t_interval_is_the_textbook_one():
-    values = [0.5, 1.5, 0.7, -0.2]
-    test = ttest_1samp(values, 0.0)
-    mean, low, high, p = t_interval(values, 0.9)
-    assert mean == pytest.approx(np.mean(values))
-    assert (low, high) == pytest.approx(tuple(test.confidence_interval(0.9)))
-    assert p == pytest.approx(test.pvalue)

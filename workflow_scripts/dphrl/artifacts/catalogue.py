@@ -31,7 +31,15 @@ _METRIC = _POLICY | {"metric": _STR}
 _SHARE = _columns(_F64, "share", "low", "high")
 _RATES = _columns(_F64, *(f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")))
 _KEEP_EXPLORE = _RATES | _columns(_I32, "n_solved", "n_unsolved")
-_COMPARED = ("dataset", "metric", "method", "against", "kind")
+_COMPARED = ("dataset", "metric", "method", "against")
+_COMPARISON = (
+    _columns(_STR, *_COMPARED)
+    | _columns(_F64, "difference", "low", "high", "error", "freedom", "p", "p_holm")
+    | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
+    | _columns(_F64, "of_seeds", "of_questions", "of_both")
+)
+_UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds"}
+_COMPARISON_BOUNDS = {"p": (0, 1), "p_holm": (0, 1), "seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1}
 _TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
 _NO_TOKENS = {"tokens", "tokens_per_s"}
 
@@ -138,22 +146,29 @@ _DECLARED = (
     Schema("keep_explore", tuple(_POLICY), _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
     Schema("keep_explore_levels", ("level", *_POLICY), _LEVEL | _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
     Schema("forgetting", tuple(_POLICY), _POLICY | _columns(_I32, "kept", "forgotten", "gained", "unsolved")),
+    Schema("comparisons", _COMPARED, _COMPARISON, nullable=_UNKNOWN, bounds=_COMPARISON_BOUNDS),
     Schema(
-        "comparisons",
-        _COMPARED,
-        _columns(_STR, *_COMPARED) | _columns(_F64, "difference", "low", "high", "p", "p_holm") | {"seeds": _I32},
-        nullable={"low", "high", "p", "p_holm"},
-        enums={"kind": ("prompts", "seeds")},
-        bounds={"p": (0, 1), "p_holm": (0, 1), "seeds": _FROM_1},
+        "comparisons_levels",
+        ("level", *_COMPARED),
+        _LEVEL | _COMPARISON,
+        nullable=_UNKNOWN,
+        bounds=_COMPARISON_BOUNDS,
     ),
     Schema(
         "claims",
         ("claim", "dataset"),
-        _columns(_STR, "claim", "sentence", "source", *_COMPARED)
-        | _columns(_F64, "difference", "low", "high")
-        | {"seeds": _I32, "verdict": _STR},
-        nullable={"kind", "difference", "low", "high"},
-        enums={"kind": ("prompts", "seeds"), "verdict": ("supported", "not supported", "not enough data")},
+        _columns(_STR, "claim", "sentence", "source")
+        | {"primary": _BOOL}
+        | _columns(_STR, "dataset", "level", "metric", "method", "against", "relation")
+        | _columns(_F64, "difference", "low", "high", "p", "p_corrected", "margin")
+        | _columns(_I32, "seeds", "questions", "clusters")
+        | {"verdict": _STR, "detectable": _F64}
+        | _columns(_I32, "seeds_needed", "questions_needed"),
+        nullable={*_UNKNOWN, "level", "p_corrected", "detectable", "seeds_needed", "questions_needed"},
+        enums={
+            "relation": ("higher", "lower", "equal"),
+            "verdict": ("supported", "contradicted", "equivalent", "undecided"),
+        },
     ),
     Schema(
         "paper",

@@ -48,6 +48,16 @@ def _names(config: Config) -> Iterator[Problem]:
     named |= {f"replay.{policy}.{name}": name for policy, recorded in config.replay.items() for name in recorded}
     for path, name in {"train_dataset": config.train_dataset, **named}.items():
         yield from _unknown(path, name, sorted(config.datasets), "under datasets")
+    measured = {f"evaluate.roles.{name}": name for name in config.evaluate.roles}
+    for index, endpoint in enumerate(config.evaluate.claims.primary):
+        measured[f"evaluate.claims.primary[{index}].dataset"] = endpoint.dataset
+    for path, name in measured.items():
+        yield from _unknown(path, name, config.evaluate.datasets, "in evaluate.datasets")
+    policies = [BASE, *config.methods, *config.replay]
+    for index, endpoint in enumerate(config.evaluate.claims.primary):
+        for key in ("method", "against"):
+            path = f"evaluate.claims.primary[{index}].{key}"
+            yield from _unknown(path, getattr(endpoint, key), list(dict.fromkeys(policies)), "of a policy")
     tasks = [SQL, MATH, *config.scoring.custom]
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:

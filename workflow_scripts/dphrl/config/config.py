@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from dphrl.config.blocks.base import Block
 from dphrl.config.blocks.datasets import DatasetConfig
 from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.config.blocks.evaluate import EvaluateConfig, Role
 from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import PAPER_METHODS, MethodConfig
 from dphrl.config.blocks.partition import PartitionConfig
@@ -65,6 +65,17 @@ class Config(Block):
     )
     evaluate: EvaluateConfig = Field(EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
     report: ReportConfig = Field(ReportConfig(), description="The report page.")
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """What each evaluation set is to the training set, as `evaluate.roles` says."""
+        task = self.datasets[self.train_dataset].task
+        found: dict[str, Role] = {}
+        for name in self.evaluate.datasets:
+            near: Role = "cross_domain" if "in_domain" in found.values() else "in_domain"
+            same = self.datasets[name].task == task
+            found[name] = self.evaluate.roles.get(name, near if same else "out_of_domain")
+        return found
 
     @property
     def has_model(self) -> bool:

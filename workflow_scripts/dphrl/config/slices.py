@@ -117,7 +117,7 @@ def evaluate(config: Config, dataset: str) -> str:
 def tables(config: Config) -> str:
     """For the tables over all policies."""
     chosen = config.evaluate
-    rules = {"against": list(chosen.against), "claims": chosen.claims}
+    rules = {"against": list(chosen.against), "claims": chosen.claims, "roles": config.roles}
     return canonical({"k": list(chosen.k), "bootstrap": chosen.bootstrap, **rules})
 
 

@@ -1,4 +1,4 @@
-"""Intervals and tests by resampling whole prompts: the samples of one prompt are not independent of each other."""
+"""Intervals by resampling whole prompts: the samples of one prompt are not independent of each other."""
 
 import hashlib
 
@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.evaluation.crossed import FEWEST_CLUSTERS, Floats, Questions
 
-Floats = NDArray[np.float64]
-FEWEST_CLUSTERS = 20
+FEWEST_RESAMPLED = 20
 _BLOCK = 100
 
 
@@ -25,7 +25,8 @@ class PromptBootstrap:
         config: replicates and confidence.
         seed: of the resamples.
         clusters: (prompts,) labels, such as the database that a prompt asks. With 20 of them or more, whole clusters
-            are resampled; fewer do not show how clusters differ, so prompts are resampled.
+            are resampled. 5 to 19 are too few to resample: intervals are then t intervals with the cluster-robust
+            variance of `Questions`. Fewer do not show how clusters differ, so prompts are resampled.
     """
 
     def __init__(
@@ -33,12 +34,13 @@ class PromptBootstrap:
     ) -> None:
         self._seeds = [seed, int.from_bytes(hashlib.sha256(dataset.encode()).digest()[:8], "big")]
         self._replicates, self._confidence = config.replicates, config.confidence
-        self.units, self._unit = prompts, None
+        self.units, self._unit, self._clusters = prompts, None, clusters
         if clusters is not None:
             labels, unit = np.unique(np.asarray(clusters), return_inverse=True)
             if len(labels) >= FEWEST_CLUSTERS:
                 self.units, self._unit = len(labels), unit
-        self._counts = self._resamples()
+        self._few = self._unit is not None and self.units < FEWEST_RESAMPLED
+        self._counts = np.empty((0, self.units)) if self._few else self._resamples()
 
     def ratio(
         self, numerator: Floats, denominator: Floats | None = None, proportion: bool = True
@@ -58,45 +60,40 @@ class PromptBootstrap:
         Returns:
             value, low, high, each (quantities,) float64; NaN where the denominator is 0 for all prompts.
         """
-        above = self._by_unit(numerator)
-        below = self._by_unit(np.ones((len(numerator), 1)) if denominator is None else denominator)
+        denominator = np.ones((len(numerator), 1)) if denominator is None else denominator
+        above, below = self._by_unit(numerator), self._by_unit(denominator)
         units = np.broadcast_to(np.count_nonzero(below, axis=0), above.shape[1:])
         with np.errstate(invalid="ignore"):
             value = above.sum(axis=0) / below.sum(axis=0)
+        if self._few:
+            low, high = self._over_clusters(numerator, np.broadcast_to(denominator, numerator.shape), proportion)
+        else:
+            low, high = self._over_resamples(above, below, units)
+        if proportion:
+            for index in np.flatnonzero((units > 0) & ((value == 0.0) | (value == 1.0))):
+                low[index], high[index] = wilson(float(value[index]), int(units[index]), self._confidence)
+        return value, low, high
+
+    def _over_resamples(self, above: Floats, below: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        with np.errstate(invalid="ignore"):
             replicates = (self._counts @ above) / (self._counts @ below)
-        low, high = np.full_like(value, np.nan), np.full_like(value, np.nan)
+        low, high = np.full((2, len(units)), np.nan)
         for size in np.unique(units[units > 0]):
             same_size = units == size
             tail = self._tail(int(size))
             # A matrix product may differ in the last bits between machines; rounding keeps the tables the same.
             ends = np.nanquantile(replicates[:, same_size], [tail, 1.0 - tail], axis=0).round(12)
             low[same_size], high[same_size] = ends
-        if proportion:
-            for index in np.flatnonzero((units > 0) & ((value == 0.0) | (value == 1.0))):
-                low[index], high[index] = wilson(float(value[index]), int(units[index]), self._confidence)
-        return value, low, high
+        return low, high
 
-    def sign_flip(self, differences: Floats) -> Floats:
-        """Two-sided p value of paired differences: how often random signs make their sum as large.
-
-        Under the hypothesis that two policies are alike, a prompt (or cluster) is as likely to favour either.
-        With B random flips the p value is (1 + as large) / (1 + B), which is never 0.
-
-        Args:
-            differences: (prompts, quantities) float64.
-
-        Returns:
-            (quantities,) float64 in (0, 1].
-        """
-        by_unit = self._by_unit(differences)
-        generator = np.random.default_rng([*self._seeds, 1])
-        found = np.abs(by_unit.sum(axis=0)) - 1e-9
-        as_large = np.zeros(len(found))
-        for start in range(0, self._replicates, _BLOCK):
-            rows = min(_BLOCK, self._replicates - start)
-            signs = 2.0 * generator.integers(0, 2, (rows, self.units), dtype=np.int8) - 1.0
-            as_large += (np.abs(signs @ by_unit) >= found).sum(axis=0)
-        return (1.0 + as_large) / (1.0 + self._replicates)
+    def _over_clusters(self, numerator: Floats, denominator: Floats, proportion: bool) -> tuple[Floats, Floats]:
+        low, high = np.full((2, numerator.shape[1]), np.nan)
+        for column in np.flatnonzero(denominator.any(axis=0)):
+            questions = Questions(denominator[:, column], self._clusters)
+            part, value = questions.variance(numerator[:, column]), questions.mean(numerator[:, column])
+            half = stdtrit(part.freedom, 0.5 + self._confidence / 2.0) * np.sqrt(part.variance)
+            low[column], high[column] = np.round([value - half, value + half], 12)
+        return (low.clip(0.0, 1.0), high.clip(0.0, 1.0)) if proportion else (low, high)
 
     def _resamples(self) -> Floats:
         """(replicates, units), how often each unit was drawn."""

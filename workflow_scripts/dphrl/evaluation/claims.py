@@ -1,99 +1,133 @@
-"""The paper's claims and what was measured. The text of a claim is fixed here; whether it holds is measured."""
+"""The verdict on each claim: what is claimed is fixed in `paper_claims` and the configuration, the rest is measured."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import polars as pl
+from scipy.special import stdtrit
+from scipy.stats import false_discovery_control
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig
-from dphrl.evaluation.keep_explore import SECOND_DRAW
+from dphrl.evaluation.comparisons import UNTRAINED, average_of, holm
+from dphrl.evaluation.crossed import Floats, detectable, sizes_needed
+from dphrl.evaluation.paper_claims import PASS, Claim, registered
 
-VERDICTS = SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = SCHEMAS["claims"].enums["verdict"]
-Direction = Literal["higher", "lower"]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim that `metric` is higher (or lower) for `method` than for `against`, with its sentence and its source.
-
-    Methods and metrics are those of `comparisons`; the metric "pass@" means pass@k of the largest k.
-    """
-
-    name: str
-    method: str
-    direction: Direction
-    metric: str
-    against: str
-    source: str
-    sentence: str
+VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
+# The level of the tests and of the two one-sided tests of equivalence.
+LEVEL = 0.05
 
 
-_Stated = tuple[str, Direction, str, str, str, str]
-_GREEDY = "{} answers more questions right, greedily, than"
-_GRPO: tuple[_Stated, ...] = (
-    ("greedy", "higher", "greedy", "base", "abstract", f"{_GREEDY} the base."),
-    ("passk", "lower", "pass@", "base", "abstract", "{} has a lower pass@k than the base."),
-    ("keep", "lower", "keep", SECOND_DRAW, "section 6", "{} keeps less of what the base solved than the base does."),
-    ("styles", "lower", "distinct_styles", "base", "appendix B", "{} shows fewer styles per question than the base."),
-)
-_DPH: tuple[_Stated, ...] = (
-    ("greedy", "higher", "greedy", "base", "abstract", f"{_GREEDY} the base."),
-    ("passk", "higher", "pass@", "base", "abstract", "{} has a higher pass@k than the base."),
-    ("greedy_grpo", "higher", "greedy", "grpo", "abstract", f"{_GREEDY} GRPO."),
-    ("passk_grpo", "higher", "pass@", "grpo", "abstract", "{} has a higher pass@k than GRPO."),
-    ("keep_grpo", "higher", "keep", "grpo", "section 6", "{} keeps more of what the base solved than GRPO."),
-    ("styles_grpo", "higher", "distinct_styles", "grpo", "appendix B", "{} shows more styles per question than GRPO."),
-    ("control", "higher", "pass@", "exp_only", "control", "{} has a higher pass@k than training on D_exp alone."),
-)
-# That a penalty by the reverse KL does not prevent the loss of pass@k.
-_RKL = _GRPO[1:2]
-_METHODS = {"grpo": ("GRPO", _GRPO), "rkl": ("RKL", _RKL), "dph_f": ("DPH-F", _DPH), "dph_js": ("DPH-JS", _DPH)}
+def claims(
+    comparisons: pl.DataFrame, levels: pl.DataFrame, roles: Mapping[str, str], rules: ClaimsConfig
+) -> pl.DataFrame:
+    """Each claim with what was measured, primary ones first; claims about methods that were not compared are left out.
 
-CLAIMS = tuple(
-    Claim(f"{method}_{name}", method, direction, metric, against, source, sentence.format(label))
-    for method, (label, stated) in _METHODS.items()
-    for name, direction, metric, against, source, sentence in stated
-)
-"""What arXiv 2509.07430 claims, and the control that its explanation needs."""
-
-
-def claims(comparisons: pl.DataFrame, rules: ClaimsConfig, stated: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
-    """Each claim on each dataset with what was measured, in the order of the claims, then by dataset.
-
-    The verdict is "supported" where the interval over seeds lies wholly on the claimed side of 0, "not supported" where
-    it does not, and "not enough data" over fewer than `rules.min_seeds` seeds, over seeds that agree exactly, and where
-    the two methods were not compared. The interval shown is then the one over prompts or, without it, over those seeds.
+    A claim of a direction is supported (contradicted) where the corrected test finds a difference on (against) the
+    claimed side; else equivalent where the 90 % interval lies within the margin; else undecided. A claim of equality is
+    supported where the 90 % interval lies within the margin, contradicted where the 95 % interval lies outside it, else
+    undecided. With fewer than `rules.min_seeds` seeds, or where nothing varies, it is undecided.
 
     Args:
-        comparisons: the table "comparisons".
-        rules: when a claim is decided.
-        stated: the claims.
+        comparisons, levels: the tables "comparisons" and "comparisons_levels".
+        roles: of the datasets.
+        rules: how claims are decided, and the primary endpoints.
 
     Returns:
-        The table "claims"; `kind` is null if the methods were not compared.
+        The table "claims". `p_corrected` is Holm's over the primary claims, Benjamini and Hochberg's over the others.
+        An undecided claim has the smallest difference that its test finds with 80 % power, and the seeds (with these
+        questions) and questions (with these seeds) with which that difference would be the margin; null where no
+        number is enough.
     """
-    rows: list[tuple[object, ...]] = []
-    for claim in stated:
-        for (dataset,), measured in comparisons.sort("dataset").group_by("dataset", maintain_order=True):
-            metric = _metric(claim.metric, measured)
-            found = measured.filter(metric=metric, method=claim.method, against=claim.against)
-            decided = found.filter(pl.col("seeds") >= rules.min_seeds, pl.col("low").is_not_null(), kind="seeds")
-            shown = next((rows for rows in (decided, found.filter(kind="prompts")) if rows.height), found)
-            numbers = ("kind", "difference", "low", "high", "seeds")
-            kind, *interval, seeds = shown.select(numbers).row(0) if shown.height else (None, None, None, None, 0)
-            verdict = NOT_ENOUGH
-            if decided.height:
-                low, high = decided.select("low", "high").row(0)
-                verdict = SUPPORTED if (low > 0 if claim.direction == "higher" else high < 0) else NOT_SUPPORTED
-            named = (claim.name, claim.sentence, claim.source, dataset, metric, claim.method, claim.against)
-            rows.append((*named, kind, *interval, seeds, verdict))
-    return SCHEMAS["claims"].frame(rows)
+    found = [row for claim in registered(rules.primary) for row in _measured(claim, comparisons, levels, roles)]
+    found.sort(key=lambda row: not row["primary"])
+    for primary, correct in ((True, holm), (False, _benjamini_hochberg)):
+        # Two one-sided tests need no correction: a claim of equality is supported where both find it.
+        family = [row for row in found if row["primary"] == primary and row["relation"] != "equal"]
+        for row, p in zip(family, correct(np.array([row["p"] for row in family], dtype=np.float64)), strict=True):
+            judge(row, float(p), rules, LEVEL / len(family) if primary else LEVEL)
+    for row in found:
+        if row["relation"] == "equal":
+            judge(row, np.nan, rules, LEVEL)
+    return SCHEMAS["claims"].frame([{name: row[name] for name in SCHEMAS["claims"].columns} for row in found])
 
 
-def _metric(name: str, measured: pl.DataFrame) -> str:
-    if name != "pass@":
+def _measured(
+    claim: Claim, comparisons: pl.DataFrame, levels: pl.DataFrame, roles: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """The rows of a claim: its numbers, and what the table says of the claim itself."""
+    pair = comparisons.filter(method=claim.method, against=claim.against)
+    if claim.level is not None:
+        pair = levels.filter(level=claim.level, method=claim.method, against=claim.against)
+    members = [name for name, role in roles.items() if role == claim.role]
+    average = [] if claim.role is None else [average_of(claim.role)]
+    wanted = [claim.dataset] if claim.dataset is not None else members
+    if not pair.filter(pl.col("dataset").is_in(average), metric=_AVERAGED.get(claim.metric, "")).is_empty():
+        wanted = average
+    for dataset in wanted:
+        here = pair.filter(dataset=dataset)
+        metric = _metric(claim.metric, here["metric"].to_list())
+        for numbers in here.filter(metric=metric).iter_rows(named=True):
+            said = {"claim": claim.name, "level": claim.level, **vars(claim), "sentence": claim.sentence}
+            yield {**said, **numbers, "level": claim.level}
+
+
+_AVERAGED = {PASS: "pass@k", "greedy": "mean"}
+
+
+def _metric(name: str, measured: Sequence[str]) -> str:
+    """The metric of a dataset, or of an average, that a claim means."""
+    if name in measured:
         return name
-    found = measured.filter(pl.col("metric").str.starts_with(name))["metric"].unique()
-    return max(found, key=lambda metric: int(metric.removeprefix(name)), default=name)
+    if name == PASS or name.endswith("@"):
+        start, _, most = name.partition("@")
+        found = [one for one in measured if one.startswith(f"{start}@") and one[len(start) + 1 :].isdigit()]
+        below = [one for one in found if not most or _number(one) <= int(most)]
+        if below:
+            return max(below, key=_number)
+    return _AVERAGED.get(name, name)
+
+
+def _number(metric: str) -> int:
+    return int(metric.partition("@")[2])
+
+
+def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> None:
+    """Add the verdict, and what would decide an undecided claim.
+
+    Args:
+        row: relation and the columns of "comparisons".
+        p: the corrected p value; NaN for a claim of equality.
+        rules: how claims are decided.
+        level: of the test, for what it could have found.
+    """
+    margin = rules.margin_counts if row["metric"].startswith("distinct_") else rules.margin
+    directed = row["relation"] != "equal"
+    row |= {"p_corrected": p if p == p else None, "margin": margin, "verdict": UNDECIDED}
+    row |= dict.fromkeys(("detectable", "seeds_needed", "questions_needed"))
+    enough = row["seeds"] >= rules.min_seeds and (row["against"] in UNTRAINED or row["seeds_against"] >= rules.min_seeds)
+    if row["error"] is None or not enough:
+        return
+    value, error, freedom = row["difference"], row["error"], row["freedom"]
+    inside = abs(value) + stdtrit(freedom, 1.0 - LEVEL) * error < margin
+    if directed and p <= LEVEL:
+        row["verdict"] = SUPPORTED if (value > 0) == (row["relation"] == "higher") else CONTRADICTED
+    elif directed:
+        row["verdict"] = EQUIVALENT if inside else UNDECIDED
+    elif inside:
+        row["verdict"] = SUPPORTED
+    elif abs(value) - stdtrit(freedom, 1.0 - LEVEL / 2.0) * error > margin:
+        row["verdict"] = CONTRADICTED
+    if row["verdict"] == UNDECIDED:
+        parts = (row["of_seeds"], row["of_questions"], row["of_both"])
+        row["detectable"] = detectable(error, freedom, level)
+        seeds, questions = sizes_needed(parts, freedom, row["seeds"], row["questions"], margin, level)
+        row |= {"seeds_needed": seeds, "questions_needed": questions}
+
+
+def _benjamini_hochberg(p: Floats) -> Floats:
+    corrected = np.full_like(p, np.nan)
+    known = ~np.isnan(p)
+    corrected[known] = false_discovery_control(p[known])
+    return corrected

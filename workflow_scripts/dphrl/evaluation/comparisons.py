@@ -1,76 +1,75 @@
-"""Paired comparisons between methods on the same prompts, with corrected p values."""
+"""Comparisons between methods on the same questions, each with one interval over training seeds and questions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
-from scipy.special import stdtr, stdtrit
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.evaluation.bootstrap import Floats, PromptBootstrap
+from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.evaluation.crossed import Crossed, Floats, Questions
 from dphrl.evaluation.estimator import class_counts, maj_at_k
-from dphrl.evaluation.keep_explore import SECOND_DRAW, solved_pairs
+from dphrl.evaluation.keep_explore import BASE_ITSELF, Solved, bases_of, solved_numerators
+from dphrl.evaluation.paper_claims import registered
 from dphrl.evaluation.study import BASE, COUNTS, Study
 
-_FAMILY = ("dataset", "metric", "kind")
-_RATES = ("keep", "explore")
+UNTRAINED = (BASE, BASE_ITSELF)
+# Of the averages over several datasets, each with the largest k and the number of samples that it has.
+_RATES = ("keep@", "explore@")
+AVERAGED = {"mean": "mean@", "pass@k": "pass@"}
+
+
+@dataclass
+class _Metric:
+    """Numerators of a metric by method and seed, (prompts,) each, and the weights below them."""
+
+    weight: Floats
+    values: dict[str, dict[int, Floats]] = field(default_factory=dict)
 
 
 @dataclass
 class _Measured:
-    """The values of one dataset: by metric, method and seed, (prompts,) each; and by metric which prompts count."""
+    """The metrics of one dataset by name."""
 
-    bootstrap: PromptBootstrap
-    values: dict[str, dict[str, dict[int, Floats]]] = field(default_factory=dict)
-    weights: dict[str, Floats] = field(default_factory=dict)
+    clusters: ArrayLike | None
+    metrics: dict[str, _Metric] = field(default_factory=dict)
 
-    def add(self, metric: str, method: str, seed: int, value: Floats) -> None:
-        self.values.setdefault(metric, {}).setdefault(method, {})[seed] = value.reshape(-1)
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """A metric of two methods: their differences on each prompt, (seeds, prompts), and which prompts count.
-
-    `names` are those of the metric, of the method and of the method that it is compared with.
-    """
-
-    names: tuple[str, str, str]
-    differences: Floats
-    weight: Floats
+    def add(self, metric: str, method: str, seed: int, value: Floats, weight: Floats | None = None) -> None:
+        flat = value.reshape(-1)
+        found = self.metrics.setdefault(metric, _Metric(np.ones_like(flat) if weight is None else weight))
+        found.values.setdefault(method, {})[seed] = flat
 
 
 def comparisons(study: Study) -> pl.DataFrame:
-    """Differences between methods after their last step, prompt by prompt (method - against).
+    """Differences between methods after their last step (method - against), over all seeds of each.
 
     Every method is compared with those of `evaluate.against`; these among themselves, each with those before it.
-    Metrics: those of `headline`, maj@n and distinct_skeletons (where there are such classes), keep and explore. The
-    base's keep and explore are those of its second draw (`base_second_draw`), over the same prompts.
+    Metrics: those of `headline`, every pass@k, maj@n and distinct_skeletons (where there are such classes), keep@k and explore@k for
+    the largest k that the base has twice as many samples as; the base's are those against itself.
+    Datasets of one role, if there are several, have an average in addition, named after the role: metrics mean, and
+    pass@k with the largest k of each.
 
-    Kinds: `prompts`, with the mean over the seeds that both have, an interval by the paired bootstrap over prompts (or
-    clusters) and a sign-flip p value: whether other prompts would show the difference too, for these trainings.
-    `seeds`, from two seeds on, with the t interval and test of the differences of each seed: whether other trainings
-    would, on these prompts (arXiv 2509.07430, appendix G.1). The one base is compared with every seed of a method.
-    The spread of seeds that agree exactly is not known: interval and p are null.
+    Questions are paired, seeds are not: after the first step trainings with one number have nothing in common.
+    The interval is that of `Crossed`. Where no method has two seeds it is over questions alone. It is null where
+    nothing varies at all.
 
     Returns:
-        The table "comparisons". `p_holm` is Holm's correction over all comparisons of a dataset, metric and kind;
-        `seeds` is the number of pairs of trainings.
+        The table "comparisons". `p_holm` is Holm's correction over all comparisons of a dataset and metric.
 
-    Raises:
-        ValueError: methods were trained for different numbers of steps, every k is larger than the number of samples,
-            or as `keep_explore`.
+    Raises `ValueError` where every k is larger than the number of samples, or as `keep_explore`.
     """
-    last = study.last_steps()
-    _check_steps(last)
-    rows: list[tuple[object, ...]] = []
-    for dataset, measured in _measure(last).items():
-        if pairs := list(_pairs(measured, study.config.against)):
-            rows += [(dataset, *row) for row in _over_prompts(measured.bootstrap, pairs)]
-            rows += [(dataset, *row) for row in _over_seeds(pairs, study.config.bootstrap.confidence)]
-    return _corrected(SCHEMAS["comparisons"].frame(rows))
+    measured, config = _measure(study.last_steps()), study.config
+    rows: list[dict[str, object]] = []
+    for dataset, found in measured.items():
+        for metric in found.metrics:
+            rows += _rows(dataset, metric, _crossed([found], [metric]), config)
+    for role, members in _by_role(measured, config.roles).items():
+        for metric, start in AVERAGED.items():
+            names = [max((name for name in one.metrics if name.startswith(start)), key=_number) for one in members]
+            rows += _rows(role, metric, _crossed(members, names), config)
+    return corrected(SCHEMAS["comparisons"].frame(rows))
 
 
 def holm(p: ArrayLike) -> Floats:
@@ -90,20 +89,6 @@ def holm(p: ArrayLike) -> Floats:
     return corrected
 
 
-def t_interval(values: ArrayLike, confidence: float) -> tuple[float, float, float, float]:
-    """Mean of two or more values, its t interval, and the p value of the t test against 0.
-
-    The spread of values that agree exactly is not known: interval and p are NaN.
-    """
-    given = np.asarray(values, dtype=np.float64)
-    mean, freedom = float(given.mean()), len(given) - 1
-    error = float(given.std(ddof=1)) / np.sqrt(len(given))
-    if error < 1e-12:
-        return mean, np.nan, np.nan, np.nan
-    half = float(stdtrit(freedom, 0.5 + confidence / 2.0)) * error
-    return mean, mean - half, mean + half, 2.0 * float(stdtr(freedom, -abs(mean) / error))
-
-
 def _measure(last: Study) -> dict[str, _Measured]:
     counted = {name: last.datasets_with(name) for name in COUNTS}
     answered = last.datasets_with("answers")
@@ -111,8 +96,11 @@ def _measure(last: Study) -> dict[str, _Measured]:
     found: dict[str, _Measured] = {}
     for policy in last.policies:
         method, seed, _, dataset = policy.key
-        measured = found.setdefault(dataset, _Measured(policy.bootstrap))
+        measured = found.setdefault(dataset, _Measured(policy.clusters))
+        k = [one for one in policy.up_to_n(last.config.k) if one > 1]
         values = policy.proportions(last.config.k)
+        if k:
+            values |= {f"pass@{one}": passed for one, passed in zip(k, policy.pass_at(k).T, strict=True)}
         values |= {name: policy.column(name) for name in COUNTS if dataset in counted[name]}
         if dataset in answered:
             values[f"maj@{policy.n}"] = maj_at_k(policy.codes("answers"), policy.samples, policy.n, last.seed)
@@ -121,57 +109,74 @@ def _measure(last: Study) -> dict[str, _Measured]:
             values["distinct_skeletons"] = (counts > 0).sum(axis=1).astype(np.float64)
         for metric, value in values.items():
             measured.add(metric, method, seed, value)
-    for pair in solved_pairs(last):
-        method, seed, _, dataset = pair.key
-        for metric, group in zip(_RATES, (pair.by_base, ~pair.by_base), strict=True):
-            found[dataset].weights[metric] = group.astype(np.float64)
-            found[dataset].add(metric, method, seed, (group & pair.by_policy).astype(np.float64))
+    for k, solved in _solved(last):
+        method, seed, _, dataset = solved.key
+        for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
+            if weight.any():
+                found[dataset].add(f"{rate}@{k}", method, seed, part, weight)
     return found
 
 
-def _pairs(measured: _Measured, against: Sequence[str]) -> Iterator[_Pair]:
-    for metric, methods in measured.values.items():
-        for method in sorted(set(methods) - {BASE, SECOND_DRAW}):
-            before = against[: against.index(method)] if method in against else against
-            for name in before:
-                other = SECOND_DRAW if name == BASE and metric in _RATES else name
-                ours, theirs = methods[method], methods.get(other, {})
-                if other in (BASE, SECOND_DRAW):
-                    theirs = {seed: value for value in theirs.values() for seed in ours}
-                differences = [ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))]
-                if differences:
-                    weight = measured.weights.get(metric, np.ones_like(differences[0]))
-                    if weight.any():
-                        yield _Pair((metric, method, other), np.array(differences), weight)
+def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
+    """What is solved at the largest k that the base of a dataset can be compared with itself at."""
+    sizes = {dataset: base.n for dataset, base in bases_of(last).items()}
+    largest = {name: max((k for k in last.config.k if 2 * k <= n), default=0) for name, n in sizes.items()}
+    for k in sorted(set(largest.values()) - {0}):
+        yield from ((k, solved) for solved in solved_numerators(last, k) if largest[solved.key.dataset] == k)
 
 
-def _over_prompts(bootstrap: PromptBootstrap, pairs: Sequence[_Pair]) -> Iterator[tuple[object, ...]]:
-    differences = np.stack([pair.differences.mean(axis=0) for pair in pairs], axis=1)
-    weights = np.stack([pair.weight for pair in pairs], axis=1)
-    columns = (*bootstrap.ratio(differences, weights, proportion=False), bootstrap.sign_flip(differences))
-    for pair, *numbers in zip(pairs, *columns, strict=True):
-        yield (*pair.names, "prompts", *numbers, None, len(pair.differences))
+def _by_role(measured: Mapping[str, _Measured], roles: Mapping[str, str]) -> dict[str, list[_Measured]]:
+    """The datasets of each role that has several, by the name of their average."""
+    found: dict[str, list[_Measured]] = {}
+    for dataset, one in measured.items():
+        found.setdefault(average_of(roles.get(dataset, "")), []).append(one)
+    return {name: members for name, members in found.items() if len(members) > 1}
 
 
-def _over_seeds(pairs: Sequence[_Pair], confidence: float) -> Iterator[tuple[object, ...]]:
-    for pair in pairs:
-        if len(pair.differences) > 1:
-            values = pair.differences.sum(axis=1) / pair.weight.sum()
-            yield (*pair.names, "seeds", *t_interval(values, confidence), None, len(values))
+def average_of(role: str) -> str:
+    """The name that the average over the datasets of a role has among datasets."""
+    return f"average ({role.replace('_', ' ')})"
 
 
-def _corrected(found: pl.DataFrame) -> pl.DataFrame:
+def _crossed(members: Sequence[_Measured], names: Sequence[str]) -> Crossed:
+    """A metric, which each of the datasets has under its name, of the trainings that all of them have."""
+    metrics = [one.metrics[name] for one, name in zip(members, names, strict=True)]
+    values: dict[str, list[Floats]] = {}
+    for method in metrics[0].values:
+        seeds = set.intersection(*({*metric.values.get(method, ())} for metric in metrics))
+        if seeds:
+            values[method] = [np.stack([metric.values[method][seed] for seed in sorted(seeds)]) for metric in metrics]
+    questions = [Questions(metric.weight, one.clusters) for one, metric in zip(members, metrics, strict=True)]
+    return Crossed(values, questions, UNTRAINED)
+
+
+def _rows(dataset: str, metric: str, crossed: Crossed, config: EvaluateConfig) -> Iterator[dict[str, object]]:
+    against = config.against
+    asked = {(claim.method, claim.against) for claim in registered(config.claims.primary)}
+    for method in sorted(set(crossed.methods) - {*UNTRAINED}):
+        before = against[: against.index(method)] if method in against else against
+        others = dict.fromkeys([*before, *sorted(other for one, other in asked if one == method)])
+        for other in dict.fromkeys(BASE_ITSELF if name == BASE and metric.startswith(_RATES) else name for name in others):
+            if other in crossed.methods:
+                found = crossed.difference(method, other)
+                low, high = found.interval(config.bootstrap.confidence)
+                yield {
+                    **{"dataset": dataset, "metric": metric, "method": method, "against": other},
+                    **{"difference": found.value, "low": low, "high": high},
+                    **{"error": found.error, "freedom": found.freedom, "p": found.p},
+                    **{"seeds": found.seeds[0], "seeds_against": found.seeds[1]},
+                    **{"questions": crossed.number, "clusters": crossed.clusters},
+                    **{"of_seeds": found.of_seeds, "of_questions": found.of_questions, "of_both": found.of_both},
+                }
+
+
+def corrected(found: pl.DataFrame) -> pl.DataFrame:
     """`found` with p_holm filled in, null for every number that is not known, sorted by key."""
     family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
-    corrected = found.with_columns(p_holm=family.over(_FAMILY))
-    return corrected.with_columns(pl.selectors.float().fill_nan(None)).sort(SCHEMAS["comparisons"].key)
+    filled = found.with_columns(p_holm=family.over("dataset", "metric"))
+    return filled.with_columns(pl.selectors.float().fill_nan(None)).sort(SCHEMAS["comparisons"].key)
 
 
-def _check_steps(last: Study) -> None:
-    trained = sorted((policy.key.step, policy.key.method) for policy in last.policies if policy.key.method != BASE)
-    if trained and trained[0][0] != trained[-1][0]:
-        (least, few), (most, many) = trained[0], trained[-1]
-        raise ValueError(
-            f"comparisons: {few} ends at step {least}, {many} at step {most}; compare methods after equal steps:"
-            " train the shorter one on, or give only the evaluations of the steps that both have"
-        )
+def _number(metric: str) -> int:
+    """The k of pass@k, the n of mean@n."""
+    return int(metric.partition("@")[2])

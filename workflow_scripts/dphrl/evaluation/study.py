@@ -11,7 +11,8 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from dphrl.config.blocks.evaluate import EvaluateConfig
-from dphrl.evaluation.bootstrap import Floats, PromptBootstrap
+from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import NO_CLASS, pass_at_k
 
 Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
@@ -42,6 +43,11 @@ class Policy:
     def n(self) -> int:
         """Samples per prompt."""
         return int(self.rows["n"][0])
+
+    @property
+    def clusters(self) -> NDArray[np.object_] | None:
+        """(prompts,), the database that a prompt asks; None where a prompt has none."""
+        return _clusters(self.rows)
 
     def column(self, name: str) -> Floats:
         """(prompts, 1)."""

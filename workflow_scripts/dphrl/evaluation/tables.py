@@ -32,9 +32,9 @@ _ENTROPY = {
 def tabulate(study: Study) -> dict[str, pl.DataFrame]:
     """The tables by name; columns and errors are described at the function that makes each.
 
-    `headline_levels` and `keep_explore_levels` are those tables for the prompts of each level alone.
+    `headline_levels`, `keep_explore_levels` and `comparisons_levels` are those tables for the prompts of each level alone.
     """
-    compared = comparisons(study)
+    compared, by_level = comparisons(study), per_level(study, comparisons)
     return {
         "headline": headline(study),
         "headline_levels": per_level(study, headline),
@@ -47,7 +47,8 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "keep_explore_levels": per_level(study, keep_explore),
         "forgetting": forgetting(study),
         "comparisons": compared,
-        "claims": claims(compared, study.config.claims),
+        "comparisons_levels": by_level,
+        "claims": claims(compared, by_level, study.config.roles, study.config.claims),
     }
 
 

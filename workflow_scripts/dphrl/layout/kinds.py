@@ -21,6 +21,7 @@ from dphrl.layout.names import BASE, PolicyName, Wildcards
 TABLES = (
     "claims",
     "comparisons",
+    "comparisons_levels",
     "consistency",
     "diversity",
     "forgetting",

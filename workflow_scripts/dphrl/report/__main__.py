@@ -14,11 +14,11 @@ from dphrl.report.claims import claims_markdown
 from dphrl.report.pooled import (
     FinishedRun,
     RunsError,
+    differences_by_run,
     pooled,
     pooled_claims,
     read_runs,
     render_pooled,
-    seed_differences,
 )
 
 _EXAMPLE = """\
@@ -49,10 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(runs: Sequence[FinishedRun], out: Path) -> None:
-    differences = seed_differences(runs)
+    differences = differences_by_run(runs)
     if differences.is_empty():
         raise RunsError("no run has a training, so there is nothing to pool")
-    compared = pooled(differences, runs[0].settings["bootstrap"]["confidence"])
+    compared = pooled(runs)
     claims = pooled_claims(compared, runs[0])
     inputs = {run.name: content_digest(run.headline, "headline") for run in runs}
     footer = {"stage": "together", "config": runs[0].settings, "inputs": inputs}

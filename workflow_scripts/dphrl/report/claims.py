@@ -5,47 +5,83 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.evaluation.claims import VERDICTS
+from dphrl.evaluation.claims import SUPPORTED, UNDECIDED, VERDICTS
+from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.report.text import markdown_table
 
-_HEADS = ("Dataset", "Metric", "Difference [interval]", "Seeds", "Verdict")
+HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Verdict")
+_TITLES = {True: "Primary endpoints", False: "Other claims"}
+_CORRECTED = {True: "Holm's", False: "Benjamini and Hochberg's"}
 
 
 def claims_markdown(found: pl.DataFrame) -> str:
-    """The table "claims" as Markdown: a section for each claim, with a row for each dataset.
+    """The table "claims" as Markdown: the primary endpoints, then the other claims.
 
     Differences of proportions are in percentage points, others as they are.
     """
-    sections = [f"# Claims\n\nClaims by dataset: {claims_counted(found)}.\n"]
-    for sentence, source, rows in by_claim(found):
-        cells = [tuple(row[name] for name in ("dataset", "metric", "measured", "seeds", "verdict")) for row in rows]
-        sections.append(f"## {sentence}\n\nFrom: {source}.\n\n{markdown_table([_HEADS, *cells], 'llrrl')}")
+    sections = ["# Claims\n"]
+    for title, note, rows in claim_tables(found):
+        cells = [[row[name] for name in ("sentence", "where", "metric", *_MEASURED)] for row in rows]
+        sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrl')}")
+    if found.is_empty():
+        sections.append("No methods were compared, so no claim was measured.\n")
     return "\n".join(sections)
 
 
-def claims_counted(found: pl.DataFrame) -> str:
-    """The number of claims, by dataset, with each verdict."""
-    return ", ".join(f"{(found['verdict'] == verdict).sum()} {verdict}" for verdict in VERDICTS)
+_MEASURED = ("measured", "chance", "seeds", "decided")
 
 
-def by_claim(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Sentence, source and rows of each claim; a row has its measurement as text in addition."""
-    for (sentence, source), rows in found.group_by("sentence", "source", maintain_order=True):
-        yield str(sentence), str(source), [{**row, "measured": measured(row)} for row in rows.rows(named=True)]
+def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Title, how to read it, and rows of the primary endpoints and of the other claims, where there are any.
+
+    A row has as text, in addition to its columns: where, measured, chance and decided.
+    """
+    for primary, title in _TITLES.items():
+        rows = [{**row, **_texts(row)} for row in found.filter(primary=primary).iter_rows(named=True)]
+        if rows:
+            counts = ", ".join(f"{(found.filter(primary=primary)['verdict'] == one).sum()} {one}" for one in VERDICTS)
+            yield title, f"{counts}. p is {_CORRECTED[primary]} over these claims; intervals are not corrected.", rows
 
 
-def measured(row: dict[str, Any]) -> str:
-    """The difference of a row with its interval, over seeds or prompts; "-" where nothing was compared."""
-    if row["kind"] is None:
-        return "-"
-    value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))
-    # Equal differences, or a single one, have no spread to estimate.
-    interval = "no interval" if row["low"] is None else f"{low}, {high}"
-    return f"{value} [{interval}] over {row['kind']}"
-
-
-def difference(metric: str, value: float | None) -> str:
+def difference(metric: str, value: float | None, sign: str = "+") -> str:
     """A difference as text: of proportions in percentage points, of counts as it is; "-" for none."""
     if value is None:
         return "-"
-    return f"{value:+.2f}" if metric.startswith("distinct_") else f"{100 * value:+.1f}"
+    return f"{value:{sign}.2f}" if metric.startswith("distinct_") else f"{100 * value:{sign}.1f}"
+
+
+def interval(row: dict[str, Any]) -> str:
+    """The difference of a row with its interval."""
+    value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))
+    return f"{value} [{low}, {high}]" if row["low"] is not None else f"{value} [nothing varies]"
+
+
+def chance(p: float | None) -> str:
+    """A p value as text."""
+    return "-" if p is None else f"{p:.3f}".replace("0.000", "< 0.001")
+
+
+def _texts(row: dict[str, Any]) -> dict[str, str]:
+    where = row["dataset"] if row["level"] is None else f"{row['dataset']}, {row['level']}"
+    corrected = chance(row["p_corrected"])
+    return {"where": where, "measured": interval(row), "chance": corrected, "decided": _decided(row)}
+
+
+def _decided(row: dict[str, Any]) -> str:
+    """The verdict with what limits it."""
+    remarks = []
+    size = difference(row["metric"], row["margin"], sign="")
+    if row["verdict"] == SUPPORTED and row["relation"] != "equal" and abs(row["difference"]) < row["margin"]:
+        remarks.append(f"smaller than the margin of {size}")
+    if row["verdict"] == UNDECIDED and row["detectable"] is not None:
+        remarks.append(f"this run finds {difference(row['metric'], row['detectable'], sign='')} in 80 % of cases")
+        enough = [f"{row[name]} {name.partition('_')[0]}" for name in _NEEDED if row[name] is not None]
+        remarks.append(f"{size} needs {' or '.join(enough) or 'more seeds and more questions'}")
+    elif row["verdict"] == UNDECIDED:
+        remarks.append("too few seeds" if row["low"] is not None else "nothing varies")
+    if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
+        remarks.append(f"for these {row['clusters']} databases only")
+    return "; ".join([row["verdict"], *remarks])
+
+
+_NEEDED = ("seeds_needed", "questions_needed")

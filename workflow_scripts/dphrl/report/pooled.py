@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
@@ -12,18 +13,19 @@ from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import read_footer, read_table
 from dphrl.config.blocks.evaluate import ClaimsConfig, EvaluateConfig
 from dphrl.evaluation.claims import claims
-from dphrl.evaluation.comparisons import comparisons, holm, t_interval
+from dphrl.evaluation.comparisons import comparisons, corrected
+from dphrl.evaluation.crossed import Difference
 from dphrl.evaluation.study import Study
 from dphrl.layout.names import PolicyName
 from dphrl.pages.render import render
-from dphrl.report.claims import difference
+from dphrl.report.claims import chance, difference, interval
 from dphrl.report.headline import Headline, metric_name
 from dphrl.report.names import label, last_steps
 from dphrl.report.views import claims_table, headline_table
 
-_SCHEMA = {**dict.fromkeys(("run", "dataset", "metric", "method", "against"), pl.String), "difference": pl.Float64}
 _PAIR = ["dataset", "metric", "method", "against"]
 _MIN_REPLICATES = 100
+FEWEST_BASES = 3
 
 
 class RunsError(ValueError):
@@ -41,6 +43,7 @@ class FinishedRun:
         headline: its headline table, the last step of each method and seed.
         evaluations: method, seed, step, dataset and the columns of the table "evaluation", of the same policies.
         digests: sha256 of the evaluation of each trained policy on each dataset, by "policy on dataset".
+        base: a digest of the evaluations of the base.
     """
 
     name: str
@@ -49,6 +52,7 @@ class FinishedRun:
     headline: pl.DataFrame
     evaluations: pl.DataFrame
     digests: dict[str, str]
+    base: str
 
     @property
     def datasets(self) -> list[str]:
@@ -69,6 +73,7 @@ class FinishedRun:
             "confidence": self.settings["bootstrap"]["confidence"],
             "against": self.settings["against"],
             "claims": self.settings["claims"],
+            "roles": self.settings["roles"],
             "steps": self.steps,
         }
 
@@ -102,52 +107,33 @@ def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
     return runs
 
 
-def seed_differences(runs: Sequence[FinishedRun]) -> pl.DataFrame:
-    """Differences between methods, paired over prompts, for each training.
+def differences_by_run(runs: Sequence[FinishedRun]) -> pl.DataFrame:
+    """The table "comparisons" of each run, below each other, with the column run first."""
+    return pl.concat(comparisons(_study([run])).select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)
 
-    Returns:
-        run, dataset, metric, method, against str, difference f64 (method - against), seed i32; metrics and pairs are
-        those of `comparisons`, with the base and between methods of one run and seed.
+
+def pooled(runs: Sequence[FinishedRun]) -> pl.DataFrame:
+    """The table "comparisons" over all trainings of all runs.
+
+    Runs whose base gave the same answers have one base model: their trainings are compared as those of one run.
+    Differences on several base models weigh alike. With three of them or more the base is a random effect: the interval
+    is that of the differences of the bases. Two show how sure the difference is for these two bases only.
     """
-    found = [pl.DataFrame(schema={**_SCHEMA, "seed": pl.Int32})]
+    bases: dict[str, list[FinishedRun]] = {}
     for run in runs:
-        # The intervals of these comparisons are not used, so the smallest number of resamples is enough.
-        bootstrap = {**run.settings["bootstrap"], "replicates": _MIN_REPLICATES}
-        config = EvaluateConfig(**{**run.settings, "bootstrap": bootstrap})
-        base = run.evaluations.filter(method="base")
-        trained = run.evaluations.filter(pl.col("step") > 0)
-        for seed in trained["seed"].unique().sort():
-            study = Study.from_evaluations(pl.concat([base, trained.filter(seed=seed)]), config, run.seed)
-            rows = comparisons(study).filter(kind="prompts").with_columns(run=pl.lit(run.name))
-            found.append(rows.select(*_SCHEMA, seed=pl.lit(seed, pl.Int32)))
-    return pl.concat(found)
-
-
-def pooled(differences: pl.DataFrame, confidence: float) -> pl.DataFrame:
-    """The table "comparisons" over all trainings of all runs: mean, t interval and t test of their differences.
-
-    Trainings of one run share its base, so they are not quite independent; the interval treats them as if they were.
-
-    Args:
-        differences: of `seed_differences`.
-        confidence: of the intervals.
-    """
-    rows: list[tuple[Any, ...]] = []
-    for pair, group in differences.group_by(_PAIR, maintain_order=True):
-        values = group["difference"].to_list()
-        numbers = t_interval(values, confidence) if len(values) > 1 else (values[0], *[float("nan")] * 3)
-        rows.append((*pair, "seeds", *numbers, len(values)))
-    columns = SCHEMAS["comparisons"].columns
-    schema = {name: columns[name] for name in (*_PAIR, "kind", "difference", "low", "high", "p", "seeds")}
-    found = pl.DataFrame(rows, schema=schema, orient="row")
-    family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
-    corrected = found.with_columns(p_holm=family.over("dataset", "metric"))
-    return corrected.with_columns(pl.selectors.float().fill_nan(None)).sort(_PAIR)
+        bases.setdefault(run.base, []).append(run)
+    found = pl.concat(comparisons(_study(group)).with_columns(base=pl.lit(name)) for name, group in bases.items())
+    rows = [
+        _over_bases(pair.rows(named=True), runs[0].settings["bootstrap"]["confidence"])
+        for _, pair in found.group_by(_PAIR, maintain_order=True)
+    ]
+    return corrected(SCHEMAS["comparisons"].frame(rows))
 
 
 def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
-    """The table "claims" of pooled comparisons, by the rules that the runs share."""
-    return claims(compared, ClaimsConfig(**run.settings["claims"]))
+    """The table "claims" of pooled comparisons, by the rules that the runs share; without claims about a level."""
+    rules = ClaimsConfig(**run.settings["claims"])
+    return claims(compared, SCHEMAS["comparisons_levels"].frame(), run.settings["roles"], rules)
 
 
 def render_pooled(
@@ -156,7 +142,7 @@ def render_pooled(
     """One page of several runs: their headlines side by side, pooled differences, claims.
 
     Args:
-        differences, compared, claims: of `seed_differences`, `pooled` and `pooled_claims`.
+        differences, compared, claims: of `differences_by_run`, `pooled` and `pooled_claims`.
     """
     names = [run.name for run in runs]
     headlines = {run.name: Headline(run.headline) for run in runs}
@@ -167,6 +153,7 @@ def render_pooled(
         title=" and ".join(names),
         lead=f"{len(runs)} runs with {trainings} trainings, evaluated on {', '.join(datasets)}.",
         headings=["Runs", "All trainings together", "Claims"],
+        bases=len({run.base for run in runs}),
         runs=_runs(runs),
         headlines=[headline_table(headlines, dataset) for dataset in datasets],
         differences={dataset: _compared(dataset, differences, compared, names) for dataset in datasets},
@@ -179,8 +166,10 @@ def _read(folder: Path) -> FinishedRun:
     if not path.is_file():
         raise RunsError(f"{folder}: no tables/headline.parquet, so it is no finished run; run snakemake to its end")
     footer = read_footer(path)
+    if "roles" not in footer["config"]:
+        raise RunsError(f"{folder}: made by an earlier version; run snakemake again to make its tables anew")
     headline = last_steps(read_table(path, "headline"))
-    frames, digests = [], {}
+    frames, digests, of_base = [], {}, []
     keys = headline.select("method", "seed", "step", "dataset").unique(maintain_order=True)
     for method, seed, step, dataset in keys.iter_rows():
         policy = PolicyName(method, seed, step)
@@ -192,8 +181,45 @@ def _read(folder: Path) -> FinishedRun:
         frames.append(read_table(file, "evaluation").with_columns(**named, **numbered))
         if step:
             digests[f"{policy} on {dataset}"] = sha256_file(file)
-    evaluations = pl.concat(frames)
-    return FinishedRun(folder.resolve().name, footer["seed"], footer["config"], headline, evaluations, digests)
+        else:
+            of_base.append(sha256_file(file))
+    evaluations, base = pl.concat(frames), " ".join(sorted(of_base))
+    return FinishedRun(folder.resolve().name, footer["seed"], footer["config"], headline, evaluations, digests, base)
+
+
+def _study(runs: Sequence[FinishedRun]) -> Study:
+    """The trainings of runs with one base; seeds are numbered anew, as two runs may have used one number."""
+    first = runs[0]
+    # No interval of the bootstrap is used, so the smallest number of resamples is enough.
+    bootstrap = {**first.settings["bootstrap"], "replicates": _MIN_REPLICATES}
+    frames = [first.evaluations.filter(method="base")]
+    for place, run in enumerate(runs):
+        trained = run.evaluations.filter(pl.col("step") > 0)
+        frames.append(trained.with_columns(seed=(pl.col("seed") * len(runs) + place).cast(pl.Int32)))
+    config = EvaluateConfig(**{**first.settings, "bootstrap": bootstrap})
+    return Study.from_evaluations(pl.concat(frames), config, first.seed)
+
+
+def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, Any]:
+    """A row of "comparisons" from those of each base."""
+    if len(rows) == 1:
+        return rows[0]
+    values = np.array([row["difference"] for row in rows])
+    variances = np.array([row["error"] ** 2 for row in rows if row["error"] is not None])
+    if len(rows) >= FEWEST_BASES:
+        error, freedom = float(values.std(ddof=1) / np.sqrt(len(rows))), len(rows) - 1.0
+    elif len(variances) == len(rows):
+        error = float(np.sqrt(variances.sum())) / len(rows)
+        freedoms = np.array([row["freedom"] for row in rows])
+        freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
+    else:
+        error, freedom = float("nan"), float("nan")
+    over = Difference(float(values.mean()), error, freedom, (0, 0), float("nan"), 0.0, 0.0)
+    low, high = over.interval(confidence)
+    numbers = {name: sum(row[name] for row in rows) for name in ("seeds", "seeds_against", "questions")}
+    known = {"difference": over.value, "low": low, "high": high, "error": error, "freedom": freedom, "p": over.p}
+    parts = {"of_seeds": float("nan"), "of_questions": 0.0, "of_both": 0.0, "clusters": None}
+    return {**{name: rows[0][name] for name in _PAIR}, **known, **numbers, **parts}
 
 
 def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:
@@ -214,16 +240,15 @@ def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 
 
 def _compared(dataset: str, differences: pl.DataFrame, compared: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Pooled differences on one dataset, and the mean of each run."""
-    here = differences.filter(dataset=dataset).group_by("metric", "method", "against", "run")
-    means = {tuple(key): mean for *key, mean in here.agg(pl.col("difference").mean()).iter_rows()}
+    """Pooled differences on one dataset, and that of each run."""
+    here = differences.filter(dataset=dataset).select("metric", "method", "against", "run", "difference")
+    of_run = {tuple(key): value for *key, value in here.iter_rows()}
     rows = []
     for one in compared.filter(dataset=dataset).iter_rows(named=True):
-        metric, pair = one["metric"], (one["metric"], one["method"], one["against"])
-        value, low, high = (difference(metric, one[name]) for name in ("difference", "low", "high"))
-        by_run = [difference(metric, means.get((*pair, name))) for name in names]
-        chance = "-" if one["p_holm"] is None else f"{one['p_holm']:.3f}".replace("0.000", "< 0.001")
+        pair = (one["metric"], one["method"], one["against"])
+        by_run = [difference(one["metric"], of_run.get((*pair, name))) for name in names]
         methods = f"{label(one['method'])} - {label(one['against'])}"
-        rows.append((metric_name(metric), methods, f"{value} [{low}, {high}]", *by_run, str(one["seeds"]), chance))
-    heads = ["Metric", "Methods", "Difference [interval]", *(f"in {name}" for name in names), "Trainings", "p (Holm)"]
+        numbers = (interval(one), *by_run, str(one["seeds"]), chance(one["p_holm"]))
+        rows.append((metric_name(one["metric"]), methods, *numbers))
+    heads = ["Metric", "Methods", "Difference [95 %]", *(f"in {name}" for name in names), "Trainings", "p (Holm)"]
     return pl.DataFrame(rows, schema=heads, orient="row")

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.report.claims import by_claim, claims_counted
+from dphrl.report.claims import HEADS, claim_tables
 from dphrl.report.headline import Headline, metric_name
 from dphrl.report.names import in_order, label
 from dphrl.report.samples import Sample
@@ -44,12 +44,8 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
 
 
 def claims_table(found: pl.DataFrame) -> dict[str, Any]:
-    """The table "claims": how many claims have which verdict, and for each claim its rows, one for each dataset."""
-    groups = [
-        (sentence, source, [{**row, "metric": metric_name(row["metric"])} for row in rows])
-        for sentence, source, rows in by_claim(found)
-    ]
-    return {"counts": claims_counted(found), "groups": groups}
+    """The table "claims": its column heads, and the primary endpoints and other claims with their rows."""
+    return {"heads": HEADS, "tables": list(claim_tables(found))}
 
 
 def cost_table(costs: pl.DataFrame) -> dict[str, Any]:

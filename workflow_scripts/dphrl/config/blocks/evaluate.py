@@ -5,9 +5,11 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from dphrl.config.blocks.base import Block, Count, Text
+from dphrl.config.blocks.base import Block, Count, Positive, Text
 
 OTHER_STYLE = "other"
+Relation = Literal["higher", "lower", "equal"]
+Role = Literal["in_domain", "cross_domain", "out_of_domain"]
 PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"]
 
 
@@ -34,10 +36,28 @@ class BootstrapConfig(Block):
     confidence: float = Field(0.95, gt=0.0, lt=1.0, description="Confidence level of all intervals.")
 
 
-class ClaimsConfig(Block):
-    """When a claim of the paper counts as decided."""
+class EndpointConfig(Block):
+    """A question that a run is made to answer, fixed before its first training."""
 
-    min_seeds: int = Field(3, ge=2, description="Fewest training seeds whose t interval decides a claim.")
+    method: Text = Field(..., description="The method that the claim is about.")
+    against: Text = Field(..., description="The method, or base, that it is compared with.")
+    relation: Relation = Field(..., description="What is claimed: that the method is higher, lower or equal.")
+    metric: Text = Field(..., description="A metric of tables/comparisons, such as pass@16.")
+    dataset: Text = Field(..., description="The evaluation set.")
+    level: Text | None = Field(None, description="Its questions of this level only; null: all.")
+
+
+class ClaimsConfig(Block):
+    """How claims are decided."""
+
+    min_seeds: int = Field(3, ge=2, description="Fewest training seeds of each method that decide a claim.")
+    margin: Positive = Field(0.05, description="Smaller differences of proportions count as none (0.05: 5 points).")
+    margin_counts: Positive = Field(0.25, description="The same for counts per question, such as the number of styles.")
+    primary: tuple[EndpointConfig, ...] = Field(
+        (),
+        description="Primary endpoints, listed first and corrected by Holm among themselves; empty: the paper's claims "
+        "of pass@k in domain. All other claims are corrected by Benjamini and Hochberg.",
+    )
 
 
 class EvaluateConfig(Block):
@@ -57,7 +77,13 @@ class EvaluateConfig(Block):
     against: tuple[str, ...] = Field(
         ("base", "grpo", "exp_only"), description="Baselines for other methods; each is compared with those before it."
     )
-    claims: ClaimsConfig = Field(ClaimsConfig(), description="When a claim of the paper counts as decided.")
+    claims: ClaimsConfig = Field(ClaimsConfig(), description="How claims are decided.")
+    roles: dict[str, Role] = Field(
+        {},
+        description="What an evaluation set is to the training set, which decides the claims that it is asked. Of those "
+        "not named here, sets of another task are out_of_domain, of the same task the first is in_domain and the others "
+        "cross_domain.",
+    )
     published: PublishedSetting | None = Field(
         None,
         description="Experiment of the paper that this run reproduces, by the name of its file in config/experiments: "

@@ -14,17 +14,19 @@ PUBLISHED = True
 CAPTION = (
     "Difference to the base model on each test set, in the order of the configuration: the sets nearest to the training"
     " set first. Above 0 a policy answers more questions than the base. A gain in the mean with a loss in pass@k, above"
-    " all on distant sets, is collapse. A set has the two largest k that its samples allow. Bars are paired bootstrap"
-    " intervals over questions, after the last step, averaged over training seeds. Drawn from"
+    " all on distant sets, is collapse. A set has the two largest k that its samples allow. Bars are intervals over training"
+    " seeds and questions (over questions alone with one seed), after the last step. Drawn from"
     " tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
+_LEFT_OUT = ("p", "p_holm", "error", "freedom", "seeds_against", "questions", "clusters", "of_seeds", "of_questions", "of_both")
+_LARGEST_K = 2
 _TITLE = "difference to base (points)"
 
 
 def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
     """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset."""
-    rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base", kind="prompts")
+    rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base")
     if rows.is_empty():
         raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
     rows = theme.with_policy(rows).with_columns(pl.col("difference", "low", "high").round(6))
@@ -32,7 +34,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     order = datasets_in_order(rows, datasets)
     names = rows["policy"].unique(maintain_order=True).to_list()
     rows = theme.with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
-    base = alt.Chart(rows.drop("method", "kind", "against", "p", "p_holm", "published", strict=False)).encode(
+    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, "published", strict=False)).encode(
         x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
         color=theme.policy_colour(rows),
@@ -59,6 +61,7 @@ def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     ranked = rows.with_columns(family=family, k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)).with_columns(
         rank=pl.col("k").rank("dense", descending=True).over("dataset", "family")
     )
+    ranked = ranked.filter(pl.col("rank") <= _LARGEST_K)
     panel = metric.sort_by("k").unique(maintain_order=True).str.join(", ").over("family", "rank")
     published = pl.when(family == "mean").then(family).otherwise("metric")
     panelled = ranked.with_columns(panel=panel, published=published)

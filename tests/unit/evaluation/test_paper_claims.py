@@ -1,0 +1,76 @@
+"""A claim that is attributed to the paper holds in the paper's own tables, or is listed as one that does not."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from dphrl.evaluation.comparisons import UNTRAINED
+from dphrl.evaluation.paper_claims import CLAIMS, NOT_BORNE_OUT, PASS
+from dphrl.report import published
+
+TABLES = Path(published.__file__).with_name("published.yaml")
+SQL = {"bird": "in_domain", "spider": "cross_domain"}
+# What the datasets of a setting are to its training set; those of mathematics are averaged.
+ROLES = {"llama-sql": SQL, "omnisql-sql": SQL, "llama-sql-maths": "out_of_domain", "llama-math": "in_domain"}
+ROLES["qwen-math"] = "in_domain"
+MARGIN = 0.05
+
+
+def value(setting, claim, method):
+    """The published value that a claim is about; None where the paper has none."""
+    points = published.published_points(TABLES, setting).filter(method=method)
+    roles = ROLES[setting]
+    if isinstance(roles, str):
+        start = {PASS: "pass@", "greedy": "mean"}.get(claim.metric)
+        if roles != claim.role or start is None:
+            return None
+        return points.filter(pl.col("metric").str.starts_with(start))["value"].mean()
+    here = [name for name, role in roles.items() if role == claim.role]
+    found = points.filter(pl.col("dataset").is_in(here), metric=claim.metric)
+    return found["value"].item() if found.height else None
+
+
+def holds(claim, ours, theirs):
+    match claim.relation:
+        case "higher":
+            return ours > theirs
+        case "lower":
+            return ours < theirs
+    return abs(ours - theirs) < MARGIN
+
+
+def measured():
+    for setting in ROLES:
+        for claim in CLAIMS:
+            ours, theirs = (value(setting, claim, method) for method in (claim.method, claim.against))
+            if claim.source != "control" and ours is not None and theirs is not None:
+                yield setting, claim, ours, theirs
+
+
+def test_each_claim_holds_in_the_papers_tables_or_is_listed():
+    failing = {(claim.name, setting) for setting, claim, *values in measured() if not holds(claim, *values)}
+    assert failing == set(NOT_BORNE_OUT)
+
+
+def test_the_list_gives_the_published_numbers():
+    for setting, claim, ours, theirs in measured():
+        if (claim.name, setting) in NOT_BORNE_OUT:
+            numbers = (pytest.approx(100 * ours, abs=0.006), pytest.approx(100 * theirs, abs=0.006))
+            assert NOT_BORNE_OUT[claim.name, setting] == numbers
+
+
+def test_most_claims_are_in_some_table():
+    tabled = {claim.name for _, claim, *_ in measured()}
+    untabled = {claim.metric for claim in CLAIMS if claim.name not in tabled and claim.source != "control"}
+    assert untabled == {"keep@", "explore@", "distinct_styles"}
+
+
+def test_names_and_sentences_are_distinct():
+    assert len({claim.name for claim in CLAIMS}) == len({claim.sentence for claim in CLAIMS}) == len(CLAIMS)
+    assert all(claim.method not in UNTRAINED for claim in CLAIMS)
+
+
+def test_the_primary_claims_are_those_of_passk_in_domain():
+    assert {(claim.metric, claim.role) for claim in CLAIMS if claim.primary} == {(PASS, "in_domain")}
+    assert CLAIMS[0].sentence == "GRPO answers more questions right, greedily, than the base, in domain."

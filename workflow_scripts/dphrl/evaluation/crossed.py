@@ -1,0 +1,288 @@
+"""Differences of two methods with one interval: training seeds and questions are both samples (crossed random effects).
+
+With S seeds and Q questions, seeds nested in methods and questions shared by them, a difference has the variance
+
+    v_seed / S + v_question / Q + v_both / (S Q)
+
+Its parts are estimated by mean squares, the degrees of freedom by Satterthwaite (1946), as in Hillis (2007) for readers
+and cases. Questions in clusters, such as those on one database, have the cluster-robust variance CR2 with the degrees
+of freedom of Bell and McCaffrey (2002).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
+from scipy.stats import bartlett
+
+Floats = NDArray[np.float64]
+FEWEST_CLUSTERS = 5
+# Bartlett's test of equal seed variances over methods. At 3 seeds a stricter level would pool variances that differ by
+# 4 times and lose coverage, a laxer one would pool none and lose power (benchmarks/coverage.py).
+_EQUAL_VARIANCES = 0.2
+_ZERO = 1e-24
+
+
+@dataclass(frozen=True)
+class Part:
+    """An estimated variance with its degrees of freedom."""
+
+    variance: float
+    freedom: float
+
+
+class Questions:
+    """The questions of a dataset as a sample.
+
+    Args:
+        weight: (questions,), 0 for a question that does not count; values are numerators over these weights, so that
+            `mean` is a ratio of sums.
+        clusters: (questions,) labels of what questions have in common. Fewer than `FEWEST_CLUSTERS` of them do not
+            show how clusters differ: questions then count as independent, and nothing is said about other clusters.
+
+    Attributes:
+        number: how many questions count.
+        clusters: how many clusters count; None without labels.
+    """
+
+    def __init__(self, weight: Floats, clusters: ArrayLike | None = None) -> None:
+        self._total = float(weight.sum())
+        self._weight = weight
+        self.number = int(np.count_nonzero(weight))
+        self.clusters: int | None = None
+        self._unit = np.arange(len(weight))
+        if clusters is not None:
+            labels, unit = np.unique(np.asarray(clusters), return_inverse=True)
+            self.clusters = len(np.unique(unit[weight > 0]))
+            if self.clusters >= FEWEST_CLUSTERS:
+                self._unit = unit
+        self._share = np.bincount(self._unit, weight) / self._total
+
+    def mean(self, values: Floats) -> Floats:
+        """(..., questions) to (...,): the sum of the values over the sum of the weights."""
+        return np.asarray(values.sum(axis=-1) / self._total)
+
+    def variance(self, values: Floats) -> Part:
+        """The variance of `mean` over other questions, or other clusters, of (questions,) values.
+
+        Residuals of a cluster are added and divided by sqrt(1 - h), h the cluster's share of the weights: for
+        questions that are independent and weigh alike this is the usual variance with divisor Q - 1.
+        """
+        residual = (values - self.mean(values) * self._weight) / self._total
+        sums = np.bincount(self._unit, residual)[self._share > 0]
+        share = self._share[self._share > 0]
+        if len(share) < 2:
+            return Part(np.nan, np.nan)
+        inverse = 1.0 / (1.0 - share)
+        # Satterthwaite's freedom of the weighted squares, whose covariances are share_g (g = h) - share_g share_h.
+        spread = (share**2).sum() + (inverse * share**2).sum() ** 2 - (inverse**2 * share**4).sum()
+        return Part(float((inverse * sums**2).sum()), float(1.0 / spread))
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """How the mean over questions varies between the trainings of a method.
+
+    Attributes:
+        component: the variance that other questions would show too, v_seed of one method; not below 0.
+        mean_square: the variance of the means of the seeds, over these questions.
+        freedom: of `mean_square`.
+        pooled: whether it is that of all methods together.
+    """
+
+    component: float
+    mean_square: float
+    freedom: float
+    pooled: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference of two methods, ours - theirs.
+
+    Attributes:
+        value: the difference of the means.
+        error: its standard error; NaN where nothing varies.
+        freedom: of `error`.
+        seeds: of our method and of theirs; 0 for a policy that was not trained here.
+        of_seeds, of_questions, of_both: v_seed, v_question and v_both of one seed and one question. `of_seeds` is NaN
+            where no method has two seeds; `error` is then that over questions alone.
+    """
+
+    value: float
+    error: float
+    freedom: float
+    seeds: tuple[int, int]
+    of_seeds: float
+    of_questions: float
+    of_both: float
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The t interval; NaN where nothing varies."""
+        half = float(stdtrit(self.freedom, 0.5 + confidence / 2.0)) * self.error
+        return self.value - half, self.value + half
+
+    @property
+    def p(self) -> float:
+        """Of the two-sided t test against 0."""
+        return 2.0 * float(stdtr(self.freedom, -abs(self.value) / self.error)) if self.error > 0 else float("nan")
+
+
+def seed_spreads(means: Mapping[str, Floats], questions: Mapping[str, float]) -> dict[str, SeedSpread]:
+    """How trainings vary, by method: pooled over the methods unless Bartlett's test says that their variances differ.
+
+    Args:
+        means: of each training, (seeds,) by method; a method with one seed has the pooled spread only.
+        questions: by method, the part of the variance of `means` that is due to the questions (v_both / Q).
+
+    Returns:
+        Nothing where no method has two seeds.
+    """
+    several = {method: values for method, values in means.items() if len(values) > 1}
+    freedoms = {method: len(values) - 1.0 for method, values in several.items()}
+    squares = {method: float(values.var(ddof=1)) for method, values in several.items()}
+    total = sum(freedoms.values())
+    if not total:
+        return {}
+
+    def weighted(values: Mapping[str, float]) -> float:
+        return sum(freedoms[method] * values[method] for method in several) / total
+
+    if _alike(list(several.values())):
+        square = weighted(squares)
+        spread = SeedSpread(max(square - weighted(questions), 0.0), square, total, pooled=True)
+        return dict.fromkeys(means, spread)
+    return {
+        method: SeedSpread(max(square - questions[method], 0.0), square, freedoms[method], pooled=False)
+        for method, square in squares.items()
+    }
+
+
+def _alike(groups: Sequence[Floats]) -> bool:
+    """Whether the variances of the groups may be the same."""
+    varied = [bool(group.var() > _ZERO) for group in groups]
+    if len(groups) < 2 or not any(varied):
+        return True
+    return all(varied) and bool(bartlett(*groups).pvalue >= _EQUAL_VARIANCES)
+
+
+class Crossed:
+    """All methods under one metric, on the questions of a dataset, or on several datasets that weigh alike.
+
+    Args:
+        values: by method, for each dataset (seeds, questions); numerators over the weights of the questions.
+        questions: of each dataset.
+        untrained: methods with one row that is no training, such as the base.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Sequence[Floats]], questions: Sequence[Questions], untrained: Sequence[str]
+    ) -> None:
+        self._values, self._questions = values, questions
+        self.number = sum(one.number for one in questions)
+        self._means = {method: self._mean(rows) for method, rows in values.items()}
+        self._both = {method: self._seeds_by_questions(rows) for method, rows in values.items()}
+        trained = {method: means for method, means in self._means.items() if method not in untrained}
+        self._spreads = seed_spreads(trained, self._both)
+        self._untrained = untrained
+
+    @property
+    def clusters(self) -> int | None:
+        """How many clusters the questions are in; None where a dataset has none."""
+        counted = [one.clusters for one in self._questions]
+        return None if None in counted else sum(one for one in counted if one is not None)
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods in the order that they were given."""
+        return list(self._values)
+
+    def difference(self, method: str, against: str) -> Difference:
+        """method - against. Methods have different seeds, whose numbers do not pair them."""
+        pair = [name for name in (method, against) if name not in self._untrained]
+        seeds = {name: len(self._means[name]) for name in pair}
+        value = float(self._means[method].mean() - self._means[against].mean())
+        rows = zip(self._values[method], self._values[against], self._questions, strict=True)
+        over_questions = self._average([q.variance(a.mean(axis=0) - b.mean(axis=0)) for a, b, q in rows])
+        known = all(name in self._spreads for name in pair)
+        both = sum(self._both[name] / seeds[name] for name in pair)
+        component, squares = 0.0, []
+        if known:
+            found = {name: self._spreads[name] for name in pair}
+            component = sum(spread.component / seeds[name] for name, spread in found.items())
+            squares = [Part(spread.mean_square / seeds[name], spread.freedom) for name, spread in found.items()]
+            if len(squares) == 2 and found[pair[0]].pooled:
+                squares = [Part(squares[0].variance + squares[1].variance, squares[0].freedom)]
+        variance = over_questions.variance + component
+        parts = [over_questions, *(squares if component > 0 else [])]
+        of_questions = max(over_questions.variance - both, 0.0) * self.number
+        return Difference(
+            value=value,
+            error=float(np.sqrt(variance)) if variance > _ZERO else float("nan"),
+            freedom=_satterthwaite(variance, parts),
+            seeds=(seeds.get(method, 0), seeds.get(against, 0)),
+            of_seeds=sum(self._spreads[name].component for name in pair) if known else float("nan"),
+            of_questions=of_questions,
+            of_both=sum(self._both[name] for name in pair) * self.number,
+        )
+
+    def _mean(self, rows: Sequence[Floats]) -> Floats:
+        """(seeds,), over the datasets."""
+        means = [questions.mean(values) for values, questions in zip(rows, self._questions, strict=True)]
+        return np.asarray(np.mean(means, axis=0))
+
+    def _seeds_by_questions(self, rows: Sequence[Floats]) -> float:
+        """The part of the variance of a seed's mean that is due to the questions: v_both / Q of this method."""
+        seeds = len(rows[0])
+        if seeds < 2:
+            return 0.0
+        parts = [
+            Part(float(np.mean([questions.variance(row).variance for row in values - values.mean(axis=0)])), np.nan)
+            for values, questions in zip(rows, self._questions, strict=True)
+        ]
+        return self._average(parts).variance * seeds / (seeds - 1)
+
+    def _average(self, parts: Sequence[Part]) -> Part:
+        """The variance of the mean over the datasets, which are independent of each other."""
+        shared = [Part(part.variance / len(parts) ** 2, part.freedom) for part in parts]
+        variance = sum(part.variance for part in shared)
+        return Part(variance, _satterthwaite(variance, shared))
+
+
+def _satterthwaite(variance: float, parts: Sequence[Part]) -> float:
+    """The degrees of freedom of a sum of variances."""
+    below = sum(part.variance**2 / part.freedom for part in parts)
+    return variance**2 / below if below > 0 else float("nan")
+
+
+def detectable(error: float, freedom: float, level: float, power: float = 0.8) -> float:
+    """The smallest difference that a two-sided test at `level` finds with that power."""
+    return error * float(stdtrit(freedom, 1.0 - level / 2.0) + stdtrit(freedom, power))
+
+
+def sizes_needed(
+    parts: tuple[float, float, float], freedom: float, seeds: int, questions: int, margin: float, level: float
+) -> tuple[int | None, int | None]:
+    """The seeds with these questions, and the questions with these seeds, that make `margin` detectable.
+
+    Args:
+        parts: of_seeds, of_questions and of_both of a `Difference`.
+        freedom: its degrees of freedom, which grow with the seeds.
+        seeds, questions: its numbers, from which the search goes up to 100 times as many.
+        margin, level: of `detectable`, at 80 % power.
+
+    Returns:
+        Each the smallest number, None where none is enough.
+    """
+    of_seeds, of_questions, of_both = parts
+
+    def enough(factor: float, more_seeds: bool) -> bool:
+        s, q = (seeds * factor, questions) if more_seeds else (seeds, questions * factor)
+        error = float(np.sqrt(of_seeds / s + of_questions / q + of_both / (s * q)))
+        return detectable(error, freedom * factor if more_seeds else freedom, level) <= margin
+
+    more_seeds = next((n for n in range(seeds, 100 * seeds + 1) if enough(n / seeds, True)), None)
+    more_questions = np.unique(np.geomspace(questions, 100 * questions, 500).round().astype(int)).tolist()
+    return more_seeds, next((n for n in more_questions if enough(n / questions, False)), None)
