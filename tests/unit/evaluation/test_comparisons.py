@@ -9,7 +9,7 @@ from scipy.stats import ttest_1samp
 
 from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons, holm, t_interval
-from dphrl.evaluation.keep_explore import forgetting
+from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 
@@ -73,7 +73,7 @@ def test_each_method_meets_those_before_it(table):
         ("grpo", "base"),
     ]
     assert table["metric"].unique().sort().to_list() == ["explore", "greedy", "keep", "mean@16", "pass@16", "pass@8"]
-    assert table.filter(metric="keep", method="grpo")["against"].unique().to_list() == ["base_second_draw"]
+    assert table.filter(metric="keep", method="grpo")["against"].unique().to_list() == ["base_itself"]
 
 
 def test_differences_are_those_of_the_headline(evaluations, table):
@@ -85,13 +85,10 @@ def test_differences_are_those_of_the_headline(evaluations, table):
 
 
 def test_keep_and_explore_are_compared_over_the_same_prompts(evaluations, table):
-    counts = forgetting(study(evaluations)).with_columns(
-        keep=pl.col("kept") / (pl.col("kept") + pl.col("forgotten")),
-        explore=pl.col("gained") / (pl.col("gained") + pl.col("unsolved")),
-    )
+    counts = keep_explore(study(evaluations)).filter(k=8)
     rates = {row["method"]: row for row in counts.group_by("method").agg(pl.col("keep", "explore").mean()).to_dicts()}
     for metric in ("keep", "explore"):
-        for against in ("base_second_draw", "grpo"):
+        for against in ("base_itself", "grpo"):
             found = table.filter(metric=metric, method="dph_f", against=against)["difference"]
             assert found.to_list() == pytest.approx([rates["dph_f"][metric] - rates[against][metric]] * 2)
 

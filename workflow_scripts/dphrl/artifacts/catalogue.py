@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from dphrl.artifacts.schema import Schema
@@ -29,8 +31,11 @@ _LEVEL = {"level": _STR, "prompts": _I32}
 _INTERVAL = _columns(_F64, "value", "low", "high")
 _METRIC = _POLICY | {"metric": _STR}
 _SHARE = _columns(_F64, "share", "low", "high")
-_RATES = _columns(_F64, *(f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")))
-_KEEP_EXPLORE = _RATES | _columns(_I32, "n_solved", "n_unsolved")
+_RATE_NAMES = ("keep", "explore", "ndr", "nscr")
+_RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
+_SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
+_AT_K = _POLICY | {"k": _I32}
+_keep_explore = partial(Schema, nullable={*_RATES}, bounds=dict.fromkeys(_SOLVED, _FROM_0))
 _COMPARED = ("dataset", "metric", "method", "against", "kind")
 _TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
 _NO_TOKENS = {"tokens", "tokens_per_s"}
@@ -128,16 +133,15 @@ _DECLARED = (
         nullable={"greedy_correct", "constants", *_CLASSES, "cluster", "level"},
         bounds={"n": _FROM_1, "c": _FROM_0, **dict.fromkeys(_CLASSES, _FROM_0)},
     ),
-    Schema("passk", (*_POLICY, "k"), {**_POLICY, "k": _I32, **_INTERVAL}),
+    Schema("passk", tuple(_AT_K), _AT_K | _INTERVAL),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
     Schema("consistency", (*_METRIC, "k"), {**_METRIC, "k": _I32, **_INTERVAL}, enums={"metric": ("pass^k", "maj@k")}),
     Schema("diversity", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
     Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
-    Schema("keep_explore", tuple(_POLICY), _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
-    Schema("keep_explore_levels", ("level", *_POLICY), _LEVEL | _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
-    Schema("forgetting", tuple(_POLICY), _POLICY | _columns(_I32, "kept", "forgotten", "gained", "unsolved")),
+    _keep_explore("keep_explore", tuple(_AT_K), _AT_K | _RATES | _SOLVED),
+    _keep_explore("keep_explore_levels", ("level", *_AT_K), _LEVEL | _AT_K | _RATES | _SOLVED),
     Schema(
         "comparisons",
         _COMPARED,

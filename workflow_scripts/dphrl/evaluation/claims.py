@@ -8,7 +8,7 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig
-from dphrl.evaluation.keep_explore import SECOND_DRAW
+from dphrl.evaluation.keep_explore import BASE_ITSELF
 
 VERDICTS = SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = SCHEMAS["claims"].enums["verdict"]
 Direction = Literal["higher", "lower"]
@@ -35,7 +35,7 @@ _GREEDY = "{} answers more questions right, greedily, than"
 _GRPO: tuple[_Stated, ...] = (
     ("greedy", "higher", "greedy", "base", "abstract", f"{_GREEDY} the base."),
     ("passk", "lower", "pass@", "base", "abstract", "{} has a lower pass@k than the base."),
-    ("keep", "lower", "keep", SECOND_DRAW, "section 6", "{} keeps less of what the base solved than the base does."),
+    ("keep", "lower", "keep", BASE_ITSELF, "section 6", "{} keeps less of what the base solved than the base does."),
     ("styles", "lower", "distinct_styles", "base", "appendix B", "{} shows fewer styles per question than the base."),
 )
 _DPH: tuple[_Stated, ...] = (

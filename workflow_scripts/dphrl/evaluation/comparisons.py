@@ -11,7 +11,7 @@ from scipy.special import stdtr, stdtrit
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.bootstrap import Floats, PromptBootstrap
 from dphrl.evaluation.estimator import class_counts, maj_at_k
-from dphrl.evaluation.keep_explore import SECOND_DRAW, solved_pairs
+from dphrl.evaluation.keep_explore import BASE_ITSELF, PUBLISHED_K, solved_numerators
 from dphrl.evaluation.study import BASE, COUNTS, Study
 
 _FAMILY = ("dataset", "metric", "kind")
@@ -46,8 +46,8 @@ def comparisons(study: Study) -> pl.DataFrame:
     """Differences between methods after their last step, prompt by prompt (method - against).
 
     Every method is compared with those of `evaluate.against`; these among themselves, each with those before it.
-    Metrics: those of `headline`, maj@n and distinct_skeletons (where there are such classes), keep and explore. The
-    base's keep and explore are those of its second draw (`base_second_draw`), over the same prompts.
+    Metrics: those of `headline`, maj@n and distinct_skeletons (where there are such classes), keep and explore at k =
+    8. The base's keep and explore are those against itself (`base_itself`).
 
     Kinds: `prompts`, with the mean over the seeds that both have, an interval by the paired bootstrap over prompts (or
     clusters) and a sign-flip p value: whether other prompts would show the difference too, for these trainings.
@@ -121,22 +121,22 @@ def _measure(last: Study) -> dict[str, _Measured]:
             values["distinct_skeletons"] = (counts > 0).sum(axis=1).astype(np.float64)
         for metric, value in values.items():
             measured.add(metric, method, seed, value)
-    for pair in solved_pairs(last):
-        method, seed, _, dataset = pair.key
-        for metric, group in zip(_RATES, (pair.by_base, ~pair.by_base), strict=True):
-            found[dataset].weights[metric] = group.astype(np.float64)
-            found[dataset].add(metric, method, seed, (group & pair.by_policy).astype(np.float64))
+    for one in solved_numerators(last, PUBLISHED_K):
+        method, seed, _, dataset = one.key
+        for metric, group, value in zip(_RATES, (one.base, 1.0 - one.base), (one.both, one.gained), strict=True):
+            found[dataset].weights[metric] = group
+            found[dataset].add(metric, method, seed, value)
     return found
 
 
 def _pairs(measured: _Measured, against: Sequence[str]) -> Iterator[_Pair]:
     for metric, methods in measured.values.items():
-        for method in sorted(set(methods) - {BASE, SECOND_DRAW}):
+        for method in sorted(set(methods) - {BASE, BASE_ITSELF}):
             before = against[: against.index(method)] if method in against else against
             for name in before:
-                other = SECOND_DRAW if name == BASE and metric in _RATES else name
+                other = BASE_ITSELF if name == BASE and metric in _RATES else name
                 ours, theirs = methods[method], methods.get(other, {})
-                if other in (BASE, SECOND_DRAW):
+                if other in (BASE, BASE_ITSELF):
                     theirs = {seed: value for value in theirs.values() for seed in ours}
                 differences = [ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))]
                 if differences:

@@ -18,7 +18,7 @@ from dphrl.evaluation.bootstrap import Floats
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
-from dphrl.evaluation.keep_explore import forgetting, keep_explore
+from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.study import COUNTS, Policy, Study
 
 _ENTROPY = {
@@ -45,7 +45,6 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "diversity": diversity(study),
         "keep_explore": keep_explore(study),
         "keep_explore_levels": per_level(study, keep_explore),
-        "forgetting": forgetting(study),
         "comparisons": compared,
         "claims": claims(compared, study.config.claims),
     }

@@ -23,7 +23,6 @@ TABLES = (
     "comparisons",
     "consistency",
     "diversity",
-    "forgetting",
     "headline",
     "headline_levels",
     "keep_explore",
