@@ -19,6 +19,7 @@ from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
 from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import COUNTS, Policy, Study
 
 _ENTROPY = {
@@ -43,8 +44,10 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "styles": styles(study),
         "style_counts": style_counts(study),
         "diversity": diversity(study),
+        "diversity_split": diversity_split(study),
         "keep_explore": keep_explore(study),
         "keep_explore_levels": per_level(study, keep_explore),
+        "rarefied": rarefaction(study),
         "comparisons": compared,
         "claims": claims(compared, study.config.claims),
     }

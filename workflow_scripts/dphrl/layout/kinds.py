@@ -23,11 +23,13 @@ TABLES = (
     "comparisons",
     "consistency",
     "diversity",
+    "diversity_split",
     "headline",
     "headline_levels",
     "keep_explore",
     "keep_explore_levels",
     "passk",
+    "rarefied",
     "style_counts",
     "styles",
 )
