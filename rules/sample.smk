@@ -20,7 +20,7 @@ rule sample:
         **stage_params("sample.py", slice_of("rollouts"), "rollouts", seed=CONFIG.seed),
         shards=LAYOUT.shard_count,
         # The cache identifies a job by its params, not by its wildcards.
-        part=LAYOUT.plan_and_shard,
+        part=LAYOUT.policy_plan_and_shard,
     message:
         "sampling {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:

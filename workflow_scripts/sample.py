@@ -11,17 +11,17 @@ from dphrl.rollout.replay import ReplayEngine
 from dphrl.rollout.requests import plan_requests, rollout_frame, shard
 from dphrl.tasks.tokens import response_encoder
 
-given = snakemake.input.get
+given, config = snakemake.input.get, json.loads(snakemake.params.config)
 libraries = () if given("recorded") else ("vllm", "torch", "transformers")
 with stage(*libraries, hardware=hardware if libraries else None) as job, private_temporary_folder():
-    config, wildcards, output = json.loads(snakemake.params.config), snakemake.wildcards, snakemake.output.rollouts
+    params, wildcards, output = snakemake.params, snakemake.wildcards, snakemake.output.rollouts
     prompts = job.read("prompts", snakemake.input.prompts)
     if given("candidates"):
         candidates = job.read("partition", snakemake.input.candidates)
         prompts = prompts.join(candidates.filter(subset="pef"), on="prompt_id", how="semi")
-    part = shard(prompts, int(wildcards.shard), snakemake.params.shards)
+    part = shard(prompts, int(wildcards.shard), params.shards)
     policy = job.folder("policy", given("policy")) if given("policy") else None
-    requests = plan_requests(part, wildcards.plan, PlanConfig(**config["plan"]), snakemake.params.seed)
+    requests = plan_requests(part, wildcards.plan, PlanConfig(**config["plan"]), params.seed, wildcards.policy)
     rows = rollout_frame([], [])  # an empty shard is valid and needs no engine
     if requests and given("recorded"):
         tokenize = response_encoder(policy) if policy else None

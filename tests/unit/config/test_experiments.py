@@ -100,7 +100,7 @@ def test_each_set_is_evaluated_with_its_published_k(name: str) -> None:
     config, k = experiment(name), PUBLISHED[name].k
     assert set(config.evaluate.datasets) == k.keys()
     assert set(k.values()) <= set(config.evaluate.k)
-    # At least 16: the base policy's second draw needs 8 more than keep and explore.
+    # At least 16: keep and explore of the base against itself need 2 k samples.
     assert {name: config.sampling.evaluate.samples(name) for name in k} == {name: max(k[name], 16) for name in k}
 
 

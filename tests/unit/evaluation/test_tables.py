@@ -3,15 +3,13 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from made_evaluations import evaluation, study, with_classes
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
-from dphrl.evaluation.keep_explore import SECOND_DRAW, check_keep_explore, forgetting, keep_explore
-from dphrl.evaluation.study import MOST_LEVELS, Study
+from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.study import MOST_LEVELS
 from dphrl.evaluation.tables import (
     consistency,
     diversity,
@@ -22,41 +20,6 @@ from dphrl.evaluation.tables import (
     styles,
     tabulate,
 )
-
-BOOTSTRAP = BootstrapConfig(replicates=300)
-
-
-def study(evaluations, k=(1, 2, 8, 16), seed=1):
-    return Study.from_evaluations(evaluations, EvaluateConfig(k=k, bootstrap=BOOTSTRAP), seed)
-
-
-def evaluation(correct, method="base", dataset="d", seed=0, step=0, style=("a",)):
-    """Evaluation frame of one policy from its matrix (prompts, n) of right samples."""
-    correct = np.asarray(correct, dtype=bool)
-    n = correct.shape[1]
-    given_styles = [
-        [style[(row + sample) % len(style)] for sample in range(n)] if style else [] for row in range(len(correct))
-    ]
-    found = [len(set(one)) for one in given_styles]
-    frame = pl.DataFrame(
-        {
-            "method": method,
-            "seed": seed,
-            "step": step,
-            "dataset": dataset,
-            "prompt_id": [f"p{row:03}" for row in range(len(correct))],
-            "n": n,
-            "c": correct.sum(axis=1),
-            "correct": correct.tolist(),
-            "greedy_correct": correct[:, 0],
-            "styles": pl.Series(given_styles, dtype=pl.List(pl.String)),
-            "distinct_styles": found,
-            "distinct_styles_correct": found,
-            "distinct_answers": correct.any(axis=1).astype(int),
-            "distinct_programs": correct.sum(axis=1),
-        }
-    )
-    return frame.with_columns(pl.col("seed", "step", "n", "c", "^distinct_.*$").cast(pl.Int32))
 
 
 def samples(seed, prompts=30, n=16):
@@ -96,7 +59,7 @@ def test_all_tables_come_together(evaluations):
     found = tabulate(study(evaluations))
     for name, frame in all_tables(evaluations).items():
         assert found[name].equals(frame)
-    assert {"comparisons", "claims", "consistency", "diversity", "forgetting"} < set(found)
+    assert {"comparisons", "claims", "consistency", "diversity"} < set(found)
     assert found["claims"]["verdict"].unique().to_list() == ["not enough data"]
 
 
@@ -182,36 +145,6 @@ def test_shares_add_up_and_name_every_style(evaluations):
     assert collapsed.filter(pl.col("style") == "b").select("low", "high").row(0) == wilson(0.0, 30, 0.95)
 
 
-MATRICES = st.integers(1, 12).flatmap(
-    lambda prompts: st.tuples(
-        *[st.lists(st.lists(st.booleans(), min_size=16, max_size=16), min_size=prompts, max_size=prompts)] * 2
-    )
-)
-
-
-@settings(max_examples=40, deadline=None)
-@given(MATRICES)
-def test_keep_and_explore_add_up_to_pass_at_8(matrices):
-    base, trained = (np.array(matrix) for matrix in matrices)
-    frame = pl.concat([evaluation(base), evaluation(trained, "grpo", seed=1, step=40)])
-    table = keep_explore(study(frame))
-    second, row = table.to_dicts()
-    assert (second["method"], row["method"]) == (SECOND_DRAW, "grpo")
-    for found, right in ((second, base[:, 8:]), (row, trained[:, :8])):
-        solved, unsolved = found["n_solved"], found["n_unsolved"]
-        assert solved == base[:, :8].any(axis=1).sum()
-        assert solved + unsolved == len(base)
-        assert (found["keep"] is None) == (solved == 0)
-        assert (found["explore"] is None) == (unsolved == 0)
-        total = (found["keep"] or 0.0) * solved + (found["explore"] or 0.0) * unsolved
-        assert total / len(base) == pytest.approx(right.any(axis=1).mean())
-
-
-def test_few_base_samples_give_no_second_draw():
-    frame = pl.concat([evaluation(samples(1, n=4)), evaluation(samples(2, n=4), "grpo", seed=1, step=40)])
-    assert keep_explore(study(frame))["method"].to_list() == ["grpo"]
-
-
 def test_each_dataset_has_the_k_that_its_samples_allow():
     frame = pl.concat([evaluation(samples(1)), evaluation(samples(2, n=4), dataset="few")])
     found = passk(study(frame, [1, 4, 16]))
@@ -232,15 +165,6 @@ def test_errors_name_the_policy(evaluations):
     fewer = evaluations.filter(~((pl.col("method") == "grpo") & (pl.col("prompt_id") == "p007")))
     with pytest.raises(ValueError, match=r"grpo seed 1 step 20 on 'd' covers other prompts.*'p007'"):
         passk(study(fewer, [1]))
-
-
-def with_classes(frame, answers, programs=None, skeletons=None):
-    """An evaluation with the classes of its samples, from matrices or nothing."""
-    lists = {"answers": answers, "programs": programs, "skeletons": skeletons}
-    empty = [[] for _ in range(frame.height)]
-    return frame.with_columns(
-        pl.Series(name, empty if found is None else found, dtype=pl.List(pl.Int32)) for name, found in lists.items()
-    )
 
 
 CORRECT = np.array([[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
@@ -342,35 +266,3 @@ def test_many_clusters_widen_the_interval():
     assert (wide["high"] - wide["low"]).item() > 1.5 * (narrow["high"] - narrow["low"]).item()
     unknown = clustered.with_columns(cluster=pl.lit(None, pl.String))
     assert passk(study(unknown, [1])).equals(narrow)
-
-
-@settings(max_examples=30, deadline=None)
-@given(MATRICES)
-def test_the_forgetting_matrix_gives_keep_and_explore(matrices):
-    base, trained = (np.array(matrix) for matrix in matrices)
-    frame = pl.concat([evaluation(base), evaluation(trained, "grpo", seed=1, step=40)])
-    counts, rates = forgetting(study(frame)), keep_explore(study(frame))
-    assert counts["method"].to_list() == rates["method"].to_list() == [SECOND_DRAW, "grpo"]
-    for found, rate in zip(counts.to_dicts(), rates.to_dicts(), strict=True):
-        assert found["kept"] + found["forgotten"] == rate["n_solved"]
-        assert found["gained"] + found["unsolved"] == rate["n_unsolved"]
-        if rate["n_solved"]:
-            assert found["kept"] / rate["n_solved"] == pytest.approx(rate["keep"])
-        if rate["n_unsolved"]:
-            assert found["gained"] / rate["n_unsolved"] == pytest.approx(rate["explore"])
-
-
-@pytest.mark.parametrize("column", ["keep", "explore", "n_solved"])
-def test_rates_that_do_not_add_up_are_refused(evaluations, column):
-    rates = keep_explore(study(evaluations))
-    check_keep_explore(rates, study(evaluations))
-    row = (pl.col("method") == "grpo") & (pl.col("step") == 40) & (pl.col("dataset") == "d")
-    wrong = rates.with_columns(pl.when(row).then(pl.col(column) / 2).otherwise(pl.col(column)).alias(column))
-    with pytest.raises(ValueError, match=r"grpo seed 1 step 40 on 'd'.*pass@8 is 0\.\d+"):
-        check_keep_explore(wrong, study(evaluations))
-
-
-def test_rates_of_a_policy_that_was_not_evaluated_are_refused(evaluations):
-    rates = keep_explore(study(evaluations))
-    with pytest.raises(ValueError, match="grpo seed 1 step 20 on 'd'"):
-        check_keep_explore(rates, study(evaluations.filter(pl.col("step") != 20)))

@@ -116,6 +116,12 @@ def test_samples_come_from_a_model_or_from_recorded_answers() -> None:
     assert recorded == {"recorded": "answers.jsonl", "policy": "results/run/policies/base/manifest.json"}
 
 
+def test_the_params_of_a_sampling_job_name_its_policy_for_the_cache_between_runs() -> None:
+    names = [{"policy": str(policy), "plan": "evaluate", "shard": "0"} for policy in _layout().policies()]
+    assert _layout().policy_plan_and_shard(names[1]) == ["grpo-s1/step4", "evaluate", 0]
+    assert len({str(_layout().policy_plan_and_shard(one)) for one in names}) == len(names)
+
+
 def test_outputs_come_with_their_digests() -> None:
     assert with_digests(one="a", more=["b", "c"]) == {
         "one": "a", "one_digest": "a.sha256", "more": ["b", "c"], "more_digest": ["b.sha256", "c.sha256"]

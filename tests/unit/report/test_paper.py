@@ -96,9 +96,9 @@ def test_the_average_is_over_the_columns_and_needs_all_of_them(tables):
     assert read.filter(Policy="GRPO").select("cross Mean", "Average").row(0) == ("-", "-")
 
 
-def test_keep_and_explore_have_the_second_draw_of_the_base(tables):
+def test_keep_and_explore_have_the_base_against_itself(tables):
     read = shown(lay_out("keep_explore", tables, TASKS))
-    assert read["Policy"].to_list() == ["Base, second draw", "GRPO", "D_exp only", "DPH-F", "DPH-JS"]
+    assert read["Policy"].to_list() == ["Base against itself", "GRPO", "D_exp only", "DPH-F", "DPH-JS"]
     assert read.columns[1:3] == ["in_domain Keep", "in_domain Explore"]
 
 

@@ -81,3 +81,13 @@ def test_rollouts_are_rows_of_their_table() -> None:
 def test_every_request_needs_its_completion() -> None:
     with pytest.raises(ValueError, match="zip"):
         rollout_frame(plan_requests(PROMPTS, "refine", PlanConfig(n=1), seed=1), [])
+
+
+def test_every_policy_has_its_stream_of_seeds_and_only_the_base_has_none_of_its_name() -> None:
+    names = ("base", "grpo-s1/step8", "grpo-s1/step16", "grpo-s2/step8", "dph_f-s1/step8")
+    plan = EvaluatePlan(n=4)
+    seeds = [[r.seed for r in plan_requests(PROMPTS, "evaluate", plan, 1, name)] for name in names]
+    assert len({seed for of_policy in seeds for seed in of_policy}) == 5 * 3 * 5
+    assert seeds[0] == [sample_seed(1, "evaluate", name, index) for name in "bac" for index in (GREEDY, 0, 1, 2, 3)]
+    first = plan_requests(PROMPTS, "evaluate", plan, 1, "grpo-s1/step8")[1]
+    assert first.seed == sample_seed(1, "evaluate", "grpo-s1/step8", "b", 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from dphrl.artifacts.schema import Schema
@@ -29,8 +31,6 @@ _LEVEL = {"level": _STR, "prompts": _I32}
 _INTERVAL = _columns(_F64, "value", "low", "high")
 _METRIC = _POLICY | {"metric": _STR}
 _SHARE = _columns(_F64, "share", "low", "high")
-_RATES = _columns(_F64, *(f"{rate}{end}" for rate in ("keep", "explore") for end in ("", "_low", "_high")))
-_KEEP_EXPLORE = _RATES | _columns(_I32, "n_solved", "n_unsolved")
 _COMPARED = ("dataset", "metric", "method", "against")
 _COMPARISON = (
     _columns(_STR, *_COMPARED)
@@ -39,7 +39,16 @@ _COMPARISON = (
     | _columns(_F64, "of_seeds", "of_questions", "of_both")
 )
 _UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds"}
-_COMPARISON_BOUNDS = {"p": (0, 1), "p_holm": (0, 1), "seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1}
+_comparisons = partial(
+    Schema,
+    nullable=_UNKNOWN,
+    bounds={"p": (0, 1), "p_holm": (0, 1), "seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
+)
+_RATE_NAMES = ("keep", "explore", "ndr", "nscr")
+_RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
+_SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
+_AT_K = _POLICY | {"k": _I32}
+_keep_explore = partial(Schema, nullable={*_RATES}, bounds=dict.fromkeys(_SOLVED, _FROM_0))
 _TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
 _NO_TOKENS = {"tokens", "tokens_per_s"}
 
@@ -136,24 +145,30 @@ _DECLARED = (
         nullable={"greedy_correct", "constants", *_CLASSES, "cluster", "level"},
         bounds={"n": _FROM_1, "c": _FROM_0, **dict.fromkeys(_CLASSES, _FROM_0)},
     ),
-    Schema("passk", (*_POLICY, "k"), {**_POLICY, "k": _I32, **_INTERVAL}),
+    Schema("passk", tuple(_AT_K), _AT_K | _INTERVAL),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
     Schema("consistency", (*_METRIC, "k"), {**_METRIC, "k": _I32, **_INTERVAL}, enums={"metric": ("pass^k", "maj@k")}),
     Schema("diversity", tuple(_METRIC), _METRIC | _INTERVAL),
+    Schema(
+        "rarefied",
+        (*_POLICY, "classes", "m"),
+        _POLICY | {"classes": _STR, "m": _I32, "prompts": _I32} | _INTERVAL,
+        enums={"classes": ("styles", *_CLASSES)},
+        bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
+    ),
+    Schema(
+        "diversity_split",
+        (*_POLICY, "classes", "part"),
+        _POLICY | _columns(_STR, "classes", "part") | _INTERVAL,
+        enums={"classes": _CLASSES, "part": ("all", "right", "wrong", "narrowing", "rest")},
+    ),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
     Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
-    Schema("keep_explore", tuple(_POLICY), _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
-    Schema("keep_explore_levels", ("level", *_POLICY), _LEVEL | _POLICY | _KEEP_EXPLORE, nullable={*_RATES}),
-    Schema("forgetting", tuple(_POLICY), _POLICY | _columns(_I32, "kept", "forgotten", "gained", "unsolved")),
-    Schema("comparisons", _COMPARED, _COMPARISON, nullable=_UNKNOWN, bounds=_COMPARISON_BOUNDS),
-    Schema(
-        "comparisons_levels",
-        ("level", *_COMPARED),
-        _LEVEL | _COMPARISON,
-        nullable=_UNKNOWN,
-        bounds=_COMPARISON_BOUNDS,
-    ),
+    _keep_explore("keep_explore", tuple(_AT_K), _AT_K | _RATES | _SOLVED),
+    _keep_explore("keep_explore_levels", ("level", *_AT_K), _LEVEL | _AT_K | _RATES | _SOLVED),
+    _comparisons("comparisons", _COMPARED, _COMPARISON),
+    _comparisons("comparisons_levels", ("level", *_COMPARED), _LEVEL | _COMPARISON),
     Schema(
         "claims",
         ("claim", "dataset"),

@@ -11,6 +11,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import MISSING, RECORDED, Artifact, Run
 from dphrl.audit.footers import check_footer
+from dphrl.audit.identities import check_tables
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import Stages, check_current
@@ -61,6 +62,7 @@ def audit(run: Run, config: Config | None = None, stages: Stages | None = None) 
     check_datasets(run)
     check_rollouts(run, decoder(run))
     check_partition(run)
+    check_tables(run)
     check_reference(run)
     recorded = run.get(RECORDED)
     if recorded is not None:

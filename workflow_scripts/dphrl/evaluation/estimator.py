@@ -1,4 +1,4 @@
-"""Estimators from n samples of a prompt: pass@k, pass^k and maj@k without bias; counts of classes and their entropy."""
+"""Estimators from n samples of a prompt: pass@k, pass^k, maj@k; classes: counts, number in m samples, entropy."""
 
 from typing import overload
 
@@ -101,6 +101,33 @@ def class_counts(codes: NDArray[np.integer], among: NDArray[np.bool_] | None = N
     width = int(codes.max(initial=0)) + 1
     places = np.arange(len(codes))[:, None] * width + codes
     return np.bincount(places[counted], minlength=len(codes) * width).reshape(len(codes), width)
+
+
+def rarefied(counts: NDArray[np.integer], m: ArrayLike) -> NDArray[np.float64]:
+    """The expected number of classes among m of a prompt's c samples: sum over classes of 1 - C(c - c_j, m) / C(c, m).
+
+    Without bias for m independent samples, whatever c is, so that policies with different numbers of right samples
+    compare (rarefaction: Hurlbert 1971, Ecology 52, 577-586).
+
+    Args:
+        counts: (prompts, classes) integers, the samples c_j of each class; c is their sum.
+        m: an integer >= 0, or one for each prompt.
+
+    Returns:
+        (prompts,) float64; NaN where c < m.
+    """
+    total = counts.sum(axis=1)
+    drawn = np.broadcast_to(np.asarray(m), total.shape)
+    prompts, classes = np.nonzero((counts > 0) & (total >= drawn)[:, None] & (drawn > 0)[:, None])
+    # Few combinations of c, c_j and m occur: one number stands for each.
+    base = int(total.max(initial=0)) + 1
+    codes, place = np.unique(
+        (total[prompts] * base + counts[prompts, classes]) * base + drawn[prompts], return_inverse=True
+    )
+    # A class is among m samples as a right sample is among k.
+    chances = np.asarray(pass_at_k(codes // base**2, codes // base % base, codes % base))[place]
+    expected = np.bincount(prompts, weights=chances, minlength=len(total))
+    return np.where(total >= drawn, expected, np.nan)
 
 
 def entropy(counts: NDArray[np.integer]) -> NDArray[np.float64]:

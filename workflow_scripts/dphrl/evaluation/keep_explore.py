@@ -1,7 +1,8 @@
-"""What a policy keeps of what the base solved, and what it adds (arXiv 2509.07430, section 6).
+"""What a policy keeps of what the base solves, and what it adds (arXiv 2509.07430, section 6), at every k.
 
-A prompt is solved if one of its first 8 samples (all, if there are fewer) is right. A dataset without an evaluation of
-the base, or with several, is a `ValueError`.
+A prompt is solved with the probability that k samples hold a right one, without bias from all n (`pass_at_k`). The
+draws of the base and of a policy are independent, so that the chance that both solve a prompt is the product.
+A dataset without an evaluation of the base, or with several, is a `ValueError`.
 """
 
 from collections.abc import Iterator
@@ -9,96 +10,86 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.study import BASE, PolicyKey, Study
+from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.study import BASE, Policy, PolicyKey, Study
 
-SECOND_DRAW = "base_second_draw"
-FIRST = 8
+BASE_ITSELF = "base_itself"
+"""The method of rows that compare the base with an independent draw from itself."""
+PUBLISHED_K = 8
 
 
 @dataclass(frozen=True)
-class SolvedPair:
-    """Which prompts the base and which a policy solves, (prompts,) each."""
+class Solved:
+    """The chances that the base (`base`), both and only the policy (`gained`) solve each prompt; (prompts,) float64."""
 
     key: PolicyKey
     bootstrap: PromptBootstrap
-    by_base: NDArray[np.bool_]
-    by_policy: NDArray[np.bool_]
+    base: Floats
+    both: Floats
+    gained: Floats
 
 
 def keep_explore(study: Study) -> pl.DataFrame:
-    """The rates at which a policy keeps and explores.
+    """What each policy keeps of the base, at every k up to n.
 
-    `keep` is the share of the prompts solved by the base (n_solved) that the policy solves, `explore` the share of the
-    others (n_unsolved), so that pass@8 = keep * n_solved / N + explore * n_unsolved / N, which is checked. A rate over
-    no prompts is null. Where the base has 16 samples or more, the row `base_second_draw` compares its samples 8..15
-    with its first 8: the largest keep that can be expected, below 1 by chance alone.
+    With b and t the pass@k of base and policy on a prompt, the expected numbers of prompts are kept = sum b t, lost =
+    sum b (1 - t), gained = sum (1 - b) t, neither = sum (1 - b) (1 - t). Rates with intervals: keep = kept / (kept +
+    lost), explore = gained / (gained + neither), and of arXiv 2507.14843 the net discovery rate ndr = gained / (kept +
+    gained) and the net support change rate nscr = (gained - lost) / (kept + lost + gained). A rate over no prompts is
+    null. gained - lost = sum t - sum b, and kept + gained = sum t.
+
+    The row `base_itself`, for k up to n / 2, has the values that chance alone gives: see `solved_numerators`.
     """
     rows: list[tuple[object, ...]] = []
-    for pair in solved_pairs(study):
-        groups = np.stack([pair.by_base, ~pair.by_base], axis=1).astype(np.float64)
-        rate, low, high = pair.bootstrap.ratio(groups * pair.by_policy[:, None], groups)
-        sizes = (int(size) for size in groups.sum(axis=0))
-        rows.append((*pair.key, rate[0], low[0], high[0], rate[1], low[1], high[1], *sizes))
+    for k in study.config.k:
+        for one in solved_numerators(study, k):
+            # Of numbers that are 0 the last bit may be negative.
+            lost, neither = np.maximum(one.base - one.both, 0.0), np.maximum(1.0 - one.base - one.gained, 0.0)
+            above = np.stack([one.both, one.gained, one.gained], axis=1)
+            below = np.stack([one.base, 1.0 - one.base, one.both + one.gained], axis=1)
+            rates = zip(*one.bootstrap.ratio(above, below), strict=True)
+            union = (one.base + one.gained)[:, None]
+            net = one.bootstrap.ratio((one.gained - lost)[:, None], union, proportion=False)
+            numbers = (float(part.sum()) for part in (one.both, lost, one.gained, neither))
+            ends = [end for rate in (*rates, [float(end[0]) for end in net]) for end in rate]
+            rows.append((*one.key, k, *ends, *numbers))
     found = SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
-    check_keep_explore(found, study)
-    return found
+    return found.sort("dataset", pl.col("method") != BASE_ITSELF, *PolicyKey._fields, "k")
 
 
-def forgetting(study: Study) -> pl.DataFrame:
-    """Prompts solved by base and policy (kept), by the base only (forgotten), by the policy only (gained), by neither
-    (unsolved); with the row `base_second_draw` as in `keep_explore`.
+def solved_numerators(study: Study, k: int) -> Iterator[Solved]:
+    """The base with every other policy of k samples or more, and with itself where it has 2 k.
+
+    For the base itself two disjoint draws of k of its n samples are compared, over all such pairs of draws: with q_m =
+    C(n-c, m) / C(n, m) both solve a prompt with probability 1 - 2 q_k + q_2k, only the second with q_k - q_2k.
     """
-    rows: list[tuple[object, ...]] = []
-    for pair in solved_pairs(study):
-        base, policy = pair.by_base, pair.by_policy
-        groups = (base & policy, base & ~policy, ~base & policy, ~base & ~policy)
-        rows.append((*pair.key, *(int(group.sum()) for group in groups)))
-    return SCHEMAS["forgetting"].frame(rows)
-
-
-def check_keep_explore(rates: pl.DataFrame, study: Study) -> None:
-    """Check the rates of a study: pass@8 = keep * n_solved / N + explore * n_unsolved / N.
-
-    Raises `ValueError` where a row does not add up, or its policy was not evaluated.
-    """
-    passed: dict[PolicyKey, float] = {}
+    bases = bases_of(study)
     for policy in study.policies:
-        passed[policy.key] = float(_solved(policy.samples).mean())
-        if policy.key.method == BASE:
-            passed[policy.key._replace(method=SECOND_DRAW)] = float(_solved(policy.samples[:, FIRST:]).mean())
-    columns = (*PolicyKey._fields, "keep", "explore", "n_solved", "n_unsolved")
-    for *names, keep, explore, solved, unsolved in rates.select(columns).iter_rows():
-        key = PolicyKey(*names)
-        added, expected = ((keep or 0.0) * solved + (explore or 0.0) * unsolved) / (solved + unsolved), passed.get(key)
-        if expected is None or abs(added - expected) > 1e-9:
-            raise ValueError(
-                f"keep_explore: {key.method} seed {key.seed} step {key.step} on {key.dataset!r}: keep and explore add"
-                f" up to {added}, but pass@8 is {expected}; make the table again from these evaluations"
-            )
+        base = bases[policy.key.dataset]
+        if k > min(base.n, policy.n):
+            continue
+        first = base.pass_at([k])[:, 0]
+        if policy is not base:
+            solved = policy.pass_at([k])[:, 0]
+            yield Solved(policy.key, policy.bootstrap, first, first * solved, (1.0 - first) * solved)
+        elif 2 * k <= base.n:
+            either = base.pass_at([2 * k])[:, 0]
+            both = np.maximum(2.0 * first - either, 0.0)
+            yield Solved(policy.key._replace(method=BASE_ITSELF), policy.bootstrap, first, both, either - first)
 
 
-def solved_pairs(study: Study) -> Iterator[SolvedPair]:
-    """The base with every other policy, and with its second draw where it has one."""
-    solved: dict[str, NDArray[np.bool_]] = {}
+def bases_of(study: Study) -> dict[str, Policy]:
+    """The base on each dataset. Raises `ValueError` where a dataset has none or several."""
+    found: dict[str, Policy] = {}
     for policy in study.policies:
-        key, samples = policy.key, policy.samples
+        key = policy.key
         if key.method == BASE:
-            if key.dataset in solved:
-                raise ValueError(f"keep_explore: dataset {key.dataset!r} has several evaluations of the base; give one")
-            solved[key.dataset] = _solved(samples)
-            if policy.n < 2 * FIRST:
-                continue
-            key, samples = key._replace(method=SECOND_DRAW), samples[:, FIRST:]
-        if key.dataset not in solved:
-            raise ValueError(
-                f"keep_explore: dataset {key.dataset!r} has no evaluation of the base policy; evaluate it first"
-            )
-        yield SolvedPair(key, policy.bootstrap, solved[key.dataset], _solved(samples))
-
-
-def _solved(samples: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return np.asarray(samples[:, :FIRST].any(axis=1))
+            if key.dataset in found:
+                raise ValueError(f"dataset {key.dataset!r} has several evaluations of the base; give one")
+            found[key.dataset] = policy
+        elif key.dataset not in found:
+            raise ValueError(f"dataset {key.dataset!r} has no evaluation of the base policy; evaluate it first")
+    return found

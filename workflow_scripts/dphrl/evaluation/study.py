@@ -59,10 +59,14 @@ class Policy:
         return self.rows["correct"].explode().to_numpy().reshape(self.rows.height, -1)
 
     def codes(self, name: str) -> NDArray[np.int32]:
-        """(prompts, n) of a column of classes, `NO_CLASS` where a sample has none."""
+        """(prompts, n) of a column of classes or of styles, `NO_CLASS` where a sample has none."""
         if not self.rows[name].list.len().max():
             return np.full((self.rows.height, self.n), NO_CLASS, dtype=np.int32)
-        return self.rows[name].explode().fill_null(NO_CLASS).to_numpy().reshape(self.rows.height, -1)
+        found = self.rows[name].explode()
+        if found.dtype == pl.String:
+            names = pl.Enum(found.drop_nulls().unique().sort())
+            found = found.cast(names).to_physical().cast(pl.Int32)
+        return found.fill_null(NO_CLASS).to_numpy().reshape(self.rows.height, -1)
 
     def up_to_n(self, k: Sequence[int]) -> list[int]:
         """Those of `k`, ascending, that n samples can estimate. Raises `ValueError` where there is none."""

@@ -14,11 +14,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.evaluation.bootstrap import Floats
+from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
-from dphrl.evaluation.keep_explore import forgetting, keep_explore
+from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import COUNTS, Policy, Study
 
 _ENTROPY = {
@@ -43,9 +44,10 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "styles": styles(study),
         "style_counts": style_counts(study),
         "diversity": diversity(study),
+        "diversity_split": diversity_split(study),
         "keep_explore": keep_explore(study),
         "keep_explore_levels": per_level(study, keep_explore),
-        "forgetting": forgetting(study),
+        "rarefied": rarefaction(study),
         "comparisons": compared,
         "comparisons_levels": by_level,
         "claims": claims(compared, by_level, study.config.roles, study.config.claims),

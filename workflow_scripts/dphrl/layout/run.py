@@ -227,9 +227,9 @@ class Layout:
         recorded = wildcards["dataset"] in self.config.replay.get(wildcards["policy"], {})
         return 0 if recorded else self.gpus(self.config.hardware.tensor_parallel)
 
-    def plan_and_shard(self, wildcards: Wildcards) -> list[str | int]:
-        """The plan and the shard of a job that samples."""
-        return [wildcards["plan"], int(wildcards["shard"])]
+    def policy_plan_and_shard(self, wildcards: Wildcards) -> list[str | int]:
+        """The policy, the plan and the shard of a job that samples."""
+        return [wildcards["policy"], wildcards["plan"], int(wildcards["shard"])]
 
     def evaluation_inputs(self, kind: str) -> Callable[[Wildcards], list[str]]:
         """The rollouts or verdicts that an evaluation reads, as a function of its wildcards."""

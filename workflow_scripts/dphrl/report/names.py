@@ -7,7 +7,7 @@ import polars as pl
 # In reading order.
 _LABELS = {
     "base": "Base",
-    "base_second_draw": "Base, second draw",
+    "base_itself": "Base against itself",
     "grpo": "GRPO",
     "dapo": "DAPO",
     "rkl": "RKL",
@@ -40,3 +40,10 @@ def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
 def last_steps(table: pl.DataFrame) -> pl.DataFrame:
     """The rows of the last step of each method and seed."""
     return table.filter(pl.col("step") == pl.col("step").max().over("method", "seed"))
+
+
+def at_published_k(table: pl.DataFrame) -> pl.DataFrame:
+    """Of each dataset the rows of k = 8, as published (arXiv 2509.07430, Figure 4), else the nearest k."""
+    k = pl.col("k")
+    below, smallest = k.filter(k <= 8).max().over("dataset"), k.min().over("dataset")
+    return table.filter(k == pl.coalesce(below, smallest))

@@ -8,7 +8,7 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.report.headline import metric_name
-from dphrl.report.names import in_order, label, last_steps
+from dphrl.report.names import at_published_k, in_order, label, last_steps
 from dphrl.report.text import latex_table, markdown_table
 
 AVERAGE = "average"
@@ -19,8 +19,9 @@ _SHOWN = (
     " questions are in tables/{}.parquet."
 )
 _KEEP_EXPLORE = (
-    "Keep: of the questions that the base solves with 8 samples, the share that a policy solves as well; explore: of"
-    " the others. The base's second draw shows what chance alone allows."
+    "Keep: of the questions that the base solves with k samples, the share that a policy solves as well; explore: of"
+    " the others. k is 8, or the largest below it. The base against itself, with another draw of k samples, shows what"
+    " chance alone gives."
 )
 
 Column = tuple[str, str]
@@ -153,7 +154,7 @@ def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     headline = tables["headline"].with_columns(metric=metric).filter(pl.col("metric").is_in(["greedy", "mean"]))
     solved = tables["passk"].with_columns(metric=pl.format("pass@{}", "k"))
     policy = ["method", "seed", "step", "dataset"]
-    kept = tables["keep_explore"].unpivot(["keep", "explore"], index=policy, variable_name="metric")
+    kept = at_published_k(tables["keep_explore"]).unpivot(["keep", "explore"], index=policy, variable_name="metric")
     columns = ["method", "seed", "dataset", "metric", "value"]
     return pl.concat(last_steps(frame).select(columns).drop_nulls() for frame in (headline, solved, kept))
 

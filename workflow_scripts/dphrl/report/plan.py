@@ -10,16 +10,12 @@ from dphrl.report import paper
 from dphrl.report.ablation import families
 from dphrl.report.figures import figures
 
-# With this many samples the base policy has a second draw: twice `FIRST` of evaluation/keep_explore.py, which is not
-# imported because SciPy would be loaded whenever Snakemake starts.
-_SECOND_DRAW = 16
-
 
 def _compares(layout: Layout) -> bool:
-    """Whether there is a policy, or a second draw of the base, to compare with the base."""
+    """Whether there is a policy to compare with the base, or samples for two draws from the base."""
     config = layout.config
     most = max(map(config.sampling.evaluate.samples, config.evaluate.datasets))
-    return len(layout.policies()) > 1 or most >= _SECOND_DRAW
+    return len(layout.policies()) > 1 or most >= 2 * min(config.evaluate.k)
 
 
 def paper_tables(layout: Layout) -> list[str]:

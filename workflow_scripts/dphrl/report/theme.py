@@ -12,7 +12,7 @@ from dphrl.report.names import in_order, label, last_steps
 # Okabe and Ito's palette, distinguishable with the common colour vision deficiencies; grey is the reference.
 _COLOURS = {
     "base": "#5f6672",
-    "base_second_draw": "#5f6672",
+    "base_itself": "#5f6672",
     "grpo": "#d55e00",
     "dapo": "#e69f00",
     "rkl": "#cc79a7",

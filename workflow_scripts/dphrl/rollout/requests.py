@@ -8,6 +8,7 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.layout.names import BASE
 
 GREEDY = -1
 
@@ -48,21 +49,27 @@ def sample_seed(seed: int, *labels: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
 
 
-def plan_requests(prompts: pl.DataFrame, name: str, plan: PlanConfig, seed: int) -> list[Request]:
+def plan_requests(
+    prompts: pl.DataFrame, name: str, plan: PlanConfig, seed: int, policy: str = BASE.method
+) -> list[Request]:
     """The requests of a plan: prompts in the given order, greedy (sample_index -1) first if the plan has it.
 
     Args:
         prompts: frame with prompt_id and prompt_token_ids.
         name: the plan's name, which is part of each seed: a refinement sample is independent of the pre-samples.
         seed: the run's seed.
+        policy: name of the policy that answers. It is part of each seed, so that the draws of two policies are
+            independent: with one seed a policy that hardly moved repeats the samples of the base. The base, which is
+            the same in every run, has no name in its seeds.
     """
+    labels = [name] if policy == BASE.method else [name, policy]
     indices = [*([GREEDY] if plan.greedy else []), *range(plan.n)]
     return [
         Request(
             prompt_id,
             index,
             tokens,
-            seed=sample_seed(seed, name, prompt_id, index),
+            seed=sample_seed(seed, *labels, prompt_id, index),
             temperature=0.0 if index == GREEDY else plan.temperature,
             top_p=1.0 if index == GREEDY else plan.top_p,
             max_tokens=plan.max_tokens,

@@ -7,13 +7,14 @@ import altair as alt
 import polars as pl
 
 from dphrl.report import theme
-from dphrl.report.names import datasets_in_order, last_steps
+from dphrl.report.names import at_published_k, datasets_in_order, last_steps
 
 TABLE = "keep_explore"
 CAPTION = (
-    "Keep: of the questions that the base model solves with 8 samples, the share that a policy solves as well. Explore:"
-    " the share of the others. The base model's second draw is the ceiling for keep that chance alone allows. Bars"
-    " are bootstrap intervals over questions; one point for each training seed. Drawn from tables/keep_explore.parquet."
+    "Keep: of the questions that the base model solves with k samples, the share that a policy solves as well. Explore:"
+    " the share of the others. k is 8, or the largest below it. The base against itself, with another draw of k"
+    " samples, shows what chance alone gives. Bars are bootstrap intervals over questions; one point for each training"
+    " seed. Drawn from tables/keep_explore.parquet, which has every k."
 )
 _RATES = ("keep", "explore")
 
@@ -22,7 +23,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Points with intervals, a panel per dataset and rate."""
     if table.is_empty():
         raise ValueError("figure keep_explore: the table has no rows, so no policy was compared with the base")
-    named = theme.with_policy(last_steps(table))
+    named = theme.with_policy(at_published_k(last_steps(table)))
     rows = pl.concat(_rate(named, rate) for rate in _RATES).drop_nulls("value")
     # The base has no training seed: it is drawn in the middle of the others.
     trained = rows.filter(pl.col("seed") > 0)["seed"].unique().sort()
@@ -51,8 +52,8 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 
 
 def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
-    of = "n_solved" if rate == "keep" else "n_unsolved"
+    of = pl.col("kept") + pl.col("lost") if rate == "keep" else pl.col("gained") + pl.col("neither")
     numbers = {"value": rate, "low": f"{rate}_low", "high": f"{rate}_high"}
     rounded = {name: pl.col(column).round(6) for name, column in numbers.items()}
     panel = pl.col("dataset") + f" · {rate}"
-    return named.select("method", "policy", "seed", "dataset", panel=panel, **rounded, questions=of)
+    return named.select("method", "policy", "seed", "dataset", panel=panel, **rounded, questions=of.round(1))

@@ -1,0 +1,155 @@
+"""Classes at equal numbers of right answers, and what a loss of classes consists of."""
+
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_evaluations import evaluation, study, with_classes
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.evaluation.estimator import rarefied
+from dphrl.evaluation.rarefied import FEWEST_PROMPTS, diversity_split, rarefaction
+from dphrl.evaluation.tables import diversity
+
+COUNTS = st.lists(st.integers(0, 4), min_size=1, max_size=4)
+
+
+@given(COUNTS, st.integers(0, 8))
+def test_the_number_of_classes_is_the_mean_over_all_draws(counts, m):
+    samples = [name for name, count in enumerate(counts) for _ in range(count)]
+    found = rarefied(np.array([counts]), m)
+    assert found.shape == (1,)
+    if m > len(samples):
+        assert np.isnan(found[0])
+    else:
+        draws = [len(set(draw)) for draw in combinations(samples, m)]
+        assert found[0] == pytest.approx(float(Fraction(sum(draws), len(draws))))
+
+
+@given(st.lists(st.tuples(COUNTS, st.integers(0, 5)), min_size=1, max_size=5))
+def test_every_prompt_can_have_its_number(prompts):
+    width = max(len(counts) for counts, _ in prompts)
+    matrix = np.array([counts + [0] * (width - len(counts)) for counts, _ in prompts])
+    alone = [rarefied(np.array([counts]), m)[0] for counts, m in prompts]
+    assert rarefied(matrix, np.array([m for _, m in prompts])) == pytest.approx(alone, nan_ok=True)
+
+
+@pytest.mark.parametrize(("ways", "expected"), [(5, 1.80), (2, 1.50)])
+def test_the_number_of_right_answers_does_not_bias_it(ways, expected):
+    """METHOD 15.2.6: five equal ways against two; right answers of any number c, over all their sequences."""
+    for c in (2, 3, 4):
+        sequences = np.array(list(product(range(ways), repeat=c)))
+        counts = np.stack([(sequences == way).sum(axis=1) for way in range(ways)], axis=1)
+        assert rarefied(counts, 2).mean() == pytest.approx(expected)
+
+
+def styled(name, chance, ways, prompts=4_000, n=16, seed=0):
+    """A policy right with a chance, whose answers have one of some equally frequent styles."""
+    generator = np.random.default_rng(seed)
+    frame = evaluation(
+        generator.random((prompts, n)) < chance, name, seed=int(name != "base"), step=int(name != "base")
+    )
+    drawn = generator.integers(0, ways, (prompts, n))
+    names = pl.Series([[f"way {one}" for one in row] for row in drawn.tolist()], dtype=pl.List(pl.String))
+    return frame.with_columns(names.alias("styles"))
+
+
+def test_accuracy_hides_a_collapse_that_equal_numbers_show():
+    """METHOD 15.2.6: among all right answers 1.38 against 2.00, among two of them 1.80 against 1.50."""
+    base, collapsed = styled("base", 0.1, 5), styled("grpo", 1.0, 2)
+    naive = [
+        np.mean(
+            [
+                len({style for style, right in zip(styles, correct, strict=True) if right})
+                for styles, correct in one.select("styles", "correct").iter_rows()
+            ]
+        )
+        for one in (base, collapsed)
+    ]
+    assert naive == pytest.approx([5 * (1 - 0.98**16), 2.0], abs=0.05)
+    table = rarefaction(study(pl.concat([base, collapsed]))).filter(m=2, classes="styles")
+    assert table["value"].to_list() == pytest.approx([1.80, 1.50], abs=0.03)
+    both = (base["c"] >= 2).sum()
+    assert table["prompts"].to_list() == [both, both]
+
+
+def classed(right, classes, method="base"):
+    frame = evaluation(right, method, seed=int(method != "base"), step=int(method != "base"), style=())
+    return with_classes(frame, classes, classes)
+
+
+def test_all_policies_are_compared_on_the_same_prompts_and_few_prompts_are_not_shown():
+    generator = np.random.default_rng(1)
+    right = generator.random((3 * FEWEST_PROMPTS, 8)) < 0.6
+    classes = np.zeros(right.shape, dtype=int)
+    other = right.copy()
+    other[:FEWEST_PROMPTS, 1:] = False
+    table = rarefaction(study(pl.concat([classed(right, classes.tolist()), classed(other, classes.tolist(), "grpo")])))
+    for m in (2, 4):
+        both = (np.minimum(right.sum(axis=1), other.sum(axis=1)) >= m).sum()
+        rows = table.filter(m=m, classes="programs")
+        assert rows["prompts"].to_list() == [both] * 2
+        assert rows["value"].to_list() == [1.0, 1.0]
+    # Few prompts have 8 right answers of 8.
+    assert table.filter(m=8).is_empty()
+    assert table.equals(SCHEMAS["rarefied"].conform(table, "test").select(table.columns).sort(table.columns[:6]))
+
+
+MATRIX = st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=1, max_size=6)
+
+
+@given(MATRIX, st.randoms(use_true_random=False))
+def test_the_parts_of_a_loss_add_up(drawn, random):
+    """Classes 0 to 2 are right, 3 to 5 wrong; the policy has the base's samples in another order of prompts."""
+    shuffled = [random.choices(row, k=6) for row in drawn]
+    frames = []
+    for method, matrix in (("base", drawn), ("grpo", shuffled)):
+        first = [[row.index(one) for one in row] for row in matrix]
+        frames.append(classed(np.array(matrix) < 3, first, method))
+    table = diversity_split(study(pl.concat(frames), [1]))
+    if table.is_empty():
+        return
+    parts = {part: value for part, value in table.filter(classes="answers").select("part", "value").iter_rows()}
+    distinct = [np.mean([len(set(row)) for row in matrix]) for matrix in (drawn, shuffled)]
+    wrong = [np.mean([len({one for one in row if one > 2}) for row in matrix]) for matrix in (drawn, shuffled)]
+    assert parts["all"] == pytest.approx(distinct[0] - distinct[1])
+    assert parts["wrong"] == pytest.approx(wrong[0] - wrong[1])
+    assert parts["all"] == pytest.approx(parts["right"] + parts["wrong"])
+    assert parts["right"] == pytest.approx(parts["narrowing"] + parts["rest"])
+
+
+def test_a_loss_is_narrowing_or_comes_from_fewer_right_answers():
+    right = np.tile(np.arange(8) < 4, (40, 1))
+    wide, narrow = [[0, 1, 2, 3, 4, 4, 4, 4]] * 40, [[0, 0, 0, 0, 4, 4, 4, 4]] * 40
+    base = classed(right, wide)
+    fewer = right & (np.arange(8) < 2)
+    for policy, expected in (
+        (classed(right, narrow, "grpo"), {"all": 3, "right": 3, "wrong": 0, "narrowing": 3, "rest": 0}),
+        # Two right answers of the same four ways: no narrowing, and two ways more among the wrong.
+        (classed(fewer, wide, "grpo"), {"all": 0, "right": 2, "wrong": -2, "narrowing": 0, "rest": 2}),
+    ):
+        table = diversity_split(study(pl.concat([base, policy]), [1])).filter(classes="programs")
+        assert dict(table.select("part", "value").iter_rows()) == pytest.approx(expected)
+        assert (table["low"] == table["high"]).all()
+
+
+def test_the_wrong_part_is_that_of_the_table_of_diversity():
+    generator = np.random.default_rng(2)
+    frames = []
+    for method in ("base", "grpo"):
+        drawn = generator.integers(0, 4, (50, 8))
+        frames.append(classed(drawn < 2, [[row.index(one) for one in row] for row in drawn.tolist()], method))
+    made = study(pl.concat(frames), [1])
+    of_base, of_policy = diversity(made).filter(metric="distinct_answers_wrong")["value"]
+    split = diversity_split(made).filter(classes="answers", part="wrong")["value"].item()
+    assert split == pytest.approx(of_base - of_policy)
+
+
+def test_another_number_of_samples_than_the_base_is_an_error():
+    few = classed(np.ones((3, 4)), [[0] * 4] * 3, "grpo")
+    with pytest.raises(ValueError, match="grpo seed 1 step 1 on 'd' has 4 samples per prompt, the base 8"):
+        diversity_split(study(pl.concat([classed(np.ones((3, 8)), [[0] * 8] * 3), few]), [1]))

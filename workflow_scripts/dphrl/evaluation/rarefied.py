@@ -1,0 +1,118 @@
+"""Diversity at equal numbers of right answers, and what a loss of diversity consists of.
+
+The number of different classes among however many answers are right grows with accuracy: it can rise while a policy
+narrows. Both tables compare policies after their last step.
+"""
+
+from itertools import groupby
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.estimator import class_counts, rarefied
+from dphrl.evaluation.keep_explore import bases_of
+from dphrl.evaluation.study import Policy, Study
+
+SIZES = (2, 4, 8)
+"""Numbers of right answers at which classes are counted."""
+FEWEST_PROMPTS = 30
+_JUDGED = ("answers", "programs", "skeletons")
+"""Classes whose samples are all right or all wrong, as good as always."""
+
+
+def rarefaction(study: Study) -> pl.DataFrame:
+    """The expected number of classes among m right answers, means over the same prompts for all policies of a dataset.
+
+    A prompt counts for m if every policy has m right answers of it that have a class. m with fewer than
+    `FEWEST_PROMPTS` such prompts has no rows; `prompts` is their number. Classes: styles, answers, programs and,
+    without programs, skeletons; of the right answers only.
+
+    Returns:
+        The table "rarefied".
+    """
+    rows: list[tuple[object, ...]] = []
+    last = study.last_steps()
+    kinds = _kinds(last, ("styles", *_JUDGED))
+    for dataset, group in groupby(last.policies, lambda policy: policy.key.dataset):
+        policies = list(group)
+        found = {kind: [_rarefied(policy, kind) for policy in policies] for kind in kinds[dataset]}
+        common = {kind: ~np.isnan(values).any(axis=0) for kind, values in found.items()}
+        for number, policy in enumerate(policies):
+            for kind, values in found.items():
+                weights = common[kind].astype(np.float64)
+                above = np.where(common[kind], values[number], 0.0)
+                intervals = zip(*policy.bootstrap.ratio(above, weights, proportion=False), strict=True)
+                for m, prompts, interval in zip(SIZES, common[kind].sum(axis=0), intervals, strict=True):
+                    if prompts >= FEWEST_PROMPTS:
+                        rows.append((*policy.key, kind, m, int(prompts), *interval))
+    return SCHEMAS["rarefied"].frame(rows)
+
+
+def diversity_split(study: Study) -> pl.DataFrame:
+    """What fewer classes of answers than the base's consist of: means over prompts of base - policy, with intervals.
+
+    Parts: `all`, the fall of distinct classes in n answers; a class is right or wrong, so it is the sum of `right` and
+    `wrong`, the falls of distinct right and of distinct wrong classes (a class with both, as a skeleton can be, counts
+    in both). `right` is the sum of `narrowing`, the fall at an equal number of right answers (on each prompt the
+    smaller of the two numbers, `rarefied`), and of `rest`: what the number of right answers changes.
+
+    Returns:
+        The table "diversity_split".
+
+    Raises:
+        ValueError: a policy has another number of samples than the base, or as `bases_of`.
+    """
+    rows: list[tuple[object, ...]] = []
+    last = study.last_steps()
+    kinds, bases = _kinds(last, _JUDGED), bases_of(last)
+    for policy in last.policies:
+        base = bases[policy.key.dataset]
+        if policy is not base:
+            _check_n(policy, base)
+            for kind in kinds[policy.key.dataset]:
+                parts = _parts(base, policy, kind)
+                intervals = policy.bootstrap.ratio(np.stack(list(parts.values()), axis=1), proportion=False)
+                rows += [(*policy.key, kind, *row) for row in zip(parts, *intervals, strict=True)]
+    return SCHEMAS["diversity_split"].frame(rows)
+
+
+def _parts(base: Policy, policy: Policy, kind: str) -> dict[str, Floats]:
+    """The parts of the fall on each prompt, (prompts,) each."""
+    (right, fewer), (wrong, fewer_wrong) = (
+        [class_counts(one.codes(kind), one.samples == verdict) for one in (base, policy)] for verdict in (True, False)
+    )
+    m = np.minimum(right.sum(axis=1), fewer.sum(axis=1))
+    narrowing = rarefied(right, m) - rarefied(fewer, m)
+    of_right, of_wrong = _distinct(right) - _distinct(fewer), _distinct(wrong) - _distinct(fewer_wrong)
+    rest = of_right - narrowing
+    return {"all": of_right + of_wrong, "right": of_right, "wrong": of_wrong, "narrowing": narrowing, "rest": rest}
+
+
+def _distinct(counts: NDArray[np.int64]) -> Floats:
+    return (counts > 0).sum(axis=1).astype(np.float64)
+
+
+def _rarefied(policy: Policy, kind: str) -> Floats:
+    """(prompts, sizes), NaN where a prompt has fewer right answers."""
+    counts = class_counts(policy.codes(kind), policy.samples)
+    return np.stack([rarefied(counts, m) for m in SIZES], axis=1)
+
+
+def _kinds(study: Study, names: tuple[str, ...]) -> dict[str, list[str]]:
+    """The classes that each dataset has, of `names`; skeletons only where there are no programs."""
+    having = {name: study.datasets_with(name) for name in names}
+    having["skeletons"] -= having["programs"]
+    datasets = {policy.key.dataset for policy in study.policies}
+    return {dataset: [name for name in names if dataset in having[name]] for dataset in datasets}
+
+
+def _check_n(policy: Policy, base: Policy) -> None:
+    if policy.n != base.n:
+        method, seed, step, dataset = policy.key
+        raise ValueError(
+            f"{method} seed {seed} step {step} on {dataset!r} has {policy.n} samples per prompt, the base {base.n}:"
+            " numbers of classes compare at equal n; sample again"
+        )
