@@ -54,7 +54,8 @@ def runs(cell: Cell, number: int, seed: int) -> Iterator[Crossed]:
     for _ in range(number):
         values = {"base": [_of_questions(random, cell, labels)[None, :]]}
         for place, method in enumerate(METHODS):
-            own = cell.better * (place % 2) + random.normal(0, np.sqrt(low * (cell.ratio if place % 2 else 1)), (cell.seeds, 1))
+            sd = np.sqrt(low * (cell.ratio if place % 2 else 1.0))
+            own = cell.better * (place % 2) + random.normal(0, sd, (cell.seeds, 1))
             noise = random.normal(0, BOTH_SD / np.sqrt(2), (cell.seeds, cell.questions))
             values[method] = [own + _of_questions(random, cell, labels) + noise]
         yield Crossed(values, questions, ["base"])
@@ -134,11 +135,14 @@ def main() -> None:
                 rows.append((cell.seeds, cell.questions, cell.clusters or "-", *shares, f"{wider:.2f}"))
             print_table(["seeds", "questions", "clusters", *heads, "width, to none"], rows)
         cells = [Cell(*size, better=better) for size, better in POWER.items()]
-        rows = [(*c[:2], 100 * c.better, 100 * f) for c, f in zip(cells, each(power, cells), strict=True)]
+        powers = each(power, cells)
+        rows = [(*cell[:2], 100 * cell.better, 100 * share) for cell, share in zip(cells, powers, strict=True)]
         print_table(["seeds", "questions", "difference", "power"], rows)
         cells = [Cell(s, q, better=better) for s, q in ((3, 300), (5, 600)) for better in (0.0, 0.05)]
-        rows = [(*c[:2], 100 * c.better, *(100 * x for x in f)) for c, f in zip(cells, each(verdicts, cells), strict=True)]
-        print_table(["seeds", "questions", "difference", "supported", "contradicted", "any primary", "equivalent"], rows)
+        shares = [100 * np.array(found) for found in each(verdicts, cells)]
+        rows = [(*cell[:2], 100 * cell.better, *found) for cell, found in zip(cells, shares, strict=True)]
+        heads = ["seeds", "questions", "difference", "supported", "contradicted", "any primary", "equivalent"]
+        print_table(heads, rows)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,9 @@ def test_the_four_verdicts(relation, difference, error, verdict):
 def test_fewer_seeds_decide_nothing():
     assert judged(comparison(0.2, seeds=2))["verdict"][0] == "undecided"
     assert judged(comparison(0.2, seeds_against=2))["verdict"][0] == "undecided"
-    assert judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0] == "supported"
+    assert (
+        judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0] == "supported"
+    )
 
 
 def test_the_base_has_no_seeds():
@@ -98,8 +100,11 @@ def test_an_undecided_claim_says_what_it_could_have_found():
     assert row["detectable"] == pytest.approx(0.02 * (2.086 + 0.860), abs=1e-4)
     assert row["seeds_needed"] > 3
     assert row["margin"] == 0.05
-    twice = judged(comparison(0.02, 0.02), comparison(0.02, 0.02, metric="pass@8"), rules=ClaimsConfig(
-        primary=(ONE, ONE.model_copy(update={"metric": "pass@8"})))).row(0, named=True)
+    twice = judged(
+        comparison(0.02, 0.02),
+        comparison(0.02, 0.02, metric="pass@8"),
+        rules=ClaimsConfig(primary=(ONE, ONE.model_copy(update={"metric": "pass@8"}))),
+    ).row(0, named=True)
     assert twice["detectable"] > row["detectable"]
 
 
@@ -118,7 +123,9 @@ def test_counts_have_a_margin_of_their_kind():
 def test_without_endpoints_those_of_passk_in_domain_are_primary():
     rows = [comparison(0.1, metric=name) for name in ("pass@8", "pass@16", "greedy")]
     found = judged(*rows, rules=ClaimsConfig())
-    assert found.filter("primary").select("claim", "metric").rows() == [("dph_f_higher_pass@8_grpo_in_domain", "pass@8")]
+    assert found.filter("primary").select("claim", "metric").rows() == [
+        ("dph_f_higher_pass@8_grpo_in_domain", "pass@8")
+    ]
     assert found["primary"][0]
     assert not any(claim.primary and claim.role != "in_domain" for claim in CLAIMS)
 
@@ -136,8 +143,11 @@ def test_keep_means_its_only_k():
 def test_a_level_is_asked_alone():
     levelled = comparison(0.1) | {"level": "ambiguous", "prompts": 100}
     endpoint = ONE.model_copy(update={"level": "ambiguous"})
-    found = judged(comparison(-0.2), levels=SCHEMAS["comparisons_levels"].frame([levelled]), rules=ClaimsConfig(
-        primary=(endpoint,))).row(0, named=True)
+    found = judged(
+        comparison(-0.2),
+        levels=SCHEMAS["comparisons_levels"].frame([levelled]),
+        rules=ClaimsConfig(primary=(endpoint,)),
+    ).row(0, named=True)
     assert (found["level"], found["difference"], found["verdict"]) == ("ambiguous", 0.1, "supported")
     assert found["sentence"] == "DPH-F has a higher pass@16 than GRPO, on d, ambiguous."
 

@@ -141,7 +141,9 @@ def test_where_nothing_varies_there_is_no_interval():
 def test_questions_on_few_databases_are_no_independent_questions(evaluations):
     by_cluster = {"d": 11, "few": 4}
     frames = [evaluations.with_columns(dataset=pl.lit(name)) for name in by_cluster]
-    clusters = [pl.int_range(pl.len()).mod(number).cast(pl.String).over("method", "seed") for number in by_cluster.values()]
+    clusters = [
+        pl.int_range(pl.len()).mod(number).cast(pl.String).over("method", "seed") for number in by_cluster.values()
+    ]
     marked = [frame.with_columns(cluster=one) for frame, one in zip(frames, clusters, strict=True)]
     found = comparisons(study(pl.concat(marked))).filter(metric="mean@16", method="grpo", against="base")
     plain = comparisons(study(evaluations)).filter(metric="mean@16", method="grpo", against="base")

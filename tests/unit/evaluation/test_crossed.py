@@ -13,7 +13,9 @@ from dphrl.evaluation.crossed import Crossed, Questions, detectable, seed_spread
 def crossed(values, questions=None, untrained=("base",)):
     """A run with one dataset: (seeds, questions) by method."""
     number = next(iter(values.values())).shape[1]
-    return Crossed({name: [rows] for name, rows in values.items()}, [questions or Questions(np.ones(number))], untrained)
+    return Crossed(
+        {name: [rows] for name, rows in values.items()}, [questions or Questions(np.ones(number))], untrained
+    )
 
 
 def simulated(seeds=3, number=200, methods=("a", "b", "c"), seed_sd=0.02, seed=0):
@@ -131,7 +133,10 @@ def test_alike_seed_variances_are_pooled_and_unlike_ones_are_not():
     assert spreads["a"].freedom == 4
     unlike = {"a": np.array([0.1, 0.2, 0.3, 0.15]), "b": np.array([0.5, 0.501, 0.502, 0.5]), "c": np.array([0.5])}
     apart = seed_spreads(unlike, nothing)
-    assert {name: (spread.freedom, spread.pooled) for name, spread in apart.items()} == {"a": (3, False), "b": (3, False)}
+    assert {name: (spread.freedom, spread.pooled) for name, spread in apart.items()} == {
+        "a": (3, False),
+        "b": (3, False),
+    }
     assert seed_spreads({"a": np.array([0.1])}, {"a": 0.0}) == {}
 
 

@@ -70,7 +70,9 @@ def _block(block: Node, values: dict[str, Any], depth: int) -> Iterator[str]:
             yield from _keys_of_an_entry(inner, depth)
         yield _line(depth, f"{name}:" if inner and value else f"{name}: {_flow(value)}")
         if inner and inner is not resolve(node):
-            yield from (_line(depth + 1, f"{key}: {_flow(entry)}") for key, entry in value.items())
+            named = isinstance(value, dict)
+            entries = [f"{key}: {_flow(value[key])}" if named else f"- {_flow(key)}" for key in value]
+            yield from (_line(depth + 1, entry) for entry in entries)
         elif inner and value:
             yield from _block(inner, value, depth + 1)
         elif inner:

@@ -106,8 +106,8 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
     directed = row["relation"] != "equal"
     row |= {"p_corrected": p if p == p else None, "margin": margin, "verdict": UNDECIDED}
     row |= dict.fromkeys(("detectable", "seeds_needed", "questions_needed"))
-    enough = row["seeds"] >= rules.min_seeds and (row["against"] in UNTRAINED or row["seeds_against"] >= rules.min_seeds)
-    if row["error"] is None or not enough:
+    seeds = [row["seeds"], *([] if row["against"] in UNTRAINED else [row["seeds_against"]])]
+    if row["error"] is None or min(seeds) < rules.min_seeds:
         return
     value, error, freedom = row["difference"], row["error"], row["freedom"]
     inside = abs(value) + stdtrit(freedom, 1.0 - LEVEL) * error < margin
@@ -122,8 +122,8 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
     if row["verdict"] == UNDECIDED:
         parts = (row["of_seeds"], row["of_questions"], row["of_both"])
         row["detectable"] = detectable(error, freedom, level)
-        seeds, questions = sizes_needed(parts, freedom, row["seeds"], row["questions"], margin, level)
-        row |= {"seeds_needed": seeds, "questions_needed": questions}
+        needed = sizes_needed(parts, freedom, row["seeds"], row["questions"], margin, level)
+        row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
 
 
 def _benjamini_hochberg(p: Floats) -> Floats:

@@ -46,8 +46,8 @@ def comparisons(study: Study) -> pl.DataFrame:
     """Differences between methods after their last step (method - against), over all seeds of each.
 
     Every method is compared with those of `evaluate.against`; these among themselves, each with those before it.
-    Metrics: those of `headline`, every pass@k, maj@n and distinct_skeletons (where there are such classes), keep@k and explore@k for
-    the largest k that the base has twice as many samples as; the base's are those against itself.
+    Metrics: those of `headline`, every pass@k, maj@n and distinct_skeletons (where there are such classes), keep@k and
+    explore@k for the largest k that the base has twice as many samples as; the base's are those against itself.
     Datasets of one role, if there are several, have an average in addition, named after the role: metrics mean, and
     pass@k with the largest k of each.
 
@@ -67,7 +67,8 @@ def comparisons(study: Study) -> pl.DataFrame:
             rows += _rows(dataset, metric, _crossed([found], [metric]), config)
     for role, members in _by_role(measured, config.roles).items():
         for metric, start in AVERAGED.items():
-            names = [max((name for name in one.metrics if name.startswith(start)), key=_number) for one in members]
+            named = [[name for name in one.metrics if name.startswith(start)] for one in members]
+            names = [max(found, key=_number) for found in named]
             rows += _rows(role, metric, _crossed(members, names), config)
     return corrected(SCHEMAS["comparisons"].frame(rows))
 
@@ -109,11 +110,11 @@ def _measure(last: Study) -> dict[str, _Measured]:
             values["distinct_skeletons"] = (counts > 0).sum(axis=1).astype(np.float64)
         for metric, value in values.items():
             measured.add(metric, method, seed, value)
-    for k, solved in _solved(last):
+    for largest, solved in _solved(last):
         method, seed, _, dataset = solved.key
         for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
             if weight.any():
-                found[dataset].add(f"{rate}@{k}", method, seed, part, weight)
+                found[dataset].add(f"{rate}@{largest}", method, seed, part, weight)
     return found
 
 
@@ -156,7 +157,9 @@ def _rows(dataset: str, metric: str, crossed: Crossed, config: EvaluateConfig) -
     for method in sorted(set(crossed.methods) - {*UNTRAINED}):
         before = against[: against.index(method)] if method in against else against
         others = dict.fromkeys([*before, *sorted(other for one, other in asked if one == method)])
-        for other in dict.fromkeys(BASE_ITSELF if name == BASE and metric.startswith(_RATES) else name for name in others):
+        if metric.startswith(_RATES):
+            others = dict.fromkeys(BASE_ITSELF if name == BASE else name for name in others)
+        for other in others:
             if other in crossed.methods:
                 found = crossed.difference(method, other)
                 low, high = found.interval(config.bootstrap.confidence)

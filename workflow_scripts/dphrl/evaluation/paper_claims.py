@@ -28,7 +28,11 @@ _WORDS: dict[str, dict[Relation, str]] = {
         "equal": "shows as many styles per question as",
     },
 }
-_OTHER: dict[Relation, str] = {"higher": "has a higher {} than", "lower": "has a lower {} than", "equal": "has the same {} as"}
+_OTHER: dict[Relation, str] = {
+    "higher": "has a higher {} than",
+    "lower": "has a lower {} than",
+    "equal": "has the same {} as",
+}
 _ROLES: dict[Role, str] = {
     "in_domain": "in domain",
     "cross_domain": "on another benchmark of the task",
@@ -92,9 +96,7 @@ class Claim:
         return f"{ours[0].upper()}{ours[1:]} {words[self.relation].format(metric)} {theirs}, {where}."
 
 
-def _claim(
-    method: str, relation: Relation, metric: str, against: str, role: Role, source: str
-) -> Claim:
+def _claim(method: str, relation: Relation, metric: str, against: str, role: Role, source: str) -> Claim:
     primary = metric == PASS and role == "in_domain"
     return Claim(method, relation, metric, against, role, source, primary)
 

@@ -14,9 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons
+from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
@@ -33,7 +33,7 @@ _ENTROPY = {
 def tabulate(study: Study) -> dict[str, pl.DataFrame]:
     """The tables by name; columns and errors are described at the function that makes each.
 
-    `headline_levels`, `keep_explore_levels` and `comparisons_levels` are those tables for the prompts of each level alone.
+    Those whose name ends with `_levels` are the same for the prompts of each level alone.
     """
     compared, by_level = comparisons(study), per_level(study, comparisons)
     return {

@@ -51,8 +51,8 @@ class ClaimsConfig(Block):
     """How claims are decided."""
 
     min_seeds: int = Field(3, ge=2, description="Fewest training seeds of each method that decide a claim.")
-    margin: Positive = Field(0.05, description="Smaller differences of proportions count as none (0.05: 5 points).")
-    margin_counts: Positive = Field(0.25, description="The same for counts per question, such as the number of styles.")
+    margin: Positive = Field(0.05, description="Differences of proportions below it count as none (0.05: 5 points).")
+    margin_counts: Positive = Field(0.25, description="The same for counts per question, such as numbers of styles.")
     primary: tuple[EndpointConfig, ...] = Field(
         (),
         description="Primary endpoints, listed first and corrected by Holm among themselves; empty: the paper's claims "
@@ -80,9 +80,9 @@ class EvaluateConfig(Block):
     claims: ClaimsConfig = Field(ClaimsConfig(), description="How claims are decided.")
     roles: dict[str, Role] = Field(
         {},
-        description="What an evaluation set is to the training set, which decides the claims that it is asked. Of those "
-        "not named here, sets of another task are out_of_domain, of the same task the first is in_domain and the others "
-        "cross_domain.",
+        description="What an evaluation set is to the training set, which decides the claims that it is asked. Of the "
+        "sets that are not named here, those of another task are out_of_domain, the first of the same task is "
+        "in_domain, the others are cross_domain.",
     )
     published: PublishedSetting | None = Field(
         None,

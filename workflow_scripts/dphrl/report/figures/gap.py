@@ -14,12 +14,12 @@ PUBLISHED = True
 CAPTION = (
     "Difference to the base model on each test set, in the order of the configuration: the sets nearest to the training"
     " set first. Above 0 a policy answers more questions than the base. A gain in the mean with a loss in pass@k, above"
-    " all on distant sets, is collapse. A set has the two largest k that its samples allow. Bars are intervals over training"
-    " seeds and questions (over questions alone with one seed), after the last step. Drawn from"
+    " all on distant sets, is collapse. A set has the two largest k that its samples allow. Bars are intervals over"
+    " training seeds and questions (over questions alone with one seed), after the last step. Drawn from"
     " tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
-_LEFT_OUT = ("p", "p_holm", "error", "freedom", "seeds_against", "questions", "clusters", "of_seeds", "of_questions", "of_both")
+_SHOWN = ("dataset", "metric", "difference", "low", "high", "seeds", "policy", "panel")
 _LARGEST_K = 2
 _TITLE = "difference to base (points)"
 
@@ -34,7 +34,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     order = datasets_in_order(rows, datasets)
     names = rows["policy"].unique(maintain_order=True).to_list()
     rows = theme.with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
-    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, "published", strict=False)).encode(
+    base = alt.Chart(rows.select(*_SHOWN)).encode(
         x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
         color=theme.policy_colour(rows),
