@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from scipy.special import stdtr
+from made_comparisons import comparison
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig
@@ -12,15 +12,6 @@ from dphrl.evaluation.paper_claims import CLAIMS
 LEVELS = SCHEMAS["comparisons_levels"].frame()
 ROLES = {"d": "in_domain", "e": "cross_domain"}
 ONE = EndpointConfig(method="dph_f", against="grpo", relation="higher", metric="pass@16", dataset="d")
-
-
-def comparison(difference, error=0.01, freedom=20.0, seeds=3, **other):
-    """A row of "comparisons", whose p value is that of its t test."""
-    row = {"dataset": "d", "metric": "pass@16", "method": "dph_f", "against": "grpo"}
-    row |= {"difference": difference, "error": error, "freedom": freedom, "low": difference - 2 * error}
-    row |= {"high": difference + 2 * error, "p": 2 * float(stdtr(freedom, -abs(difference) / error))}
-    row |= {"seeds": seeds, "seeds_against": seeds, "questions": 300, "clusters": None}
-    return row | {"of_seeds": 0.0008, "of_questions": 0.0256, "of_both": 0.0196} | other
 
 
 def judged(*rows, rules=None, levels=LEVELS):
@@ -55,10 +46,11 @@ def test_the_four_verdicts(relation, difference, error, verdict):
 
 
 def test_fewer_seeds_decide_nothing():
-    assert judged(comparison(0.2, seeds=2))["verdict"][0] == "undecided"
+    assert judged(comparison(0.2, seeds=2, seeds_against=2))["verdict"][0] == "undecided"
     assert judged(comparison(0.2, seeds_against=2))["verdict"][0] == "undecided"
     assert (
-        judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0] == "supported"
+        judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0]
+        == "supported"
     )
 
 

@@ -8,7 +8,9 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
+from made_comparisons import compared
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report import figures
@@ -31,10 +33,11 @@ DATA = count_rows(
 )
 NOTE = "This toy shows the mechanism; it is no independent evidence."
 
-COMPARED = pl.DataFrame(
-    [("cross", "pass@16", "dph_f", "grpo", "seeds", 0.03, 0.01, 0.05, 0.01, 0.02, 3)],
-    schema=["dataset", "metric", "method", "against", "kind", "difference", "low", "high", "p", "p_holm", "seeds"],
-    orient="row",
+CLAIMED = claims(
+    compared({"dataset": "cross", "metric": "pass@8", "method": "dph_f", "against": "grpo"}),
+    SCHEMAS["comparisons_levels"].frame(),
+    {"cross": "cross_domain"},
+    ClaimsConfig(),
 )
 
 
@@ -60,7 +63,7 @@ def contents(run_tables, costs, **changes):
         notes=[NOTE],
         tables=[("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))],
         figures={name: figures.draw(name, run_tables[figures.table(name)]).to_dict() for name in NAMES},
-        claims=claims(COMPARED, ClaimsConfig()),
+        claims=CLAIMED,
         samples=SAMPLES,
     )
     return {**made, **changes}
@@ -176,7 +179,7 @@ def test_data_cannot_become_markup(tables, costs):
         sizes={EVIL: 1},
         notes=[EVIL],
         tables=[(EVIL, EVIL, pl.DataFrame({EVIL: [EVIL], "b": [None]}))],
-        claims=claims(COMPARED, ClaimsConfig()).with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),
+        claims=CLAIMED.with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),
         samples=[
             Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]}),
             *SAMPLES[1:],
@@ -213,7 +216,7 @@ def test_what_a_run_does_not_have_is_left_out(tables, costs):
         tables=(),
         figures={},
         samples=(),
-        claims=claims(COMPARED.clear(), ClaimsConfig()),
+        claims=CLAIMED.clear(),
     )
     assert "No timings were recorded" in bare
     assert "no claim was measured" in bare

@@ -4,16 +4,17 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from scipy.stats import ttest_1samp
 
 from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.tables import read_table, write_table
 from dphrl.config.blocks.evaluate import EvaluateConfig
-from dphrl.evaluation.comparisons import comparisons, t_interval
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 from dphrl.report.__main__ import main
-from dphrl.report.pooled import RunsError, pooled, pooled_claims, read_runs, seed_differences
+from dphrl.report.pooled import RunsError, differences_by_run, pooled, pooled_claims, read_runs
 
 K = [1, 2, 4]
 CHANCE = {"base": 0.4, "grpo": 0.5, "dph_f": 0.7}
@@ -22,6 +23,7 @@ SETTINGS = {
     "bootstrap": {"replicates": 200, "confidence": 0.95},
     "against": ["base", "grpo"],
     "claims": {"min_seeds": 3},
+    "roles": {"in": "in_domain", "out": "cross_domain"},
 }
 
 
@@ -68,47 +70,77 @@ def folders(tmp_path_factory):
     return [root / "first", root / "second"]
 
 
-@pytest.fixture(scope="module")
-def differences(folders):
-    return seed_differences(read_runs(folders))
-
-
 PAIR = {"dataset": "in", "metric": "pass@4", "method": "dph_f", "against": "base"}
+NUMBERS = ("difference", "low", "high", "error", "freedom", "p")
 
 
-def test_a_difference_of_a_training_is_that_of_its_prompts(folders, differences):
-    found = differences.filter(**PAIR).sort("run", "seed")
-    assert found.select("run", "seed").rows() == [(run, seed) for run in ("first", "second") for seed in (1, 2)]
+def numbers(table, **pair):
+    return table.filter(**{**PAIR, **pair}).select(NUMBERS).row(0)
+
+
+def test_the_difference_of_a_run_is_its_own_comparison(folders):
+    found = differences_by_run(read_runs(folders)).filter(**PAIR)
+    assert found["run"].to_list() == ["first", "second"]
 
     def solved(name):
         return (pl.read_parquet(folders[1] / "evaluation" / name / "in.parquet")["c"] > 0).mean()
 
-    assert found["difference"][2] == pytest.approx(solved("dph_f-s1/step10") - solved("base"))
+    trained = (solved("dph_f-s1/step10") + solved("dph_f-s2/step10")) / 2
+    assert found["difference"][1] == pytest.approx(trained - solved("base"))
 
 
-def test_the_pooled_interval_is_the_t_interval_over_all_trainings(differences):
-    values = differences.filter(**PAIR)["difference"].to_list()
-    row = pooled(differences, 0.95).filter(**PAIR).row(0, named=True)
-    assert row["seeds"] == 4
-    found = tuple(row[name] for name in ("difference", "low", "high", "p"))
-    assert found == pytest.approx(t_interval(values, 0.95))
+def test_one_run_pooled_is_its_own_comparison(tmp_path):
+    everything = write_run(tmp_path / "one", (1, 2, 3), world=1)
+    config = EvaluateConfig(**{**SETTINGS, "bootstrap": {"replicates": 100}})
+    assert_frame_equal(
+        pooled(read_runs([tmp_path / "one"])), comparisons(Study.from_evaluations(everything, config, 1))
+    )
+
+
+def test_two_bases_weigh_alike_and_their_errors_add(folders):
+    by_run = differences_by_run(read_runs(folders))
+    one, two = (numbers(by_run, run=run) for run in ("first", "second"))
+    row = pooled(read_runs(folders)).filter(**PAIR).row(0, named=True)
+    assert row["difference"] == pytest.approx((one[0] + two[0]) / 2)
+    assert row["error"] == pytest.approx((one[3] ** 2 + two[3] ** 2) ** 0.5 / 2)
+    assert (row["seeds"], row["questions"]) == (4, 60)
     assert row["p_holm"] >= row["p"]
 
 
-def test_one_run_pooled_is_its_own_comparison_over_seeds(tmp_path):
-    everything = write_run(tmp_path / "one", (1, 2, 3), world=1)
+def test_three_bases_are_a_random_effect(folders, tmp_path):
+    write_run(tmp_path / "third", (1, 2), world=3)
+    runs = read_runs([*folders, tmp_path / "third"])
+    test = ttest_1samp(differences_by_run(runs).filter(**PAIR)["difference"].to_list(), 0.0)
+    row = pooled(runs).filter(**PAIR).row(0, named=True)
+    assert row["p"] == pytest.approx(test.pvalue)
+    assert (row["low"], row["high"]) == pytest.approx(tuple(test.confidence_interval(0.95)))
+    assert row["freedom"] == 2
+
+
+def test_runs_of_one_base_are_one_study(folders, tmp_path):
+    """Four trainings in two runs, with the same numbers, as if they were in one run."""
+    write_run(tmp_path / "more", (3, 4), world=1)
+    together = write_run(tmp_path / "all", (1, 2, 3, 4), world=1)
     config = EvaluateConfig(**{**SETTINGS, "bootstrap": {"replicates": 100}})
-    own = comparisons(Study.from_evaluations(everything, config, 1)).filter(kind="seeds")
-    found = pooled(seed_differences(read_runs([tmp_path / "one"])), 0.95).filter(pl.col("seeds") > 1)
-    columns = ["dataset", "metric", "method", "against", "difference", "low", "high", "p", "p_holm", "seeds"]
-    assert_frame_equal(found.select(columns), own.select(columns))
+    found = pooled(read_runs([folders[0], tmp_path / "more"]))
+    assert_frame_equal(found, comparisons(Study.from_evaluations(together, config, 1)))
 
 
-def test_claims_are_decided_by_all_trainings_together(folders, differences):
-    compared = pooled(differences, 0.95)
-    (row,) = pooled_claims(compared, read_runs(folders)[0]).filter(claim="dph_f_passk", dataset="in").rows(named=True)
-    assert (row["metric"], row["seeds"], row["kind"]) == ("pass@4", 4, "seeds")
-    assert row["verdict"] == ("supported" if row["low"] > 0 else "not supported")
+def test_claims_are_decided_by_all_trainings_together(folders):
+    runs = read_runs(folders)
+    found = pooled_claims(pooled(runs), runs[0])
+    row = found.filter(claim="dph_f_higher_pass@8_base_in_domain").row(0, named=True)
+    assert (row["dataset"], row["metric"], row["seeds"]) == ("in", "pass@4", 4)
+    assert row["verdict"] == ("supported" if row["p_corrected"] <= 0.05 else "undecided")
+
+
+def test_a_run_of_an_earlier_version_is_named(tmp_path):
+    write_run(tmp_path / "old", (1,), world=1)
+    table = read_table(tmp_path / "old/tables/headline.parquet", "headline")
+    settings = {name: value for name, value in SETTINGS.items() if name != "roles"}
+    write_table(table, "headline", tmp_path / "old/tables/headline.parquet", {"config": settings, "seed": 1})
+    with pytest.raises(RunsError, match="old: made by an earlier version; run snakemake again"):
+        read_runs([tmp_path / "old"])
 
 
 @pytest.mark.parametrize(

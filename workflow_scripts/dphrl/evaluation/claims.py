@@ -119,9 +119,12 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
         row["verdict"] = SUPPORTED
     elif abs(value) - stdtrit(freedom, 1.0 - LEVEL / 2.0) * error > margin:
         row["verdict"] = CONTRADICTED
-    if row["verdict"] == UNDECIDED:
-        parts = (row["of_seeds"], row["of_questions"], row["of_both"])
-        row["detectable"] = detectable(error, freedom, level)
+    if row["verdict"] != UNDECIDED:
+        return
+    row["detectable"] = detectable(error, freedom, level)
+    parts = (row["of_seeds"], row["of_questions"], row["of_both"])
+    # Of several base models the parts are not known.
+    if None not in parts:
         needed = sizes_needed(parts, freedom, row["seeds"], row["questions"], margin, level)
         row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
 

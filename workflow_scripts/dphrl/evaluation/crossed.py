@@ -54,7 +54,7 @@ class Questions:
         self.clusters: int | None = None
         self._unit = np.arange(len(weight))
         if clusters is not None:
-            labels, unit = np.unique(np.asarray(clusters), return_inverse=True)
+            _, unit = np.unique(np.asarray(clusters), return_inverse=True)
             self.clusters = len(np.unique(unit[weight > 0]))
             if self.clusters >= FEWEST_CLUSTERS:
                 self._unit = unit

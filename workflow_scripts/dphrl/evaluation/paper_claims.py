@@ -90,7 +90,7 @@ class Claim:
     def sentence(self) -> str:
         """The claim in words."""
         metric = "pass@k" if self.metric == PASS and self.source != "registered" else self.metric
-        words = _WORDS[self.metric] if self.metric in _WORDS else _OTHER
+        words = _WORDS.get(self.metric, _OTHER)
         where = _ROLES[self.role] if self.role else f"on {self.dataset}" + (f", {self.level}" if self.level else "")
         ours, theirs = (_LABELS.get(name, name) for name in (self.method, self.against))
         return f"{ours[0].upper()}{ours[1:]} {words[self.relation].format(metric)} {theirs}, {where}."
