@@ -42,7 +42,7 @@ def rarefaction(study: Study) -> pl.DataFrame:
         common = {kind: ~np.isnan(values).any(axis=0) for kind, values in found.items()}
         for number, policy in enumerate(policies):
             for kind, values in found.items():
-                weights = common[kind].astype(np.float64)
+                weights = np.asarray(common[kind], dtype=np.float64)
                 above = np.where(common[kind], values[number], 0.0)
                 intervals = zip(*policy.bootstrap.ratio(above, weights, proportion=False), strict=True)
                 for m, prompts, interval in zip(SIZES, common[kind].sum(axis=0), intervals, strict=True):

@@ -22,6 +22,7 @@ TABLES = (
     "claims",
     "comparisons",
     "consistency",
+    "crossing",
     "diversity",
     "diversity_split",
     "headline",
@@ -32,6 +33,7 @@ TABLES = (
     "rarefied",
     "style_counts",
     "styles",
+    "transitions",
 )
 # A module of the report is a figure; its package is above this one, so it is not imported.
 _FIGURES = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parents[1] / "report" / "figures")])]
