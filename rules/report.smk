@@ -1,4 +1,5 @@
 # The report of the run.
+from dphrl.report.further import FURTHER
 
 SAMPLED = report_plan.sampled_datasets(LAYOUT)
 
@@ -9,6 +10,7 @@ rule report:
         headline=path("table", table="headline"),
         claims=path("table", table="claims"),
         tables=rules.lay_out.output.tables,
+        further=expand(path("table"), table=FURTHER),
         cost=rules.collect_training.output.cost if CONFIG.methods else [],
         prompts=expand(path("prompts"), dataset=SAMPLED),
         gold=expand(path("gold"), dataset=SAMPLED),
@@ -29,6 +31,7 @@ rule report:
         **stage_params("write_report.py", slices.report(CONFIG)),
         figures=FIGURES,
         tables=PAPER_TABLES,
+        further=FURTHER,
         facts=report_plan.facts(LAYOUT),
         sampled=SAMPLED,
         policies=report_plan.sampled_policies(LAYOUT),

@@ -10,16 +10,15 @@ from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
 from dphrl.report.page import render_page
-from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.samples import pick_samples, shards_of
-from dphrl.report.views import TRAINING_COST, partition_sizes
+from dphrl.report.views import page_tables, partition_sizes
 
 with stage("jinja2", "vl-convert-python") as job:
     params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
-    specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
-    tables = [(LAYOUTS[n].title, LAYOUTS[n].caption, shown(job.read(n, path, "paper"))) for n, path in papers]
-    if given.cost:
-        tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
+    specs = zip(params.figures, given.figures, strict=True)
+    papers = {name: job.read(name, path, "paper") for name, path in zip(params.tables, given.tables, strict=True)}
+    further = {name: job.read(name, path) for name, path in zip(params.further, given.further, strict=True)}
+    cost = read_table(Path(given.cost), "training_cost") if given.cost else None
     samples = []
     for name, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
         rollouts, verdicts = (shards_of(name, params.policies, given[kind]) for kind in ("rollouts", "verdicts"))
@@ -32,7 +31,7 @@ with stage("jinja2", "vl-convert-python") as job:
         facts=params.facts,
         sizes=partition_sizes(job.read("partition", given.partition)),
         notes=config.notes,
-        tables=tables,
+        tables=page_tables(papers, further, cost),
         figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
         claims=job.read("claims", given.claims),
         samples=samples,

@@ -8,7 +8,9 @@ from made_evaluations import evaluation, study, with_classes
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
+from dphrl.evaluation.crossing import crossing
 from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import MOST_LEVELS
 from dphrl.evaluation.tables import (
     consistency,
@@ -20,6 +22,7 @@ from dphrl.evaluation.tables import (
     styles,
     tabulate,
 )
+from dphrl.evaluation.transitions import transitions
 
 
 def samples(seed, prompts=30, n=16):
@@ -47,6 +50,11 @@ def all_tables(evaluations, seed=1):
         "headline": headline(study(evaluations, seed=seed)),
         "styles": styles(study(evaluations, seed=seed)),
         "keep_explore": keep_explore(study(evaluations, seed=seed)),
+        "consistency": consistency(study(evaluations, seed=seed)),
+        "rarefied": rarefaction(study(evaluations, seed=seed)),
+        "diversity_split": diversity_split(study(evaluations, seed=seed)),
+        "crossing": crossing(study(evaluations, seed=seed)),
+        "transitions": transitions(study(evaluations, seed=seed)),
     }
 
 
@@ -59,8 +67,8 @@ def test_all_tables_come_together(evaluations):
     found = tabulate(study(evaluations))
     for name, frame in all_tables(evaluations).items():
         assert found[name].equals(frame)
-    assert {"comparisons", "claims", "consistency", "diversity"} < set(found)
-    assert found["claims"]["verdict"].unique().to_list() == []
+    assert {"comparisons", "claims", "diversity"} < set(found)
+    assert found["claims"].is_empty()
 
 
 def test_same_seed_same_table_in_any_row_order(evaluations):
@@ -177,9 +185,14 @@ def metrics(table, **policy):
 
 def test_consistency_is_that_of_the_estimators():
     table = consistency(study(with_classes(evaluation(CORRECT), ANSWERS), [1, 2, 4]))
-    assert table["metric"].to_list() == ["pass^k"] * 3 + ["maj@k"] * 3
+    order = ["pass^k"] * 3 + ["g-pass@k 0.5"] * 3 + ["g-pass@k 0.75"] * 3 + ["mg-pass@k"] * 2 + ["maj@k"] * 3
+    assert table["metric"].to_list() == order
     hat = table.filter(metric="pass^k")["value"].to_list()
     assert hat == pytest.approx([3 / 12, (1 / 6) / 3, 0.0])
+    # With 2 and 1 of 4 right: one of 2 is right in 5 and in 3 of 6 draws, 2 of 4 in one and in none.
+    half = table.filter(metric="g-pass@k 0.5")["value"].to_list()
+    assert half == pytest.approx([3 / 12, (5 / 6 + 3 / 6) / 3, 1 / 3])
+    assert table.filter(metric="mg-pass@k", k=2)["value"].item() == pytest.approx(hat[1])
     majority = table.filter(metric="maj@k", k=4)["value"].item()
     assert majority == pytest.approx(1 / 3)
     assert table.filter(metric="maj@k", k=1)["value"].item() == pytest.approx(CORRECT.mean())
@@ -188,7 +201,12 @@ def test_consistency_is_that_of_the_estimators():
 
 
 def test_without_answers_there_is_no_majority(evaluations):
-    assert consistency(study(evaluations, [1, 2]))["metric"].unique().to_list() == ["pass^k"]
+    assert consistency(study(evaluations, [1, 2]))["metric"].unique(maintain_order=True).to_list() == [
+        "pass^k",
+        "g-pass@k 0.5",
+        "g-pass@k 0.75",
+        "mg-pass@k",
+    ]
 
 
 def test_diversity_of_one_policy():

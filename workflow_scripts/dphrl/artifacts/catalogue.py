@@ -148,7 +148,25 @@ _DECLARED = (
     Schema("passk", tuple(_AT_K), _AT_K | _INTERVAL),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
-    Schema("consistency", (*_METRIC, "k"), {**_METRIC, "k": _I32, **_INTERVAL}, enums={"metric": ("pass^k", "maj@k")}),
+    Schema(
+        "consistency",
+        (*_METRIC, "k"),
+        {**_METRIC, "k": _I32, **_INTERVAL},
+        enums={"metric": ("pass^k", "maj@k", "g-pass@k 0.5", "g-pass@k 0.75", "mg-pass@k")},
+    ),
+    Schema(
+        "crossing",
+        tuple(_POLICY),
+        _POLICY | _columns(_I32, "k", "low", "high", "up_to"),
+        nullable={"k", "low", "high"},
+        bounds=dict.fromkeys(("k", "low", "high", "up_to"), _FROM_1),
+    ),
+    Schema(
+        "transitions",
+        (*_POLICY, "base_percent", "policy_percent"),
+        _POLICY | _columns(_I32, "base_percent", "policy_percent") | {"prompts": _F64},
+        bounds={"base_percent": (0, 100), "policy_percent": (0, 100), "prompts": _FROM_0},
+    ),
     Schema("diversity", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema(
         "rarefied",

@@ -10,6 +10,7 @@ from dphrl.audit.artifacts import Run, check_rows
 from dphrl.layout.kinds import KINDS, fill
 
 _TOLERANCE = 1e-6
+_POLICY = ("method", "seed", "step", "dataset")
 _OF_BASE = ("dataset", "k")
 _BASE_ITSELF = "base_itself"
 
@@ -43,10 +44,54 @@ def unsolved_numbers(kept: pl.DataFrame, passk: pl.DataFrame) -> pl.DataFrame:
     return known.filter(~(right & numbers).fill_null(False)).select("method", "seed", "step", *_OF_BASE)
 
 
+def wrong_crossings(crossed: pl.DataFrame, passk: pl.DataFrame) -> pl.DataFrame:
+    """Policies of "crossing" that "passk" has below the base at an earlier k, or not below at that k."""
+    base = passk.filter(method="base").select("dataset", at="k", base="value")
+    policies = passk.select(*_POLICY, at="k", value="value")
+    known = crossed.join(policies, on=_POLICY).join(base, on=("dataset", "at"))
+    below = (pl.col("value") < pl.col("base") - _TOLERANCE) & (pl.col("at") <= pl.col("up_to"))
+    early = below & (pl.col("at") < pl.col("k")).fill_null(True)
+    late = (pl.col("value") > pl.col("base") + _TOLERANCE) & (pl.col("at") == pl.col("k"))
+    return known.filter(early | late.fill_null(False)).select(*_POLICY, "k", "at")
+
+
+def wrong_splits(split: pl.DataFrame, diversity: pl.DataFrame) -> pl.DataFrame:
+    """Rows of "diversity_split" whose parts do not add up, or whose wrong answers are not those of "diversity"."""
+    parts = split.pivot("part", index=[*_POLICY, "classes"], values="value")
+    wrong = diversity.filter(metric="distinct_answers_wrong").select(*_POLICY, "value")
+    base = wrong.filter(method="base").select("dataset", base="value")
+    known = parts.join(wrong, on=_POLICY, how="left").join(base, on="dataset", how="left")
+    right = _same(pl.col("all"), pl.col("right") + pl.col("wrong"))
+    right &= _same(pl.col("right"), pl.col("narrowing") + pl.col("rest"))
+    answers = _same(pl.col("wrong"), pl.col("base") - pl.col("value")) | (pl.col("classes") != "answers")
+    return known.filter(~(right & answers).fill_null(False)).select(*_POLICY, "classes")
+
+
+def wrong_transitions(moved: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """Rates of the base in "transitions" that differ between policies, and policies with another number of prompts."""
+    prompts = pl.sum_horizontal("kept", "lost", "gained", "neither").first()
+    of_dataset = kept.group_by("dataset").agg(prompts=prompts)
+    rates = moved.group_by(*_POLICY, "base_percent", maintain_order=True).agg(number=pl.col("prompts").sum())
+    known = rates.join(of_dataset, on="dataset", how="left")
+    same = _same(pl.col("number"), pl.col("number").median().over("dataset", "base_percent"))
+    whole = _same(pl.col("number").sum().over(_POLICY), pl.col("prompts"))
+    return known.filter(~(same & whole).fill_null(False)).select(*_POLICY, "base_percent")
+
+
+def uncommon_prompts(rarefied: pl.DataFrame) -> pl.DataFrame:
+    """Rows of "rarefied" over other numbers of prompts than another policy's, or with more classes than answers."""
+    different = pl.col("prompts").n_unique().over("dataset", "classes", "m") > 1
+    return rarefied.filter(different | (pl.col("value") > pl.col("m") + _TOLERANCE)).select(*_POLICY, "classes", "m")
+
+
 def _same(one: pl.Expr, other: pl.Expr) -> pl.Expr:
     return (one - other).abs() <= _TOLERANCE * (1.0 + other.abs())
 
 
 _CHECKS: tuple[tuple[tuple[str, ...], str, Callable[..., pl.DataFrame]], ...] = (
     (("keep_explore", "passk"), "numbers of prompts that pass@k contradicts", unsolved_numbers),
+    (("crossing", "passk"), "crossings that pass@k contradicts", wrong_crossings),
+    (("diversity_split", "diversity"), "parts of a loss that do not add up", wrong_splits),
+    (("transitions", "keep_explore"), "questions that are missing or moved", wrong_transitions),
+    (("rarefied",), "policies over different prompts", uncommon_prompts),
 )

@@ -17,11 +17,16 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.crossing import crossing
 from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
+from dphrl.evaluation.hypergeometric import g_pass_at_k, mg_pass_at_k
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import COUNTS, Policy, Study
+from dphrl.evaluation.transitions import transitions
 
+TAUS = (0.5, 0.75)
+"""Shares of k samples that must be right for G-Pass@k, next to 1, which is pass^k."""
 _ENTROPY = {
     "distinct_styles": "style_entropy",
     "distinct_answers": "answer_entropy",
@@ -41,6 +46,7 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "headline_levels": per_level(study, headline),
         "passk": passk(study),
         "consistency": consistency(study),
+        "crossing": crossing(study),
         "styles": styles(study),
         "style_counts": style_counts(study),
         "diversity": diversity(study),
@@ -48,6 +54,7 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "keep_explore": keep_explore(study),
         "keep_explore_levels": per_level(study, keep_explore),
         "rarefied": rarefaction(study),
+        "transitions": transitions(study),
         "comparisons": compared,
         "comparisons_levels": by_level,
         "claims": claims(compared, by_level, study.config.roles, study.config.claims),
@@ -86,19 +93,21 @@ def headline(study: Study) -> pl.DataFrame:
 def consistency(study: Study) -> pl.DataFrame:
     """How far k samples of a prompt agree.
 
-    Metrics: pass^k, all k are right; maj@k, their most frequent answer is right (`maj_at_k`), for datasets with
-    answer classes. At k = 1 pass^k is the mean, and maj@k too if every sample has an answer.
+    Metrics: pass^k, all k are right; g-pass@k 0.5 and 0.75, at least that share of them is (`g_pass_at_k`); mg-pass@k,
+    the mean over the shares from 0.5 to 1, for k from 2 on; maj@k, their most frequent answer is right (`maj_at_k`),
+    for datasets with answer classes. At k = 1 pass^k is the mean, and maj@k too if every sample has an answer.
     """
     answered = study.datasets_with("answers")
     rows: list[tuple[object, ...]] = []
     for policy in study.policies:
-        k = policy.up_to_n(study.config.k)
-        found = {"pass^k": policy.pass_at(k, pass_hat_k)}
+        k, c = policy.up_to_n(study.config.k), policy.rows["c"].to_numpy()
+        found = {("pass^k", one): values for one, values in zip(k, policy.pass_at(k, pass_hat_k).T, strict=True)}
+        found |= {(f"g-pass@k {tau}", one): g_pass_at_k(policy.n, c, one, tau) for tau in TAUS for one in k}
+        found |= {("mg-pass@k", one): mg_pass_at_k(policy.n, c, one) for one in k if one > 1}
         if policy.key.dataset in answered:
-            votes = [maj_at_k(policy.codes("answers"), policy.samples, one, study.seed) for one in k]
-            found["maj@k"] = np.stack(votes, axis=1)
-        for metric, values in found.items():
-            rows += _rows(policy, values, [metric] * len(k), k)
+            codes = policy.codes("answers")
+            found |= {("maj@k", one): maj_at_k(codes, policy.samples, one, study.seed) for one in k}
+        rows += _rows(policy, np.stack(list(found.values()), axis=1), *zip(*found, strict=True))
     return SCHEMAS["consistency"].frame(rows)
 
 

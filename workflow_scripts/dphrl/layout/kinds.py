@@ -23,6 +23,7 @@ TABLES = (
     "comparisons",
     "comparisons_levels",
     "consistency",
+    "crossing",
     "diversity",
     "diversity_split",
     "headline",
@@ -33,6 +34,7 @@ TABLES = (
     "rarefied",
     "style_counts",
     "styles",
+    "transitions",
 )
 # A module of the report is a figure; its package is above this one, so it is not imported.
 _FIGURES = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parents[1] / "report" / "figures")])]

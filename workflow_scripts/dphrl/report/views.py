@@ -6,15 +6,16 @@ from typing import Any
 import polars as pl
 
 from dphrl.report.claims import HEADS, claim_tables
+from dphrl.report.further import Shown, further_tables
 from dphrl.report.headline import Headline, metric_name
 from dphrl.report.names import in_order, label
+from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.samples import Sample
 
-TRAINING_COST = (
+_TRAINING_COST = (
     "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare where"
     " they ran on the same machine with nothing else running. From timings/training_cost.parquet."
 )
-"""Caption of the table "training_cost"."""
 _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
 
@@ -22,6 +23,21 @@ def partition_sizes(partition: pl.DataFrame) -> dict[str, int]:
     """The numbers of training prompts, in all and in each subset, from the final partition."""
     counts = dict(partition.group_by("subset").len().iter_rows())
     return {"training prompts": partition.height, **{words: counts.get(name, 0) for name, words in _SUBSETS.items()}}
+
+
+def page_tables(
+    papers: Mapping[str, pl.DataFrame], further: Mapping[str, pl.DataFrame], cost: pl.DataFrame | None
+) -> list[Shown]:
+    """Title, caption and frame of each table of the page after the headline.
+
+    Args:
+        papers: the tables in the paper's layout, by name.
+        further: the tables of `FURTHER`, by name.
+        cost: the table "training_cost", if there were trainings.
+    """
+    found = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
+    costs = [] if cost is None else [("What a training costs", _TRAINING_COST, cost)]
+    return [*found, *further_tables(further), *costs]
 
 
 def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""The tables of gains and losses on the page."""
+
+import polars as pl
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.report.further import FURTHER, further_tables
+from dphrl.report.views import page_tables
+
+GRPO = [("grpo", seed, 40, "d") for seed in (1, 2)]
+RAREFIED = [(*key, "styles", m, 40, m / 2 + key[1] / 10, 0.0, 9.0) for key in GRPO for m in (2, 4, 8)]
+RAREFIED += [("base", 0, 0, "d", "styles", 2, 40, 1.5, 1.0, 2.0), (*GRPO[0], "answers", 2, 40, 1.0, 1.0, 1.0)]
+SPLIT = [(*key, "programs", part, 1.0, 0.0, 2.0) for key in GRPO for part in ("all", "right")]
+MOVED = [("base_itself", 0, 0, "d", 0, 0, 90.0), ("base_itself", 0, 0, "d", 0, 25, 10.0)]
+MOVED += [(*key, *cell) for key in GRPO for cell in ((0, 25, 30.0), (25, 0, 10.0), (100, 100, 60.0))]
+CROSSED = [(*GRPO[0], 4, 2, None, 16), (*GRPO[1], None, None, None, 16)]
+ROWS = {"crossing": CROSSED, "rarefied": RAREFIED, "diversity_split": SPLIT, "transitions": MOVED}
+TABLES = {name: SCHEMAS[name].frame(rows) for name, rows in ROWS.items()}
+
+
+def shown() -> dict[str, pl.DataFrame]:
+    return dict(zip(FURTHER, (frame for _, _, frame in further_tables(TABLES)), strict=True))
+
+
+def test_a_crossing_has_its_interval_for_each_seed() -> None:
+    assert shown()["crossing"].rows() == [("GRPO", "4 [2, > 16]; > 16 [> 16, > 16]")]
+
+
+def test_diversity_is_shown_for_one_number_of_right_answers() -> None:
+    found = shown()["rarefied"]
+    assert found.columns == ["Policy", "d styles in 4 (40 questions)"]
+    assert found.rows() == [("GRPO", "2.15 ± 0.07")]
+
+
+def test_parts_of_a_loss_are_columns() -> None:
+    found = shown()["diversity_split"]
+    assert found.columns == ["Policy", "d programs: All", "d programs: Right"]
+    assert found.rows() == [("GRPO", "1.00 ± 0.00", "1.00 ± 0.00")]
+
+
+def test_questions_that_move_are_next_to_those_that_move_by_chance() -> None:
+    found = shown()["transitions"]
+    assert found.columns == ["Policy", "d lower", "d higher"]
+    assert found.rows() == [("Base against itself", "0.0", "10.0"), ("GRPO", "10.0 ± 0.0", "30.0 ± 0.0")]
+
+
+def test_without_a_policy_to_compare_there_are_no_such_tables() -> None:
+    alone = {name: table.filter(pl.col("method") != "grpo") for name, table in TABLES.items()}
+    assert further_tables(alone) == []
+    assert page_tables({}, alone, None) == []
+    assert [title for title, *_ in page_tables({}, TABLES, pl.DataFrame())][-1] == "What a training costs"
