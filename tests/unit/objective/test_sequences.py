@@ -16,8 +16,8 @@ F64 = torch.float64
 END = 2
 # A response ends with END or has two tokens. The states are the start and the first token.
 RESPONSES = [(END,), *product((0, 1), (0, 1, END))]
-LOGITS = torch.tensor([[0.3, -0.4, -0.9], [1.2, -0.5, 0.1], [-0.7, 0.9, 0.4]], dtype=F64)
-REFERENCE = torch.tensor([[0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]], dtype=F64).log()
+LOGITS = torch.tensor([[0.4, -0.2, -0.9], [2.0, -1.0, 0.1], [-0.3, 0.5, 0.2]], dtype=F64)
+REFERENCE = torch.tensor([[0.4, 0.4, 0.2], [0.1, 0.3, 0.6], [0.3, 0.4, 0.3]], dtype=F64).log()
 
 
 def _logprobs(table: Tensor, response: Sequence[int]) -> Tensor:
@@ -102,7 +102,8 @@ def test_k2_and_k3_descend_the_kl_of_each_token_with_the_states_held_fixed(estim
     torch.testing.assert_close(found, _gradient((visits * of_states).sum(), again), atol=1e-13, rtol=0)
     if not forward:
         whole = LOGITS.clone().requires_grad_()
-        assert torch.cosine_similarity(found.flatten(), _gradient(_exact(whole), whole).flatten(), dim=0) < 0.99
+        cosine = torch.cosine_similarity(found.flatten(), _gradient(_exact(whole), whole).flatten(), dim=0)
+        assert cosine.item() == pytest.approx(0.84, abs=0.005)
 
 
 def test_forward_kl_per_token_is_that_of_whole_responses_and_js_is_not() -> None:
