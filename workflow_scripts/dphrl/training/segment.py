@@ -46,6 +46,7 @@ _MEANS = {
     "rollout_divergence": ("rollout_divergence_sum", "rollout_tokens"),
     "off_policy_capped": ("off_policy_capped_sum", "rollout_tokens"),
     "divergence": ("divergence_sum", "rehearsal_tokens"),
+    "rehearsal_token_ratio": ("rehearsal_tokens", "rollout_tokens"),
 }
 
 
