@@ -1,6 +1,7 @@
 """Every method of the menu: its gradient against formulas written out here, and what a segment does with it."""
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,19 @@ METHODS = {
     "exp_only": MethodConfig(),
     **{
         f"rkl_{estimator}": MethodConfig(online="all", divergence="reverse_kl", estimator=estimator, eta=ETA, l_cap=CAP)
-        for estimator in ("k3", "k2", "reward_k1")
+        for estimator in ("k3", "k2", "reward_k1", "to_go")
+    },
+    **{
+        f"rkl_{estimator}_{off_policy}": MethodConfig(
+            online="all",
+            divergence="reverse_kl",
+            estimator=estimator,
+            off_policy=off_policy,
+            off_policy_cap=2.0,
+            eta=ETA,
+            l_cap=CAP,
+        )
+        for estimator, off_policy in (("k2", "weight"), ("k3", "differentiate"))
     },
     **{
         f"alpha_{alpha}": MethodConfig(divergence="alpha", alpha=alpha, eta=ETA, l_cap=CAP) for alpha in (0.0, 0.5, 1.0)
@@ -58,6 +71,9 @@ METHODS = {
     "dph_js_halved": MethodConfig(divergence="js", js_scale=0.5, topk="sum", eta=ETA, l_cap=CAP),
     "js_definition": MethodConfig(divergence="js_definition", eta=ETA, l_cap=CAP),
     "js_definition_exact": MethodConfig(divergence="js_definition", estimator="exact", js_beta=0.3, eta=ETA, l_cap=CAP),
+    "js_definition_weight": MethodConfig(
+        divergence="js_definition", estimator="exact", off_policy="weight", eta=ETA, l_cap=CAP
+    ),
 }
 
 
@@ -125,6 +141,15 @@ def _forms(method: MethodConfig) -> tuple[Form | None, Form | None]:
     return None, None
 
 
+def _off_policy(method: MethodConfig, values: Tensor, ratio: Tensor) -> Tensor:
+    """The value times rho, at most the cap; its gradient is rho's times the value, and the value's times rho."""
+    if method.off_policy is None:
+        return values
+    cap = method.off_policy_cap or math.inf
+    rho = ratio if method.off_policy == "differentiate" else ratio.detach()
+    return torch.where(rho < cap, rho, cap) * values
+
+
 def _logits(model: LlamaForCausalLM, row: Row) -> Tensor:
     """Log-softmax at the places that predict the response, by a forward pass of this row alone."""
     ids = torch.tensor([[*row.prompt, *row.response]])
@@ -173,9 +198,16 @@ def _losses(
             loss = loss * (old - example.sampler.double()).exp().clamp(max=tis_cap)
         policy.append(loss)
         if on_rollouts is not None:
-            rollouts.append(on_rollouts(log_ratio))
+            rollouts.append(_off_policy(method, on_rollouts(log_ratio), (ours - old).exp()))
     means = [torch.cat(parts).mean() if len(torch.cat(parts)) else torch.zeros(()) for parts in (rollouts, stored)]
     return torch.cat(policy).mean(), means[0], means[1]
+
+
+_COUNT: dict[str, Callable[[Example], int]] = {
+    "separate": lambda example: 1,
+    "joint": lambda example: 1,
+    "tokens": lambda example: len(example.row.response),
+}
 
 
 def _expected(
@@ -188,12 +220,14 @@ def _expected(
     """The three means, and the gradients of the whole loss."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
     policy, rollouts, stored = _losses(model, examples, method, tis_cap)
-    n_stored = sum(example.rehearsal for example in examples)
-    n_rollouts = len(examples) - n_stored
-    beta = 1.0 if method.divergence == "reverse_kl" else n_stored / n_rollouts
-    beta = beta if method.js_beta == "auto" else method.js_beta
-    shares = (n_rollouts / len(examples), n_stored / len(examples)) if norm == "joint" else (1.0, 1.0)
-    loss = shares[0] * (policy + method.eta * beta * rollouts) + shares[1] * method.eta * stored
+    # A row, or with `tokens` one of its tokens, has the same weight whatever its kind.
+    counts = [sum(_COUNT[norm](e) for e in examples if e.rehearsal == kind) for kind in (False, True)]
+    of_policy, of_stored = (1.0, 1.0) if norm == "separate" else (count / sum(counts) for count in counts)
+    # Reverse KL is added to the policy loss. Both halves of JS weigh alike, unless js_beta says otherwise.
+    of_rollouts = of_policy if method.divergence == "reverse_kl" else of_stored
+    if method.js_beta != "auto":
+        of_rollouts = of_policy * method.js_beta
+    loss = of_policy * policy + method.eta * (of_rollouts * rollouts + of_stored * stored)
     names, parameters = zip(*model.named_parameters(), strict=True)
     means = tuple(float(mean.detach()) for mean in (policy, rollouts, stored))
     return means, dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
@@ -224,17 +258,25 @@ def test_the_gradient_is_that_of_the_formulas(name: str, policy: Path, base: Pat
     assert update.grad_norm == pytest.approx(norm, rel=1e-5)
     totals = update.totals
     assert totals["policy_loss_sum"] / totals["rollout_tokens"] == pytest.approx(means[0], rel=1e-5)
+    if method.off_policy:
+        ratios = [(ours - e.old).exp() for e, ours in zip(rows, update.logprobs, strict=True) if e.old is not None]
+        beyond = (torch.cat(ratios) > 2.0).sum()
+        assert beyond > 0
+        assert totals["off_policy_capped_sum"] == (beyond if method.off_policy_cap else 0)
     if method.divergence in ("reverse_kl", "js_definition") and method.estimator in ("k3", "k2"):
         assert totals["rollout_divergence_sum"] / totals["rollout_tokens"] == pytest.approx(means[1], rel=1e-5)
     if method.rehearses:
         assert totals["divergence_sum"] / totals["rehearsal_tokens"] == pytest.approx(means[2], rel=1e-5)
 
 
+@pytest.mark.parametrize("norm", ["joint", "tokens"])
 @pytest.mark.parametrize("name", ["dph_js", "js_definition"])
-def test_the_joint_norm_weighs_by_rows(name: str, policy: Path, base: Path, examples: list[Example]) -> None:
-    trainer = make_trainer(policy, METHODS[name], base, rehearsal_norm="joint", **BARE)
+def test_the_norm_weighs_by_rows_or_by_tokens(
+    name: str, norm: str, policy: Path, base: Path, examples: list[Example]
+) -> None:
+    trainer = make_trainer(policy, METHODS[name], base, rehearsal_norm=norm, **BARE)
     trainer.update(examples, 1e-3)
-    _assert_close(gradients(trainer), _expected(policy, examples, METHODS[name], "joint")[1])
+    _assert_close(gradients(trainer), _expected(policy, examples, METHODS[name], norm)[1])
 
 
 def test_truncated_importance_sampling_weighs_by_old_over_sampler(policy: Path, examples: list[Example]) -> None:
@@ -329,11 +371,10 @@ def test_two_steps_run_and_report_what_the_method_does(
     )
 
 
-def _raw_advantages(rewards: Tensor, std: bool = True) -> list[float]:
-    """Of groups of four."""
-    groups = rewards.view(-1, 4).double()
-    centred = groups - groups.mean(1, keepdim=True)
-    return (centred / (groups.std(1, keepdim=True) + 1e-6) if std else centred).flatten().tolist()
+def _grpo(rewards: Sequence[float], std: bool = True) -> list[float]:
+    """Advantages of one group."""
+    mean = statistics.fmean(rewards)
+    return [(reward - mean) / (statistics.stdev(rewards) + 1e-6 if std else 1.0) for reward in rewards]
 
 
 def _long(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
@@ -341,38 +382,58 @@ def _long(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
     return [Judgement(len(text) % 2 == 0, (sum(map(ord, text)) % 7) / 7) for text in texts]
 
 
+def _all_right(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
+    return [Judgement(True, 1.0) for _ in texts]
+
+
 @pytest.mark.parametrize(
-    "method",
+    ("method", "score"),
     [
-        MethodConfig(advantage_std=False),
-        MethodConfig(overlong_buffer=6),
-        MethodConfig(divergence="reverse_kl", estimator="reward_k1", eta=0.3),
+        (MethodConfig(advantage_std=False), _long),
+        (MethodConfig(overlong_buffer=6), _long),
+        *(
+            (MethodConfig(online="all", divergence="reverse_kl", estimator=estimator, eta=0.3), score)
+            for estimator in ("reward_k1", "to_go")
+            for score in (_long, _all_right)
+        ),
     ],
-    ids=["dr_grpo", "overlong", "reward_k1"],
+    ids=["dr_grpo", "overlong", "reward_k1", "reward_k1-all_right", "to_go", "to_go-all_right"],
 )
-def test_advantages_are_of_the_shaped_rewards(
-    method: MethodConfig, base: Path, policy: Path, engine: TransformersEngine, reference: ReferenceResponses
+def test_advantages_are_of_the_shaped_rewards_and_the_reverse_kl_is_taken_off(
+    method: MethodConfig,
+    score: Callable[..., list[Judgement]],
+    base: Path,
+    policy: Path,
+    engine: TransformersEngine,
+    reference: ReferenceResponses,
 ) -> None:
+    """METHOD 15.1.3 and 15.1.4, token by token; in an all-right group the reverse KL alone is left, not its z-score."""
     engine.wake((n, w) for n, w in load_model(policy, "float32").named_parameters())
     trainer = make_trainer(policy, method, base, kind=Recorder, mini_batches=1)
-    _segment(trainer, engine, base, reference, score=_long).run(1, 1, "test")
+    _segment(trainer, engine, base, reference, score=score).run(1, 1, "test")
     (made,) = trainer.made
     texts = [engine._tokenizer.decode(e.row.response, skip_special_tokens=True) for e in made.examples]
-    rewards = torch.tensor([judgement.reward for judgement in _long(texts, texts)], dtype=torch.float64)
+    rewards = [judgement.reward for judgement in score(texts, texts)]
     if method.overlong_buffer:
-        lengths = torch.tensor([len(e.row.response) for e in made.examples])
-        penalty = -((lengths - (12 - 6)) / 6).clamp(0, 1)
-        assert penalty.min() < 0
-        rewards += penalty
-    if method.divergence:
-        of_base = LogProbs(load_model(base, "float32"))
-        theirs = response_logprobs(of_base, [e.row for e in made.examples], 1000)
-        kl = torch.stack([(p - r).sum() for p, r in zip(made.before, theirs, strict=True)])
-        assert kl.abs().max() > 0.5
-        rewards -= 0.3 * kl
-    assert [e.advantage for e in made.examples] == pytest.approx(
-        _raw_advantages(rewards, method.advantage_std), abs=1e-4
-    )
+        penalties = [min(max((len(e.row.response) - (12 - 6)) / 6, 0), 1) for e in made.examples]
+        assert max(penalties) > 0
+        rewards = [reward - penalty for reward, penalty in zip(rewards, penalties, strict=True)]
+    theirs = response_logprobs(LogProbs(load_model(base, "float32")), [e.row for e in made.examples], 1000)
+    k1 = [(ours - of_base).tolist() for ours, of_base in zip(made.before, theirs, strict=True)]
+    assert max(abs(sum(part)) for part in k1) > 0.5
+    for first in range(0, len(rewards), 4):
+        group = range(first, first + 4)
+        task = _grpo(rewards[first : first + 4], method.advantage_std)
+        for i in group:
+            expected = [task[i - first]] * len(k1[i])
+            if method.divergence:
+                # The sum over a response, or over what is left of it; over the other three too, 0 where it has ended.
+                starts = range(len(k1[i])) if method.estimator == "to_go" else [0] * len(k1[i])
+                others = [statistics.fmean(sum(k1[j][t:]) for j in group if j != i) for t in starts]
+                own = [sum(k1[i][t:]) for t in starts]
+                expected = [a - 0.3 * (o - b) for a, o, b in zip(expected, own, others, strict=True)]
+            found = torch.as_tensor(made.examples[i].advantage).expand(len(k1[i]))
+            assert found.tolist() == pytest.approx(expected, abs=1e-4)
 
 
 def test_old_logprobs_are_those_of_the_sampling_weights_in_every_epoch(

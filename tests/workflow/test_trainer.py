@@ -186,8 +186,9 @@ def test_without_weight_the_joint_norm_is_a_factor(policy: Path, examples: list[
         MethodConfig(divergence="js_definition", eta=1.0),
         MethodConfig(divergence="reverse_kl", eta=1.0),
         MethodConfig(divergence="reverse_kl", estimator="k2", eta=1.0),
+        MethodConfig(divergence="reverse_kl", off_policy="differentiate", eta=1.0),
     ],
-    ids=lambda method: f"{method.divergence}-{method.estimator}-{method.alpha}-{method.topk}",
+    ids=lambda method: f"{method.divergence}-{method.estimator}-{method.alpha}-{method.topk}-{method.off_policy}",
 )
 def test_before_any_update_every_divergence_is_nothing_and_so_is_its_gradient(
     method: MethodConfig, base: Path, examples: list[Example]

@@ -189,6 +189,47 @@ def test_a_key_of_a_method_that_would_have_no_effect_is_refused(data: dict[str, 
     assert "methods.dph_js.estimator" in problems(put(data, "methods.dph_js.estimator", "k1"))
 
 
+@pytest.mark.parametrize(
+    ("method", "key", "allowed"),
+    [
+        (
+            {"divergence": "forward_kl", "off_policy": "weight"},
+            "off_policy",
+            "only with divergence reverse_kl or js_def",
+        ),
+        (
+            {"divergence": "reverse_kl", "estimator": "k2", "off_policy": "differentiate"},
+            "off_policy",
+            "differentiate is for reverse_kl k3, not reverse_kl k2",
+        ),
+        (
+            {"divergence": "reverse_kl", "estimator": "to_go", "off_policy": "weight"},
+            "off_policy",
+            "definition exact or js_definition k3 or reverse_kl k2 or reverse_kl k3, not reverse_kl to_go",
+        ),
+        (
+            {"divergence": "js_definition", "off_policy": "differentiate"},
+            "off_policy",
+            "is for reverse_kl k3, not js_def",
+        ),
+        ({"divergence": "reverse_kl", "off_policy_cap": 2.0}, "off_policy_cap", "null, or with off_policy"),
+    ],
+)
+def test_an_off_policy_form_that_a_loss_does_not_have_is_refused(
+    data: dict[str, Any], method: dict[str, Any], key: str, allowed: str
+) -> None:
+    assert allowed in problems(put(data, "methods", {"m": method}))[f"methods.m.{key}"].allowed
+
+
+@pytest.mark.parametrize(("key", "value"), [("top_p", 0.95), ("temperature", 0.7)])
+def test_top_k_estimators_need_stored_samples_of_the_softmax(data: dict[str, Any], key: str, value: float) -> None:
+    some = put(put(data, "methods.dph_f.topk", "sum"), "reference", {"top_k": 8})
+    exact = put(put(some, "sampling.refine.top_p", 1.0), "sampling.refine.temperature", 1.0)
+    assert load_config(exact).methods["dph_f"].topk == "sum"
+    problem = problems(put(exact, f"sampling.refine.{key}", value))["methods.dph_f.topk"]
+    assert f"{key} ({value})" in problem.allowed
+
+
 def test_all_problems_are_listed_at_once(data: dict[str, Any]) -> None:
     found = problems(put(put(put(data, "train.lr_", 1), "seed", -1), "methods.grpo.online", "some"))
     assert set(found) == {"train.lr_", "seed", "methods.grpo.online"}
@@ -247,14 +288,35 @@ def test_a_run_of_recorded_answers_needs_no_model() -> None:
     assert "replay.base.spider" in problems(RECORDED | {"replay": {}})["policy.base"].allowed
 
 
-def test_the_effective_weight_of_rehearsal_is_stated(data: dict[str, Any]) -> None:
+def test_effective_weight_and_strength_of_every_divergence_are_stated(data: dict[str, Any]) -> None:
     separate = list(notices(load_config(data)))
     assert [line.split(" weighs ")[1].split()[0] for line in separate] == ["0.1", "1"]
+    methods = {
+        "rkl": {"online": "all", "divergence": "reverse_kl"},
+        "dph_f": {"divergence": "forward_kl"},
+        "dph_js": {"divergence": "js"},
+        "definition": {"divergence": "js_definition"},
+        "halves": {"divergence": "js_definition", "js_beta": 0.1},
+        "grpo": {},
+    }
+    # METHOD's published strengths, here too at 32 stored responses to 256 rollouts: .01, .00125 and .0125.
+    expected = {
+        "rkl": [("0.01", "0.01")],
+        "dph_f": [("0.00125", "0.00125")],
+        "dph_js": [("0.025", "0.0125")],
+        "definition": [("0.025", "0.00625")],
+        "halves": [("0.025", "0.00625"), ("0.02", "0.005")],
+    }
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in notices(load_config(put(put(data, "methods", methods), "train.rehearsal_norm", "joint"))):
+        name, _, rest = line.partition(": ")
+        words = rest.split(" weighs ")[1].split()
+        found.setdefault(name, []).append((words[0], words[-1]))
+    assert found == expected
     (line,) = notices(
-        load_config(put(put(data, "methods", {"m": {"divergence": "js"}}), "train.rehearsal_norm", "joint"))
+        load_config(put(put(data, "methods", {"m": {"divergence": "js"}}), "train.rehearsal_norm", "tokens"))
     )
-    # 32 stored responses to 256 rollouts: eta / 8.
-    assert " weighs 0.025 " in line
+    assert " weighs 0.025 x (mean length of stored responses / of rollouts) of the policy loss" in line
     found = list(notices(load_config(put(put(data, "train.top_p", 0.95), "methods", {"grpo": {}}))))
     assert ["supports differ" in line for line in found] == [True]
     assert not list(notices(load_config(RECORDED)))

@@ -49,8 +49,7 @@ def test_fewer_seeds_decide_nothing():
     assert judged(comparison(0.2, seeds=2, seeds_against=2))["verdict"][0] == "undecided"
     assert judged(comparison(0.2, seeds_against=2))["verdict"][0] == "undecided"
     assert (
-        judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0]
-        == "supported"
+        judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0] == "supported"
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dphrl.objective import divergence, policy_loss
-from dphrl.objective.aggregation import component_weights, js_beta
+from dphrl.objective.aggregation import Norm, component_weights, js_beta
 
 F64 = torch.float64
 
@@ -37,6 +37,13 @@ def test_joint_weighs_the_means_by_rows() -> None:
     assert found == pytest.approx((3 * 2 + 0.5 * 1 * 7) / 4)
 
 
+def test_tokens_is_one_mean_over_all_tokens() -> None:
+    found = _aggregate([[1.0, 3.0], [2.0], [2.0]], [[5.0, 9.0, 7.0]], 0.5, "tokens")
+    assert found == pytest.approx((1 + 3 + 2 + 2 + 0.5 * (5 + 9 + 7)) / 7)
+    weights = component_weights((2048, 256), (400_000, 20_000), 0.2, "tokens")
+    assert weights.rehearsal * 20_000 / (weights.exploration * 400_000) == pytest.approx(0.2 * 20_000 / 400_000)
+
+
 @pytest.mark.parametrize("eta", [0.01, 0.2])
 def test_at_eight_to_one_joint_rehearses_with_an_eighth_of_eta(eta: float) -> None:
     rows, tokens = (128 * 16, 256), (400_000, 20_000)
@@ -55,14 +62,14 @@ def test_eta_zero_is_exploration_alone() -> None:
     assert joint.exploration * 18 / 16 == pytest.approx(alone.exploration)
 
 
-@pytest.mark.parametrize("norm", ["joint", "separate"])
+@pytest.mark.parametrize("norm", ["joint", "separate", "tokens"])
 def test_a_part_without_tokens_weighs_nothing(norm: str) -> None:
     assert component_weights((0, 4), (0, 9), 1.0, norm).exploration == 0.0  # type: ignore[arg-type]
     assert component_weights((4, 0), (9, 0), 1.0, norm).rehearsal == 0.0  # type: ignore[arg-type]
 
 
 def test_the_rollouts_divergence_weighs_eta_beta_of_the_policy_loss() -> None:
-    for norm in ("joint", "separate"):
+    for norm in ("joint", "separate", "tokens"):
         found = component_weights((16, 2), (300, 20), 0.2, norm, beta=0.125)  # type: ignore[arg-type]
         without = component_weights((16, 2), (300, 20), 0.2, norm)  # type: ignore[arg-type]
         assert found.rollout_divergence == pytest.approx(0.2 * 0.125 * found.exploration)
@@ -70,16 +77,17 @@ def test_the_rollouts_divergence_weighs_eta_beta_of_the_policy_loss() -> None:
         assert without.rollout_divergence == 0.0
 
 
-def test_joint_weighs_both_halves_of_js_by_definition_alike() -> None:
+@pytest.mark.parametrize(("norm", "beta"), [("separate", 1.0), ("joint", 0.125), ("tokens", 0.05)])
+def test_both_halves_of_js_by_definition_weigh_alike(norm: Norm, beta: float) -> None:
     rows, tokens = (2048, 256), (400_000, 20_000)
-    assert js_beta(rows) == 0.125
-    found = component_weights(rows, tokens, 0.2, "joint", beta=js_beta(rows))
+    assert js_beta(rows, tokens, norm) == pytest.approx(beta)
+    found = component_weights(rows, tokens, 0.2, norm, beta=js_beta(rows, tokens, norm))
     assert found.rollout_divergence * tokens[0] == pytest.approx(found.rehearsal * tokens[1])
 
 
 def test_beta_needs_rollouts() -> None:
     with pytest.raises(ValueError, match="no row of D_exp"):
-        js_beta((0, 4))
+        js_beta((0, 4), (0, 9), "joint")
 
 
 class Row(NamedTuple):
@@ -113,11 +121,11 @@ def _micro_batch(rows: Sequence[Row], weights: tuple[float, float, float], scale
     return weights[0] * explored.sum() + weights[1] * rehearsed.sum() + weights[2] * on_rollouts.sum()
 
 
-def _weights(rows: Sequence[Row], norm: str) -> tuple[float, float, float]:
+def _weights(rows: Sequence[Row], norm: Norm) -> tuple[float, float, float]:
     parts = [[row for row in rows if row.rehearsal == rehearsal] for rehearsal in (False, True)]
     counts = (len(parts[0]), len(parts[1]))
     tokens = (sum(len(row.tokens) for row in parts[0]), sum(len(row.tokens) for row in parts[1]))
-    found = component_weights(counts, tokens, 0.2, norm, beta=js_beta(counts))  # type: ignore[arg-type]
+    found = component_weights(counts, tokens, 0.2, norm, beta=js_beta(counts, tokens, norm))
     return found.exploration, found.rehearsal, found.rollout_divergence
 
 
@@ -127,10 +135,10 @@ def _loss_and_gradient(cut: Sequence[Sequence[Row]], weights: tuple[float, float
     return torch.stack([loss.detach(), *torch.autograd.grad(loss, scale)])
 
 
-@pytest.mark.parametrize("norm", ["joint", "separate"])
+@pytest.mark.parametrize("norm", ["joint", "separate", "tokens"])
 @settings(max_examples=50, deadline=None)
 @given(rows=rows_of_both_kinds, data=st.data())
-def test_order_and_cut_change_nothing_and_the_kinds_add_up(norm: str, rows: list[Row], data: st.DataObject) -> None:
+def test_order_and_cut_change_nothing_and_the_kinds_add_up(norm: Norm, rows: list[Row], data: st.DataObject) -> None:
     weights = _weights(rows, norm)
     whole = _loss_and_gradient([rows], weights)
     shuffled = data.draw(st.permutations(rows))

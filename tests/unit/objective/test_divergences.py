@@ -371,7 +371,7 @@ def test_a_log_ratio_that_is_no_number_is_an_error_that_names_it(name: str, odd:
         ("forward_kl", {"l_cap": 0.0}, r"l_cap must be in \(0, 50\], got 0.0"),
         ("js", {"l_cap": 80.0}, r"l_cap must be in \(0, 50\], got 80.0"),
         ("alpha", {"alpha": 1.5}, r"alpha must be in \[0, 1\], got 1.5"),
-        ("reverse_kl", {"estimator": "k1"}, "expected gradient 0: use k2, or reward_k1"),
+        ("reverse_kl", {"estimator": "k1"}, "expected gradient 0: use k2, or reward_k1 or to_go"),
         ("reverse_kl", {"samples": "reference", "estimator": "k2"}, "not reference/k2"),
         ("js_definition", {"samples": "policy", "estimator": "k1"}, "points away from the reference"),
         ("js_definition", {"samples": "reference", "estimator": "exact"}, "not reference/exact"),

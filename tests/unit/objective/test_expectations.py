@@ -1,5 +1,9 @@
-"""Exact expectations and gradients of every divergence on small softmax policies."""
+"""Exact expectations and gradients of every divergence on small softmax policies.
 
+Whole responses are in test_sequences.py.
+"""
+
+import math
 from collections.abc import Callable
 
 import pytest
@@ -7,13 +11,14 @@ import torch
 from torch import Tensor
 
 from dphrl.objective import divergence
-from dphrl.objective.advantages import reward_k1
 from dphrl.objective.divergences import Divergence
+from dphrl.objective.importance import OffPolicy, off_policy
 
 F64 = torch.float64
 Exact = Callable[[Tensor, Tensor], Tensor]
 LOGITS = (1.0, -0.3, 0.2, 0.6)
 REFERENCE = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=F64)
+OLD = torch.tensor([0.25, 0.3, 0.4, 0.05], dtype=F64)
 
 
 def _forward_kl(policy: Tensor, reference: Tensor) -> Tensor:
@@ -134,11 +139,79 @@ def test_why_k1_is_refused_as_a_loss_on_policy_samples() -> None:
     assert torch.cosine_similarity(half, expected, dim=0).item() == pytest.approx(-0.9309, abs=1e-4)
 
 
-def test_k1_in_the_reward_gives_the_gradient_of_reverse_kl() -> None:
+# Samples of pi_old, which is neither the policy nor the reference.
+
+
+def _off_policy_gradient(form: Divergence, how: OffPolicy | None, cap: float | None = None) -> Tensor:
     logits = torch.tensor(LOGITS, dtype=F64, requires_grad=True)
     logprobs = logits.log_softmax(0)
-    rewards = torch.tensor([1.0, 0.0, 0.0, 1.0], dtype=F64) - 0.3 * reward_k1(logprobs - REFERENCE.log(), [1] * 4)
-    (found,) = torch.autograd.grad(-(logprobs.detach().exp() * rewards * logprobs).sum(), logits)
-    policy = logits.softmax(0)
-    (expected,) = torch.autograd.grad(0.3 * _reverse_kl(policy, REFERENCE) - policy[0] - policy[3], logits)
-    torch.testing.assert_close(found, expected, atol=1e-14, rtol=0)
+    values = form.value(logprobs - REFERENCE.log())
+    if how is not None:
+        values, _ = off_policy(values, logprobs, OLD.log(), how, cap)
+    return torch.autograd.grad((OLD * values).sum(), logits)[0]
+
+
+def _exact_gradient(exact: Exact) -> Tensor:
+    logits = torch.tensor(LOGITS, dtype=F64, requires_grad=True)
+    return torch.autograd.grad(exact(logits.softmax(0), REFERENCE), logits)[0]
+
+
+K2, K3 = (divergence("reverse_kl", estimator=estimator) for estimator in ("k2", "k3"))
+HALF, EXACT_HALF = (divergence("js_definition", samples="policy", estimator=e) for e in ("k3", "exact"))
+
+
+@pytest.mark.parametrize(
+    ("form", "how", "exact"),
+    [
+        (K2, "weight", _reverse_kl),
+        (K3, "weight", _forward_kl),
+        (K3, "differentiate", _reverse_kl),
+        (EXACT_HALF, "weight", _policy_to_mixture),
+    ],
+    ids=lambda value: value.name if isinstance(value, Divergence) else getattr(value, "__name__", value),
+)
+def test_expected_gradient_under_the_old_policy(form: Divergence, how: OffPolicy, exact: Exact) -> None:
+    expected = _exact_gradient(exact)
+    torch.testing.assert_close(_off_policy_gradient(form, how), expected, atol=1e-12, rtol=0)
+    assert (_off_policy_gradient(form, None) - expected).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("form", [K2, K3, HALF, EXACT_HALF], ids=lambda form: form.name)
+def test_the_weight_keeps_the_direction_that_a_form_has_on_samples_of_the_policy(form: Divergence) -> None:
+    """Also that of the k3 half of JS, which is right to first order only."""
+    torch.testing.assert_close(
+        _off_policy_gradient(form, "weight"), _gradients(form, _reverse_kl)[0], atol=1e-12, rtol=0
+    )
+
+
+def test_differentiated_without_a_step_in_between_k3_descends_the_reverse_kl_too() -> None:
+    logits = torch.tensor(LOGITS, dtype=F64, requires_grad=True)
+    logprobs = logits.log_softmax(0)
+    old = logprobs.detach()
+    values, _ = off_policy(K3.value(logprobs - REFERENCE.log()), logprobs, old, "differentiate", None)
+    (found,) = torch.autograd.grad((old.exp() * values).sum(), logits)
+    torch.testing.assert_close(found, _exact_gradient(_reverse_kl), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("how", ["weight", "differentiate"])
+def test_the_cap_bounds_the_ratio_and_names_the_tokens(how: OffPolicy) -> None:
+    """With f = 2 log pi + 1 the derivative by log pi is rho * 2, and where rho passes its gradient rho * f more."""
+    logprobs = torch.tensor([0.5, 2.0, 4.0], dtype=F64).log().requires_grad_()
+    losses, capped = off_policy(2 * logprobs + 1, logprobs, torch.zeros(3, dtype=F64), how, 3.0)
+    f = [2 * math.log(x) + 1 for x in (0.5, 2.0, 4.0)]
+    assert losses.tolist() == pytest.approx([0.5 * f[0], 2 * f[1], 3 * f[2]])
+    assert capped.tolist() == [False, False, True]
+    (found,) = torch.autograd.grad(losses.sum(), logprobs)
+    more = [0.5 * f[0], 2 * f[1], 0.0] if how == "differentiate" else [0.0] * 3
+    assert found.tolist() == pytest.approx([1 + more[0], 4 + more[1], 6])
+
+
+def test_without_a_cap_no_token_is_capped_and_far_ratios_stay_finite() -> None:
+    logprobs = torch.tensor([0.0, -1e4], requires_grad=True)
+    losses, capped = off_policy(logprobs, logprobs, torch.tensor([-1e4, 0.0]), "differentiate", None)
+    (found,) = torch.autograd.grad(losses.sum(), logprobs)
+    assert losses.isfinite().all()
+    assert found.isfinite().all()
+    assert not capped.any()
+    with pytest.raises(ValueError, match=r"cap must be positive, got 0\.0"):
+        off_policy(logprobs, logprobs, logprobs, "weight", 0.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dphrl.objective import policy_loss
-from dphrl.objective.advantages import group_advantages, informative, overlong_penalty, reward_k1
+from dphrl.objective.advantages import group_advantages, informative, overlong_penalty
 from dphrl.objective.importance import mismatch, tis_weights
 
 F64 = torch.float64
@@ -72,13 +72,6 @@ def test_overlong_penalty_falls_over_the_buffer() -> None:
 def test_the_buffer_is_part_of_the_response(buffer: int) -> None:
     with pytest.raises(ValueError, match=f"within 1..max_tokens = 20, got {buffer}"):
         overlong_penalty(torch.tensor([3]), max_tokens=20, buffer=buffer)
-
-
-def test_reward_k1_sums_over_each_response_without_gradient() -> None:
-    log_ratio = torch.tensor([0.5, -0.25, 1.0], dtype=F64, requires_grad=True)
-    found = reward_k1(log_ratio, [2, 0, 1])
-    assert found.tolist() == [0.25, 0.0, 1.0]
-    assert not found.requires_grad
 
 
 def _loss(advantage: float, rho: float, *, dual_clip: float | None = 3.0) -> tuple[Any, bool]:

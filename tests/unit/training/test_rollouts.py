@@ -151,7 +151,8 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
     short, long = Completion([1], [0.0], "", "stop"), Completion([1, 2, 3], [0.0] * 3, "", "length")
     groups = [
         Group(prompt, [short, long], [Verdict(True, 1.0), Verdict(False, 0.25)]),
-        Group(prompt, [short, short], [Verdict(False, 0.0), Verdict(False, 0.0)]),
+        # Partial credit is a reward, not a right answer: neither solved nor mixed.
+        Group(prompt, [short, short], [Verdict(False, 0.5), Verdict(False, 0.25)]),
     ]
     of_update = {
         "policy_loss_sum": 2.0,
@@ -162,7 +163,7 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
     }
     found = averages({**rollout_sums(groups), "refilled": 1, **of_update})
     assert found == {
-        "reward": 0.3125,
+        "reward": 0.5,
         "correct": 0.25,
         "solved_share": 0.5,
         "mixed_share": 0.5,
@@ -175,9 +176,10 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
         "kl_to_old": 0.05,
     }
     assert "constants" not in found
-    more = {"divergence_sum": 3.0, "rehearsal_tokens": 6, "rollout_divergence_sum": 1.0}
+    more = {"divergence_sum": 3.0, "rehearsal_tokens": 6, "rollout_divergence_sum": 1.0, "off_policy_capped_sum": 2}
     found = averages({**rollout_sums(groups), "refilled": 0, **of_update, **more})
-    assert (found["divergence"], found["rollout_divergence"]) == (0.5, 0.1)
+    assert (found["divergence"], found["rollout_divergence"], found["off_policy_capped"]) == (0.5, 0.1, 0.2)
+    assert found["rehearsal_token_ratio"] == 0.6
 
 
 def test_the_share_of_constants_is_one_of_the_right_answers_that_were_executed() -> None:

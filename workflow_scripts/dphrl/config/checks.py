@@ -22,20 +22,44 @@ def problems(config: Config) -> list[Problem]:
 def notices(config: Config) -> Iterator[str]:
     """Effective weights and known caveats that a reader of the results should know."""
     train = config.train
-    rollouts = train.prompts_per_step * train.rollouts_per_prompt
-    share = train.rehearsal_per_step / rollouts if train.rehearsal_norm == "joint" else 1.0
-    for name, method in config.methods.items():
-        if method.rehearses:
-            yield (
-                f"{name}: rehearsal weighs {method.eta * share:g} of the policy loss (eta {method.eta:g}, "
-                f"rehearsal_norm {train.rehearsal_norm}, {train.rehearsal_per_step} stored responses to {rollouts} "
-                "rollouts)"
-            )
+    yield from strengths(config)
     if config.methods and train.top_p < 1:
         yield (
             f"train.top_p is {train.top_p:g}: rollouts are drawn from the truncated policy, but pi_old is the full "
             "softmax, so their supports differ"
         )
+
+
+def strengths(config: Config) -> Iterator[str]:
+    """The effective weight and the strength of every method's divergence, one line each.
+
+    The weight w is the coefficient of the divergence's mean over tokens when that of the policy loss is 1. Near the
+    reference it acts as w f''(1) / 2 * l^2, so w f''(1) is the strength by which methods can be compared.
+    """
+    train = config.train
+    rollouts = train.prompts_per_step * train.rollouts_per_prompt
+    for name, method in config.methods.items():
+        if method.divergence is None:
+            continue
+        weight, unit, reason = method.eta, "", f"eta {method.eta:g}"
+        if method.rehearses:
+            reason += f", rehearsal_norm {train.rehearsal_norm}"
+            if train.rehearsal_norm != "separate":
+                weight *= train.rehearsal_per_step / rollouts
+                reason += f", {train.rehearsal_per_step} stored responses to {rollouts} rollouts"
+            if train.rehearsal_norm == "tokens":
+                unit = " x (mean length of stored responses / of rollouts)"
+        what = "rehearsal" if method.rehearses else "divergence on rollouts"
+        if method.divergence == "js_definition" and method.js_beta == "auto":
+            what = "each half of the divergence"
+        strength = f"{weight * method.curvature:g}{unit}"
+        yield f"{name}: {what} weighs {weight:g}{unit} of the policy loss ({reason}); strength w f''(1) = {strength}"
+        if method.js_beta != "auto":
+            half = method.eta * method.js_beta
+            yield (
+                f"{name}: divergence on rollouts weighs {half:g} of the policy loss (eta {method.eta:g}, js_beta "
+                f"{method.js_beta:g}); strength w f''(1) = {half * method.curvature:g}"
+            )
 
 
 def _unknown(path: str, name: str, known: Collection[str], where: str) -> Iterator[Problem]:
@@ -137,6 +161,13 @@ def _counts(config: Config) -> Iterator[Problem]:
     for name, method in config.methods.items():
         if method.topk and not config.reference.top_k:
             yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")
+        stored = config.sampling.refine
+        if method.topk and (stored.top_p < 1 or stored.temperature != 1):
+            allowed = (
+                f"null, or set sampling.refine.top_p ({stored.top_p:g}) and temperature ({stored.temperature:g}) to 1: "
+                "it assumes that stored responses are samples of the reference's whole softmax"
+            )
+            yield Problem(f"methods.{name}.topk", show(method.topk), allowed)
         longest = config.train.max_tokens
         yield from _at_most(f"methods.{name}.overlong_buffer", method.overlong_buffer, "train.max_tokens", longest)
     least, drawn = config.partition.pef_min_correct, config.sampling.presample.n

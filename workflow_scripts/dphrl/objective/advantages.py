@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 _STD_EPSILON = 1e-6
 
@@ -66,19 +67,33 @@ def overlong_penalty(lengths: Tensor, max_tokens: int, buffer: int) -> Tensor:
     return ((max_tokens - buffer - lengths).float() / buffer).clamp(-1.0, 0.0)
 
 
-def reward_k1(log_ratio: Tensor, lengths: Sequence[int]) -> Tensor:
-    """k1 of each response: the sum of log pi_theta - log pi_ref, whose mean over policy samples is KL(theta || ref).
+def k1_penalties(log_ratios: Sequence[Tensor], group: int, to_go: bool) -> list[Tensor]:
+    """What reverse KL takes from each token's advantage, in units of eta: k1 less the mean k1 of the other responses.
 
-    It is for the reward, R - eta * reward_k1, and detached: as a loss its expected gradient would be 0.
+    k1 is the sum of log pi_theta - log pi_ref over the whole response, or with `to_go` from the token on. The mean is
+    of the same sum at the same position, 0 for responses that have ended. No standard deviation divides it. In either
+    form the expected gradient of the policy loss is that of KL(theta || ref) of whole responses; with the group's own
+    mean it would be (G - 1)/G of that.
 
     Args:
-        log_ratio: of the response tokens under the policy that sampled them, flat (tokens,).
-        lengths: tokens of each response, in order.
+        log_ratios: of each response's tokens under the policy that sampled them, (tokens,) each, group by group.
+        group: responses per group, at least 2.
+        to_go: leave out the tokens before, on which this token has no effect.
 
     Returns:
-        (responses,).
+        (tokens,) for each response, float64, detached.
+
+    Raises:
+        ValueError: fewer than two responses per group, or no whole groups.
     """
-    return torch.stack([part.sum() for part in log_ratio.detach().split(list(lengths))])
+    if group < 2 or len(log_ratios) % group:
+        raise ValueError(f"expected groups of at least 2 responses, got {len(log_ratios)} responses by {group}")
+    k1 = pad_sequence([part.detach().double() for part in log_ratios], batch_first=True)
+    sums = k1.flip(1).cumsum(1).flip(1) if to_go else k1.sum(1, keepdim=True).expand_as(k1)
+    groups = sums.unflatten(0, (-1, group))
+    others = (groups.sum(1, keepdim=True) - groups) / (group - 1)
+    penalties = (groups - others).flatten(0, 1)
+    return [of_row[: len(part)] for of_row, part in zip(penalties, log_ratios, strict=True)]
 
 
 def _check_groups(values: Tensor, name: str) -> None:

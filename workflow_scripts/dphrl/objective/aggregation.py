@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Norm = Literal["joint", "separate"]
+Norm = Literal["joint", "separate", "tokens"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ def component_weights(
     separate: L = mean_exp + eta * mean_pef.
     joint:    L = (N_exp * mean_exp + eta * N_pef * mean_pef) / (N_exp + N_pef), with N counted in rows: at the
               published 8:1 this is a relative weight of eta / 8, as in the official code.
+    tokens:   L = (T_exp * mean_exp + eta * T_pef * mean_pef) / (T_exp + T_pef), with T counted in response tokens: one
+              mean over all tokens of the mini-batch.
     mean_exp is over policy loss + eta * beta * divergence of each token of the rollouts.
 
     Args:
@@ -38,7 +40,7 @@ def component_weights(
         beta: weight of the divergence on the rollouts, in eta: `js_beta` for the policy half of js_definition, 1 for
             reverse_kl, 0 for methods without a divergence on rollouts.
     """
-    exp_share, pef_share = (rows[0] / sum(rows), rows[1] / sum(rows)) if norm == "joint" else (1.0, 1.0)
+    exp_share, pef_share = _shares(rows, tokens, norm)
     exploration = exp_share / tokens[0] if tokens[0] else 0.0
     return ComponentWeights(
         exploration=exploration,
@@ -47,12 +49,23 @@ def component_weights(
     )
 
 
-def js_beta(rows: tuple[int, int]) -> float:
-    """The automatic beta of js_definition, N_pef / N_exp in the batch's `rows`: both halves then have equal weight.
+def js_beta(rows: tuple[int, int], tokens: tuple[int, int], norm: Norm) -> float:
+    """The automatic beta of js_definition, with which the token means of both halves weigh alike (Appendix E's aim).
+
+    1 under `separate`, N_pef / N_exp under `joint`, T_pef / T_exp under `tokens`; arguments as for `component_weights`.
 
     Raises:
         ValueError: there is no D_exp row.
     """
     if not rows[0]:
         raise ValueError("js_beta needs rollouts: the batch has no row of D_exp")
-    return rows[1] / rows[0]
+    exp_share, pef_share = _shares(rows, tokens, norm)
+    return pef_share / exp_share
+
+
+def _shares(rows: tuple[int, int], tokens: tuple[int, int], norm: Norm) -> tuple[float, float]:
+    """Weights of mean_exp and of mean_pef before eta."""
+    if norm == "separate":
+        return 1.0, 1.0
+    exp, pef = rows if norm == "joint" else tokens
+    return exp / (exp + pef), pef / (exp + pef)

@@ -146,7 +146,8 @@ def _reverse_kl(samples: Samples = "policy", estimator: str = "k3", l_cap: float
     """KL(pi_theta || pi_ref).
 
     On policy samples: k3, the published baseline, whose expected gradient is that of the *forward* KL; k2 = (ln u)^2/2,
-    whose expected gradient is that of the reverse KL. On reference samples: k3 = u ln u - u + 1.
+    whose expected gradient is that of the reverse KL. Both per token, with the states held fixed: how earlier tokens
+    change later states is left out (arXiv 2506.09477). On reference samples: k3 = u ln u - u + 1.
     """
     match samples, estimator:
         case "reference", "k3":
@@ -156,7 +157,7 @@ def _reverse_kl(samples: Samples = "policy", estimator: str = "k3", l_cap: float
         case "policy", "k2":
             return Divergence("reverse_kl/policy/k2", lambda l: l.square() / 2, torch.clone, samples="policy")
         case "policy", "k1":
-            raise ValueError("reverse_kl k1 as a loss has the expected gradient 0: use k2, or reward_k1 in the reward")
+            raise ValueError("reverse_kl k1 as a loss has the expected gradient 0: use k2, or reward_k1 or to_go")
     raise ValueError(f"reverse_kl has reference/k3, policy/k3 and policy/k2, not {samples}/{estimator}")
 
 

@@ -1,9 +1,15 @@
-"""Difference between the log-probs of sampler and trainer for the same tokens, and weights that correct for it."""
+"""Weights for samples of another policy, the sampler's or pi_old, and how far sampler and trainer differ."""
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
+import torch
 from torch import Tensor
+
+from dphrl.objective.ppo import policy_ratio
+
+OffPolicy = Literal["weight", "differentiate"]
 
 
 @dataclass(frozen=True)
@@ -51,3 +57,33 @@ def tis_weights(old_logprobs: Tensor, sampler_logprobs: Tensor, cap: float) -> T
     if cap <= 0:
         raise ValueError(f"cap must be positive, got {cap}")
     return (old_logprobs - sampler_logprobs).detach().clamp(max=math.log(cap)).exp()
+
+
+def off_policy(
+    values: Tensor, logprobs: Tensor, old_logprobs: Tensor, form: OffPolicy, cap: float | None
+) -> tuple[Tensor, Tensor]:
+    """rho f per token, a divergence's loss on samples of pi_old, with rho = pi_theta / pi_old .
+
+    weight: rho without gradient. The samples are corrected, so the direction stays the estimator's: k2 descends the
+    reverse KL, k3 the forward KL. differentiate: the gradient passes through rho too, which makes it that of E_pi[f]:
+    for k3 the reverse KL's (TRL's `use_bias_correction_kl`). Both are exact per token, with the states held fixed, and
+    biased by the cap.
+
+    Args:
+        values: f of each token, any shape, with gradient.
+        logprobs: log pi_theta of the same tokens, with gradient.
+        old_logprobs: log pi_old, without gradient.
+        cap: largest rho, > 0; None for no cap.
+
+    Returns:
+        rho f, and the tokens whose rho was capped (bool), of the same shape.
+
+    Raises:
+        ValueError: the cap is not positive.
+    """
+    if cap is not None and cap <= 0:
+        raise ValueError(f"cap must be positive, got {cap}")
+    ratio = policy_ratio(logprobs if form == "differentiate" else logprobs.detach(), old_logprobs)
+    if cap is None:
+        return ratio * values, torch.zeros_like(values, dtype=torch.bool)
+    return ratio.clamp(max=cap) * values, ratio.detach() > cap

@@ -23,6 +23,11 @@ class PolicyLoss:
     clipped: Tensor
 
 
+def policy_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
+    """rho = pi_theta / pi_old per token, between exp(-20) and exp(20)."""
+    return (logprobs - old_logprobs).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
+
+
 def policy_loss(
     logprobs: Tensor,
     old_logprobs: Tensor,
@@ -43,7 +48,7 @@ def policy_loss(
         dual_clip: above 1; None for no such bound.
         weights: factor of each token loss, such as `tis_weights`; None for 1.
     """
-    ratio = (logprobs - old_logprobs).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
+    ratio = policy_ratio(logprobs, old_logprobs)
     plain = -advantages * ratio
     clip = -advantages * ratio.clamp(1 - eps_low, 1 + eps_high)
     loss = torch.maximum(plain, clip)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.plan.advice import changes_that_fit
@@ -71,7 +72,7 @@ def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
 
 
 def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
-    """Memory, disk, jobs, tokens and hours as text.
+    """Memory, disk, jobs, tokens, hours and the strength of each divergence as text.
 
     Args:
         folder: where the run's files and datasets are looked for.
@@ -102,6 +103,8 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     spent = sum(stage.seconds * stage.gpus for stage in planned) / 3600
     unit = "core" if machine == "cpu" else "GPU"
     lines.append(f"Time: {hours:,.2g} hours on {slots} {unit}s, {spent:,.2g} {unit} hours in all")
+    if divergences := [*strengths(config)]:
+        lines += ["", "Divergences", *divergences]
     return "\n".join(lines)
 
 

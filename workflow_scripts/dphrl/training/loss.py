@@ -1,19 +1,20 @@
 """The loss of each method, from its terms (arXiv 2509.07430). A row is a rollout or a rehearsed response of D_pef.
 
-| `divergence`               | rollouts                              | rehearsal                            |
-| null (GRPO, DAPO)          | policy loss (Eq. 5)                   | -                                    |
-| forward_kl, js, alpha      | policy loss                           | eta f(u) (Eq. 6 and 7, Table 5)      |
-| js_definition              | policy loss + eta beta f(u) (Eq. 15)  | eta f(u) of the other half (Eq. 17)  |
-| reverse_kl, k3 and k2      | policy loss + eta f(u)                | -                                    |
-| reverse_kl, reward_k1      | policy loss, reward - eta ln u        | -                                    |
+| `divergence`                 | rollouts                               | rehearsal                            |
+| null (GRPO, DAPO)            | policy loss (Eq. 5)                    | -                                    |
+| forward_kl, js, alpha        | policy loss                            | eta f(u) (Eq. 6 and 7, Table 5)      |
+| js_definition                | policy loss + eta beta f(u) (Eq. 15)   | eta f(u) of the other half (Eq. 17)  |
+| reverse_kl, k3 and k2        | policy loss + eta f(u)                 | -                                    |
+| reverse_kl, reward_k1, to_go | policy loss of A - eta (k1 - baseline) | -                                    |
 
 | term                                          | computed in                                                 |
 | policy loss                                   | `objective.ppo.policy_loss`                                 |
-| its advantages; the reward less eta ln u      | `training.segment`, `objective.advantages`                  |
+| its advantages; k1 and its baseline           | `training.segment`, `objective.advantages`                  |
 | f(u), u = pi_theta / pi_ref                   | `objective.divergences`                                     |
 | f(u) over the reference's top-K tokens        | `objective.topk.topk_value`                                 |
 | eta, beta (Eq. 16) and the means over tokens  | `Objective.loss_weights`, `objective.aggregation`           |
 | importance weights of the policy loss         | `objective.importance.tis_weights`                          |
+| those of f(u) on rollouts, `off_policy`       | `objective.importance.off_policy`                           |
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
 from dphrl.objective.divergences import Divergence, divergence
-from dphrl.objective.importance import tis_weights
+from dphrl.objective.importance import off_policy, tis_weights
 from dphrl.objective.ppo import policy_loss
 from dphrl.objective.topk import topk_value
 
@@ -40,7 +41,7 @@ class Example:
     Attributes:
         row: prompt and response.
         rehearsal: whether it is a response of D_pef that is rehearsed; else it is a rollout.
-        advantage: of a rollout.
+        advantage: of a rollout: one for all of its tokens, or each token's (tokens,).
         old: log pi_old of a rollout's tokens; None where the policy is unchanged since sampling.
         sampler: the engine's log-probs of a rollout's tokens.
         reference: log pi_ref of the tokens: for rehearsal, and for rollouts where the method asks for it.
@@ -49,7 +50,7 @@ class Example:
 
     row: Row
     rehearsal: bool = False
-    advantage: float = 0.0
+    advantage: float | Tensor = 0.0
     old: Tensor | None = None
     sampler: Tensor | None = None
     reference: Tensor | None = None
@@ -73,11 +74,11 @@ class Objective:
 
     def loss_weights(self, rows: tuple[int, int], tokens: tuple[int, int]) -> ComponentWeights:
         """Weights of token losses from the counts of a whole mini-batch: (rollouts, rehearsal) on all ranks."""
-        beta = 0.0
+        beta, norm = 0.0, self._config.rehearsal_norm
         if self.rollout_divergence is not None:
-            auto = 1.0 if self._method.divergence == "reverse_kl" else js_beta(rows)
+            auto = 1.0 if self._method.divergence == "reverse_kl" else js_beta(rows, tokens, norm)
             beta = auto if self._method.js_beta == "auto" else self._method.js_beta
-        return component_weights(rows, tokens, self._method.eta, self._config.rehearsal_norm, beta)
+        return component_weights(rows, tokens, self._method.eta, norm, beta)
 
     def rollout_loss(
         self, logprobs: Tensor, entropy: Tensor, examples: Sequence[Example], weights: ComponentWeights
@@ -92,25 +93,32 @@ class Objective:
         """
         ours = logprobs.detach().split([len(e.row.response) for e in examples])
         old = torch.cat([p if e.old is None else e.old.to(p) for e, p in zip(examples, ours, strict=True)])
-        advantages = torch.cat([torch.full_like(p, e.advantage) for e, p in zip(examples, ours, strict=True)])
+        advantages = torch.cat(
+            [torch.as_tensor(e.advantage).to(p).expand_as(p) for e, p in zip(examples, ours, strict=True)]
+        )
         importance = None
         if (cap := self._config.tis_cap) is not None:
             importance = tis_weights(old, _joined(examples, "sampler").to(old), cap)
         low, high, bound = self._config.eps_low, self._method.eps_high, self._config.dual_clip
         result = policy_loss(logprobs, old, advantages, eps_low=low, eps_high=high, dual_clip=bound, weights=importance)
         loss = weights.exploration * result.loss.sum()
-        log_ratio = (logprobs - old).detach()
+        moved = (logprobs - old).detach().double()
         sums = {
             "policy_loss_sum": result.loss.sum().item(),
             "clipped_sum": result.clipped.sum().item(),
-            "kl_to_old_sum": (torch.expm1(-log_ratio) + log_ratio).sum().item(),
+            # k3 of KL(old || new), on samples of pi_old.
+            "kl_to_old_sum": (torch.expm1(moved) - moved).sum().item(),
             "entropy_sum": entropy.sum().item(),
             "rollout_tokens": len(logprobs),
         }
         if self._method.needs_reference_model:
             log_ratio = logprobs - _joined(examples, "reference").to(logprobs)
-            # Where the divergence is in the reward, its k1 is only a metric here.
+            # Where the divergence is in the advantages, its k1 is only a metric here.
             value = log_ratio.detach() if self.rollout_divergence is None else self.rollout_divergence.value(log_ratio)
+            if self._method.off_policy is not None:
+                form, most = self._method.off_policy, self._method.off_policy_cap
+                value, capped = off_policy(value, logprobs, old, form, most)
+                sums["off_policy_capped_sum"] = capped.sum().item()
             loss = loss + weights.rollout_divergence * value.sum()
             sums["rollout_divergence_sum"] = value.sum().item()
         return loss, sums
@@ -179,6 +187,6 @@ def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | 
         case "js_definition":
             on_rollouts = divergence("js_definition", samples="policy", estimator=method.estimator, l_cap=cap)
             return divergence("js_definition", l_cap=cap), on_rollouts
-        case "reverse_kl" if method.estimator != "reward_k1":
+        case "reverse_kl" if not method.in_advantage:
             return None, divergence("reverse_kl", estimator=method.estimator, l_cap=cap)
     return None, None

@@ -16,7 +16,7 @@ from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
-from dphrl.objective.advantages import group_advantages, overlong_penalty, reward_k1
+from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_penalty
 from dphrl.objective.importance import mismatch
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
@@ -44,7 +44,9 @@ _MEANS = {
     "clip_share": ("clipped_sum", "rollout_tokens"),
     "kl_to_old": ("kl_to_old_sum", "rollout_tokens"),
     "rollout_divergence": ("rollout_divergence_sum", "rollout_tokens"),
+    "off_policy_capped": ("off_policy_capped_sum", "rollout_tokens"),
     "divergence": ("divergence_sum", "rehearsal_tokens"),
+    "rehearsal_token_ratio": ("rehearsal_tokens", "rollout_tokens"),
 }
 
 
@@ -116,25 +118,27 @@ class Segment:
         nothing = [None] * len(rows)
         reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else nothing
         # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
-        # update, unless its log-probs are part of the reward.
-        known = 0 if self.method.estimator == "reward_k1" else len(rows) // self.config.mini_batches
+        # update, unless its log-probs are part of the advantages.
+        known = 0 if self.method.in_advantage else len(rows) // self.config.mini_batches
         old = [*nothing[:known], *self.trainer.logprobs(rows[known:])]
         return [
             Example(row, old=ours, sampler=drawn, reference=theirs)
             for row, ours, drawn, theirs in zip(rows, old, sampler, reference, strict=True)
         ]
 
-    def _advantages(self, groups: Sequence[Group], examples: Sequence[Example]) -> list[float]:
-        """The advantage of each response, from its reward and what the method adds to it."""
+    def _advantages(self, groups: Sequence[Group], examples: Sequence[Example]) -> Sequence[float | Tensor]:
+        """The advantage of each response, or of its tokens, from its reward and what the method adds to it."""
         rewards = torch.tensor([[v.reward for v in group.verdicts] for group in groups], dtype=torch.float64)
         if self.method.overlong_buffer:
             lengths = torch.tensor([[len(c.token_ids) for c in group.completions] for group in groups])
             rewards += overlong_penalty(lengths, self.config.max_tokens, self.method.overlong_buffer)
-        if self.method.estimator == "reward_k1":
-            log_ratios = [e.old - e.reference for e in examples]  # type: ignore[operator]
-            divergence = reward_k1(torch.cat(log_ratios), [len(part) for part in log_ratios])
-            rewards -= self.method.eta * divergence.view_as(rewards)
-        return group_advantages(rewards, std=self.method.advantage_std).flatten().tolist()
+        advantages = group_advantages(rewards, std=self.method.advantage_std).flatten()
+        if not self.method.in_advantage:
+            return advantages.tolist()
+        # Not in the reward, where the division by the group's std would make eta as strong as the rewards are alike.
+        log_ratios = [e.old - e.reference for e in examples]  # type: ignore[operator]
+        penalties = k1_penalties(log_ratios, rewards.shape[1], to_go=self.method.estimator == "to_go")
+        return [reward - self.method.eta * k1 for reward, k1 in zip(advantages, penalties, strict=True)]
 
     def _update(self, step: int, examples: list[Example]) -> list[Update]:
         """The updates of a step, each on a mini-batch of rollouts and rehearsal; fills in `old` where it is None."""
@@ -219,6 +223,7 @@ def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
     """Sums and counts over the rollouts of a step, for `averages`."""
     rewards = [[verdict.reward for verdict in group.verdicts] for group in groups]
     right = [verdict for group in groups for verdict in group.verdicts if verdict.correct]
+    verdicts = [[verdict.correct for verdict in group.verdicts] for group in groups]
     completions = [completion for group in groups for completion in group.completions]
     return {
         "groups": len(groups),
@@ -227,8 +232,8 @@ def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
         "correct_sum": len(right),
         "executed_right": sum(verdict.reads_table is not None for verdict in right),
         "constant_sum": sum(verdict.reads_table is False for verdict in right),
-        "solved_sum": sum(max(group) > 0 for group in rewards),
-        "mixed_sum": sum(max(group) != min(group) for group in rewards),
+        "solved_sum": sum(map(any, verdicts)),
+        "mixed_sum": sum(any(group) and not all(group) for group in verdicts),
         "length_sum": sum(len(completion.token_ids) for completion in completions),
         "truncated_sum": sum(completion.finish_reason == "length" for completion in completions),
     }

@@ -8,12 +8,17 @@ from pydantic_core import PydanticCustomError
 from dphrl.config.blocks.base import Block, Count, Positive, Whole
 
 DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
-Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1"]
+Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1", "to_go"]
 PAPER_ETA = {"forward_kl": 0.01, "js": 0.2, "alpha": 0.01, "js_definition": 0.2, "reverse_kl": 0.01}
 ESTIMATORS: dict[str, tuple[Estimator, ...]] = {
     "forward_kl": ("k3", "k1"),
     "js_definition": ("k3", "exact"),
-    "reverse_kl": ("k3", "k2", "reward_k1"),
+    "reverse_kl": ("k3", "k2", "reward_k1", "to_go"),
+}
+# What each form of `off_policy` corrects: the losses on rollouts, by divergence and estimator.
+OFF_POLICY = {
+    "weight": {("reverse_kl", "k3"), ("reverse_kl", "k2"), ("js_definition", "k3"), ("js_definition", "exact")},
+    "differentiate": {("reverse_kl", "k3")},
 }
 ALL = tuple(PAPER_ETA)
 REHEARSED = tuple(name for name in ALL if name != "reverse_kl")
@@ -22,6 +27,7 @@ NEEDS = {
     "js_scale": ("js",),
     "alpha": ("alpha",),
     "js_beta": ("js_definition",),
+    "off_policy": ("reverse_kl", "js_definition"),
     "topk": REHEARSED,
     "eta": ALL,
     "l_cap": ALL,
@@ -56,10 +62,21 @@ class MethodConfig(Block):
     )
     estimator: Estimator = Field(
         "k3",
-        description="Per-token estimator, with u = pi / pi_ref. forward_kl: k3 = u - 1 - ln u (minimal at u = 1) or "
+        description="Estimator, per token, with u = pi / pi_ref. forward_kl: k3 = u - 1 - ln u (minimal at u = 1) or "
         "k1 = -ln u. reverse_kl: k3 as a loss, as published (its expected gradient is that of the forward KL), k2 as "
-        "a loss (that of the reverse KL), or reward_k1 (k1 subtracted from the reward). js_definition, for its half "
-        "on the rollouts: k3 or exact.",
+        "a loss (that of the reverse KL), both with the states held fixed; or in the advantage, less its mean over the "
+        "group's other responses, for the reverse KL of whole responses: reward_k1 (k1 of the response) or to_go (k1 "
+        "from the token on). js_definition, for its half on the rollouts: k3 or exact.",
+    )
+    off_policy: Literal["weight", "differentiate"] | None = Field(
+        None,
+        description="Correct a divergence's loss on rollouts for samples of pi_old, with rho = pi / pi_old per token. "
+        "weight: rho as a constant factor, for reverse_kl k3 and k2 and for js_definition: keeps the estimator's "
+        "direction. differentiate: the gradient passes through rho too, for reverse_kl k3, which then descends the "
+        "reverse KL. null: none.",
+    )
+    off_policy_cap: float | None = Field(
+        None, gt=0, description="Largest rho of off_policy; capping biases it (metric off_policy_capped). null: none."
     )
     topk: Literal["sum", "conditional"] | None = Field(
         None,
@@ -70,7 +87,9 @@ class MethodConfig(Block):
     js_scale: Positive = Field(1.0, description="Factor of js: 1.0 sums its two KL divergences, 0.5 averages them.")
     alpha: float = Field(0.5, ge=0, le=1, description="Order: 1 is forward KL, 0 is reverse KL on reference samples.")
     js_beta: Literal["auto"] | Annotated[float, Field(ge=0)] = Field(
-        "auto", description="Weight of js_definition's rollout half in units of eta; auto: N_pef / N_exp of the batch."
+        "auto",
+        description="Weight of js_definition's rollout half in units of eta; auto: both halves weigh alike (with "
+        "rehearsal_norm separate 1, joint N_pef / N_exp, tokens T_pef / T_exp of the batch).",
     )
     eta: float = Field(
         default_factory=_paper_eta,
@@ -108,12 +127,29 @@ class MethodConfig(Block):
         if self.estimator not in known:
             text = f"one of {', '.join(known)} for divergence {chosen}"
             raise PydanticCustomError("key_without_effect", "{text}", {"key": "estimator", "text": text})
+        if self.off_policy and (chosen, self.estimator) not in OFF_POLICY[self.off_policy]:
+            forms = " or ".join(" ".join(form) for form in sorted(OFF_POLICY[self.off_policy]))
+            text = f"null: {self.off_policy} is for {forms}, not {chosen} {self.estimator}"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "off_policy", "text": text})
+        if self.off_policy_cap is not None and self.off_policy is None:
+            text = "null, or with off_policy: it caps its rho"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "off_policy_cap", "text": text})
         return self
 
     @property
     def rehearses(self) -> bool:
         """Whether it trains on the stored responses of D_pef."""
         return self.divergence in REHEARSED
+
+    @property
+    def in_advantage(self) -> bool:
+        """Whether the divergence is part of the advantages of the policy loss."""
+        return self.estimator in ("reward_k1", "to_go")
+
+    @property
+    def curvature(self) -> float:
+        """f''(1): near l = 0 the divergence (each half of js_definition) acts as weight * f''(1) / 2 * l^2."""
+        return {"js": self.js_scale / 2, "js_definition": 0.25}.get(self.divergence or "", 1.0)
 
     @property
     def needs_reference_model(self) -> bool:

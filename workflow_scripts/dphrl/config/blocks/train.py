@@ -47,10 +47,11 @@ class TrainConfig(Block):
         "the mismatch is only measured.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
-    rehearsal_norm: Literal["joint", "separate"] = Field(
+    rehearsal_norm: Literal["joint", "separate", "tokens"] = Field(
         "joint",
         description="joint: one mean over all sequences of a mini-batch, so the effective weight of rehearsal is eta "
-        "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta.",
+        "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta; tokens: one mean over "
+        "all response tokens, so the weight is eta * T_pef / T_exp.",
     )
     trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
