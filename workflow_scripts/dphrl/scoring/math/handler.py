@@ -40,8 +40,9 @@ class MathHandler:
         self._prose = [*self._latex, math_verify.ExprExtractionConfig()]
         self._clear_cache = clear_cache
         self._timeout_s: float = options["timeout_s"]
-        # The first use compiles patterns and builds the grammar; no answer should pay for that.
+        # The first use compiles patterns, builds the grammar, imports what simplifies; no answer should pay for that.
         self._same(self._parse("\\frac{1}{2}"), self._parse("it is 1/2", prose=True), None)
+        self._same(self._parse("x+\\sqrt{2}"), self._parse("2\\pi x"), None)
         signal.signal(signal.SIGALRM, _raise_time_up)
 
     def run(self, task: Message) -> Message:
