@@ -72,6 +72,22 @@ def test_a_default_that_is_written_out_changes_nothing() -> None:
     assert block["method"]["l_cap"] == 3.0
 
 
+def test_the_reward_repairs_operators_and_the_evaluation_leaves_it_to_the_comparison() -> None:
+    def repairs(value: str | None) -> list[str]:
+        data = copy.deepcopy(DATA)
+        data["scoring"]["sql"].update({"repair": value} if value else {})
+        config = load_config(data)
+        other = next(
+            name for name, one in config.datasets.items() if one.task == "sql" and name != config.train_dataset
+        )
+        scored = [parts.scoring(config, name) for name in (config.train_dataset, other)]
+        scored.append(parts.train(config, next(iter(config.methods))))
+        return [json.loads(one)["scorer"]["repair"] for one in scored]
+
+    assert repairs(None) == ["always", "auto", "always"]
+    assert repairs("never") == ["never"] * 3
+
+
 def test_the_number_of_jobs_is_not_in_a_plans_slice() -> None:
     config, changed = load_config(DATA), copy.deepcopy(DATA)
     changed["sampling"]["presample"]["shards"] = 4
@@ -140,7 +156,7 @@ def test_a_block_can_be_read_back_from_its_slice() -> None:
     for name, method in config.methods.items():
         block = json.loads(parts.train(config, name))
         assert MethodConfig.model_validate(block["method"]) == method
-        scoring = {"sql": block["scorer"] | {"workers": 1}}
+        scoring = {"sql": block["scorer"] | {"workers": 1, "repair": config.scoring.sql.repair}}
         assert ScoringConfig.model_validate(scoring).sql == config.scoring.sql
         schedule = {"steps": 40, "segment_steps": 20, "eval_every": 40, "seeds": [1]}
         assert TrainConfig.model_validate(block["train"] | schedule) == config.train

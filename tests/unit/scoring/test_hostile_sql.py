@@ -622,7 +622,7 @@ ODD_NAMES = [
         "../d/d.sqlite",
         "d\0",
     ),
-    *("d\0.sqlite", "D", "d ", " d", "d\n", "d/", "d/d", "d.sqlite", "d/x.sqlite", "d/d.sqlite/", "d/d.sqlite-wal"),
+    *("d\0.sqlite", "D", "d ", " d", "d\n", "d/", "d/d", "x.sqlite", "d/x.sqlite", "d/d.sqlite/", "d/d.sqlite-wal"),
     *("d?mode=rwc", "d/d.sqlite?mode=rwc", "d/d.sqlite?x=.sqlite", "d#", "d%00", "d%2f..", "file:d", "file:d/d.sqlite"),
     *(
         ":memory:",

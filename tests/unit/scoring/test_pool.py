@@ -221,7 +221,7 @@ OPTIONS = {"partial": "none", "limits": LIMITS, "programs": False}
 def test_an_error_that_no_code_foresees_is_a_verdict_and_ends_no_worker(databases: Path) -> None:
     """The tasks are malformed, which is in place of an error in a library: the same code catches both."""
     database = str(databases / "d" / "d.sqlite")
-    whole = {"database": database, "gold": GOLD, "comparison": "spider", "sql": "SELECT 1"}
+    whole = {"database": database, "gold": GOLD, "comparison": "spider", "repair": False, "sql": "SELECT 1"}
     without_sql = {name: value for name, value in whole.items() if name != "sql"}
     tasks = [
         {**whole, "sql": 1},
@@ -240,7 +240,7 @@ def test_an_error_that_no_code_foresees_is_a_verdict_and_ends_no_worker(database
         pool.close()
     verdicts = ["runtime_error", "gold_error", "gold_error", "runtime_error", "correct"]
     assert [replies[number]["verdict"] for number in range(5)] == verdicts
-    assert replies[0]["detail"] == "AttributeError: 'int' object has no attribute 'replace'"
+    assert replies[0]["detail"] == "TypeError: object of type 'int' has no len()"
     assert "TypeError" in replies[1]["detail"]
     assert replies[2]["detail"] == "ValueError: comparison='?': expected 'spider', 'bird' or 'strict'"
 

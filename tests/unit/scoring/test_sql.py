@@ -19,6 +19,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.catalogue import VERDICTS as DECLARED
 from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.config.blocks.scoring import ScoringConfig, SqlScoringConfig
+from dphrl.config.scorers import SqlRepair
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.math.answers import extract_boxed
@@ -298,6 +299,26 @@ def test_the_ground_truth_may_name_the_comparison_and_the_file(scorer: SqlScorer
     ]
     verdicts = scorer.score_sql(["SELECT DISTINCT price FROM product"] * 2, truths)
     assert [v.verdict for v in verdicts] == ["correct", "wrong"]
+
+
+@pytest.mark.parametrize(
+    ("repair", "repaired"),
+    [("auto", ["spider", "strict"]), ("always", ["spider", "bird", "strict"]), ("never", [])],
+)
+def test_operators_are_repaired_as_the_option_says(databases: Path, repair: SqlRepair, repaired: list[str]) -> None:
+    whole, parted = "SELECT name FROM product WHERE price >= 1", "SELECT name FROM product WHERE price > = 1"
+    comparisons = ("spider", "bird", "strict")
+    truths = [{"db_id": "shop.sqlite", "gold_sql": whole, "comparison": one} for one in comparisons]
+    with SqlScorer(databases, answer="bare", repair=repair) as scorer:
+        verdicts = dict(zip(comparisons, scorer.score([parted] * 3, truths), strict=True))
+        golds = scorer.audit([{**truth, "gold_sql": parted} for truth in truths])
+        (clean,) = scorer.score([whole], truths[:1])
+    assert [name for name in comparisons if verdicts[name].correct] == repaired
+    assert {v.verdict for name, v in verdicts.items() if name not in repaired} <= {"parse_error"}
+    assert {v.extracted for v in verdicts.values()} == {parted}
+    assert [reason for _, reason in golds] == [None if name in repaired else "unrunnable" for name in comparisons]
+    classes = {name: verdict.program_class for name, verdict in verdicts.items()}
+    assert classes == {name: clean.program_class if name in repaired else None for name in comparisons}
 
 
 def test_no_answer_bad_gold_and_undecodable_text(scorer: SqlScorer) -> None:

@@ -305,6 +305,21 @@ def test_fields_are_renamed() -> None:
         prepare([{"q": "1 + 1?", "answer": "2"}], "math", "s", None, 1, fields=fields)
 
 
+def test_two_texts_are_joined() -> None:
+    """SVAMP's layout."""
+    fields = {"question": ["Body", "Question"], "answer": "Answer"}
+    rows = [{"Body": " Tom has 3 pens. ", "Question": "How many are 2 more?", "Answer": 5.0}]
+    prepared = prepare(rows, "math", "s", None, 1, fields=fields)
+    assert json.loads(prepared.prompts["messages"][0])[-1]["content"] == "Tom has 3 pens. How many are 2 more?"
+    assert truths(rows, "math", fields=fields) == [{"answer": 5}]
+    half, wrong = {"Body": "Tom has 3.", "Answer": 5}, {"Body": 3, "Question": "How many?", "Answer": 5}
+    details = prepare([*rows, half, wrong], "math", "s", None, 1, fields=fields).rejected["detail"].to_list()
+    assert details == [
+        "expected prompt or messages or Body and Question, found only 'Body, Answer'",
+        "Body: expected text, found 3",
+    ]
+
+
 def test_an_unknown_field_name_is_an_error() -> None:
     with pytest.raises(ValueError, match="fields: unknown querry: expected some of prompt, messages, question"):
         prepare([sql("a")], "sql", "s", encode, 9, fields={"querry": "q"})

@@ -146,20 +146,32 @@ def test_an_unreadable_database_is_named(databases: Path) -> None:
         schema_text(databases / "broken" / "broken.sqlite")
 
 
-@pytest.mark.parametrize("db_id", ["shop", "shop/shop.sqlite"])
+@pytest.mark.parametrize("db_id", ["shop", "shop.sqlite", "shop/shop.sqlite"])
 def test_a_database_is_in_the_folder_of_its_name(databases: Path, db_id: str) -> None:
     assert database_path(databases, db_id) == databases / "shop" / "shop.sqlite"
 
 
 @pytest.mark.parametrize(
-    "db_id", ["", "..", "../shop", "/shop", "a/../../shop.sqlite", "/etc/x.sqlite", "shop\0", "x/.."]
+    "db_id",
+    [
+        "",
+        "..",
+        "../shop",
+        "/shop",
+        "a/../../shop.sqlite",
+        "/etc/x.sqlite",
+        "shop\0",
+        "x/..",
+        ".sqlite",
+        "../shop.sqlite",
+    ],
 )
 def test_a_name_that_leaves_the_folder_is_refused(databases: Path, db_id: str) -> None:
     with pytest.raises(ValueError, match="expected a name inside"):
         database_path(databases, db_id)
 
 
-@pytest.mark.parametrize("db_id", ["none", "shop/other.sqlite", "shop.sqlite", "x" * 300, "\ud800"])
+@pytest.mark.parametrize("db_id", ["none", "none.sqlite", "shop/other.sqlite", "x" * 300, "\ud800"])
 def test_a_missing_database_is_named(databases: Path, db_id: str) -> None:
     with pytest.raises(FileNotFoundError, match="is missing"):
         database_path(databases, db_id)

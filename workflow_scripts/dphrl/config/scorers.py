@@ -5,6 +5,7 @@ from typing import Final, Literal
 Comparison = Literal["spider", "bird", "strict"]
 SqlAnswer = Literal["fenced", "bare"]
 Partial = Literal["none", "columns", "one_to_one"]
+SqlRepair = Literal["auto", "always", "never"]
 MathAnswer = Literal["boxed", "final"]
 
 
@@ -14,6 +15,7 @@ class SqlDefaults:
     comparison: Final[Comparison] = "spider"
     answer: Final[SqlAnswer] = "fenced"
     partial: Final[Partial] = "none"
+    repair: Final[SqlRepair] = "auto"
     timeout_s: Final = 30.0
     max_steps: Final = 500_000_000
     max_rows: Final = 200_000

@@ -52,16 +52,17 @@ class PendingChangesError(RuntimeError):
 def database_path(folder: str | Path, db_id: str) -> Path:
     """The file of a database: `<folder>/<db_id>/<db_id>.sqlite`, the layout of the Spider and BIRD releases.
 
-    A `db_id` that ends in `.sqlite` is the path inside the folder: rows of DPH-RL (arXiv 2509.07430) have
-    `name/name.sqlite`.
+    A `db_id` may end in `.sqlite`: rows of DPH-RL (arXiv 2509.07430) have `name/name.sqlite` or `name.sqlite`, both of
+    which are this file.
 
     Raises:
         ValueError: `db_id` leaves the folder or is not a file name.
         FileNotFoundError: there is no such file.
         PendingChangesError: a write-ahead log or a journal next to it holds changes that are not in it.
     """
-    relative = PurePosixPath(db_id if db_id.endswith(".sqlite") else f"{db_id}/{db_id}.sqlite")
-    if not db_id or "\0" in db_id or relative.is_absolute() or ".." in relative.parts:
+    name = db_id.removesuffix(".sqlite")
+    relative = PurePosixPath(db_id if name != db_id and "/" in db_id else f"{name}/{name}.sqlite")
+    if not name or "\0" in db_id or relative.is_absolute() or ".." in relative.parts:
         raise ValueError(f"db_id {db_id!r}: expected a name inside {folder}")
     path = Path(folder) / relative
     # Unlike Path.is_file this is False, not an error, for a name that is too long for the file system.

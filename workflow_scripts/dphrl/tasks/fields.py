@@ -1,12 +1,13 @@
 """Fields of a dataset's rows, found under our names or those of known datasets."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
 from dphrl.config.blocks.datasets import FieldName
 
 Row = Mapping[str, Any]
+Renames = Mapping[str, str | Sequence[str]]
 
 # `problem` is MATH's, `query` and `hardness` Spider's, `SQL` and `difficulty` BIRD's, `cmp_method` DPH-RL's, `target`
 # verl's for MATH, `final_answer` and `error` OlympiadBench's.
@@ -27,16 +28,27 @@ class MalformedError(ValueError):
 
 
 class Fields:
-    """Looks up fields by our names; `renames`: our name -> the dataset's, where it is not in `NAMES`."""
+    """Looks up fields by our names.
 
-    def __init__(self, renames: Mapping[str, str]) -> None:
+    `renames`: our name -> the dataset's, where it is not in `NAMES`; or the names of several texts, which are joined.
+    """
+
+    def __init__(self, renames: Renames) -> None:
         unknown = sorted(set(renames) - set(NAMES))
         if unknown:
             raise ValueError(f"fields: unknown {', '.join(unknown)}: expected some of {', '.join(NAMES)}")
-        self._names = {**NAMES, **{name: (given,) for name, given in renames.items()}}
+        self._names = {**NAMES, **{name: (given,) for name, given in renames.items() if isinstance(given, str)}}
+        self._joined = {name: tuple(given) for name, given in renames.items() if not isinstance(given, str)}
 
     def find(self, row: Row, name: FieldName) -> tuple[str, Any]:
-        """The field's name in this row and its value; a null value counts as absent and gives None."""
+        """The field's name in this row and its value; a null value counts as absent and gives None.
+
+        Of texts to join, all must be there. Raises MalformedError where one is not text.
+        """
+        parts = self._joined.get(name)
+        if parts:
+            found = [text(given, row[given]).strip() for given in parts if row.get(given) is not None]
+            return " and ".join(parts), " ".join(found) if len(found) == len(parts) else None
         names = self._names[name]
         return next(((given, row[given]) for given in names if row.get(given) is not None), (names[0], None))
 
@@ -49,9 +61,12 @@ class Fields:
 
     def missing(self, row: Row, *names: FieldName) -> MalformedError:
         """The error that a row has none of these fields."""
-        wanted = " or ".join(given for name in names for given in self._names[name])
+        wanted = " or ".join(self._written(name) for name in names)
         found = ", ".join(str(name) for name, value in row.items() if value is not None)
         return MalformedError(f"expected {wanted}, found only {show(found)}")
+
+    def _written(self, name: FieldName) -> str:
+        return " and ".join(self._joined[name]) if name in self._joined else " or ".join(self._names[name])
 
 
 def text(name: str, value: Any) -> str:

@@ -1,14 +1,14 @@
 """Ground truths of a dataset's prompts, in a table separate from the prompts: a new ground truth resamples nothing."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.tasks.fields import Fields, json_text
+from dphrl.tasks.fields import Fields, Renames, json_text
 from dphrl.tasks.ground_truth import comparable, truth_of
 
 
@@ -18,7 +18,7 @@ def gold_of(
     rows: Sequence[dict[str, Any]],
     task: str,
     *,
-    fields: Mapping[str, str] = MappingProxyType({}),
+    fields: Renames = MappingProxyType({}),
     comparison: str | None = None,
 ) -> pl.DataFrame:
     """The ground truth of each prompt: a table of the schema `gold` in the order of `prompts`; every verdict is null.

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.tasks.fields import Fields, MalformedError, Row, json_text, show
+from dphrl.tasks.fields import Fields, MalformedError, Renames, Row, json_text, show
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
 from dphrl.tasks.source import SourceError
@@ -46,7 +46,7 @@ def prepare(
     tokenizer_encode: Callable[[Messages], list[int]] | None,
     max_tokens: int,
     *,
-    fields: Mapping[str, str] = MappingProxyType({}),
+    fields: Renames = MappingProxyType({}),
     instruction: str | None = None,
     databases: Path | None = None,
 ) -> Prepared:
@@ -60,7 +60,7 @@ def prepare(
         source: name of the source, for the table and the error.
         tokenizer_encode: messages to token ids, with the prompt template; None where nothing is sampled: then
             `prompt_token_ids` are empty and no prompt is overlong.
-        fields: our name of a field -> the dataset's, where it has another name than the known ones.
+        fields: our name of a field -> the dataset's, where it has another name than the known ones; see `Fields`.
         instruction: a system message before the messages of each row, instead of the task's.
         databases: folder of `<db_id>/<db_id>.sqlite`; a SQL row whose database is not in it is malformed, and without
             the folder a SQL row needs a complete prompt.
@@ -73,6 +73,7 @@ def prepare(
         try:
             truth = truth_of(row, task, lookup)
             messages = messages_of(row, task, truth, lookup, instruction, databases)
+            level = _level(row, lookup)
         except MalformedError as error:
             rejected.append((index, "malformed", str(error), None))
             continue
@@ -90,7 +91,7 @@ def prepare(
         elif tokenizer_encode and not tokens:
             rejected.append((index, "malformed", "the prompt has no tokens", None))
         else:
-            prompts.append((key, task, json_text(messages), tokens, source, index, _level(row, lookup)))
+            prompts.append((key, task, json_text(messages), tokens, source, index, level))
     if rejected and not prompts:
         counts = ", ".join(f"{count} {reason}" for reason, count in Counter(row[1] for row in rejected).items())
         raise SourceError(f"{source}: none of {len(rows)} rows is a prompt ({counts}); row 0: {rejected[0][2]}")

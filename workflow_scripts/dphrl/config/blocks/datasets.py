@@ -1,7 +1,7 @@
 """The block `datasets`: files of questions and their tasks."""
 
 from pathlib import PurePath
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -42,8 +42,10 @@ class DatasetConfig(Block):
         "`fields`); or toy: the questions of this name in the block `toy`.",
         examples=["data/bird_train.jsonl"],
     )
-    fields: dict[FieldName, str] = Field(
-        {}, description="Names of fields that the file calls something else, for instance {question: query_text}."
+    fields: dict[FieldName, str | Annotated[list[str], Field(min_length=2)]] = Field(
+        {},
+        description="Names of fields that the file calls something else, for instance {question: query_text}; a list: "
+        "the texts of these fields, joined by a blank, for instance {question: [Body, Question]}.",
     )
     databases: Text | None = Field(
         None,

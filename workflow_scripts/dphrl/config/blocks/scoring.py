@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from dphrl.config.blocks.base import Block, Count, Positive, Text
-from dphrl.config.scorers import Comparison, MathAnswer, MathDefaults, Partial, SqlAnswer, SqlDefaults
+from dphrl.config.scorers import Comparison, MathAnswer, MathDefaults, Partial, SqlAnswer, SqlDefaults, SqlRepair
 
 
 class SqlScoringConfig(Block):
@@ -23,6 +23,12 @@ class SqlScoringConfig(Block):
         SqlDefaults.partial,
         description="Reward of an answer that runs but is wrong. none: 0; else 0.8 * min(1, m^2 / (n_gold * n_pred)), "
         "where m counts the gold columns found in the answer (one_to_one: each answer column is matched at most once).",
+    )
+    repair: SqlRepair = Field(
+        SqlDefaults.repair,
+        description="Whether `> =`, `< =`, `! =` and YEAR(CURDATE()) are repaired in answers and golds before they "
+        "are executed, as in the published reward and Spider's evaluation; BIRD's executes what is written. auto: "
+        "always for train_dataset; for other datasets where the comparison is not bird.",
     )
     workers: Count = Field(2, description="Number of worker processes that execute SQL.")
     timeout_s: Positive = Field(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from dphrl.scoring.math.bases import BASED, without_base
 from dphrl.scoring.verdict import digest
 from dphrl.tasks.latex import last_boxed, split_at_commas
 
@@ -18,15 +19,18 @@ _INVISIBLE: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
 _SYMBOLS: Final = str.maketrans(
-    {"\u2212": "-", "\u00b0": "", "\u03c0": r"\pi ", "\u00d7": r"\times ", "\u221e": r"\infty "}
+    {"\u2212": "-", "\u00b0": "", "\u03b3": r"\gamma ", "\u03c0": r"\pi ", "\u00d7": r"\times ", "\u221e": r"\infty "}
 )
 _MARKED: Final = re.compile(r"^[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)$", re.MULTILINE)
 _PHRASE: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.DOTALL)
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 
+_DOLLAR: Final = re.compile(r"(?<!\\)\$")
+_BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
+
 _DELIMITER: Final = re.compile(r"\\?\$|\\[()\[\]](?![a-z])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
-_NEGATIVE_SPACE: Final = re.compile(r"\\!\s*")
+_NEGATIVE_SPACE: Final = re.compile(r"(?<!\s)\s*\\!\s*")
 _DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|\\,(?=\d{3}))(?=\d)")
 _GROUPED_IN_BRACES: Final = re.compile(r"(?<!\\)\{(\d{1,3}(?:,\d{3})+)\}")
 _LOST_ROW_BREAK: Final = re.compile(r"(?<!\\)\\(?=[-+.\d])")
@@ -75,8 +79,13 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     found = found or _marked(response)
     if found:
         return found, False
-    prose = response.strip()[-MAX_CHARACTERS:]
-    return (prose, True) if prose else None
+    prose = response.strip()
+    if len(prose) > MAX_CHARACTERS:
+        # A line that is cut may have lost the `$` before a formula.
+        prose = prose[-MAX_CHARACTERS:]
+        prose = prose.partition("\n")[2].strip() or prose
+    prose = _UPRIGHT.sub(r"\1", _NEGATIVE_SPACE.sub("", prose))
+    return ("\n".join(map(_close, prose.split("\n"))), True) if prose else None
 
 
 def gold_answer(text: str) -> str:
@@ -104,6 +113,19 @@ def _boxes(response: str) -> str | None:
         if content not in contents[-1:]:
             contents.append(content)
     return ",".join(reversed(contents)) or None
+
+
+def _close(line: str) -> str:
+    """A line whose `$` are in pairs, for math-verify; the last formula counts, so that an earlier `$` is left out."""
+    signs = [sign.start() for sign in _DOLLAR.finditer(line)]
+    if not signs:
+        return BASED.sub(lambda found: f"${found[0]}$", line)
+    if len(signs) % 2 == 0:
+        return line
+    before, after = line[: signs[-1]], line[signs[-1] + 1 :].rstrip(". ")
+    if after and before[-1:] in _BEFORE_FORMULA:
+        return f"{before}${after}$"
+    return line[: signs[0]] + line[signs[0] + 1 :]
 
 
 def _belong_together(content: str, between: str, following: str) -> bool:
@@ -185,8 +207,8 @@ def expand_exponents(text: str) -> str | None:
 class Member:
     """One of the values that an answer lists.
 
-    `text` is clean, `left` is an `x=` before it, `form` the normal form of the rest, `value` its value if it is a plain
-    number (`percent`: with a percent sign).
+    `text` is clean, `left` is an `x=` before it, `form` the normal form of the rest without the `base` of a number
+    (`_8`), `value` its value if it is a plain number (`percent`: with a percent sign), its digits read as decimal.
     """
 
     text: str
@@ -194,13 +216,17 @@ class Member:
     form: str
     value: Fraction | None
     percent: bool
+    base: int | None = None
 
     def equals(self, other: "Member", tolerance: Fraction | None = None) -> bool:
         """Whether the two are equal as texts or as numbers; False also where it takes algebra to know.
 
-        Decimals are equal if they agree to 6 places, as for math-verify, and to 1 part in 10,000.
+        Decimals are equal if they agree to 6 places, as for math-verify, and to 1 part in 10,000. Numbers of different
+        bases are not equal; a base that only one of them has is not compared.
         """
         if self.left and other.left and self.left != other.left:
+            return False
+        if self.base and other.base and self.base != other.base:
             return False
         if self.form == other.form:
             return True
@@ -229,12 +255,18 @@ def members(text: str) -> list[Member]:
         left = _LEFT_SIDE.match(form)
         form = form[left.end() :] if left else form
         if form:
-            found.append(Member(part.strip(), left[0] if left else "", form, number(form), "%" in form))
+            digits, base = without_base(form)
+            value = number(digits)
+            found.append(Member(part.strip(), left[0] if left else "", digits, value, "%" in form, base))
     return found
 
 
 def answer_class(listed: list[Member]) -> str:
     """Digest of an answer: equal for equal numbers and for equal normal forms, in lists regardless of order."""
-    return digest(
-        sorted(m.form if m.value is None else f"{m.value.numerator:x}/{m.value.denominator:x}" for m in listed)
-    )
+    return digest(sorted(_class_of(member) for member in listed))
+
+
+def _class_of(member: Member) -> str:
+    value = member.value
+    shown = member.form if value is None else f"{value.numerator:x}/{value.denominator:x}"
+    return f"{shown}_{member.base}" if member.base else shown

@@ -18,7 +18,9 @@ from dphrl.scoring.math.answers import (
     final_answer,
     gold_answer,
     members,
+    normal_form,
 )
+from dphrl.scoring.math.bases import may_be_equal
 from dphrl.scoring.scorer import PooledScorer, check_option
 from dphrl.scoring.verdict import Verdict
 from dphrl.scoring.workers.messages import Message
@@ -119,7 +121,7 @@ class _Comparison:
         if self.prose and not reply["extracted"]:
             return Verdict("no_answer", False, 0.0)
         extracted = reply["extracted"] if self.prose else self.extracted
-        if reply["equal"]:
+        if reply["equal"] and may_be_equal(normal_form(self.gold.text), normal_form(clean(extracted or ""))):
             return Verdict("correct", True, 1.0, extracted, self.gold.answer_class)
         why = None if reply["gold_value"] else "the gold answer has no value for math-verify: compared as text"
         return Verdict("wrong", False, 0.0, extracted, answer_class(members(clean(extracted))), detail=why)

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from dphrl.config.scorers import SqlAnswer
+from dphrl.config.scorers import Comparison, SqlAnswer, SqlRepair
 
 _PLACEHOLDER: Final = re.compile(r"```sql[ \t]*\r?\n\s*--\s*Your SQL query\s*```", re.IGNORECASE)
 _FENCE: Final = re.compile(r"```sql[ \t]*\r?\n(.*?)```", re.IGNORECASE | re.DOTALL)
@@ -28,9 +28,14 @@ def _without_comments_before(sql: str) -> str:
 
 
 def normalise_sql(sql: str) -> str:
-    """The repairs that the Spider evaluation makes before it executes a query."""
+    """The repairs that the Spider evaluation and the reward of DPH-RL make before they execute a query."""
     sql = sql.replace("> =", ">=").replace("< =", "<=").replace("! =", "!=")
     return _CURRENT_YEAR.sub("2020", sql)
+
+
+def is_repaired(repair: SqlRepair, comparison: Comparison) -> bool:
+    """Whether `normalise_sql` is applied to the answer and the gold: BIRD's evaluator executes what is written."""
+    return repair == "always" or (repair == "auto" and comparison != "bird")
 
 
 def is_select(sql: str) -> bool:

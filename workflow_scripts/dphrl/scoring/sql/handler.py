@@ -7,6 +7,7 @@ from typing import Final
 
 from dphrl.scoring.sql.budget import within
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
+from dphrl.scoring.sql.extract import normalise_sql
 from dphrl.scoring.sql.program import nondeterministic, program_class, tie_breaks
 from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
 from dphrl.scoring.workers.messages import Message, error_reply, verdict_reply
@@ -42,7 +43,8 @@ class SqlHandler:
     process. What is read from a syntax tree may take half a second. The program class is, after the verdict, which it
     cannot change.
 
-    Task: database (path), gold, comparison, and sql; without sql, the gold is examined.
+    Task: database (path), gold, comparison, repair, and sql; without sql, the gold is examined. With `repair`, both
+    queries are repaired before they are used.
     Reply: as `verdict_reply`, with program_class, and reads_table if the answer ran; of an examined gold, with reason.
     """
 
@@ -60,6 +62,8 @@ class SqlHandler:
             program_class("SELECT 1")
 
     def run(self, task: Message) -> Message:
+        if task["repair"]:
+            task = {**task, **{name: normalise_sql(task[name]) for name in ("gold", "sql") if name in task}}
         try:
             reply = self._reply(task)
         finally:

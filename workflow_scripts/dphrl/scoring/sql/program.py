@@ -1,11 +1,11 @@
 """Facts of a SQL program from its syntax tree, by sqlglot (imported late: only workers need it)."""
 
 import logging
+import sqlite3
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
-from dphrl.scoring.sql.extract import normalise_sql
 from dphrl.scoring.verdict import digest
 
 MAX_PROGRAM_CHARACTERS: Final = 10_000
@@ -27,7 +27,6 @@ def _parse(sql: str) -> Any:
         return None
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
     dialect = sqlglot.Dialect.get_or_raise("sqlite")
-    sql = normalise_sql(sql)
     try:
         tokens = dialect.tokenize(sql)
         if sql.count("(") > MAX_PROGRAM_DEPTH and _depth(tokens) > MAX_PROGRAM_DEPTH:
@@ -51,13 +50,16 @@ def _depth(tokens: Iterable[Any]) -> int:
 
 
 def program_class(sql: str) -> str | None:
-    """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`); None if it cannot be parsed."""
+    """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`).
+
+    None if sqlglot cannot parse it, or SQLite cannot: sqlglot reads more, such as a JOIN behind LIMIT.
+    """
     return (_cached_class if len(sql) <= _LONGEST_CACHED else _class)(sql)
 
 
 def _class(sql: str) -> str | None:
     tree = _parse(sql)
-    if tree is None:
+    if tree is None or not _is_sqlite(sql):
         return None
     from dphrl.scoring.sql.canonical_form import canonical_form
 
@@ -65,6 +67,21 @@ def _class(sql: str) -> str | None:
         return digest(canonical_form(tree))
     except RecursionError:
         return None
+
+
+def _is_sqlite(sql: str) -> bool:
+    """Whether SQLite can read the text; names are not looked up, so that no database is needed."""
+    try:
+        # The definition of a view is read and kept as it is; EXPLAIN does not even make the view.
+        _empty_database().execute(f"EXPLAIN CREATE TEMP VIEW program AS {sql}").close()
+    except (sqlite3.Error, sqlite3.Warning, ValueError):
+        return False
+    return True
+
+
+@cache
+def _empty_database() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", cached_statements=0, check_same_thread=False)
 
 
 # Texts of any length would fill the memory of a worker.

@@ -18,7 +18,7 @@ from operator import methodcaller
 from typing import Any, Final
 from urllib.parse import quote
 
-from dphrl.scoring.sql.extract import is_select, normalise_sql
+from dphrl.scoring.sql.extract import is_select
 
 MAX_LENGTH: Final = 100_000
 _STEPS_PER_CALL: Final = 1000
@@ -89,7 +89,6 @@ class Sandbox:
         Raises:
             DatabaseFaultError: the file cannot be opened or is not an intact database.
         """
-        sql = normalise_sql(sql)
         if len(sql) > MAX_LENGTH:
             return Execution("too_large", detail=f"the query has {len(sql)} characters, limit {MAX_LENGTH}")
         if not is_select(sql):

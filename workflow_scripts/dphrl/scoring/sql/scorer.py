@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
-from dphrl.config.scorers import Comparison, Partial, SqlAnswer, SqlDefaults
+from dphrl.config.scorers import Comparison, Partial, SqlAnswer, SqlDefaults, SqlRepair
 from dphrl.scoring.scorer import PooledScorer, check_option
-from dphrl.scoring.sql.extract import extract_sql
+from dphrl.scoring.sql.extract import extract_sql, is_repaired
 from dphrl.scoring.sql.sandbox import MAX_LENGTH
 from dphrl.scoring.verdict import InfrastructureError, Verdict
 from dphrl.scoring.workers.messages import Message
@@ -32,6 +32,8 @@ class SqlScorer(PooledScorer):
         workers: number of processes, started on first use.
         answer: `fenced` (the last ```sql block) or `bare` (the response is the SQL).
         partial: reward of an answer that runs and is wrong, see `dphrl.config.blocks.scoring`.
+        repair: whether operators written `> =` are repaired in answers and golds: `always`, `never`, or `auto`: unless
+            the comparison is `bird`.
         max_steps: SQLite virtual machine steps a query may take; the first limit, the same on every machine.
         max_bytes: bytes a result may have.
         memory_mib: address space of a worker.
@@ -47,6 +49,7 @@ class SqlScorer(PooledScorer):
         workers: int = 1,
         answer: SqlAnswer = SqlDefaults.answer,
         partial: Partial = SqlDefaults.partial,
+        repair: SqlRepair = SqlDefaults.repair,
         max_steps: int = SqlDefaults.max_steps,
         max_bytes: int = SqlDefaults.max_bytes,
         memory_mib: int = SqlDefaults.memory_mib,
@@ -55,6 +58,7 @@ class SqlScorer(PooledScorer):
         check_option("comparison", comparison, get_args(Comparison))
         check_option("answer", answer, get_args(SqlAnswer))
         check_option("partial", partial, get_args(Partial))
+        check_option("repair", repair, get_args(SqlRepair))
         limits = {"max_steps": max_steps, "timeout_s": timeout_s, "max_rows": max_rows, "max_bytes": max_bytes}
         options = {"partial": partial, "limits": limits, "programs": programs}
         # The gold, the answer, their comparison, the class; the worker's own alarm comes first unless it is frozen.
@@ -62,6 +66,7 @@ class SqlScorer(PooledScorer):
         self._databases = Path(databases).absolute()
         self._comparison = comparison
         self._answer: SqlAnswer = answer
+        self._repair: SqlRepair = repair
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Verdicts in the order of the responses.
@@ -119,7 +124,8 @@ class SqlScorer(PooledScorer):
         if not isinstance(db_id, str) or not isinstance(gold, str):
             raise ValueError(f"ground truth {index}: expected strings under db_id and gold_sql, found {dict(truth)!r}")
         check_option(f"ground truth {index}: comparison", comparison, get_args(Comparison))
-        return _Query(_database(self._databases, db_id), gold, comparison, sql)
+        repair = is_repaired(self._repair, comparison)
+        return _Query(_database(self._databases, db_id), gold, comparison, repair, sql)
 
     def _batches(self, tasks: list[Message]) -> Iterator[list[Message]]:
         """Tasks in the order of database and gold, so that a worker opens one and executes the other once."""
@@ -147,6 +153,7 @@ class _Query(NamedTuple):
     database: str
     gold: str
     comparison: str
+    repair: bool
     sql: str | None
 
     def message(self) -> Message:

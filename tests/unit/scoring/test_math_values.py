@@ -1,0 +1,245 @@
+r"""Values of mathematics that math-verify or plain text would confuse: bases, repeated members, tiny numbers, poles."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from dphrl.scoring import MathScorer
+from dphrl.scoring.math.answers import clean, final_answer, members, normal_form
+from dphrl.scoring.math.bases import bases, without_base
+
+NINES = "9" * 1990
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[MathScorer]:
+    with MathScorer(workers=1, timeout_s=5) as scorer:
+        yield scorer
+
+
+@pytest.fixture(scope="module")
+def prose() -> Iterator[MathScorer]:
+    with MathScorer(workers=1, timeout_s=5, answer="final") as scorer:
+        yield scorer
+
+
+def judged(scorer: MathScorer, answer: str, gold: str, box: bool = True) -> str:
+    (found,) = scorer.score([f"\\boxed{{{answer}}}" if box else answer], [{"answer": gold}])
+    return found.verdict
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("2516_8", ("2516", 8)),
+        ("-37_{8}", ("-37", 8)),
+        (r"11.01_{\text{two}}", ("11.01", 2)),
+        ("(2516)_{(8)}", ("2516", 8)),
+        ("A1_{16}", ("A1", 16)),
+        ("A1_{10}", ("A1_{10}", None)),
+        ("5C_2", ("5C_2", None)),
+        ("x_1", ("x_1", None)),
+        ("A_{16}", ("A_{16}", None)),
+        ("7_1", ("7_1", None)),
+        ("7_{99}", ("7_{99}", None)),
+        ("7", ("7", None)),
+    ],
+)
+def test_a_number_has_digits_and_a_base(form: str, expected: tuple[str, int | None]) -> None:
+    assert without_base(form) == expected
+
+
+def test_exponents_and_indices_are_no_bases() -> None:
+    assert bases(r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2+\int^3_2t") == []
+    assert bases(r"12_6+1101_{\text{two}}=x") == [2, 6]
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        ("2516_5", "2516_8", "wrong"),
+        ("1101_2", "1101_{10}", "wrong"),
+        ("2516_{8}", "2516_8", "correct"),
+        (r"2516_{\text{eight}}", "2516_8", "correct"),
+        ("(2516)_8", "2516_8", "correct"),
+        ("02516_8", "2516_8", "correct"),
+        ("2517_8", "2516_8", "wrong"),
+        ("1358_{10}", "2516_8", "wrong"),
+        ("1358", "2516_8", "wrong"),
+        ("2516", "2516_8", "correct"),
+        ("2516_8", "2516", "correct"),
+        ("A1_{16}", "A1_{12}", "wrong"),
+        ("A1_{16}", r"\text{A1}_{16}", "correct"),
+        ("x=12_5", "12_6", "wrong"),
+        ("13_6, 12_5", "12_5, 13_6", "correct"),
+        ("12_6, 13_5", "12_5, 13_6", "wrong"),
+        ("4_5+1", "4_6+1", "wrong"),
+        ("1+4_6", "4_6+1", "correct"),
+        ("10C_2", "45", "wrong"),
+        (r"\log_2 8", "3", "correct"),
+    ],
+)
+def test_numbers_are_equal_in_value_and_base(scorer: MathScorer, answer: str, gold: str, verdict: str) -> None:
+    assert judged(scorer, answer, gold) == verdict
+
+
+def test_wrong_numbers_of_two_bases_are_two_classes(scorer: MathScorer) -> None:
+    boxed = [rf"\boxed{{{answer}}}" for answer in ("2516_5", "2516_7", "2516_{7}")]
+    classes = [verdict.answer_class for verdict in scorer.score(boxed, [{"answer": "2516_8"}] * 3)]
+    assert classes[0] != classes[1] == classes[2]
+
+
+def test_the_base_in_a_sentence_counts(prose: MathScorer) -> None:
+    sentences = ["The answer is $2516_5$.", "It is 2516_5.", "The answer is $2516_8$.", "It is (2516_8)."]
+    verdicts = prose.score(sentences, [{"answer": "2516_8"}] * 4)
+    assert [verdict.verdict for verdict in verdicts] == ["wrong", "wrong", "correct", "correct"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        ("2,2", "2", "wrong"),
+        ("2", "2,2", "wrong"),
+        ("1,2,2", "1,2", "wrong"),
+        ("1,2", "1,2,2", "wrong"),
+        ("1,1,2", "1,2,2", "wrong"),
+        ("2,1,2", "1,2,2", "correct"),
+        (r"\{2,2\}", r"\{2\}", "wrong"),
+        (r"\sqrt{2},\sqrt{2}", r"\sqrt{2}", "wrong"),
+        (r"\sqrt{2},\sqrt{2},x", r"\sqrt{2},x,x", "wrong"),
+        (r"x,\sqrt{2},\sqrt{2}", r"\sqrt{2},x,\frac{2}{\sqrt{2}}", "correct"),
+        ("x=2, x=2", "x=2", "wrong"),
+        ("2,-2", r"\pm 2", "correct"),
+        (r"3\pm\sqrt{2}", r"3-\sqrt{2}, 3+\sqrt{2}", "correct"),
+        (r"\frac{4}{2}, 1", "1, 2", "correct"),
+    ],
+)
+def test_members_are_matched_one_to_one(scorer: MathScorer, answer: str, gold: str, verdict: str) -> None:
+    assert judged(scorer, answer, gold) == verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        (r"\frac{1}{2^{98}}", r"\frac{1}{2^{99}}", "wrong"),
+        (r"\frac{2}{2^{99}}", r"\frac{1}{2^{98}}", "correct"),
+        (r"\frac{1}{2006!}", r"\frac{1}{2004!}", "wrong"),
+        (r"x=\frac{1}{2^{98}}", r"x=\frac{1}{2^{99}}", "wrong"),
+        (r"x>\frac{1}{2^{98}}", r"x>\frac{1}{2^{99}}", "wrong"),
+        (r"x+\frac{1}{2^{98}}", r"x+\frac{1}{2^{99}}", "wrong"),
+        (r"(\frac{1}{2^{98}},1)", r"(\frac{1}{2^{99}},1)", "wrong"),
+        (r"(1,\frac{2}{2^{99}})", r"(1,\frac{1}{2^{98}})", "correct"),
+        (r"\frac{1}{2^{98}}, \pi", r"\frac{1}{2^{99}}, \pi", "wrong"),
+        (r"\frac{i}{2^{98}}", r"\frac{i}{2^{99}}", "wrong"),
+        (r"\frac{1}{10^{20}}", "0", "wrong"),
+        ("0", r"\frac{1}{10^{20}}", "wrong"),
+        ("0.0000001", r"\frac{1}{3^{15}}", "wrong"),
+        (r"1.41421356 \times 10^{-9}", r"\sqrt{2}\times 10^{-9}", "correct"),
+        (r"\sqrt{2}\times 10^{-9}", r"\sqrt{3}\times 10^{-9}", "wrong"),
+        ("3.14159265", r"\pi", "correct"),
+        (r"20\%", r"\frac{1}{5}", "correct"),
+        (r"2\sqrt{3}-\sqrt{12}", "0", "correct"),
+        (r"\sqrt{2+\sqrt{3}}", r"\frac{\sqrt{6}+\sqrt{2}}{2}", "correct"),
+    ],
+)
+def test_tiny_numbers_are_equal_to_one_part_in_ten_thousand(
+    scorer: MathScorer, answer: str, gold: str, verdict: str
+) -> None:
+    assert judged(scorer, answer, gold) == verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        (r"\frac{1}{100000!}", r"\frac{1}{99999!}", "wrong"),
+        (r"\frac{1}{7^{5000}}", r"\frac{1}{7^{4999}}", "wrong"),
+        (r"\frac{1}{7^{5000}}", r"\frac{1}{7\cdot 7^{4999}}", "correct"),
+        (r"7^{5000}", r"7\cdot 7^{4999}", "correct"),
+        (rf"\frac{{{NINES}}}{{7}}+1", rf"1+\frac{{{NINES}}}{{7}}", "correct"),
+        (rf"\frac{{7}}{{{NINES}}}+1", rf"1+\frac{{8}}{{{NINES}}}", "correct"),
+    ],
+)
+def test_values_of_thousands_of_digits_take_little_time(
+    scorer: MathScorer, answer: str, gold: str, verdict: str
+) -> None:
+    start = time.monotonic()
+    assert judged(scorer, answer, gold) == verdict
+    assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        (r"\gamma^2-8", r"\gamma^2-1", "wrong"),
+        (r"\gamma^2-8", r"-8+\gamma^2", "correct"),
+        ("\u03b3^2-8", r"-8+\gamma^2", "correct"),
+        (r"\Gamma^2-8", r"\Gamma^2-1", "wrong"),
+        (r"\gamma_1+\gamma_2", r"\gamma_2+\gamma_1", "correct"),
+        (r"\gamma_1", r"\gamma_2", "wrong"),
+        (r"\gamma(3)", "2", "wrong"),
+        (r"\frac{1+\gamma}{2}", r"\frac{\gamma}{2}+\frac12", "correct"),
+        (r"\Gamma(5)", "24", "correct"),
+        (r"\Gamma\left(5\right)", "24", "correct"),
+        (r"\frac{1}{0}+1", r"\frac{1}{0}+2", "wrong"),
+        (r"\frac{1}{0}", r"\frac{2}{0}", "wrong"),
+        (r"\csc 0", r"\cot 0", "wrong"),
+        (r"(1,\csc 0)", r"(1,\cot 0)", "wrong"),
+        (r"\frac{1}{0}+1", r"\frac{1}{0}+1", "correct"),
+    ],
+)
+def test_letters_are_symbols_and_poles_decide_nothing(scorer: MathScorer, answer: str, gold: str, verdict: str) -> None:
+    assert judged(scorer, answer, gold) == verdict
+
+
+@pytest.mark.parametrize("text", [r"111, \! 111", r"111,\! 111", r"111 \! 111", r"111 \!111"])
+def test_blanks_around_a_negative_space_are_no_gap(text: str) -> None:
+    assert normal_form(clean(text)) == "111111"
+    assert [member.form for member in members(clean(text))] == ["111111"]
+
+
+def test_a_hundred_thousand_blanks_are_read_in_a_moment() -> None:
+    start = time.process_time()
+    assert clean(" " * 100_000 + "1") == "1"
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("the answer is $1+x.", "the answer is $1+x$"),
+        ("It costs $5. So the answer is $x+1$.", "It costs 5. So the answer is $x+1$."),
+        ("the answer is $x+1$.", "the answer is $x+1$."),
+        ("$ x $ and $ y", "$ x $ and $ y$"),
+        (r"\$5 and $x$", r"\$5 and $x$"),
+        ("no formula", "no formula"),
+        ("a $\nthe answer is $x$", "a \nthe answer is $x$"),
+    ],
+)
+def test_dollars_are_paired_from_the_end_of_a_line(line: str, expected: str) -> None:
+    assert final_answer(line, "final") == (expected, True)
+
+
+def test_a_line_that_the_limit_cuts_does_not_count() -> None:
+    response = "so $" + "x" * 4000 + "$ holds\nthe answer is $x+1$"
+    assert final_answer(response, "final") == ("the answer is $x+1$", True)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "gold", "verdict"),
+    [
+        (r"$1+\frac{1}{\mathrm{e}}$", r"1+\frac{1}{\mathrm{e}}", "correct"),
+        (r"It is worth $5, so $1+\frac{1}{\mathrm{e}}$", r"$1+\frac{1}{\mathrm{e}}$", "correct"),
+        (r"so we get $1+\frac{1}{2}+x", r"x+\frac{3}{2}", "correct"),
+        (r"so we get $1+\frac{1}{2}+x", r"\frac{1}{2}", "wrong"),
+        (r"$\sqrt{2}+1", r"1+\sqrt{2}", "correct"),
+        ("he pays $5 and $7 so the answer is $12", "12", "correct"),
+    ],
+)
+def test_an_unclosed_dollar_does_not_cut_the_answer(prose: MathScorer, sentence: str, gold: str, verdict: str) -> None:
+    assert judged(prose, sentence, gold, box=False) == verdict
+
+
+def test_an_infinite_end_is_open_however_it_is_written(scorer: MathScorer) -> None:
+    assert judged(scorer, r"[-\infty, 2)", r"(-\infty, 2)") == "correct"
+    assert judged(scorer, r"(-\infty, 2]", r"(-\infty, 2)") == "wrong"

@@ -1,0 +1,121 @@
+"""What math-verify may call equal: its comparisons act on lists as sets and on tiny numbers as on zero.
+
+Only worker processes import this module: sympy takes a second to load.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any, Final, TypeVar
+
+from latex2sympy2_extended.sets import FiniteSet
+from math_verify import grader
+from sympy import Add, Basic, MatrixBase, MatrixExpr, nan, zoo
+
+_Value = TypeVar("_Value")
+# Of a value; sympy computes with more where they cancel.
+_DIGITS: Final = 8
+_RELATIVE: Final = 10_000
+_NO_NUMBERS: Final = (MatrixBase, MatrixExpr)
+
+
+def guard() -> None:
+    """Make math-verify's comparisons of numbers keep the relative rule, also inside of sets, intervals and matrices.
+
+    Where there are symbols, only the constant terms are numbers: `x = 1/2^98` is compared as `x - 1/2^98`.
+    """
+    numeric, symbolic = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
+
+    def numeric_eq(gold: Any, answer: Any, *options: int) -> bool:
+        if _have_symbols(gold, answer):
+            return numeric(gold, answer, *options) and _near(_constant(gold), _constant(answer))
+        return _near(gold, answer) and numeric(gold, answer, *options)
+
+    def symbolic_eq(gold: Any, answer: Any) -> bool:
+        return (_have_symbols(gold, answer) or _near(gold, answer)) and symbolic(gold, answer)
+
+    grader.sympy_numeric_eq, grader.sympy_symbolic_eq = numeric_eq, symbolic_eq
+
+
+def equal(gold: Any, answer: Any) -> bool:
+    """Whether math-verify finds two parsed answers equal, and may: a value with a pole is not equal to any other.
+
+    Where one repeats a member, members are matched one to one. Call `guard` before.
+    """
+    if not grader.verify(gold, answer, timeout_seconds=None):
+        return False
+    if isinstance(gold, str):
+        return True
+    repeats = any(isinstance(value, FiniteSet) and len(_listed(value)) > len(value.args) for value in (gold, answer))
+    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(_listed(gold), _listed(answer), equal))
+
+
+def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callable[[_Value, _Value], bool]) -> bool:
+    """Whether each gold can be paired with an equal answer, and none is left over."""
+    left = list(answers)
+    for gold in golds:
+        match = next((index for index, answer in enumerate(left) if same(gold, answer)), None)
+        if match is None:
+            return False
+        del left[match]
+    return not left
+
+
+def _listed(value: Basic | MatrixBase) -> list[Any]:
+    # The parser's sets remember what was written.
+    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
+
+
+def _defined(value: Basic | MatrixBase) -> bool:
+    # All poles are complex infinity for sympy.
+    return not value.has(zoo, nan)
+
+
+def _have_symbols(gold: Any, answer: Any) -> bool:
+    return bool(gold.free_symbols or answer.free_symbols)
+
+
+def _constant(value: Any) -> Any:
+    """The sum of the terms without symbols."""
+    if isinstance(value, _NO_NUMBERS):
+        return value
+    return Add(*Add.make_args(value)).as_independent(*value.free_symbols, as_Add=True)[0]
+
+
+def _near(gold: Any, answer: Any) -> bool:
+    """False if the two are numbers more than 1 part in 10,000 apart, or one is undefined."""
+    return any(_close(one, other) for one, other in product(_readings(gold), _readings(answer)))
+
+
+def _readings(value: Any) -> list[Any]:
+    """The number; of a percentage, with its percent sign and without it."""
+    percent = grader.get_pct_val(value)
+    if percent is None:
+        return [_number(value)]
+    number = _number(percent)
+    return [number, None if number is None else number / 100]
+
+
+def _number(value: Any) -> Any:
+    """The value as a number or as an undefined one; None if it has none."""
+    if isinstance(value, _NO_NUMBERS):
+        return None
+    try:
+        found = value.evalf(_DIGITS)
+    except Exception:
+        # What sympy cannot evaluate, the library may still compare.
+        return None
+    # A precision of 1 means that every digit cancelled: zero, as far as can be seen.
+    known = found.has(zoo, nan) or (found.is_number and not (found.is_Float and found._prec == 1))
+    return found if known else None
+
+
+def _close(gold: Any, answer: Any) -> bool:
+    if gold is None or answer is None:
+        return True
+    if not (_defined(gold) and _defined(answer)):
+        return False
+    try:
+        return bool(gold == answer or abs(gold - answer) <= abs(gold) / _RELATIVE)
+    except TypeError:
+        # A part that sympy leaves as it is written.
+        return True
