@@ -18,14 +18,29 @@ import polars as pl
 
 from dphrl.config.blocks.evaluate import EvaluateConfig, StyleRule
 from dphrl.evaluation.comparisons import comparisons
+from dphrl.evaluation.crossing import crossing
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import consistency, diversity, headline, passk
+from dphrl.evaluation.transitions import transitions
 
 # Policies, prompts and samples per prompt.
 SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000), "small": (4, 20, 64)}
 RULES = (StyleRule(name="plan", prefix="-- plan "), StyleRule(name="plain", prefix="SELECT "))
+MAKERS = (
+    passk,
+    headline,
+    keep_explore,
+    consistency,
+    diversity,
+    rarefaction,
+    diversity_split,
+    crossing,
+    transitions,
+    comparisons,
+)
 CONFIG = EvaluateConfig(k=(1, 2, 4, 8, 16, 32, 64), against=("base", "m0"))
 
 
@@ -83,7 +98,7 @@ def measure(shape: str) -> None:
         study = Study.from_evaluations(evaluations, CONFIG, 1)
     del evaluations
     peaks["study"] = peak()
-    for make in (passk, headline, keep_explore, consistency, diversity, comparisons):
+    for make in MAKERS:
         with clock.part(make.__name__):
             make(study)
         peaks[make.__name__] = peak()

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import polars as pl
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.artifacts import Run, check_rows
 from dphrl.layout.kinds import KINDS, fill
 
 _TOLERANCE = 1e-6
 _POLICY = ("method", "seed", "step", "dataset")
 _OF_BASE = ("dataset", "k")
+_SPLIT = "diversity_split"
 _BASE_ITSELF = "base_itself"
 
 
@@ -57,7 +59,10 @@ def wrong_crossings(crossed: pl.DataFrame, passk: pl.DataFrame) -> pl.DataFrame:
 
 def wrong_splits(split: pl.DataFrame, diversity: pl.DataFrame) -> pl.DataFrame:
     """Rows of "diversity_split" whose parts do not add up, or whose wrong answers are not those of "diversity"."""
-    parts = split.pivot("part", index=[*_POLICY, "classes"], values="value")
+    values = (
+        pl.col("value").filter(pl.col("part") == part).sum().alias(part) for part in SCHEMAS[_SPLIT].enums["part"]
+    )
+    parts = split.group_by(*_POLICY, "classes", maintain_order=True).agg(*values)
     wrong = diversity.filter(metric="distinct_answers_wrong").select(*_POLICY, "value")
     base = wrong.filter(method="base").select("dataset", base="value")
     known = parts.join(wrong, on=_POLICY, how="left").join(base, on="dataset", how="left")
@@ -91,7 +96,7 @@ def _same(one: pl.Expr, other: pl.Expr) -> pl.Expr:
 _CHECKS: tuple[tuple[tuple[str, ...], str, Callable[..., pl.DataFrame]], ...] = (
     (("keep_explore", "passk"), "numbers of prompts that pass@k contradicts", unsolved_numbers),
     (("crossing", "passk"), "crossings that pass@k contradicts", wrong_crossings),
-    (("diversity_split", "diversity"), "parts of a loss that do not add up", wrong_splits),
+    ((_SPLIT, "diversity"), "parts of a loss that do not add up", wrong_splits),
     (("transitions", "keep_explore"), "questions that are missing or moved", wrong_transitions),
     (("rarefied",), "policies over different prompts", uncommon_prompts),
 )

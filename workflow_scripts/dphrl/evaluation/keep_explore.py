@@ -5,7 +5,7 @@ draws of the base and of a policy are independent, so that the chance that both 
 A dataset without an evaluation of the base, or with several, is a `ValueError`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,20 +44,10 @@ def keep_explore(study: Study) -> pl.DataFrame:
     The row `base_itself`, for k up to n / 2, has the values that chance alone gives: see `solved_numerators`.
     """
     rows: list[tuple[object, ...]] = []
-    for k in study.config.k:
-        for one in solved_numerators(study, k):
-            # Of numbers that are 0 the last bit may be negative.
-            lost, neither = np.maximum(one.base - one.both, 0.0), np.maximum(1.0 - one.base - one.gained, 0.0)
-            above = np.stack([one.both, one.gained, one.gained], axis=1)
-            below = np.stack([one.base, 1.0 - one.base, one.both + one.gained], axis=1)
-            rates = zip(*one.bootstrap.ratio(above, below), strict=True)
-            union = (one.base + one.gained)[:, None]
-            net = one.bootstrap.ratio((one.gained - lost)[:, None], union, proportion=False)
-            numbers = (float(part.sum()) for part in (one.both, lost, one.gained, neither))
-            ends = [end for rate in (*rates, [float(end[0]) for end in net]) for end in rate]
-            rows.append((*one.key, k, *ends, *numbers))
-    found = SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
-    return found.sort("dataset", pl.col("method") != BASE_ITSELF, *PolicyKey._fields, "k")
+    for found in _by_policy(study, sorted(study.config.k)):
+        if found:
+            rows += _rates(found)
+    return SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
 
 
 def solved_numerators(study: Study, k: int) -> Iterator[Solved]:
@@ -66,19 +56,8 @@ def solved_numerators(study: Study, k: int) -> Iterator[Solved]:
     For the base itself two disjoint draws of k of its n samples are compared, over all such pairs of draws: with q_m =
     C(n-c, m) / C(n, m) both solve a prompt with probability 1 - 2 q_k + q_2k, only the second with q_k - q_2k.
     """
-    bases = bases_of(study)
-    for policy in study.policies:
-        base = bases[policy.key.dataset]
-        if k > min(base.n, policy.n):
-            continue
-        first = base.pass_at([k])[:, 0]
-        if policy is not base:
-            solved = policy.pass_at([k])[:, 0]
-            yield Solved(policy.key, policy.bootstrap, first, first * solved, (1.0 - first) * solved)
-        elif 2 * k <= base.n:
-            either = base.pass_at([2 * k])[:, 0]
-            both = np.maximum(2.0 * first - either, 0.0)
-            yield Solved(policy.key._replace(method=BASE_ITSELF), policy.bootstrap, first, both, either - first)
+    for found in _by_policy(study, [k]):
+        yield from found.values()
 
 
 def bases_of(study: Study) -> dict[str, Policy]:
@@ -93,3 +72,35 @@ def bases_of(study: Study) -> dict[str, Policy]:
         elif key.dataset not in found:
             raise ValueError(f"dataset {key.dataset!r} has no evaluation of the base policy; evaluate it first")
     return found
+
+
+def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
+    """For each policy the k of `ks` at which it compares with the base."""
+    bases = bases_of(study)
+    for policy in study.policies:
+        base, key = bases[policy.key.dataset], policy.key
+        possible = [k for k in ks if k <= (base.n // 2 if policy is base else min(base.n, policy.n))]
+        first, other = base.pass_at(possible), policy.pass_at([2 * k for k in possible] if policy is base else possible)
+        if policy is base:
+            key, both, gained = key._replace(method=BASE_ITSELF), 2.0 * first - other, other - first
+        else:
+            both, gained = first * other, (1.0 - first) * other
+        # Where it is 0 the last bit may be negative.
+        parts = zip(possible, first.T, np.maximum(both, 0.0).T, gained.T, strict=True)
+        yield {k: Solved(key, policy.bootstrap, *arrays) for k, *arrays in parts}
+
+
+def _rates(found: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
+    """The rows of a policy, one for each k."""
+    one = next(iter(found.values()))
+    base, both, gained = (
+        np.stack([getattr(part, name) for part in found.values()], axis=1) for name in ("base", "both", "gained")
+    )
+    lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
+    above = np.hstack([both, gained, gained])
+    below = np.hstack([both + lost, gained + neither, both + gained])
+    rates = np.stack(one.bootstrap.ratio(above, below)).reshape(3, 3, -1)
+    net = np.stack(one.bootstrap.ratio(gained - lost, both + lost + gained, proportion=False))
+    ends = np.concatenate([rates.swapaxes(0, 1), net[None]]).reshape(12, -1)
+    numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
+    return ((*one.key, *row) for row in zip(found, *ends, *numbers, strict=True))
