@@ -82,8 +82,10 @@ class PromptBootstrap:
             same_size = units == size
             tail = self._tail(int(size))
             # A matrix product may differ in the last bits between machines; rounding keeps the tables the same.
-            ends = np.nanquantile(replicates[:, same_size], [tail, 1.0 - tail], axis=0).round(12)
-            low[same_size], high[same_size] = ends
+            here = replicates[:, same_size]
+            # nanquantile goes through the columns one by one.
+            quantile = np.nanquantile if np.isnan(here).any() else np.quantile
+            low[same_size], high[same_size] = quantile(here, [tail, 1.0 - tail], axis=0).round(12)
         return low, high
 
     def _over_clusters(self, numerator: Floats, denominator: Floats, proportion: bool) -> tuple[Floats, Floats]:
