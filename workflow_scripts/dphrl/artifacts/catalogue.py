@@ -197,7 +197,17 @@ _DECLARED = (
         | _columns(_I32, "seeds", "questions", "clusters")
         | {"verdict": _STR, "detectable": _F64}
         | _columns(_I32, "seeds_needed", "questions_needed"),
-        nullable={*_UNKNOWN, "level", "p_corrected", "detectable", "seeds_needed", "questions_needed"},
+        nullable={
+            "level",
+            "low",
+            "high",
+            "p",
+            "p_corrected",
+            "clusters",
+            "detectable",
+            "seeds_needed",
+            "questions_needed",
+        },
         enums={
             "relation": ("higher", "lower", "equal"),
             "verdict": ("supported", "contradicted", "equivalent", "undecided"),
