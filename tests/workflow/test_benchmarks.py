@@ -17,6 +17,7 @@ pytestmark = pytest.mark.workflow
 
 # Arguments of the smallest form; {run} is a finished run, {data} a folder of answers in the layout of the test data.
 SMALLEST = {
+    "coverage": ["--runs", "2", "--processes", "1"],
     "evaluation": ["--small"],
     "gpu": ["--engine", "transformers", "--model", "0.5B", "--small"],
     "graph": ["--shards", "1"],
