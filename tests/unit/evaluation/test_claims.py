@@ -80,7 +80,7 @@ def test_primary_endpoints_are_corrected_among_themselves():
 
 def test_other_claims_are_corrected_by_benjamini_and_hochberg():
     rows = [comparison(0.1, metric=name, p=p) for name, p in (("greedy", 0.01), ("pass@8", 0.02), ("explore@8", 0.3))]
-    found = judged(*rows).filter(~pl.col("primary"))
+    found = judged(comparison(0.1), *rows).filter(~pl.col("primary"))
     corrected = {row["metric"]: row["p_corrected"] for row in found.to_dicts()}
     assert corrected == {"greedy": pytest.approx(0.03), "pass@8": pytest.approx(0.03), "explore@8": pytest.approx(0.3)}
 
@@ -128,7 +128,7 @@ def test_pass_at_8_is_the_largest_k_up_to_8():
 
 def test_keep_means_its_only_k():
     rows = [comparison(0.1, metric="keep@8"), comparison(0.1, metric="explore@8")]
-    assert judged(*rows)["metric"].to_list() == ["keep@8", "explore@8"]
+    assert judged(comparison(0.1), *rows)["metric"].to_list() == ["pass@16", "keep@8", "explore@8"]
 
 
 def test_a_level_is_asked_alone():
@@ -150,6 +150,18 @@ def test_an_average_stands_for_the_datasets_of_its_role():
     ]
     found = claims(SCHEMAS["comparisons"].frame(rows), LEVELS, {"x": "in_domain", "y": "in_domain"}, ClaimsConfig())
     assert found.filter("primary").select("dataset", "metric").rows() == [("average (in domain)", "pass@k")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metric": "pass@32"}, "pass@32 of dph_f against grpo on d was not measured; measured are pass@16"),
+        ({"level": "hard"}, "on d of level hard was not measured; measured are no metrics of this pair there"),
+    ],
+)
+def test_an_endpoint_that_was_not_measured_is_not_left_out(changes, message):
+    with pytest.raises(ValueError, match=message):
+        judged(comparison(0.1), rules=ClaimsConfig(primary=(ONE.model_copy(update=changes),)))
 
 
 def test_methods_that_were_not_compared_have_no_claim():

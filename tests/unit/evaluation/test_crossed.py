@@ -185,3 +185,11 @@ def test_the_detectable_differences_are_those_of_the_method():
     # 12 seeds find 3.64 points, 13 find 3.56. However many questions, five seeds do not find 3.6 points, but 4.
     assert sizes_needed(parts, 24.0, 5, 300, 3.6, 0.05) == (13, None)
     assert sizes_needed(parts, 24.0, 5, 300, 4.4, 0.05)[1] == pytest.approx(600, rel=0.05)
+
+
+def test_one_question_has_no_interval():
+    weight = np.array([0.0, 1.0, 0.0])
+    found = crossed({"base": np.full((1, 3), 0.5) * weight, "a": np.ones((2, 3)) * weight}, Questions(weight))
+    difference = found.difference("a", "base")
+    assert difference.value == 0.5
+    assert np.isnan([difference.error, difference.p, difference.of_questions]).all()

@@ -12,7 +12,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig
 from dphrl.evaluation.comparisons import UNTRAINED, average_of, holm
 from dphrl.evaluation.crossed import Floats, detectable, sizes_needed
-from dphrl.evaluation.paper_claims import PASS, Claim, registered
+from dphrl.evaluation.paper_claims import PASS, REGISTERED, Claim, registered
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
 # The level of the tests and of the two one-sided tests of equivalence.
@@ -39,8 +39,16 @@ def claims(
         An undecided claim has the smallest difference that its test finds with 80 % power, and the seeds (with these
         questions) and questions (with these seeds) with which that difference would be the margin; null where no
         number is enough.
+
+    Raises:
+        ValueError: a primary endpoint of the configuration was not measured.
     """
-    found = [row for claim in registered(rules.primary) for row in _measured(claim, comparisons, levels, roles)]
+    found = []
+    for claim in registered(rules.primary):
+        rows = list(_measured(claim, comparisons, levels, roles))
+        if not rows and claim.source == REGISTERED:
+            _refuse(claim, comparisons if claim.level is None else levels)
+        found += rows
     found.sort(key=lambda row: not row["primary"])
     for primary, correct in ((True, holm), (False, _benjamini_hochberg)):
         # Two one-sided tests need no correction: a claim of equality is supported where both find it.
@@ -71,6 +79,15 @@ def _measured(
         for numbers in here.filter(metric=metric).iter_rows(named=True):
             said = {"claim": claim.name, "level": claim.level, **vars(claim), "sentence": claim.sentence}
             yield {**said, **numbers, "level": claim.level}
+
+
+def _refuse(claim: Claim, measured: pl.DataFrame) -> None:
+    known = measured.filter(dataset=claim.dataset, method=claim.method, against=claim.against)
+    levels = f" of level {claim.level}" if claim.level is not None else ""
+    raise ValueError(
+        f"evaluate.claims.primary: {claim.metric} of {claim.method} against {claim.against} on {claim.dataset}{levels}"
+        f" was not measured; measured are {', '.join(sorted(set(known['metric']))) or 'no metrics of this pair there'}"
+    )
 
 
 _AVERAGED = {PASS: "pass@k", "greedy": "mean"}

@@ -53,6 +53,7 @@ _LABELS = {
     "alpha_0_8": "alpha 0.8",
 }
 PASS = "pass@8"
+REGISTERED = "registered"
 _NEAR: tuple[Role, ...] = ("in_domain", "cross_domain")
 
 
@@ -89,7 +90,7 @@ class Claim:
     @property
     def sentence(self) -> str:
         """The claim in words."""
-        metric = "pass@k" if self.metric == PASS and self.source != "registered" else self.metric
+        metric = "pass@k" if self.metric == PASS and self.source != REGISTERED else self.metric
         words = _WORDS.get(self.metric, _OTHER)
         where = _ROLES[self.role] if self.role else f"on {self.dataset}" + (f", {self.level}" if self.level else "")
         ours, theirs = (_LABELS.get(name, name) for name in (self.method, self.against))
@@ -145,6 +146,6 @@ NOT_BORNE_OUT = {
 
 def registered(endpoints: tuple[EndpointConfig, ...]) -> tuple[Claim, ...]:
     """The claims of a run: its primary endpoints, then the paper's, which are primary only where it has none."""
-    own = tuple(Claim(**dict(one), role=None, source="registered", primary=True) for one in endpoints)
+    own = tuple(Claim(**dict(one), role=None, source=REGISTERED, primary=True) for one in endpoints)
     paper = (Claim(**{**vars(claim), "primary": claim.primary and not own}) for claim in CLAIMS)
     return (*own, *paper)

@@ -133,6 +133,7 @@ def pooled(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
     """The table "claims" of pooled comparisons, by the rules that the runs share; without claims about a level."""
     rules = ClaimsConfig(**run.settings["claims"])
+    rules = rules.model_copy(update={"primary": tuple(one for one in rules.primary if one.level is None)})
     return claims(compared, SCHEMAS["comparisons_levels"].frame(), run.settings["roles"], rules)
 
 
