@@ -9,7 +9,11 @@ rule report:
         headline=path("table", table="headline"),
         claims=path("table", table="claims"),
         tables=rules.lay_out.output.tables,
-        cost=rules.collect_training.output.cost if CONFIG.methods else [],
+        training=(
+            [rules.collect_training.output.use, rules.collect_training.output.cost]
+            if CONFIG.methods
+            else []
+        ),
         prompts=expand(path("prompts"), dataset=SAMPLED),
         gold=expand(path("gold"), dataset=SAMPLED),
         rollouts=report_plan.sampled_shards(LAYOUT, "rollouts"),

@@ -12,14 +12,14 @@ from dphrl.config.blocks.report import ReportConfig
 from dphrl.report.page import render_page
 from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.samples import pick_samples, shards_of
-from dphrl.report.views import TRAINING_COST, partition_sizes
+from dphrl.report.views import TRAINING, partition_sizes
 
 with stage("jinja2", "vl-convert-python") as job:
     params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
     specs, papers = (zip(params[name], given[name], strict=True) for name in ("figures", "tables"))
     tables = [(LAYOUTS[n].title, LAYOUTS[n].caption, shown(job.read(n, path, "paper"))) for n, path in papers]
-    if given.cost:
-        tables.append(("What a training costs", TRAINING_COST, read_table(Path(given.cost), "training_cost")))
+    for name, path in zip(TRAINING, given.training, strict=False):
+        tables.append((*TRAINING[name], read_table(Path(path), name)))
     samples = []
     for name, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
         rollouts, verdicts = (shards_of(name, params.policies, given[kind]) for kind in ("rollouts", "verdicts"))

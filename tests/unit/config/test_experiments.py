@@ -26,7 +26,7 @@ JS = {"js_0_01": ("exp", "js", 0.01, 0.28), "js_0_05": ("exp", "js", 0.05, 0.28)
 DEFINITION = {
     f"js_definition_{eta}".replace(".", "_"): ("exp", "js_definition", eta, 0.28) for eta in (0.01, 0.05, 0.2)
 }
-METHODS = {
+METHODS: dict[str, dict[str, Any]] = {
     "llama-sql": TABLE_6,
     "llama-sql-maths": TABLE_6,
     "qwen-math": TABLE_6,
@@ -41,6 +41,9 @@ METHODS = {
     | {f"rkl_0_0{eta}": ("all", "reverse_kl", eta / 100, 0.28) for eta in (2, 5)}
     | {f"dph_f_0_0{eta}": ("exp", "forward_kl", eta / 100, 0.28) for eta in (2, 5)},
 }
+
+MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
+METHODS |= {f"{name}-equal-epochs": METHODS[name] for name in MAIN}
 
 
 def experiment(name: str) -> Config:
@@ -78,6 +81,17 @@ def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:
         assert config.model_dump(exclude=exclude) == whole
         for method, block in config.methods.items():
             assert known.setdefault(method, block) == block, f"{method} differs in {name}"
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_the_files_of_equal_epochs_differ_in_steps_only(name: str) -> None:
+    steps, epochs = experiment(name), experiment(f"{name}-equal-epochs")
+    exclude: Any = {"run": True, "methods": True, "report": True, "train": {"steps", "segment_steps", "eval_every"}}
+    assert steps.model_dump(exclude=exclude) == epochs.model_dump(exclude=exclude)
+    assert {method.steps for method in steps.methods.values()} == {None}
+    for method, block in epochs.methods.items():
+        assert block.model_copy(update={"steps": None}) == steps.methods[method]
+        assert (block.steps is None) == (block.online == "exp")
 
 
 def test_the_maths_of_llama_on_sql_takes_the_policies_of_that_run() -> None:

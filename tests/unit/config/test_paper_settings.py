@@ -18,7 +18,8 @@ MARKS = {"P", "C", "T", "D", "O"}
 ABLATIONS = ("alpha-ablation", "eta-ablation", "generator-definition", "rkl-estimators")
 OF_LLAMA_SQL = ("llama-sql", "llama-sql-maths", *ABLATIONS)
 COLUMNS = dict.fromkeys(OF_LLAMA_SQL, "llama-sql")
-COLUMNS |= {name: name for name in ("omnisql-sql", "llama-math", "qwen-math")}
+MAIN = ("llama-sql", "omnisql-sql", "llama-math", "qwen-math")
+COLUMNS |= {name: name for name in MAIN} | {f"{name}-equal-epochs": name for name in MAIN}
 FAMILIES = {None: "", "reverse_kl": "rkl", "forward_kl": "dph_f", "js": "dph_js", "js_definition": "dph_js"}
 
 
@@ -44,8 +45,15 @@ DIFFERENCES = [
         tuple(f"evaluation.{name}" for name in ("math500", "olympiadbench", "minerva_math", "college_math")),
         16,
         "the same pass@8 and mean with less noise; the base policy's second draw needs 8 more",
-        ("llama-sql-maths", "llama-math", "qwen-math"),
+        ("llama-sql-maths", *(f"{name}-math{more}" for name in ("llama", "qwen") for more in ("", "-equal-epochs"))),
     ),
+    Reason(("table_7.epochs.all",), 3, "equal steps; equal epochs are in <name>-equal-epochs", OF_LLAMA_SQL),
+    Reason(("table_7.epochs.all",), 2, "equal steps; equal epochs are in <name>-equal-epochs", ("omnisql-sql",)),
+    Reason(("table_7.epochs.all",), 6, "equal steps; equal epochs are in <name>-equal-epochs", ("llama-math",)),
+    Reason(("table_7.epochs.all",), 5, "equal steps; equal epochs are in <name>-equal-epochs", ("qwen-math",)),
+    Reason(("table_7.steps",), 210, "an epoch may end within a step: none is cut off", ("llama-sql-equal-epochs",)),
+    Reason(("table_7.steps",), 288, "an epoch may end within a step: none is cut off", ("llama-math-equal-epochs",)),
+    Reason(("table_7.steps",), 440, "an epoch may end within a step: none is cut off", ("qwen-math-equal-epochs",)),
     Reason(("methods.exp_only",), "added", "a control: D_exp without a divergence"),
     Reason(("methods.no_kl", "methods.rkl_k2", "methods.rkl_reward_k1"), "added", "what each estimator descends"),
     Reason(("methods.rkl_0_02", "methods.dph_f_0_02"), "added", "within the published range of eta"),
@@ -55,7 +63,11 @@ DIFFERENCES = [
     Reason(("scripts.eval_every",), 52, "divides the 208 steps", ("llama-sql", *ABLATIONS)),
     Reason(("scripts.eval_every",), 208, "only the last policy is compared", ("llama-sql-maths",)),
     Reason(("scripts.save_every",), 26, "the most steps that a crash costs", OF_LLAMA_SQL),
-    Reason(("scripts.save_every",), 20, "the most steps that a crash costs", ("omnisql-sql",)),
+    Reason(
+        ("scripts.save_every",), 20, "the most steps that a crash costs", ("omnisql-sql", "omnisql-sql-equal-epochs")
+    ),
+    Reason(("scripts.eval_every",), 70, "divides the 210 steps", ("llama-sql-equal-epochs",)),
+    Reason(("scripts.save_every",), 35, "the most steps that a crash costs", ("llama-sql-equal-epochs",)),
     Reason(("scripts.refills",), 3, "the paper describes dynamic sampling; its number of rounds is not published"),
 ]
 
@@ -73,10 +85,14 @@ def cells(name: str) -> Iterator[Cell]:
     """Every setting of an experiment for which the paper or its code has a value."""
     config, column = experiment(name), COLUMNS[name]
     train, sampling, published = config.train, config.sampling, PAPER["table_7"][column]
-    for key in ("prompts_per_step", "lr", "temperature", "top_p", "max_tokens", "rollouts_per_prompt", "steps"):
+    for key in ("prompts_per_step", "lr", "temperature", "top_p", "max_tokens", "rollouts_per_prompt"):
         yield Cell(f"table_7.{key}", value(published[key]), getattr(train, key))
     yield Cell("table_7.ppo_epochs", value(published["ppo_epochs"]), train.epochs)
-    yield Cell("table_7.epochs", value(published["epochs"]), _epochs(published["d_exp"], train.steps))
+    yield Cell("table_7.steps", value(published["steps"]), train.steps)
+    for method, block in config.methods.items():
+        size = value(published["d_exp"]) + (value(published["d_pef"]) if block.online == "all" else 0)
+        epochs = round(config.steps(method) * train.prompts_per_step / size)
+        yield Cell(f"table_7.epochs.{block.online}", value(published["epochs"]), epochs)
     yield Cell("rehearsal_per_step", value(PAPER["rehearsal_per_step"]), train.rehearsal_per_step)
     asked = PAPER["table_7"]["llama-math" if name == "llama-sql-maths" else column]
     for key in ("temperature", "top_p"):
@@ -89,12 +105,7 @@ def cells(name: str) -> Iterator[Cell]:
             assert value(k) in config.evaluate.k
     yield from _methods(name, config, column)
     if column.endswith("sql"):
-        yield from _scripts(config, _epochs(published["d_exp"], train.steps))
-
-
-def _epochs(d_exp: list[Any], steps: int) -> int:
-    """Epochs over D_exp; the last partial batch of an epoch is dropped."""
-    return round(steps / (value(d_exp) // 128))
+        yield from _scripts(config, value(published["epochs"]))
 
 
 def _division(config: Config, column: str, longest: int) -> Iterator[Cell]:
@@ -110,7 +121,7 @@ def _division(config: Config, column: str, longest: int) -> Iterator[Cell]:
 
 
 def _methods(name: str, config: Config, column: str) -> Iterator[Cell]:
-    wanted = value(PAPER["methods"][name]) if name in PAPER["methods"] else []
+    wanted = value(PAPER["methods"].get(name.removesuffix("-equal-epochs"), [[], "P"]))
     for method in wanted:
         yield Cell(f"methods.{method}", "there", "there" if method in config.methods else "missing")
     for method, block in config.methods.items():
@@ -196,7 +207,7 @@ def test_a_changed_setting_is_named() -> None:
     assert "table_7.lr" not in {key for one in DIFFERENCES for key in one.keys}
 
 
-@pytest.mark.parametrize("name", ["llama-sql", "omnisql-sql", "llama-math", "qwen-math"])
+@pytest.mark.parametrize("name", [*MAIN, *(f"{name}-equal-epochs" for name in MAIN)])
 def test_the_main_experiments_have_three_seeds_and_their_hours(name: str) -> None:
     assert len(experiment(name).train.seeds) == 3
     file = f"config/experiments/{name}.yaml"

@@ -44,6 +44,7 @@ def slices(change: Callable[[dict[str, Any]], object] | None = None) -> dict[str
         lambda data: data["train"].update(eval_every=20),
         lambda data: data["train"].update(seeds=[1, 2]),
         lambda data: data["methods"].update(another={"divergence": "js"}),
+        lambda data: data["methods"]["dph_f"].update(steps=120),
         lambda data: data["partition"].update(pef_min_correct=5),
         lambda data: data["report"].update(title="Another"),
         lambda data: data["hardware"].update(ranks=2, zero_stage=3, token_budget=4096, kv_cache_gib=2),

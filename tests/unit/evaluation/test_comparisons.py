@@ -145,9 +145,16 @@ def test_only_the_last_steps_are_compared(evaluations, table):
     assert comparisons(study(pl.concat([evaluations, early]))).equals(table)
 
 
-def test_unequal_steps_are_refused(evaluations):
-    further = evaluation("dph_js", 1, CHANCES, step=60)
-    with pytest.raises(ValueError, match="ends at step 40, dph_js at step 60"):
+def test_methods_may_end_at_different_steps(evaluations, table):
+    longer = evaluations.with_columns(
+        step=pl.when(pl.col("method") == "dph_f").then(60).otherwise(pl.col("step")).cast(pl.Int32)
+    )
+    assert comparisons(study(longer)).equals(table)
+
+
+def test_unequal_steps_of_the_seeds_of_a_method_are_refused(evaluations):
+    further = evaluation("dph_f", 1, CHANCES, step=60)
+    with pytest.raises(ValueError, match="dph_f ends at step 60 with seed 1, at step 40 with seed 2"):
         comparisons(study(pl.concat([evaluations, further])))
 
 

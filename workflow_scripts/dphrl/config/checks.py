@@ -125,6 +125,9 @@ def _counts(config: Config) -> Iterator[Problem]:
     if config.methods:
         yield from _divides(config, "hardware.tensor_parallel", "hardware.ranks")
     for name, method in config.methods.items():
+        if method.steps and method.steps % config.train.segment_steps:
+            allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
+            yield Problem(f"methods.{name}.steps", show(method.steps), allowed)
         if method.topk and not config.reference.top_k:
             yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")
         longest = config.train.max_tokens

@@ -66,6 +66,10 @@ class Config(Block):
     evaluate: EvaluateConfig = Field(EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
     report: ReportConfig = Field(ReportConfig(), description="The report page.")
 
+    def steps(self, method: str) -> int:
+        """Training steps of a method."""
+        return self.methods[method].steps or self.train.steps
+
     @property
     def has_model(self) -> bool:
         """Whether there is a base model; without one all responses are recorded."""

@@ -60,7 +60,7 @@ def comparisons(study: Study) -> pl.DataFrame:
         `seeds` is the number of pairs of trainings.
 
     Raises:
-        ValueError: methods were trained for different numbers of steps, every k is larger than the number of samples,
+        ValueError: the seeds of a method end at different steps, every k is larger than the number of samples,
             or as `keep_explore`.
     """
     last = study.last_steps()
@@ -168,10 +168,12 @@ def _corrected(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_steps(last: Study) -> None:
-    trained = sorted((policy.key.step, policy.key.method) for policy in last.policies if policy.key.method != BASE)
-    if trained and trained[0][0] != trained[-1][0]:
-        (least, few), (most, many) = trained[0], trained[-1]
-        raise ValueError(
-            f"comparisons: {few} ends at step {least}, {many} at step {most}; compare methods after equal steps:"
-            " train the shorter one on, or give only the evaluations of the steps that both have"
-        )
+    """Methods may differ in their number of steps, the seeds of one may not."""
+    ends: dict[str, tuple[int, int]] = {}
+    for method, seed, step, _ in (policy.key for policy in last.policies if policy.key.method != BASE):
+        first, end = ends.setdefault(method, (seed, step))
+        if step != end:
+            raise ValueError(
+                f"comparisons: {method} ends at step {end} with seed {first}, at step {step} with seed {seed};"
+                " train the shorter one on, or give only the evaluations of the steps that both have"
+            )

@@ -126,8 +126,9 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
     if config.policy.base is not None and config.hardware.gpu_gib is not None:
         check_memory(config, shape, config.hardware.gpu_gib)
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
-    settings = [Setting.of(config, name, shape) for name in config.methods]
-    disk = len(config.train.seeds) * sum(training_bytes(shape, one, config.train) for one in settings)
+    settings = {name: Setting.of(config, name, shape) for name in config.methods}
+    each = (training_bytes(shape, one, config.train, config.steps(name)) for name, one in settings.items())
+    disk = len(config.train.seeds) * sum(each)
     yield (
         f"disk: at most {disk / GB:.3g} GB for the policies and optimizer states of "
         f"{len(config.train.seeds) * len(settings)} trainings (train.keep_state: {config.train.keep_state})"

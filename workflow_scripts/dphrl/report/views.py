@@ -10,11 +10,20 @@ from dphrl.report.headline import Headline, metric_name
 from dphrl.report.names import in_order, label
 from dphrl.report.samples import Sample
 
-TRAINING_COST = (
-    "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare where"
-    " they ran on the same machine with nothing else running. From timings/training_cost.parquet."
-)
-"""Caption of the table "training_cost"."""
+TRAINING = {
+    "training_use": (
+        "What a training uses",
+        "Steps, prompts, rollouts and tokens of a training of each method; means over its training seeds. Drawn are the"
+        " tokens of all rollouts, with those that dynamic sampling left out; stored those of rehearsed responses. From"
+        " tables/training_use.parquet.",
+    ),
+    "training_cost": (
+        "What a training costs",
+        "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare"
+        " where they ran on the same machine with nothing else running. From timings/training_cost.parquet.",
+    ),
+}
+"""Tables about the trainings: heading and caption, by schema."""
 _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
 

@@ -46,6 +46,13 @@ _MEANS = {
     "rollout_divergence": ("rollout_divergence_sum", "rollout_tokens"),
     "divergence": ("divergence_sum", "rehearsal_tokens"),
 }
+# Metrics that are numbers: what a step has used, with what dynamic sampling left out.
+_USED = {
+    "prompts": "groups",
+    "rollouts": "responses",
+    "drawn_tokens": "length_sum",
+    "stored_tokens": "rehearsal_tokens",
+}
 
 
 @dataclass
@@ -238,4 +245,5 @@ def averages(totals: Mapping[str, float]) -> dict[str, float]:
     """Metrics of a step from totals over all ranks: those of `rollout_sums`, of its updates, and `refilled`."""
     present = {name: pair for name, pair in _MEANS.items() if totals.keys() >= {*pair} and totals[pair[1]]}
     means = {name: totals[total] / totals[count] for name, (total, count) in present.items()}
-    return {**means, "refilled": totals["refilled"]}
+    used = {name: totals[count] for name, count in _USED.items() if count in totals}
+    return {**means, **used, "refilled": totals["refilled"]}
