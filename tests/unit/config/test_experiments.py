@@ -42,6 +42,8 @@ METHODS: dict[str, dict[str, Any]] = {
     | {f"dph_f_0_0{eta}": ("exp", "forward_kl", eta / 100, 0.28) for eta in (2, 5)},
 }
 
+for name in ("llama-math", "qwen-math"):
+    METHODS[name] = METHODS[name] | {f"{one}_refills": METHODS[name][one] for one in ("dph_f", "dph_js")}
 MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
 METHODS |= {f"{name}-equal-epochs": METHODS[name] for name in MAIN}
 
@@ -69,6 +71,17 @@ def test_the_ablations_vary_what_they_are_named_after() -> None:
     estimators = experiment("rkl-estimators").methods
     assert [estimators[key].estimator for key in ("rkl", "rkl_k2", "rkl_reward_k1")] == ["k3", "k2", "reward_k1"]
     assert {m.js_scale for m in experiment("generator-definition").methods.values()} == {1.0}
+
+
+@pytest.mark.parametrize("name", ["llama-math", "qwen-math", "llama-math-equal-epochs", "qwen-math-equal-epochs"])
+def test_mathematics_has_dapo_whole_and_dph_with_dynamic_sampling(name: str) -> None:
+    config = experiment(name)
+    for method in ("dph_f", "dph_js"):
+        assert config.methods[f"{method}_refills"] == config.methods[method].model_copy(update={"refills": 3})
+    if "dapo" in config.methods:  # the paper has none for Llama on mathematics
+        dapo = config.methods["dapo"]
+        assert (dapo.refills, dapo.eps_high) == (3, 0.28)
+        assert dapo.overlong_buffer == round(0.2 * config.train.max_tokens)
 
 
 def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:

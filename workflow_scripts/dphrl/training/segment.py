@@ -123,12 +123,15 @@ class Segment:
         nothing = [None] * len(rows)
         reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else nothing
         # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
-        # update, unless its log-probs are part of the reward.
-        known = 0 if self.method.estimator == "reward_k1" else len(rows) // self.config.mini_batches
+        # update, unless its log-probs are part of the reward, or some of its rows may have no update.
+        separate = self.method.estimator == "reward_k1" or self.method.refills
+        known = 0 if separate else len(rows) // self.config.mini_batches
         old = [*nothing[:known], *self.trainer.logprobs(rows[known:])]
+        # Dynamic sampling trains on informative groups alone: a place that it could not fill counts nowhere.
+        filled = [not self.method.refills or group.is_informative for group in groups for _ in group.completions]
         return [
-            Example(row, old=ours, sampler=drawn, reference=theirs)
-            for row, ours, drawn, theirs in zip(rows, old, sampler, reference, strict=True)
+            Example(row, old=ours, sampler=drawn, reference=theirs, counted=counted)
+            for row, ours, drawn, theirs, counted in zip(rows, old, sampler, reference, filled, strict=True)
         ]
 
     def _advantages(self, groups: Sequence[Group], examples: Sequence[Example]) -> list[float]:
