@@ -56,6 +56,21 @@ def test_what_training_does_not_depend_on_changes_no_slice(change: Callable[[dic
     assert {name: after[name] for name in DATA["methods"]} == slices()
 
 
+def test_the_answer_rule_of_a_set_is_in_its_own_slices_only() -> None:
+    data = copy.deepcopy(DATA)
+    before = load_config(data)
+    name = next(name for name, one in before.datasets.items() if name != before.train_dataset)
+    rule = "fenced"  # the embedded queries are bare
+    data["datasets"][name]["answer"] = rule
+    after = load_config(data)
+    assert json.loads(parts.scoring(after, name))["scorer"]["answer"] == rule
+    assert parts.gold(after, name) != parts.gold(before, name)
+    for part in (parts.scoring, parts.gold):
+        assert part(after, before.train_dataset) == part(before, before.train_dataset)
+    for method in before.methods:
+        assert parts.train(after, method) == parts.train(before, method)
+
+
 def test_a_methods_block_is_in_its_own_slice_only() -> None:
     before, after = slices(), slices(lambda data: data["methods"]["dph_f"].update(eta=0.5))
     assert {name for name in before if before[name] != after[name]} == {"dph_f"}

@@ -146,4 +146,6 @@ def _reading(config: Config, dataset: str) -> dict[str, Any]:
 def _scorer(config: Config, dataset: str) -> dict[str, Any]:
     task = config.datasets[dataset].task
     block = config.scoring.of(task).model_dump(mode="json", exclude={"workers", "source"})
+    if answer := config.datasets[dataset].answer:
+        block["answer"] = answer
     return {"task": task, "scorer": block}
