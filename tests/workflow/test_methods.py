@@ -350,6 +350,18 @@ def test_two_steps_run_and_report_what_the_method_does(
     assert min(values["sampler_ess"]) > 1 - 1e-6
     assert max(values["skipped_updates"]) == 0
     assert (sum(values["refilled"]) > 0) == (name == "dapo")
+    stored = [
+        [(b - e.reference).tolist() for e, b in zip(m.examples, m.before, strict=True) if e.rehearsal]
+        for m in trainer.made
+    ]
+    for step in range(2 * method.rehearses):
+        tokens = sorted(x for of_update in stored[2 * step : 2 * step + 2] for row in of_update for x in row)
+        assert values["l_mean"][step] == pytest.approx(sum(tokens) / len(tokens), abs=1e-6)
+        assert values["l_max"][step] == pytest.approx(tokens[-1], abs=1e-6)
+        place = 0.99 * (len(tokens) - 1)
+        low, high = tokens[math.floor(place)], tokens[math.ceil(place)]
+        assert values["l_p99"][step] == pytest.approx(low + (place % 1) * (high - low), abs=1e-6)
+    assert ("l_max" in values) == method.rehearses
     # A method with dynamic sampling trains on informative groups alone.
     assert all(e.counted for m in trainer.made for e in m.examples) == (name != "dapo")
     # Four updates: each has half of the step's rollouts, and of its stored responses where it rehearses.

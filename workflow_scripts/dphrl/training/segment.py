@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from dphrl.objective.advantages import group_advantages, overlong_penalty, rewar
 from dphrl.objective.importance import mismatch
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
-from dphrl.training.collectives import all_reduce_max, all_reduce_sum, rank, world_size
+from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt, Score
 from dphrl.training.schedule import epoch_indices, learning_rate
@@ -104,9 +105,9 @@ class Segment:
                 examples = self._examples(groups)
                 advantages = self._advantages(groups, examples)
                 examples = [replace(e, advantage=a) for e, a in zip(examples, advantages, strict=True)]
-                updates = self._update(step, examples)  # also fills in each missing `old`
+                updates, log_ratios = self._update(step, examples)  # also fills in each missing `old`
 
-            metrics = self._metrics(groups, left_out, examples, updates)
+            metrics = self._metrics(groups, left_out, examples, updates) | spread(log_ratios)
             metrics["canary_gap"] = all_reduce_max(canary_gap)
             rows += [(step, name, float(value)) for name, value in metrics.items()]
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
@@ -146,13 +147,17 @@ class Segment:
             rewards -= self.method.eta * divergence.view_as(rewards)
         return group_advantages(rewards, std=self.method.advantage_std).flatten().tolist()
 
-    def _update(self, step: int, examples: list[Example]) -> list[Update]:
-        """The updates of a step, each on a mini-batch of rollouts and rehearsal; fills in `old` where it is None."""
+    def _update(self, step: int, examples: list[Example]) -> tuple[list[Update], list[Tensor]]:
+        """The updates of a step, each on a mini-batch of rollouts and rehearsal; fills in `old` where it is None.
+
+        Returns:
+            The updates, and of each stored response l = log pi_theta - log pi_ref of its tokens before its update.
+        """
         parts = self.config.mini_batches
         size = len(examples) // parts
         rehearsal = self._rehearsal(step)
         lr = learning_rate(step, self.config.lr, self.config.warmup_steps)
-        updates = []
+        updates, log_ratios = [], list[Tensor]()
         for _ in range(self.config.epochs):
             for part in range(parts):
                 mini_batch = slice(part * size, (part + 1) * size)
@@ -162,7 +167,9 @@ class Segment:
                     old = update.logprobs[:size]
                     examples[mini_batch] = [replace(e, old=ours) for e, ours in zip(rollouts, old, strict=True)]
                 updates.append(update)
-        return updates
+                pairs = zip(rehearsal[part], update.logprobs[size:], strict=True)
+                log_ratios += [ours - example.reference for example, ours in pairs]  # type: ignore[operator]
+        return updates, log_ratios
 
     def _rehearsal(self, step: int) -> list[list[Example]]:
         """This rank's share of the rehearsed responses of each mini-batch."""
@@ -223,6 +230,18 @@ def _some(groups: Sequence[Group]) -> list[Sampled]:
         Sampled(group.prompt.prompt_id, group.verdicts[0].reward, group.completions[0].text[:_SHOWN_CHARACTERS])
         for group in groups[:_SHOWN_GROUPS]
     ]
+
+
+def spread(log_ratios: Sequence[Tensor]) -> dict[str, float]:
+    """Mean, 99th percentile and maximum of l over the tokens of stored responses on all ranks; empty without any.
+
+    A divergence is an expectation over these tokens: few with a large l can make most of it.
+    """
+    of_ranks = all_gather(torch.cat([*log_ratios, torch.empty(0)]).tolist())
+    tokens = np.concatenate(of_ranks)
+    if not len(tokens):
+        return {}
+    return {"l_mean": tokens.mean(), "l_p99": np.percentile(tokens, 99), "l_max": tokens.max()}
 
 
 def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
