@@ -11,7 +11,11 @@ rule report:
         claims=path("table", table="claims"),
         tables=rules.lay_out.output.tables,
         further=expand(path("table"), table=FURTHER),
-        cost=rules.collect_training.output.cost if CONFIG.methods else [],
+        training=(
+            [rules.collect_training.output.use, rules.collect_training.output.cost]
+            if CONFIG.methods
+            else []
+        ),
         prompts=expand(path("prompts"), dataset=SAMPLED),
         gold=expand(path("gold"), dataset=SAMPLED),
         rollouts=report_plan.sampled_shards(LAYOUT, "rollouts"),

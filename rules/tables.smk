@@ -59,12 +59,12 @@ rule lay_out:
 
 
 rule collect_training:
-    """The metrics of all trainings in one table, and what each method cost."""
+    """The metrics of all trainings in one table, and what each method used and cost."""
     input:
         metrics=LAYOUT.of_segments("metrics"),
         times=LAYOUT.segment_timings(),
     output:
-        **with_digests(training=path("training")),
+        **with_digests(training=path("training"), use=path("training_use")),
         # In the folder of the timings: like them, it differs between equal runs.
         cost=path("training_cost"),
         timings="<timings>/training.parquet",
@@ -73,7 +73,11 @@ rule collect_training:
     localrule: True
     params:
         **stage_params(
-            "collect_training.py", slice_of("training"), "training", "training_cost"
+            "collect_training.py",
+            slice_of("training"),
+            "training",
+            "training_use",
+            "training_cost",
         ),
         labels=[[policy.method, policy.seed] for policy in LAYOUT.segments()],
     message:

@@ -1,4 +1,4 @@
-"""The metrics of all segments of all trainings in one table, and what each method cost."""
+"""The metrics of all segments of all trainings in one table, and what each method used and cost."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import polars as pl
 from script import snakemake, stage
 
 from dphrl.artifacts.tables import read_table
-from dphrl.report.cost import training_cost
+from dphrl.report.cost import training_cost, training_use
 
 with stage() as job:
     labels, given = snakemake.params.labels, snakemake.input
@@ -15,7 +15,9 @@ with stage() as job:
         job.read(f"{method}/{seed}/{number}", path, "metrics").with_columns(**name)
         for number, ((method, seed), name, path) in enumerate(zip(labels, names, given.metrics, strict=True))
     ]
-    job.write(pl.concat(metrics), "training", snakemake.output.training)
+    training = pl.concat(metrics)
+    job.write(training, "training", snakemake.output.training)
+    job.write(training_use(training), "training_use", snakemake.output.use)
     # Timings bypass the footer: they differ between equal runs.
     times = [
         read_table(Path(path), "timings").with_columns(**name) for name, path in zip(names, given.times, strict=True)

@@ -11,14 +11,14 @@ from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
 from dphrl.report.page import render_page
 from dphrl.report.samples import pick_samples, shards_of
-from dphrl.report.views import page_tables, partition_sizes
+from dphrl.report.views import TRAINING, page_tables, partition_sizes
 
 with stage("jinja2", "vl-convert-python") as job:
     params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
     specs = zip(params.figures, given.figures, strict=True)
     papers = {name: job.read(name, path, "paper") for name, path in zip(params.tables, given.tables, strict=True)}
     further = {name: job.read(name, path) for name, path in zip(params.further, given.further, strict=True)}
-    cost = read_table(Path(given.cost), "training_cost") if given.cost else None
+    training = {name: read_table(Path(path), name) for name, path in zip(TRAINING, given.training, strict=False)}
     samples = []
     for name, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
         rollouts, verdicts = (shards_of(name, params.policies, given[kind]) for kind in ("rollouts", "verdicts"))
@@ -31,7 +31,7 @@ with stage("jinja2", "vl-convert-python") as job:
         facts=params.facts,
         sizes=partition_sizes(job.read("partition", given.partition)),
         notes=config.notes,
-        tables=page_tables(papers, further, cost),
+        tables=page_tables(papers, further, training),
         figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
         claims=job.read("claims", given.claims),
         samples=samples,

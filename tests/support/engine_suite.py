@@ -42,9 +42,18 @@ class Policy:
         model.save_pretrained(folder)
         return cls(folder, model, tokenizer, frozenset(ends))
 
-    def engine(self, name: str, *, distributed: bool = False) -> Engine:
+    @classmethod
+    def with_template(cls, folder: Path) -> Policy:
+        """The policy with a chat template, whose end of a turn is another token than its two others."""
+        policy = cls.write(folder)
+        policy.tokenizer.add_special_tokens({"additional_special_tokens": ["<turn>"]})
+        policy.tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}<turn>\n{% endfor %}"
+        policy.tokenizer.save_pretrained(folder)
+        return replace(policy, ends=policy.ends | {policy.tokenizer.convert_tokens_to_ids("<turn>")})
+
+    def engine(self, name: str, *, distributed: bool = False, stop: tuple[str, ...] = ()) -> Engine:
         """An engine of that name with this policy."""
-        config = EngineConfig(name=name, dtype="float32", max_model_len=MAX_MODEL_LEN)
+        config = EngineConfig(name=name, dtype="float32", max_model_len=MAX_MODEL_LEN, stop=stop)
         hardware = HardwareConfig(max_num_seqs=32, kv_cache_gib=0.1)
         return make_engine(self.folder, config, hardware, distributed=distributed)
 
@@ -162,6 +171,25 @@ def the_text_has_neither_special_tokens_nor_the_end_token(policy: Policy, engine
     for _, completion in _pairs(engine, requests(60)):
         body = completion.token_ids[: -1 if completion.finish_reason == "stop" else None]
         assert completion.text == policy.tokenizer.decode(body, skip_special_tokens=True)
+
+
+def a_turn_and_a_stop_text_end_a_response(policy: Policy, engine: Engine, stops: tuple[str, ...]) -> None:
+    """For an engine with stop texts, the first a frequent one, and the policy `with_template`."""
+    asked = requests(240)
+    seen = set()
+    for request, completion in zip(asked, engine.generate(asked), strict=True):
+        *body, last = completion.token_ids
+        assert not policy.ends & set(body)
+        ended = last in policy.ends
+        text = policy.tokenizer.decode(body if ended else completion.token_ids, skip_special_tokens=True)
+        found = [stop for stop in stops if stop in text]
+        # The last token completes the stop text: before it there is none.
+        assert not any(stop in policy.tokenizer.decode(body, skip_special_tokens=True) for stop in stops)
+        assert completion.text == (text[: text.index(found[0])] if found else text)
+        assert completion.finish_reason == ("stop" if ended or found else "length")
+        assert ended or found or len(completion.token_ids) == request.max_tokens
+        seen.add(last if ended else (*found, None)[0])
+    assert seen >= {*policy.ends, stops[0], None}
 
 
 def a_response_ends_at_the_maximal_length_of_the_engine(policy: Policy, engine: Engine) -> None:

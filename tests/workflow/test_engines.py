@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
+from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, a_turn_and_a_stop_text_end_a_response, requests
 from runs import ROOT
 from tiny_models import write_tiny_policy
 from tiny_training import Deaf
@@ -43,6 +43,17 @@ def engine(policy: Policy, made: list[Engine]) -> Engine:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_what_every_engine_does(check: Callable[[Policy, Engine], None], policy: Policy, engine: Engine) -> None:
     check(policy, engine)
+
+
+def test_a_turn_and_stop_texts_end_responses_in_both_engines_alike(made: list[Engine], tmp_path: Path) -> None:
+    policy, stops = Policy.with_template(tmp_path), ("c", "8m")
+    engine = policy.engine("vllm", distributed=True, stop=stops)
+    made.append(engine)
+    a_turn_and_a_stop_text_end_a_response(policy, engine, stops)
+    asked = requests(60, temperature=0.0)
+    ours, theirs = policy.engine("transformers", stop=stops).generate(asked), engine.generate(asked)
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a.token_ids, a.text, a.finish_reason) == (b.token_ids, b.text, b.finish_reason)
 
 
 def test_the_two_engines_answer_alike(policy: Policy, engine: Engine) -> None:

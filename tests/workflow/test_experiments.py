@@ -17,11 +17,15 @@ pytestmark = pytest.mark.workflow
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "config" / "experiments"
 # Number of jobs: segments of training, sampling, evaluation of a policy on a set, preparation of prompts.
 JOBS = {
-    "llama-sql": (48, 59, 50, 3),
-    "llama-sql-maths": (48, 345, 42, 7),
-    "omnisql-sql": (40, 180, 42, 3),
-    "llama-math": (40, 345, 42, 8),
-    "qwen-math": (48, 401, 49, 8),
+    "llama-sql": (144, 155, 146, 3),
+    "llama-sql-maths": (144, 921, 114, 7),
+    "omnisql-sql": (120, 500, 122, 3),
+    "llama-math": (168, 1241, 154, 8),
+    "qwen-math": (192, 1409, 175, 8),
+    "llama-sql-equal-epochs": (126, 137, 128, 3),
+    "omnisql-sql-equal-epochs": (156, 644, 158, 3),
+    "llama-math-equal-epochs": (180, 1577, 196, 8),
+    "qwen-math-equal-epochs": (309, 1913, 238, 8),
     "eta-ablation": (80, 91, 82, 3),
     "alpha-ablation": (40, 51, 42, 3),
     "generator-definition": (48, 59, 50, 3),

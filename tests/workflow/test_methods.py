@@ -344,6 +344,36 @@ def engine(base: Path) -> TransformersEngine:
     return TransformersEngine(base, ENGINE, HARDWARE)
 
 
+def test_places_that_dynamic_sampling_could_not_fill_enter_no_sum_and_no_denominator(
+    base: Path, engine: TransformersEngine, reference: ReferenceResponses
+) -> None:
+    method = MethodConfig(divergence="forward_kl", eta=ETA, refills=1, overlong_buffer=4)
+    trainer = make_trainer(base, method, base, kind=Recorder, **BARE)
+    _segment(trainer, engine, base, reference).run(1, 1, "test")
+    made = next(m for m in trainer.made if len({e.counted for e in m.examples if not e.rehearsal}) == 2)
+    groups = [made.examples[i : i + 4] for i in (0, 4)]
+    # All of a group count, or none; those that do not are the ones without a signal.
+    assert {len({e.counted for e in group}) for group in groups} == {1}
+    counted = [e for e in made.examples if e.counted]
+    found, alone = (make_trainer(base, method, base, **BARE) for _ in range(2))
+    whole, rest = found.update(made.examples, 1e-4), alone.update(counted, 1e-4)
+    assert whole.totals == rest.totals
+    assert whole.totals["rollout_tokens"] == sum(len(e.row.response) for e in counted if not e.rehearsal)
+    assert equal(gradients(found), gradients(alone))
+
+
+def test_a_step_without_any_signal_changes_no_weight(base: Path, engine: TransformersEngine) -> None:
+    def wrong(texts: Sequence[str], ground_truths: Sequence[Any]) -> list[Judgement]:
+        return [Judgement(False, 0.0) for _ in texts]
+
+    trainer = make_trainer(base, MethodConfig(refills=1), base)
+    before = weights_of(trainer)
+    metrics = _segment(trainer, engine, base, None, score=wrong).run(1, 1, "test")  # type: ignore[arg-type]
+    assert equal(weights_of(trainer), before)
+    assert metrics.filter(metric="skipped_updates")["value"].to_list() == [2.0]
+    assert "policy_loss" not in metrics["metric"].to_list()
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_two_steps_run_and_report_what_the_method_does(
     name: str, base: Path, engine: TransformersEngine, reference: ReferenceResponses
@@ -362,6 +392,20 @@ def test_two_steps_run_and_report_what_the_method_does(
     assert min(values["sampler_ess"]) > 1 - 1e-6
     assert max(values["skipped_updates"]) == 0
     assert (sum(values["refilled"]) > 0) == (name == "dapo")
+    stored = [
+        [(b - e.reference).tolist() for e, b in zip(m.examples, m.before, strict=True) if e.rehearsal]
+        for m in trainer.made
+    ]
+    for step in range(2 * method.rehearses):
+        tokens = sorted(x for of_update in stored[2 * step : 2 * step + 2] for row in of_update for x in row)
+        assert values["l_mean"][step] == pytest.approx(sum(tokens) / len(tokens), abs=1e-6)
+        assert values["l_max"][step] == pytest.approx(tokens[-1], abs=1e-6)
+        place = 0.99 * (len(tokens) - 1)
+        low, high = tokens[math.floor(place)], tokens[math.ceil(place)]
+        assert values["l_p99"][step] == pytest.approx(low + (place % 1) * (high - low), abs=1e-6)
+    assert ("l_max" in values) == method.rehearses
+    # A method with dynamic sampling trains on informative groups alone.
+    assert all(e.counted for m in trainer.made for e in m.examples) == (name != "dapo")
     # Four updates: each has half of the step's rollouts, and of its stored responses where it rehearses.
     made = trainer.made
     assert [sum(not e.rehearsal for e in m.examples) for m in made] == [8] * 4

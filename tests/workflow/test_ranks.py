@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ import torch
 from polars.testing import assert_frame_equal
 from runs import ROOT, Workflow
 from safetensors.torch import load_file
+from segment_jobs import first_segment, into
 from tiny_models import write_tiny_policy
-from tiny_training import ENGINE, ONLINE, hardware, process_group, train_config, write_reference
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from tiny_training import process_group
+from transformers import AutoModelForCausalLM
 
 from dphrl.artifacts.files import sha256_file
-from dphrl.artifacts.tables import read_footer, write_table
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.artifacts.tables import read_footer
 from dphrl.ranks.launch import RankError, run_ranks
 from dphrl.rollout.engine import AsleepError, Engine
 from dphrl.rollout.factory import make_engine
@@ -37,35 +37,6 @@ pytestmark = pytest.mark.workflow
 PROGRAMS = ("spread_engine.py", "two_ranks.py", "moved_state.py", "spread_layers.py")
 SPREAD, UPDATE, MOVED, LAYERS = (str(ROOT / "tests" / "support" / name) for name in PROGRAMS)
 STAGES = (0, 1, 2, 3)
-# Through the scorer a test can end a rank in the middle of a step, or make it wait there.
-SCORER = """
-import os
-import signal
-import time
-from pathlib import Path
-
-from dphrl.scoring.custom import CustomScorer, register
-from dphrl.scoring.verdict import Verdict
-
-
-@register("even")
-class EvenScorer(CustomScorer):
-    def __init__(self, harm=None, seen=None):
-        self.harm, self.seen = harm, seen
-
-    def score(self, responses, ground_truths):
-        rank = os.environ["RANK"]
-        if self.seen:
-            Path(self.seen, rank).touch()
-        if self.harm == "wait":
-            time.sleep(600)
-        if rank == "1" and self.harm == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if rank == "1" and self.harm == "raise":
-            raise RuntimeError("the scorer of rank 1 gives up")
-        odd = [len(text) % 2 == 1 for text in responses]
-        return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
-"""
 
 
 @pytest.fixture(scope="module")
@@ -161,57 +132,7 @@ def test_an_engine_that_is_spread_over_two_ranks_draws_what_one_rank_draws(tmp_p
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     """The job of a training's first two steps on two ranks, without folders for its results."""
-    folder = tmp_path_factory.mktemp("start")
-    base = folder / "base"
-    write_tiny_policy(base)
-    write_reference(base, folder)
-    (folder / "scorer.py").write_text(SCORER)
-    tokenizer = AutoTokenizer.from_pretrained(base)
-    keys = [f"p{i}" for i in range(len(ONLINE))]
-    tables = {
-        "partition": {"n": 4, "c": 2, "subset": "exp", "reason": "", "reference_sample": None},
-        "prompts": {
-            "task": "even",
-            "messages": "",
-            "prompt_token_ids": [tokenizer(text)["input_ids"] for text in ONLINE],
-            "source": "test",
-            "source_index": range(len(keys)),
-            "level": None,
-        },
-        "gold": {"ground_truth": "{}", "verdict": "correct", "kept": True, "reason": None},
-    }
-    for name, columns in tables.items():
-        write_table(pl.DataFrame({"prompt_id": keys, **columns}), name, folder / f"{name}.parquet", {})
-    return SegmentJob(
-        config={
-            "method": MethodConfig(divergence="js").model_dump(mode="json"),
-            "train": train_config().model_dump(mode="json"),
-            "engine": ENGINE.model_dump(mode="json"),
-            "task": "even",
-            "scorer": {"options": {}},
-        },
-        hardware=hardware(ranks=2).model_dump(),
-        seed=1,
-        first=1,
-        last=2,
-        **{name: str(folder / f"{name}.parquet") for name in tables},
-        policy=str(base),
-        policy_out="",
-        state_out="",
-        label="test",
-        training="grpo-s1",
-        reference=str(folder / "responses.safetensors"),
-        scorer=str(folder / "scorer.py"),
-    )
-
-
-def _into(job: SegmentJob, folder: Path, hardware: Mapping[str, Any] | None = None, **changes: Any) -> SegmentJob:
-    """The job with folders for its results, and the block `hardware` and blocks of its config updated."""
-    config = {
-        name: {**block, **changes.get(name, {})} if name in changes else block for name, block in job.config.items()
-    }
-    folders = {"policy_out": str(folder / "policy"), "state_out": str(folder / "state")}
-    return replace(job, **folders, config=config, hardware={**job.hardware, **(hardware or {})})
+    return first_segment(tmp_path_factory.mktemp("start"))
 
 
 def _after(job: SegmentJob, first: int, last: int) -> SegmentJob:
@@ -237,10 +158,10 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
     start: SegmentJob, tmp_path: Path, engine: str, stage: int, parts: int
 ) -> None:
     changes = {"hardware": {"zero_stage": stage, "tensor_parallel": parts}, "engine": {"name": engine}}
-    whole = _into(replace(start, last=4), tmp_path / "whole", **changes)
+    whole = into(replace(start, last=4), tmp_path / "whole", **changes)
     metrics, timings, digests = train_segment(whole)
-    first = _into(start, tmp_path / "first", **changes)
-    second = _into(_after(first, 3, 4), tmp_path / "second")
+    first = into(start, tmp_path / "first", **changes)
+    second = into(_after(first, 3, 4), tmp_path / "second")
     parts = [train_segment(job)[0] for job in (first, second)]
     assert pl.concat(parts).equals(metrics)
     files = _files(tmp_path / "whole")
@@ -276,7 +197,7 @@ def test_the_engine_sleeps_while_the_trainer_is_made(
     monkeypatch.setattr("dphrl.training.job.make_engine", make)
     monkeypatch.setattr("dphrl.training.job.Trainer", Awaited)
     with process_group():
-        trained = run_job(_into(start, tmp_path, {"ranks": 1}, train={"dtype": "bfloat16"}))
+        trained = run_job(into(start, tmp_path, {"ranks": 1}, train={"dtype": "bfloat16"}))
     gaps = trained.metrics.filter(metric="canary_gap")["value"]
     assert len(gaps) == 2
     assert 1e-4 < gaps.max() < 0.3
@@ -287,7 +208,7 @@ def test_the_engine_sleeps_while_the_trainer_is_made(
 def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     """The first segment, finished; the output of its ranks to the terminal is in a file next to its folders."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    job = _into(start, folder / "out")
+    job = into(start, folder / "out")
     with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
         patch.setattr("dphrl.artifacts.progress._stream", terminal)
         train_segment(job)
@@ -328,9 +249,9 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
 ) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()
-    job = _into(start, tmp_path / "out")
+    job = into(start, tmp_path / "out")
     with pytest.raises(RankError, match=rf"test: .*{end}.* run snakemake again"):
-        train_segment(_into(start, tmp_path / "out", scorer={"options": {"harm": harm, "seen": str(seen)}}))
+        train_segment(into(start, tmp_path / "out", scorer={"options": {"harm": harm, "seen": str(seen)}}))
     assert time.time() - (seen / "1").stat().st_mtime < 5
     assert words in capfd.readouterr().err
     assert not psutil.Process().children(recursive=True)
@@ -372,7 +293,7 @@ train_segment(SegmentJob.from_json(sys.argv[1]))
 def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_path: Path, moment: str) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()
-    job = _into(start, tmp_path / "out", scorer={"options": {"harm": "wait", "seen": str(seen)}})
+    job = into(start, tmp_path / "out", scorer={"options": {"harm": "wait", "seen": str(seen)}})
     stage = psutil.Popen([sys.executable, "-c", STAGE, job.to_json()])
     try:
         _wait_until(lambda: len(stage.children()) == 2)

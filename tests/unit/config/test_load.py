@@ -141,6 +141,8 @@ def test_a_wrong_value_names_what_is_allowed(
         ("sampling.evaluate.n_by_dataset", {"corss": 8}, "sampling.evaluate.n_by_dataset.corss", "in_domain, cross"),
         ("sampling.evaluate.n_by_dataset", {"train": 8}, "sampling.evaluate.n_by_dataset.train", "in_domain, cross"),
         ("train.segment_steps", 15, "train.segment_steps", "train.eval_every = 40, for instance 5, 8, 10, 20"),
+        ("datasets.cross.answer", "boxed", "datasets.cross.answer", "one of fenced, bare for task sql"),
+        ("methods.grpo.steps", 43, "methods.grpo.steps", "a multiple of train.segment_steps = 20"),
         ("train.eval_every", 30, "train.eval_every", "train.steps = 40"),
         ("train.eval_every", 80, "train.eval_every", "train.steps = 40"),
         ("train.prompts_per_step", 15, "train.mini_batches", "train.prompts_per_step = 15"),

@@ -44,6 +44,7 @@ def slices(change: Callable[[dict[str, Any]], object] | None = None) -> dict[str
         lambda data: data["train"].update(eval_every=20),
         lambda data: data["train"].update(seeds=[1, 2]),
         lambda data: data["methods"].update(another={"divergence": "js"}),
+        lambda data: data["methods"]["dph_f"].update(steps=120),
         lambda data: data["partition"].update(pef_min_correct=5),
         lambda data: data["report"].update(title="Another"),
         lambda data: data["hardware"].update(ranks=2, zero_stage=3, token_budget=4096, kv_cache_gib=2),
@@ -53,6 +54,21 @@ def slices(change: Callable[[dict[str, Any]], object] | None = None) -> dict[str
 def test_what_training_does_not_depend_on_changes_no_slice(change: Callable[[dict[str, Any]], object]) -> None:
     after = slices(change)
     assert {name: after[name] for name in DATA["methods"]} == slices()
+
+
+def test_the_answer_rule_of_a_set_is_in_its_own_slices_only() -> None:
+    data = copy.deepcopy(DATA)
+    before = load_config(data)
+    name = next(name for name, one in before.datasets.items() if name != before.train_dataset)
+    rule = "fenced"  # the embedded queries are bare
+    data["datasets"][name]["answer"] = rule
+    after = load_config(data)
+    assert json.loads(parts.scoring(after, name))["scorer"]["answer"] == rule
+    assert parts.gold(after, name) != parts.gold(before, name)
+    for part in (parts.scoring, parts.gold):
+        assert part(after, before.train_dataset) == part(before, before.train_dataset)
+    for method in before.methods:
+        assert parts.train(after, method) == parts.train(before, method)
 
 
 def test_a_methods_block_is_in_its_own_slice_only() -> None:

@@ -171,9 +171,17 @@ def test_only_the_last_steps_are_compared(evaluations, table):
     assert comparisons(study(pl.concat([evaluations, early]))).equals(table)
 
 
-def test_methods_are_compared_after_the_last_step_of_each(evaluations):
-    further = pl.concat([evaluation("dph_js", seed, CHANCES, step=60) for seed in (1, 2)])
-    assert "dph_js" in comparisons(study(pl.concat([evaluations, further])))["method"]
+def test_methods_may_end_at_different_steps(evaluations, table):
+    longer = evaluations.with_columns(
+        step=pl.when(pl.col("method") == "dph_f").then(60).otherwise(pl.col("step")).cast(pl.Int32)
+    )
+    assert comparisons(study(longer)).equals(table)
+
+
+def test_unequal_steps_of_the_seeds_of_a_method_are_refused(evaluations):
+    further = evaluation("dph_f", 1, CHANCES, step=60)
+    with pytest.raises(ValueError, match="dph_f ends at step 60 with seed 1, at step 40 with seed 2"):
+        comparisons(study(pl.concat([evaluations, further])))
 
 
 def test_another_dataset_or_row_order_changes_nothing(evaluations, table):

@@ -40,6 +40,33 @@ def test_policies_and_segments_are_named_in_order() -> None:
     assert [end.step for end in layout.segments()] == [2, 4, 6, 8] * 2
 
 
+def test_a_method_that_names_its_steps_ends_there_and_is_evaluated_there() -> None:
+    layout = _layout(methods={"grpo": {"online": "all", "steps": 10}, "exp_only": {}})
+    assert [str(policy) for policy in layout.policies() if policy.seed == 1] == [
+        "grpo-s1/step4", "grpo-s1/step8", "grpo-s1/step10", "exp_only-s1/step4", "exp_only-s1/step8"
+    ]  # fmt: skip
+    assert [end.step for end in layout.segments() if end.seed == 1] == [2, 4, 6, 8, 10, 2, 4, 6, 8]
+    kept = [path.removeprefix("results/run/train/") for path in layout.kept("state") if "-s1/" in path]
+    assert kept == ["grpo-s1/step10/state.json", "exp_only-s1/step8/state.json"]
+    shorter = _layout(methods={"grpo": {"online": "all", "steps": 2}, "exp_only": {}})
+    assert next(str(policy) for policy in shorter.policies() if policy.seed == 1) == "grpo-s1/step2"
+
+
+def test_a_change_of_the_steps_of_a_method_adds_jobs_of_that_method_only() -> None:
+    before, after = (
+        _layout(methods={"grpo": {"online": "all", **more}, "exp_only": {}}) for more in ({}, {"steps": 12})
+    )
+    added = {*after.of_segments("policy")} - {*before.of_segments("policy")}
+    assert {*before.of_segments("policy")} < {*after.of_segments("policy")}
+    assert {path.removeprefix("results/run/policies/").removesuffix("/manifest.json") for path in added} == {
+        *("grpo-s1/step10", "grpo-s1/step12", "grpo-s2/step10", "grpo-s2/step12"),
+    }
+    for method in ("grpo", "exp_only"):
+        fields = {"method": method, "seed": "1", "step": "8"}
+        assert before.slice("policy")(fields) == after.slice("policy")(fields)
+        assert before.start_inputs(fields) == after.start_inputs(fields)
+
+
 def test_paths_keep_the_fields_that_are_not_given() -> None:
     layout = _layout()
     assert (

@@ -83,7 +83,7 @@ def row(name: str, given: dict[str, Any]) -> str:
         *(f"{value:.0f}" for value in memory),
         f"{host_bytes(shape, setting) / GB:.0f}",
         f"{seconds / setting.ranks:.0f}",
-        f"{training_bytes(shape, setting, TRAIN) / GB:.0f}",
+        f"{training_bytes(shape, setting, TRAIN, TRAIN.steps) / GB:.0f}",
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dphrl.config.load import read_config
 from dphrl.plan.__main__ import main
@@ -64,3 +65,18 @@ def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
 def test_the_command_names_a_missing_config(tmp_path, capsys):
     assert main([str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
+
+
+def test_the_hours_of_a_seed_are_those_that_one_more_adds(tmp_path, capsys, monkeypatch):
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    hours = []
+    for seeds in ([1], [1, 2]):
+        config["train"]["seeds"] = seeds
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+        monkeypatch.chdir(tmp_path)
+        assert main(["config.yaml"]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Time: ")]
+        words = line.split()
+        hours.append((float(words[words.index("cores,") + 1]), float(words[words.index("which") + 1])))
+    assert hours[0][1] == hours[1][1]
+    assert hours[1][0] - hours[0][0] == pytest.approx(hours[0][1], abs=0.02)

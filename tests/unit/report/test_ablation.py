@@ -6,7 +6,7 @@ import pytest
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.report.ablation import ablation, families
-from dphrl.report.cost import training_cost
+from dphrl.report.cost import training_cost, training_use
 
 
 def blocks(**methods):
@@ -58,3 +58,16 @@ def test_costs_are_means_over_the_trainings_of_a_method():
         ("dph_js", "start", 2, 2.0, None, None),
         ("grpo", "rollout", 1, 5.0, 100.0, pytest.approx(20.0)),
     ]
+
+
+def test_what_was_used_is_added_up_over_steps_and_averaged_over_trainings():
+    rows = [
+        *(("dapo", seed, step, "prompts", 4.0) for seed in (1, 2) for step in (1, 2)),
+        *(("dapo", seed, step, "drawn_tokens", 100.0 * seed) for seed in (1, 2) for step in (1, 2)),
+        ("dph_f", 1, 1, "prompts", 3.0),
+        ("dph_f", 1, 1, "stored_tokens", 7.0),
+        ("dph_f", 1, 1, "reward", 0.5),
+    ]
+    training = pl.DataFrame(rows, schema=["method", "seed", "step", "metric", "value"], orient="row")
+    found = SCHEMAS["training_use"].conform(training_use(training), "test")
+    assert found.rows() == [("dapo", 2, 2.0, 8.0, 0.0, 300.0, 0.0), ("dph_f", 1, 1.0, 3.0, 0.0, 0.0, 7.0)]

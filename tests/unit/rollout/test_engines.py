@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import torch
 import torch.distributed as dist
-from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, requests
+from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, a_turn_and_a_stop_text_end_a_response, requests
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import nn
@@ -40,6 +40,12 @@ def engine(policy: Policy) -> Engine:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_what_every_engine_does(check: Callable[[Policy, Engine], None], policy: Policy, engine: Engine) -> None:
     check(policy, engine)
+
+
+def test_a_turn_and_stop_texts_end_responses(tmp_path: Path) -> None:
+    policy = Policy.with_template(tmp_path)
+    stops = ("c", "8m")
+    a_turn_and_a_stop_text_end_a_response(policy, policy.engine("transformers", stop=stops), stops)
 
 
 class Pass(NamedTuple):

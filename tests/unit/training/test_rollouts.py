@@ -174,12 +174,16 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
         "policy_loss": 0.2,
         "clip_share": 0.3,
         "kl_to_old": 0.05,
+        "prompts": 2,
+        "rollouts": 4,
+        "drawn_tokens": 6,
     }
     assert "constants" not in found
     more = {"divergence_sum": 3.0, "rehearsal_tokens": 6, "rollout_divergence_sum": 1.0, "off_policy_capped_sum": 2}
     found = averages({**rollout_sums(groups), "refilled": 0, **of_update, **more})
     assert (found["divergence"], found["rollout_divergence"], found["off_policy_capped"]) == (0.5, 0.1, 0.2)
     assert found["rehearsal_token_ratio"] == 0.6
+    assert found["stored_tokens"] == 6
 
 
 def test_the_share_of_constants_is_one_of_the_right_answers_that_were_executed() -> None:

@@ -233,6 +233,13 @@ _DECLARED = (
         {"method": _STR, "part": _STR, "trainings": _I32} | _columns(_F64, "seconds", "tokens", "tokens_per_s"),
         nullable=_NO_TOKENS,
     ),
+    Schema(
+        "training_use",
+        ("method",),
+        {"method": _STR, "trainings": _I32}
+        | _columns(_F64, "steps", "prompts", "rollouts", "drawn_tokens", "stored_tokens"),
+        bounds={"trainings": _FROM_1, "steps": _FROM_1},
+    ),
     Schema("training", ("method", "seed", "step", "metric"), {"method": _STR, "seed": _I32, **_STEP}),
     Schema("costs", ("file", "stage", "part"), {"file": _STR} | _TIMING, nullable=_NO_TOKENS),
     Schema(

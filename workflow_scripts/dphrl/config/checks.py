@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterator
 from heapq import nsmallest
 from math import isqrt
 from operator import attrgetter
+from typing import get_args
 
 from dphrl.config.blocks.datasets import MATH, SQL, TOY
 from dphrl.config.blocks.toy import ToyQuestions
 from dphrl.config.config import Config
 from dphrl.config.errors import Problem, nearest, show
+from dphrl.config.scorers import MathAnswer, SqlAnswer
 
 BASE = "base"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
@@ -105,6 +107,10 @@ def _sources(config: Config) -> Iterator[Problem]:
             if dataset.task != SQL and getattr(dataset, key) is not None:
                 allowed = f"no such key here: it has an effect only for task {SQL}"
                 yield Problem(f"datasets.{name}.{key}", show(getattr(dataset, key)), allowed)
+        known = {SQL: get_args(SqlAnswer), MATH: get_args(MathAnswer)}.get(dataset.task, ())
+        if dataset.answer and dataset.answer not in known:
+            allowed = f"one of {', '.join(known)} for task {dataset.task}" if known else "no such key for a custom task"
+            yield Problem(f"datasets.{name}.answer", show(dataset.answer), allowed)
         if dataset.source == TOY and config.toy is None:
             allowed = "the path of a file, or a block toy (toy: {} has its defaults)"
             yield Problem(f"datasets.{name}.source", show(TOY), allowed)
@@ -159,6 +165,9 @@ def _counts(config: Config) -> Iterator[Problem]:
     if config.methods:
         yield from _divides(config, "hardware.tensor_parallel", "hardware.ranks")
     for name, method in config.methods.items():
+        if method.steps and method.steps % config.train.segment_steps:
+            allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
+            yield Problem(f"methods.{name}.steps", show(method.steps), allowed)
         if method.topk and not config.reference.top_k:
             yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")
         stored = config.sampling.refine

@@ -66,6 +66,10 @@ class Config(Block):
     evaluate: EvaluateConfig = Field(EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
     report: ReportConfig = Field(ReportConfig(), description="The report page.")
 
+    def steps(self, method: str) -> int:
+        """Training steps of a method."""
+        return self.methods[method].steps or self.train.steps
+
     @property
     def roles(self) -> dict[str, Role]:
         """What each evaluation set is to the training set, as `evaluate.roles` says."""

@@ -103,9 +103,9 @@ def train(config: Config, method: str) -> str:
     """
     block = config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN)
     scorer = _scorer(config, config.train_dataset)
-    chosen = config.methods[method]
+    chosen = config.methods[method].model_dump(mode="json", exclude={"steps"})
     # A rank replaces prompts among those it has: of the hardware only this decides what is trained.
-    scorer |= {"ranks": config.hardware.ranks} if chosen.refills else {}
+    scorer |= {"ranks": config.hardware.ranks} if chosen["refills"] else {}
     return canonical({"train": block, "method": chosen, "engine": config.engine, **scorer})
 
 
@@ -150,4 +150,6 @@ def _scorer(config: Config, dataset: str) -> dict[str, Any]:
     if task == SQL and dataset == config.train_dataset and block["repair"] == "auto":
         # The published reward repairs queries under every comparison.
         block["repair"] = "always"
+    if answer := config.datasets[dataset].answer:
+        block["answer"] = answer
     return {"task": task, "scorer": block}

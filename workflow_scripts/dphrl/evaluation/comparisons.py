@@ -12,13 +12,11 @@ from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.crossed import Crossed, Floats, Questions
 from dphrl.evaluation.estimator import class_counts, maj_at_k
 from dphrl.evaluation.keep_explore import BASE_ITSELF, Solved, bases_of, solved_numerators
-from dphrl.evaluation.paper_claims import registered
+from dphrl.evaluation.paper_claims import published_k, registered
 from dphrl.evaluation.study import BASE, COUNTS, Study
 
 UNTRAINED = (BASE, BASE_ITSELF)
-# Of the averages over several datasets, each with the largest k and the number of samples that it has.
 _RATES = ("keep@", "explore@")
-AVERAGED = {"mean": "mean@", "pass@k": "pass@"}
 
 
 @dataclass
@@ -41,6 +39,11 @@ class _Measured:
         found = self.metrics.setdefault(metric, _Metric(np.ones_like(flat) if weight is None else weight))
         found.values.setdefault(method, {})[seed] = flat
 
+    def named(self, start: str, most: float = np.inf) -> str:
+        """The metric that starts so with the largest number up to `most`, or the smallest if all are above."""
+        numbers = sorted(int(name.removeprefix(start)) for name in self.metrics if name.startswith(start))
+        return f"{start}{max((one for one in numbers if one <= most), default=numbers[0])}"
+
 
 def comparisons(study: Study) -> pl.DataFrame:
     """Differences between methods after their last step (method - against), over all seeds of each.
@@ -49,7 +52,7 @@ def comparisons(study: Study) -> pl.DataFrame:
     Metrics: those of `headline`, every pass@k, maj@n and distinct_skeletons (where there are such classes), keep@k and
     explore@k for the largest k that the base has twice as many samples as; the base's are those against itself.
     Datasets of one role, if there are several, have an average in addition, named after the role: metrics mean, and
-    pass@k with the largest k of each.
+    pass@k with the k of the paper on each, or the largest below it.
 
     Questions are paired, seeds are not: after the first step trainings with one number have nothing in common.
     The interval is that of `Crossed`. Where no method has two seeds it is over questions alone. It is null where
@@ -58,18 +61,22 @@ def comparisons(study: Study) -> pl.DataFrame:
     Returns:
         The table "comparisons". `p_holm` is Holm's correction over all comparisons of a dataset and metric.
 
-    Raises `ValueError` where every k is larger than the number of samples, or as `keep_explore`.
+    Raises:
+        ValueError: the seeds of a method end at different steps, every k is larger than the number of samples,
+            or as `keep_explore`.
     """
-    measured, config = _measure(study.last_steps()), study.config
+    last = study.last_steps()
+    _check_steps(last)
+    measured, config = _measure(last), study.config
     rows: list[dict[str, object]] = []
     for dataset, found in measured.items():
         for metric in found.metrics:
             rows += _rows(dataset, metric, _crossed([found], [metric]), config)
     for role, members in _by_role(measured, config.roles).items():
-        for metric, start in AVERAGED.items():
-            named = [[name for name in one.metrics if name.startswith(start)] for one in members]
-            names = [max(found, key=_number) for found in named]
-            rows += _rows(role, metric, _crossed(members, names), config)
+        averaged = {"mean": [one.named("mean@") for one in members.values()]}
+        averaged["pass@k"] = [one.named("pass@", published_k(name)) for name, one in members.items()]
+        for metric, names in averaged.items():
+            rows += _rows(role, metric, _crossed(list(members.values()), names), config)
     return corrected(SCHEMAS["comparisons"].frame(rows))
 
 
@@ -126,11 +133,12 @@ def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
         yield from ((k, solved) for solved in solved_numerators(last, k) if largest[solved.key.dataset] == k)
 
 
-def _by_role(measured: Mapping[str, _Measured], roles: Mapping[str, str]) -> dict[str, list[_Measured]]:
+def _by_role(measured: Mapping[str, _Measured], roles: Mapping[str, str]) -> dict[str, dict[str, _Measured]]:
     """The datasets of each role that has several, by the name of their average."""
-    found: dict[str, list[_Measured]] = {}
+    found: dict[str, dict[str, _Measured]] = {}
     for dataset, one in measured.items():
-        found.setdefault(average_of(roles.get(dataset, "")), []).append(one)
+        if dataset in roles:
+            found.setdefault(average_of(roles[dataset]), {})[dataset] = one
     return {name: members for name, members in found.items() if len(members) > 1}
 
 
@@ -180,6 +188,13 @@ def corrected(found: pl.DataFrame) -> pl.DataFrame:
     return filled.with_columns(pl.selectors.float().fill_nan(None)).sort(SCHEMAS["comparisons"].key)
 
 
-def _number(metric: str) -> int:
-    """The k of pass@k, the n of mean@n."""
-    return int(metric.partition("@")[2])
+def _check_steps(last: Study) -> None:
+    """Methods may differ in their number of steps, the seeds of one may not."""
+    ends: dict[str, tuple[int, int]] = {}
+    for method, seed, step, _ in (policy.key for policy in last.policies if policy.key.method != BASE):
+        first, end = ends.setdefault(method, (seed, step))
+        if step != end:
+            raise ValueError(
+                f"comparisons: {method} ends at step {end} with seed {first}, at step {step} with seed {seed};"
+                " train the shorter one on, or give only the evaluations of the steps that both have"
+            )

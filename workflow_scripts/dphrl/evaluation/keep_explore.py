@@ -18,7 +18,6 @@ from dphrl.evaluation.study import BASE, Policy, PolicyKey, Study
 
 BASE_ITSELF = "base_itself"
 """The method of rows that compare the base with an independent draw from itself."""
-PUBLISHED_K = 8
 
 
 @dataclass(frozen=True)

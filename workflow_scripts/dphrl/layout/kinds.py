@@ -223,6 +223,7 @@ _KINDS = (
         | {"gold": _GOLD, "prompts": _PROMPTS},
     ),
     _collected("training", "tables/training.parquet", "training"),
+    _collected("training_use", "tables/training_use.parquet", "training_use"),
     Kind(
         "datasets",
         "tables/datasets.parquet",

@@ -72,10 +72,14 @@ class Layout:
         """The policies at the end of every segment of every training."""
         return self._trained(self.config.train.segment_steps)
 
-    def _trained(self, every: int) -> list[PolicyName]:
-        train = self.config.train
-        steps = range(every, train.steps + 1, every)
-        return [PolicyName(*one) for one in product(self.config.methods, train.seeds, steps)]
+    def _trained(self, every: int | None = None) -> list[PolicyName]:
+        """The policies of all trainings after every `every` steps, and after the last one."""
+        found = []
+        for method, seed in product(self.config.methods, self.config.train.seeds):
+            last = self.config.steps(method)
+            steps = [*range(every or last, last, every or last), last]
+            found += [PolicyName(method, seed, step) for step in steps]
+        return found
 
     def shards(self, kind: str, policy: PolicyName, dataset: str, plan: str) -> list[str]:
         """All shards of the rollouts or verdicts of a plan."""
@@ -104,7 +108,7 @@ class Layout:
 
     def kept(self, kind: str) -> list[str]:
         """The policies or states of segments that are there after a finished run."""
-        removed = {path for end in self._trained(self.config.train.steps) for path in self.superseded(end)}
+        removed = {path for end in self._trained() for path in self.superseded(end)}
         return [path for path in self.of_segments(kind) if path not in removed]
 
     def removable(self) -> list[str]:

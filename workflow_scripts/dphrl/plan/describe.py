@@ -100,9 +100,15 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     disk = sum(stage.size for stage in planned)
     lines += ["", f"Disk: {disk / GB:,.3g} GB in all, {segment / GB:,.3g} GB for each segment (policy and state)"]
     hours = wall_seconds(planned, slots) / 3600
-    spent = sum(stage.seconds * stage.gpus for stage in planned) / 3600
+    spent = _hours(planned)
+    train = config.train
+    more = train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})
+    each = _hours(stages(config.model_copy(update={"train": more}), shape, found, rates)) - spent
     unit = "core" if machine == "cpu" else "GPU"
-    lines.append(f"Time: {hours:,.2g} hours on {slots} {unit}s, {spent:,.2g} {unit} hours in all")
+    lines.append(
+        f"Time: {_rounded(hours)} hours on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of which"
+        f" {_rounded(each)} for each training seed"
+    )
     if divergences := [*strengths(config)]:
         lines += ["", "Divergences", *divergences]
     return "\n".join(lines)
@@ -123,8 +129,9 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
     if config.policy.base is not None and config.hardware.gpu_gib is not None:
         check_memory(config, shape, config.hardware.gpu_gib)
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
-    settings = [Setting.of(config, name, shape) for name in config.methods]
-    disk = len(config.train.seeds) * sum(training_bytes(shape, one, config.train) for one in settings)
+    settings = {name: Setting.of(config, name, shape) for name in config.methods}
+    each = (training_bytes(shape, one, config.train, config.steps(name)) for name, one in settings.items())
+    disk = len(config.train.seeds) * sum(each)
     yield (
         f"disk: at most {disk / GB:.3g} GB for the policies and optimizer states of "
         f"{len(config.train.seeds) * len(settings)} trainings (train.keep_state: {config.train.keep_state})"
@@ -148,6 +155,16 @@ def _memory_rows(config: Config, shape: ModelShape) -> Iterator[dict[str, object
         found = [sampling_phase(shape, setting), reference_phase(shape, setting), *phases(shape, setting)]
         host = {"host memory per rank": host_bytes(shape, setting) / GB}
         yield {"methods": names, **{phase.name: phase.total / GB for phase in found}, **host}
+
+
+def _hours(planned: list[Stage]) -> float:
+    """Hours of all GPUs, or CPU cores, together."""
+    return sum(stage.seconds * stage.gpus for stage in planned) / 3600
+
+
+def _rounded(hours: float) -> str:
+    """Two digits, or whole tens."""
+    return f"{hours:.2g}" if hours < 100 else f"{round(hours, -1):,.0f}"
 
 
 def _work_table(planned: list[Stage]) -> str:

@@ -168,10 +168,10 @@ def policy_bytes(shape: ModelShape, setting: Setting) -> float:
     return float(shape.parameters * BYTES[setting.dtype])
 
 
-def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig) -> float:
-    """The most bytes on disk, at one time, of the policies and states of a training."""
-    policies = states = train.steps // train.segment_steps
+def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig, steps: int) -> float:
+    """The most bytes on disk, at one time, of the policies and states of a training of so many steps."""
+    policies = states = steps // train.segment_steps
     if train.keep_state == "newest":
         # Of the segment that runs and of the one before; policies also where they are evaluated.
-        policies, states = min(policies, train.steps // train.eval_every + 1), min(states, 2)
+        policies, states = min(policies, -(-steps // train.eval_every) + 1), min(states, 2)
     return policies * policy_bytes(shape, setting) + states * state_bytes(shape, setting)

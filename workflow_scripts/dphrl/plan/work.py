@@ -105,16 +105,16 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
     """The reference log-probs and all segments of all trainings."""
     train, dataset = config.train, config.train_dataset
     length, asked = found.response_tokens[dataset], found.prompt_tokens[dataset]
-    each = len(train.seeds) * train.steps
     drawn = trained = size = written = 0.0
     for name, method in config.methods.items():
+        each = len(train.seeds) * config.steps(name)
         responses = train.prompts_per_step * train.rollouts_per_prompt
         rehearsed = train.rehearsal_per_step if method.rehearses else 0
         drawn += each * responses * (1 + _REFILLS_USED * method.refills) * length
         trained += each * (train.epochs * responses + rehearsed) * length
         setting = Setting.of(config, name, shape)
         written += each // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))
-        size += len(train.seeds) * training_bytes(shape, setting, train)
+        size += len(train.seeds) * training_bytes(shape, setting, train, config.steps(name))
     jobs = len(Layout(config).segments())
     seconds = jobs * (rates.train_start + rates.other) + written / _DISK
     seconds += (drawn / rates.rollout + trained / rates.train) / config.hardware.ranks
@@ -127,5 +127,6 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
         longest=rates.start + rates.other + stored / (3 * rates.train),
         size=found.pef * length * 4,
     )
-    chain = seconds / (len(config.methods) * len(train.seeds))
+    steps = [config.steps(name) for name in config.methods]
+    chain = seconds * max(steps) / (sum(steps) * len(train.seeds))
     return [logprobs, Stage("training", jobs, config.hardware.ranks, drawn, trained, seconds, chain, size)]

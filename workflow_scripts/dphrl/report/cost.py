@@ -1,8 +1,10 @@
-"""What a training of each method costs, for the comparison of methods (arXiv 2509.07430)."""
+"""What a training of each method uses and costs, for the comparison of methods (arXiv 2509.07430)."""
 
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+
+_USED = ("prompts", "rollouts", "drawn_tokens", "stored_tokens")
 
 
 def training_cost(timings: pl.DataFrame) -> pl.DataFrame:
@@ -23,3 +25,23 @@ def training_cost(timings: pl.DataFrame) -> pl.DataFrame:
     costs = parts.join(counts, on="method").with_columns(rate.alias("tokens_per_s"))
     means = costs.with_columns(pl.col("seconds", "tokens") / pl.col("trainings"))
     return means.select(list(SCHEMAS["training_cost"].columns)).sort("method", "part")
+
+
+def training_use(training: pl.DataFrame) -> pl.DataFrame:
+    """What one training of each method used: methods compare at equal steps, prompts or tokens, not at all at once.
+
+    Args:
+        training: the table "training".
+
+    Returns:
+        method str, trainings i32 (how many the means are over), steps f64, prompts, rollouts, drawn_tokens f64 (with
+        those that dynamic sampling left out), stored_tokens f64 (of rehearsed responses); sorted by method.
+    """
+    of_trainings = training.group_by("method", "seed").agg(
+        pl.col("step").max().cast(pl.Float64).alias("steps"),
+        *(pl.col("value").filter(metric=name).sum().alias(name) for name in _USED),
+    )
+    means = of_trainings.group_by("method").agg(
+        pl.len().cast(pl.Int32).alias("trainings"), pl.col("steps", *_USED).mean()
+    )
+    return means.select(list(SCHEMAS["training_use"].columns)).sort("method")

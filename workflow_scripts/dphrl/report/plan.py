@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
@@ -27,12 +28,12 @@ def paper_tables(layout: Layout) -> list[str]:
 def drawn(layout: Layout) -> list[str]:
     """Names of the figures that the run has data for."""
     config = layout.config
-    evaluated_steps = config.train.steps // config.train.eval_every
+    evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
     needs = {
         "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
         "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
         "keep_explore": _compares(layout),
-        "steps": config.methods and evaluated_steps > 1,
+        "steps": max(evaluated.values(), default=0) > 1,
         "style_counts": config.evaluate.styles,
         "styles": config.evaluate.styles,
         "training": config.methods,

@@ -12,10 +12,20 @@ from dphrl.report.names import in_order, label
 from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.samples import Sample
 
-_TRAINING_COST = (
-    "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare where"
-    " they ran on the same machine with nothing else running. From timings/training_cost.parquet."
-)
+TRAINING = {
+    "training_use": (
+        "What a training uses",
+        "Steps, prompts, rollouts and tokens of a training of each method; means over its training seeds. Drawn are the"
+        " tokens of all rollouts, with those that dynamic sampling left out; stored those of rehearsed responses. From"
+        " tables/training_use.parquet.",
+    ),
+    "training_cost": (
+        "What a training costs",
+        "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare"
+        " where they ran on the same machine with nothing else running. From timings/training_cost.parquet.",
+    ),
+}
+"""Tables about the trainings: heading and caption, by schema."""
 _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
 
@@ -26,18 +36,17 @@ def partition_sizes(partition: pl.DataFrame) -> dict[str, int]:
 
 
 def page_tables(
-    papers: Mapping[str, pl.DataFrame], further: Mapping[str, pl.DataFrame], cost: pl.DataFrame | None
+    papers: Mapping[str, pl.DataFrame], further: Mapping[str, pl.DataFrame], training: Mapping[str, pl.DataFrame]
 ) -> list[Shown]:
     """Title, caption and frame of each table of the page after the headline.
 
     Args:
         papers: the tables in the paper's layout, by name.
         further: the tables of `FURTHER`, by name.
-        cost: the table "training_cost", if there were trainings.
+        training: the tables of `TRAINING`, by name; none where nothing was trained.
     """
     found = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
-    costs = [] if cost is None else [("What a training costs", _TRAINING_COST, cost)]
-    return [*found, *further_tables(further), *costs]
+    return [*found, *further_tables(further), *((*TRAINING[name], table) for name, table in training.items())]
 
 
 def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Batched sampling from a model: one token of every response per step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -67,13 +67,21 @@ class Batch:
         model: prepared by `install_shared_cache`.
         ends: tokens that end a response.
         max_cached_tokens: capacity in tokens that the cache may keep allocated.
+        stopped: whether the tokens of an unfinished response end it by their text.
 
     Attributes:
         responses: unfinished ones, and those finished since the last `drop_finished`.
         finished: number of finished ones among them.
     """
 
-    def __init__(self, model: PreTrainedModel, ends: frozenset[int], max_cached_tokens: int) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        ends: frozenset[int],
+        max_cached_tokens: int,
+        stopped: Callable[[Sequence[int]], bool] = lambda tokens: False,
+    ) -> None:
+        self._stopped = stopped
         self._cache, self._device, self._ends = SharedCache(model, max_cached_tokens), model.device, ends
         self._last = torch.zeros(0, dtype=torch.int64, device=self._device)
         self._set([])
@@ -122,7 +130,7 @@ class Batch:
                 continue
             response.tokens.append(token)
             response.logprobs.append(logprob)
-            if token in self._ends:
+            if token in self._ends or self._stopped(response.tokens):
                 response.finish_reason = "stop"
             elif len(response.tokens) == response.limit:
                 response.finish_reason = "length"

@@ -16,6 +16,7 @@ from dphrl.rollout.decoding import Batch, Response, uniforms_of
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.shared_cache import install_shared_cache
+from dphrl.rollout.stops import stop_tokens
 from dphrl.tasks.tokens import load_tokenizer
 
 # Finished responses stay in the batch until they are this share of it, since each refill costs a prefill.
@@ -46,8 +47,8 @@ class TransformersEngine:
         self._model = load_model(folder, config.dtype).to(self._device).eval().requires_grad_(False)
         install_shared_cache(self._model)
         self._tokenizer = load_tokenizer(folder)
-        ends = self._model.generation_config.eos_token_id
-        self._ends = frozenset([self._tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])])
+        self._ends = stop_tokens(folder, self._tokenizer, config.stop_token_ids)
+        self._stop = config.stop
         self._max_num_seqs = hardware.max_num_seqs
         self._max_cached_tokens = int(hardware.kv_cache_gib * 2**30) // _cache_bytes_per_token(self._model)
         self._asleep = False
@@ -61,7 +62,8 @@ class TransformersEngine:
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
         progress = ProgressLines(total=len(responses), desc=label, unit=" responses", disable=label is None)
         with torch.inference_mode():
-            batch = Batch(self._model, self._ends, self._max_cached_tokens)
+            stopped = {"stopped": self._has_stop_text} if self._stop else {}
+            batch = Batch(self._model, self._ends, self._max_cached_tokens, **stopped)
             while waiting or batch.responses:
                 while fresh := self._admit(waiting, batch):
                     batch.admit(fresh)
@@ -141,11 +143,19 @@ class TransformersEngine:
         return fresh
 
     def _completion(self, response: Response) -> Completion:
-        visible = response.tokens[:-1] if response.finish_reason == "stop" else response.tokens
+        visible = response.tokens[:-1] if response.tokens[-1] in self._ends else response.tokens
         before = response.prompt[-_TOKENS_BEFORE_TEXT:]
         text = self._decode([*before, *visible]).removeprefix(self._decode(before))
+        for stop in self._stop:
+            text = text.partition(stop)[0]
         # An incomplete last character is left out, as in vLLM.
         return Completion(response.tokens, response.logprobs, text.rstrip("\ufffd"), response.finish_reason)
+
+    def _has_stop_text(self, tokens: Sequence[int]) -> bool:
+        """Whether a stop text is in the end of a response: in as many tokens as it has bytes, and some before."""
+        longest = max(len(stop.encode()) for stop in self._stop)
+        text = self._decode(tokens[-longest - _TOKENS_BEFORE_TEXT :])
+        return any(stop in text for stop in self._stop)
 
     def _decode(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)

@@ -18,6 +18,8 @@ from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
+from dphrl.rollout.stops import stop_tokens
+from dphrl.tasks.tokens import load_tokenizer
 
 _LONGEST_BATCH = 8192
 
@@ -109,6 +111,8 @@ class VllmEngine:
         )
         if spread_on_cpus:
             drop_shared_memory(hardware.tensor_parallel)
+        ends = stop_tokens(folder, load_tokenizer(folder), config.stop_token_ids)
+        self._stops = {"stop": list(config.stop), "stop_token_ids": sorted(ends)}
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
@@ -118,7 +122,7 @@ class VllmEngine:
         check_prompts(requests, self.max_model_len)
         if not requests:
             return []
-        shared = {"logprobs": 0, "skip_special_tokens": True}
+        shared = {"logprobs": 0, "skip_special_tokens": True, **self._stops}
         outputs = self._llm.generate(
             [TokensPrompt(prompt_token_ids=list(r.prompt_token_ids)) for r in requests],
             [

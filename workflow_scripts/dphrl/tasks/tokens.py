@@ -51,20 +51,51 @@ def encoder(
         raise ValueError(f"{policy}: its tokenizer has no chat template; set prompts.template to plain or add one")
 
     def encode(messages: list[dict[str, str]]) -> list[int]:
-        try:
-            with _limited(limit_s):
-                text = tokenizer.apply_chat_template(
-                    messages, add_generation_prompt=True, tokenize=False, strftime_now=_TODAY.strftime
-                )
-        except _TimeUpError:
-            problem = f"its chat template has not rendered the prompt after {limit_s:g} s of CPU time"
-            raise TemplateError(f"{policy}: {problem}: does a loop in it never end?") from None
-        except Exception as error:
-            problem = f"its chat template cannot render the prompt: {type(error).__name__}: {error}"
-            raise TemplateError(f"{policy}: {problem}") from error
+        text = _rendered(tokenizer, policy, messages, limit_s, add_generation_prompt=True)
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     return encode
+
+
+def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | None:
+    """The first special token that the chat template has after an answer; None where it has none.
+
+    Raises TemplateError as `encoder` does.
+    """
+    answer = "An answer."
+    messages = [{"role": "user", "content": "A question."}, {"role": "assistant", "content": answer}]
+    after = _rendered(tokenizer, policy, messages, RENDER_SECONDS, add_generation_prompt=False).rpartition(answer)[2]
+    special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    special |= {*tokenizer.all_special_ids}
+    ids = tokenizer(after, add_special_tokens=False)["input_ids"]
+    return next((token for token in ids if token in special), None)
+
+
+def _rendered(
+    tokenizer: "PreTrainedTokenizerBase",
+    policy: Path,
+    messages: list[dict[str, str]],
+    limit_s: float,
+    *,
+    add_generation_prompt: bool,
+) -> str:
+    """The messages in the tokenizer's chat template; raises TemplateError as `encoder` does."""
+    try:
+        with _limited(limit_s):
+            return str(
+                tokenizer.apply_chat_template(
+                    messages,
+                    add_generation_prompt=add_generation_prompt,
+                    tokenize=False,
+                    strftime_now=_TODAY.strftime,
+                )
+            )
+    except _TimeUpError:
+        problem = f"its chat template has not rendered the prompt after {limit_s:g} s of CPU time"
+        raise TemplateError(f"{policy}: {problem}: does a loop in it never end?") from None
+    except Exception as error:
+        problem = f"its chat template cannot render the prompt: {type(error).__name__}: {error}"
+        raise TemplateError(f"{policy}: {problem}") from error
 
 
 @contextmanager

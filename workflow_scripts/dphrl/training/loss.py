@@ -46,6 +46,7 @@ class Example:
         sampler: the engine's log-probs of a rollout's tokens.
         reference: log pi_ref of the tokens: for rehearsal, and for rollouts where the method asks for it.
         topk: for rehearsal, the reference's likeliest tokens (tokens, K) and their log-probs.
+        counted: whether it is trained on, and is in the number of rows and tokens that losses are divided by.
     """
 
     row: Row
@@ -55,6 +56,7 @@ class Example:
     sampler: Tensor | None = None
     reference: Tensor | None = None
     topk: tuple[Tensor, Tensor] | None = None
+    counted: bool = True
 
 
 Sums = dict[str, float]
@@ -75,7 +77,7 @@ class Objective:
     def loss_weights(self, rows: tuple[int, int], tokens: tuple[int, int]) -> ComponentWeights:
         """Weights of token losses from the counts of a whole mini-batch: (rollouts, rehearsal) on all ranks."""
         beta, norm = 0.0, self._config.rehearsal_norm
-        if self.rollout_divergence is not None:
+        if self.rollout_divergence is not None and rows[0]:
             auto = 1.0 if self._method.divergence == "reverse_kl" else js_beta(rows, tokens, norm)
             beta = auto if self._method.js_beta == "auto" else self._method.js_beta
         return component_weights(rows, tokens, self._method.eta, norm, beta)

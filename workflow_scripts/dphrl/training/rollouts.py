@@ -38,6 +38,11 @@ class Group:
     completions: Sequence[Completion]
     verdicts: Sequence[Verdict] = ()
 
+    @property
+    def is_informative(self) -> bool:
+        """Whether its responses are neither all right nor all wrong."""
+        return bool(informative(torch.tensor([[bool(verdict.correct) for verdict in self.verdicts]])))
+
 
 @dataclass(frozen=True)
 class Collector:
@@ -86,15 +91,15 @@ class Collector:
         """Dynamic sampling (DAPO): the groups that a step trains on, and those that it leaves out.
 
         A group whose responses are all right or all wrong is replaced by the next informative group of up to `refills`
-        further rounds. If these bring too few, the first groups stay, so that a step keeps its size.
+        further rounds. If these bring too few, the first groups stay in their places, but are not trained on.
         """
         kept, left_out = list(groups), list[Group]()
         for refill in range(1, self.method.refills + 1):
-            places = [i for i, group in enumerate(kept) if not _is_informative(group)]
+            places = [i for i, group in enumerate(kept) if not group.is_informative]
             if not places:
                 break
             for group in self.score(self.roll_out(step, refill, len(places))):
-                if _is_informative(group):
+                if group.is_informative:
                     place = places.pop(0)
                     left_out.append(kept[place])
                     kept[place] = group
@@ -112,8 +117,3 @@ class Collector:
             top_p=self.config.top_p,
             max_tokens=self.config.max_tokens,
         )
-
-
-def _is_informative(group: Group) -> bool:
-    """Whether its responses are neither all right nor all wrong."""
-    return bool(informative(torch.tensor([[bool(verdict.correct) for verdict in group.verdicts]])))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_
 from dphrl.objective.importance import mismatch
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
-from dphrl.training.collectives import all_reduce_max, all_reduce_sum, rank, world_size
+from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt, Score
 from dphrl.training.schedule import epoch_indices, learning_rate
@@ -47,6 +48,13 @@ _MEANS = {
     "off_policy_capped": ("off_policy_capped_sum", "rollout_tokens"),
     "divergence": ("divergence_sum", "rehearsal_tokens"),
     "rehearsal_token_ratio": ("rehearsal_tokens", "rollout_tokens"),
+}
+# Metrics that are numbers: what a step has used, with what dynamic sampling left out.
+_USED = {
+    "prompts": "groups",
+    "rollouts": "responses",
+    "drawn_tokens": "length_sum",
+    "stored_tokens": "rehearsal_tokens",
 }
 
 
@@ -99,9 +107,9 @@ class Segment:
                 examples = self._examples(groups)
                 advantages = self._advantages(groups, examples)
                 examples = [replace(e, advantage=a) for e, a in zip(examples, advantages, strict=True)]
-                updates = self._update(step, examples)  # also fills in each missing `old`
+                updates, log_ratios = self._update(step, examples)  # also fills in each missing `old`
 
-            metrics = self._metrics(groups, left_out, examples, updates)
+            metrics = self._metrics(groups, left_out, examples, updates) | spread(log_ratios)
             metrics["canary_gap"] = all_reduce_max(canary_gap)
             rows += [(step, name, float(value)) for name, value in metrics.items()]
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
@@ -118,12 +126,15 @@ class Segment:
         nothing = [None] * len(rows)
         reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else nothing
         # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
-        # update, unless its log-probs are part of the advantages.
-        known = 0 if self.method.in_advantage else len(rows) // self.config.mini_batches
+        # update, unless its log-probs are part of the advantages, or some of its rows may have no update.
+        separate = self.method.in_advantage or self.method.refills
+        known = 0 if separate else len(rows) // self.config.mini_batches
         old = [*nothing[:known], *self.trainer.logprobs(rows[known:])]
+        # Dynamic sampling trains on informative groups alone: a place that it could not fill counts nowhere.
+        filled = [not self.method.refills or group.is_informative for group in groups for _ in group.completions]
         return [
-            Example(row, old=ours, sampler=drawn, reference=theirs)
-            for row, ours, drawn, theirs in zip(rows, old, sampler, reference, strict=True)
+            Example(row, old=ours, sampler=drawn, reference=theirs, counted=counted)
+            for row, ours, drawn, theirs, counted in zip(rows, old, sampler, reference, filled, strict=True)
         ]
 
     def _advantages(self, groups: Sequence[Group], examples: Sequence[Example]) -> Sequence[float | Tensor]:
@@ -140,13 +151,17 @@ class Segment:
         penalties = k1_penalties(log_ratios, rewards.shape[1], to_go=self.method.estimator == "to_go")
         return [reward - self.method.eta * k1 for reward, k1 in zip(advantages, penalties, strict=True)]
 
-    def _update(self, step: int, examples: list[Example]) -> list[Update]:
-        """The updates of a step, each on a mini-batch of rollouts and rehearsal; fills in `old` where it is None."""
+    def _update(self, step: int, examples: list[Example]) -> tuple[list[Update], list[Tensor]]:
+        """The updates of a step, each on a mini-batch of rollouts and rehearsal; fills in `old` where it is None.
+
+        Returns:
+            The updates, and of each stored response l = log pi_theta - log pi_ref of its tokens before its update.
+        """
         parts = self.config.mini_batches
         size = len(examples) // parts
         rehearsal = self._rehearsal(step)
         lr = learning_rate(step, self.config.lr, self.config.warmup_steps)
-        updates = []
+        updates, log_ratios = [], list[Tensor]()
         for _ in range(self.config.epochs):
             for part in range(parts):
                 mini_batch = slice(part * size, (part + 1) * size)
@@ -156,7 +171,9 @@ class Segment:
                     old = update.logprobs[:size]
                     examples[mini_batch] = [replace(e, old=ours) for e, ours in zip(rollouts, old, strict=True)]
                 updates.append(update)
-        return updates
+                pairs = zip(rehearsal[part], update.logprobs[size:], strict=True)
+                log_ratios += [ours - example.reference for example, ours in pairs]  # type: ignore[operator]
+        return updates, log_ratios
 
     def _rehearsal(self, step: int) -> list[list[Example]]:
         """This rank's share of the rehearsed responses of each mini-batch."""
@@ -219,6 +236,18 @@ def _some(groups: Sequence[Group]) -> list[Sampled]:
     ]
 
 
+def spread(log_ratios: Sequence[Tensor]) -> dict[str, float]:
+    """Mean, 99th percentile and maximum of l over the tokens of stored responses on all ranks; empty without any.
+
+    A divergence is an expectation over these tokens: few with a large l can make most of it.
+    """
+    of_ranks = all_gather(torch.cat([*log_ratios, torch.empty(0)]).tolist())
+    tokens = np.concatenate(of_ranks)
+    if not len(tokens):
+        return {}
+    return {"l_mean": tokens.mean(), "l_p99": np.percentile(tokens, 99), "l_max": tokens.max()}
+
+
 def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
     """Sums and counts over the rollouts of a step, for `averages`."""
     rewards = [[verdict.reward for verdict in group.verdicts] for group in groups]
@@ -243,4 +272,5 @@ def averages(totals: Mapping[str, float]) -> dict[str, float]:
     """Metrics of a step from totals over all ranks: those of `rollout_sums`, of its updates, and `refilled`."""
     present = {name: pair for name, pair in _MEANS.items() if totals.keys() >= {*pair} and totals[pair[1]]}
     means = {name: totals[total] / totals[count] for name, (total, count) in present.items()}
-    return {**means, "refilled": totals["refilled"]}
+    used = {name: totals[count] for name, count in _USED.items() if count in totals}
+    return {**means, **used, "refilled": totals["refilled"]}

@@ -1,5 +1,6 @@
 """The policy under DeepSpeed: one optimizer update from a mini-batch of both kinds of rows."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -33,7 +34,7 @@ class Update:
     Attributes:
         totals: over all ranks: sums over tokens (names ending in `_sum`) and numbers of tokens.
         grad_norm: norm of the gradient before clipping.
-        logprobs: of this rank's examples before the update, in their order.
+        logprobs: of this rank's examples before the update, in their order; empty where an example does not count.
     """
 
     totals: dict[str, float]
@@ -100,14 +101,18 @@ class Trainer:
     def update(self, examples: Sequence[Example], lr: float) -> Update:
         """One optimizer update on a mini-batch, of which `examples` are this rank's share.
 
-        Its result does not depend on the split into micro-batches or ranks.
+        Its result does not depend on the split into micro-batches or ranks. Without an example that counts there is no
+        update, and the norm is NaN.
         """
-        weights = self._loss_weights(examples)
+        counts = self._counts(examples)
+        if not any(counts):
+            return Update({}, math.nan, [torch.empty(0)] * len(examples))
+        weights = self.objective.loss_weights((counts[0], counts[1]), (counts[2], counts[3]))
         totals: dict[str, float] = defaultdict(float)
         logprobs: list[Tensor] = [torch.empty(0)] * len(examples)
         # Each kind is cut separately: with eta = 0 the rollouts then give the same bits as without rehearsal.
         for rehearsal in (False, True):
-            chosen = [i for i, example in enumerate(examples) if example.rehearsal == rehearsal]
+            chosen = [i for i, example in enumerate(examples) if example.rehearsal == rehearsal and example.counted]
             cut, idle_passes = self._cut([examples[i].row for i in chosen])
             for group in cut:
                 part = [chosen[i] for i in group.rows]
@@ -153,12 +158,12 @@ class Trainer:
 
         return deepspeed.zero.GatheredParameters(parameters, enabled=self._partitioned)
 
-    def _loss_weights(self, examples: Sequence[Example]) -> ComponentWeights:
-        """Weights of token losses, from the counts of the mini-batch on all ranks."""
-        rollouts, stored = ([len(e.row.response) for e in examples if e.rehearsal == kind] for kind in (False, True))
+    def _counts(self, examples: Sequence[Example]) -> list[int]:
+        """Rows of rollouts and of stored responses in the mini-batch, then tokens of each, on all ranks."""
+        counted = [e for e in examples if e.counted]
+        rollouts, stored = ([len(e.row.response) for e in counted if e.rehearsal == kind] for kind in (False, True))
         counts = all_gather([len(rollouts), len(stored), sum(rollouts), sum(stored)])
-        total = [sum(of_ranks) for of_ranks in zip(*counts, strict=True)]
-        return self.objective.loss_weights((total[0], total[1]), (total[2], total[3]))
+        return [sum(of_ranks) for of_ranks in zip(*counts, strict=True)]
 
     def _micro_batch(
         self, examples: Sequence[Example], group: MicroBatch, weights: ComponentWeights

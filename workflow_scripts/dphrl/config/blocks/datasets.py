@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dphrl.config.blocks.base import Block, Text
-from dphrl.config.scorers import Comparison
+from dphrl.config.scorers import Comparison, MathAnswer, SqlAnswer
 
 SQL, MATH = "sql", "math"
 TOY = "toy"
@@ -54,6 +54,11 @@ class DatasetConfig(Block):
     )
     comparison: Comparison | None = Field(
         None, description="Comparison of results for all rows; null: by each row's `comparison`, else by scoring.sql."
+    )
+    answer: SqlAnswer | MathAnswer | None = Field(
+        None,
+        description="Where the answer is in a response, for tasks sql and math; null: scoring.<task>.answer. It can "
+        "differ between training and evaluation.",
     )
     instruction: Text | None = Field(
         None,

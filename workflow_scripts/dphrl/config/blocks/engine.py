@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from dphrl.config.blocks.base import Block, Dtype
+from dphrl.config.blocks.base import Block, Dtype, Text, Whole
 
 
 class EngineConfig(Block):
@@ -17,6 +17,12 @@ class EngineConfig(Block):
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the engine's weights; must equal train.dtype.")
     max_model_len: int = Field(20480, ge=2, description="Maximum length of a sequence (prompt and response) in tokens.")
+    stop: tuple[Text, ...] = Field((), description="Texts that end a response; they are not part of its text.")
+    stop_token_ids: tuple[Whole, ...] | None = Field(
+        None,
+        description="Tokens that end a response, in addition to the tokenizer's EOS and those of generation_config. "
+        "null: the end-of-turn token of the chat template.",
+    )
     batch_invariant: bool = Field(
         False,
         description="On a GPU: a response does not depend on which others are drawn at the same time; slower. Needs "

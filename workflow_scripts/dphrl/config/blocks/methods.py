@@ -113,6 +113,11 @@ class MethodConfig(Block):
     overlong_buffer: Whole = Field(
         0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
     )
+    steps: Count | None = Field(
+        None,
+        description="Training steps of this method, a multiple of train.segment_steps; its last step is evaluated in "
+        "addition to those of train.eval_every. null: train.steps.",
+    )
     lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
 
     @model_validator(mode="after")

@@ -14,7 +14,9 @@ class TrainConfig(Block):
     """Configuration of the block `train` (defaults: arXiv 2509.07430, Table 7, Llama on SQL)."""
 
     seeds: list[Whole] = Field([1], min_length=1, description="Seeds of data order and rollouts, one training each.")
-    steps: Count = Field(208, description="Training steps; a larger number continues a finished training.")
+    steps: Count = Field(
+        208, description="Training steps of methods that name none; a larger number continues a finished training."
+    )
     segment_steps: Count = Field(26, description="Steps per job: the most that a crash costs. Divides eval_every.")
     eval_every: Count = Field(52, description="Steps between two policies that are saved and evaluated. Divides steps.")
     keep_state: Literal["newest", "all"] = Field(

@@ -1,0 +1,101 @@
+"""The job of a segment, with files as earlier stages write them, and a scorer through which a test can do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from tiny_models import write_tiny_policy
+from tiny_training import ENGINE, ONLINE, hardware, train_config, write_reference
+from transformers import AutoTokenizer
+
+from dphrl.artifacts.tables import write_table
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.training.job import SegmentJob
+
+# Through the scorer a test can end a rank in the middle of a step, or make it wait there.
+SCORER = """
+import os
+import signal
+import time
+from pathlib import Path
+
+from dphrl.scoring.custom import CustomScorer, register
+from dphrl.scoring.verdict import Verdict
+
+
+@register("even")
+class EvenScorer(CustomScorer):
+    def __init__(self, harm=None, seen=None):
+        self.harm, self.seen = harm, seen
+
+    def score(self, responses, ground_truths):
+        rank = os.environ["RANK"]
+        if self.seen:
+            Path(self.seen, rank).touch()
+        if self.harm == "wait":
+            time.sleep(600)
+        if rank == "1" and self.harm == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == "1" and self.harm == "raise":
+            raise RuntimeError("the scorer of rank 1 gives up")
+        odd = [len(text) % 2 == 1 for text in responses]
+        return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
+"""
+
+
+def first_segment(folder: Path) -> SegmentJob:
+    """The job of a training's first two steps on two ranks, without folders for its results."""
+    base = folder / "base"
+    write_tiny_policy(base)
+    write_reference(base, folder)
+    (folder / "scorer.py").write_text(SCORER)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    keys = [f"p{i}" for i in range(len(ONLINE))]
+    tables = {
+        "partition": {"n": 4, "c": 2, "subset": "exp", "reason": "", "reference_sample": None},
+        "prompts": {
+            "task": "even",
+            "messages": "",
+            "prompt_token_ids": [tokenizer(text)["input_ids"] for text in ONLINE],
+            "source": "test",
+            "source_index": range(len(keys)),
+            "level": None,
+        },
+        "gold": {"ground_truth": "{}", "verdict": "correct", "kept": True, "reason": None},
+    }
+    for name, columns in tables.items():
+        write_table(pl.DataFrame({"prompt_id": keys, **columns}), name, folder / f"{name}.parquet", {})
+    return SegmentJob(
+        config={
+            "method": MethodConfig(divergence="js").model_dump(mode="json"),
+            "train": train_config().model_dump(mode="json"),
+            "engine": ENGINE.model_dump(mode="json"),
+            "task": "even",
+            "scorer": {"options": {}},
+        },
+        hardware=hardware(ranks=2).model_dump(),
+        seed=1,
+        first=1,
+        last=2,
+        **{name: str(folder / f"{name}.parquet") for name in tables},
+        policy=str(base),
+        policy_out="",
+        state_out="",
+        label="test",
+        training="grpo-s1",
+        reference=str(folder / "responses.safetensors"),
+        scorer=str(folder / "scorer.py"),
+    )
+
+
+def into(job: SegmentJob, folder: Path, hardware: Mapping[str, Any] | None = None, **changes: Any) -> SegmentJob:
+    """The job with folders for its results, and the block `hardware` and blocks of its config updated."""
+    config = {
+        name: {**block, **changes.get(name, {})} if name in changes else block for name, block in job.config.items()
+    }
+    folders = {"policy_out": str(folder / "policy"), "state_out": str(folder / "state")}
+    return replace(job, **folders, config=config, hardware={**job.hardware, **(hardware or {})})

@@ -1,0 +1,221 @@
+"""The paper's experiments against its settings, cell by cell: every difference is in a list here, with its reason."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.config import Config
+from dphrl.config.load import read_config
+
+ROOT = Path(__file__).resolve().parents[3]
+PAPER = yaml.safe_load((ROOT / "tests" / "data" / "paper_settings.yaml").read_text(encoding="utf-8"))
+MARKS = {"P", "C", "T", "D", "O"}
+# The experiments, each with its column of Table 7.
+ABLATIONS = ("alpha-ablation", "eta-ablation", "generator-definition", "rkl-estimators")
+OF_LLAMA_SQL = ("llama-sql", "llama-sql-maths", *ABLATIONS)
+COLUMNS = dict.fromkeys(OF_LLAMA_SQL, "llama-sql")
+MAIN = ("llama-sql", "omnisql-sql", "llama-math", "qwen-math")
+COLUMNS |= {name: name for name in MAIN} | {f"{name}-equal-epochs": name for name in MAIN}
+FAMILIES = {None: "", "reverse_kl": "rkl", "forward_kl": "dph_f", "js": "dph_js", "js_definition": "dph_js"}
+
+
+class Cell(NamedTuple):
+    """A setting of an experiment, with the value that the paper has."""
+
+    key: str
+    paper: Any
+    ours: Any
+
+
+class Reason(NamedTuple):
+    """Why experiments have another value than the paper."""
+
+    keys: tuple[str, ...]
+    ours: Any
+    reason: str
+    experiments: tuple[str, ...] = tuple(COLUMNS)
+
+
+DIFFERENCES = [
+    Reason(
+        tuple(f"evaluation.{name}" for name in ("math500", "olympiadbench", "minerva_math", "college_math")),
+        16,
+        "the same pass@8 and mean with less noise; the base policy's second draw needs 8 more",
+        ("llama-sql-maths", *(f"{name}-math{more}" for name in ("llama", "qwen") for more in ("", "-equal-epochs"))),
+    ),
+    Reason(("table_7.epochs.all",), 3, "equal steps; equal epochs are in <name>-equal-epochs", OF_LLAMA_SQL),
+    Reason(("table_7.epochs.all",), 2, "equal steps; equal epochs are in <name>-equal-epochs", ("omnisql-sql",)),
+    Reason(("table_7.epochs.all",), 6, "equal steps; equal epochs are in <name>-equal-epochs", ("llama-math",)),
+    Reason(("table_7.epochs.all",), 5, "equal steps; equal epochs are in <name>-equal-epochs", ("qwen-math",)),
+    Reason(("table_7.steps",), 210, "an epoch may end within a step: none is cut off", ("llama-sql-equal-epochs",)),
+    Reason(("table_7.steps",), 288, "an epoch may end within a step: none is cut off", ("llama-math-equal-epochs",)),
+    Reason(("table_7.steps",), 440, "an epoch may end within a step: none is cut off", ("qwen-math-equal-epochs",)),
+    Reason(("methods.exp_only",), "added", "a control: D_exp without a divergence"),
+    Reason(("methods.dph_f_refills", "methods.dph_js_refills"), "added", "section 5.1: DPH at a small eta nears DAPO"),
+    Reason(("methods.no_kl", "methods.rkl_k2", "methods.rkl_reward_k1"), "added", "what each estimator descends"),
+    Reason(("methods.rkl_0_02", "methods.dph_f_0_02"), "added", "within the published range of eta"),
+    Reason(
+        ("methods.dapo.overlong_shaping",),
+        False,
+        "its length is not published; the buffer of mathematics is that of DAPO",
+    ),
+    Reason(("scripts.top_p",), 0.95, "the paper's text has 0.95"),
+    Reason(("scripts.epochs", "scripts.epochs_of_baselines"), 4, "Table 7 has 4"),
+    Reason(("scripts.eval_every",), 52, "divides the 208 steps", ("llama-sql", *ABLATIONS)),
+    Reason(("scripts.eval_every",), 208, "only the last policy is compared", ("llama-sql-maths",)),
+    Reason(("scripts.save_every",), 26, "the most steps that a crash costs", OF_LLAMA_SQL),
+    Reason(
+        ("scripts.save_every",), 20, "the most steps that a crash costs", ("omnisql-sql", "omnisql-sql-equal-epochs")
+    ),
+    Reason(("scripts.eval_every",), 70, "divides the 210 steps", ("llama-sql-equal-epochs",)),
+    Reason(("scripts.save_every",), 35, "the most steps that a crash costs", ("llama-sql-equal-epochs",)),
+    Reason(("scripts.refills",), 3, "the paper describes dynamic sampling; its number of rounds is not published"),
+]
+
+
+def experiment(name: str) -> Config:
+    return read_config(ROOT / "config" / "experiments" / f"{name}.yaml")
+
+
+def value(cell: list[Any]) -> Any:
+    assert cell[1] in MARKS
+    return cell[0]
+
+
+def cells(name: str) -> Iterator[Cell]:
+    """Every setting of an experiment for which the paper or its code has a value."""
+    config, column = experiment(name), COLUMNS[name]
+    train, sampling, published = config.train, config.sampling, PAPER["table_7"][column]
+    for key in ("prompts_per_step", "lr", "temperature", "top_p", "max_tokens", "rollouts_per_prompt"):
+        yield Cell(f"table_7.{key}", value(published[key]), getattr(train, key))
+    yield Cell("table_7.ppo_epochs", value(published["ppo_epochs"]), train.epochs)
+    yield Cell("table_7.steps", value(published["steps"]), train.steps)
+    for method, block in config.methods.items():
+        size = value(published["d_exp"]) + (value(published["d_pef"]) if block.online == "all" else 0)
+        epochs = round(config.steps(method) * train.prompts_per_step / size)
+        yield Cell(f"table_7.epochs.{block.online}", value(published["epochs"]), epochs)
+    yield Cell("rehearsal_per_step", value(PAPER["rehearsal_per_step"]), train.rehearsal_per_step)
+    asked = PAPER["table_7"]["llama-math" if name == "llama-sql-maths" else column]
+    for key in ("temperature", "top_p"):
+        yield Cell(f"table_7.evaluate_{key}", value(asked[f"evaluate_{key}"]), getattr(sampling.evaluate, key))
+    yield from _division(config, column, value(published["max_tokens"]))
+    task = "math" if asked is not published or column.endswith("math") else "sql"
+    for dataset, k in PAPER["evaluation"][task].items():
+        if (name, dataset) != ("llama-sql-maths", "aime25"):  # Table 3 has six of the seven sets
+            yield Cell(f"evaluation.{dataset}", value(k), sampling.evaluate.samples(dataset))
+            assert value(k) in config.evaluate.k
+    yield from _methods(name, config, column)
+    if column.endswith("sql"):
+        yield from _scripts(config, value(published["epochs"]))
+
+
+def _division(config: Config, column: str, longest: int) -> Iterator[Cell]:
+    stage, drawn = PAPER["division"], config.sampling.presample
+    yield Cell("division.samples", value(stage["samples"]), drawn.n)
+    for plan in ("presample", "refine"):
+        chosen = getattr(config.sampling, plan)
+        for key in ("temperature", "top_p"):
+            yield Cell(f"division.{plan}.{key}", value(stage[key]), getattr(chosen, key))
+        yield Cell(f"division.{plan}.max_tokens", longest, chosen.max_tokens)
+    for key in ("pef_min_correct", "drop_all_wrong"):
+        yield Cell(f"division.{key}", value(stage[key][column]), getattr(config.partition, key))
+
+
+def _methods(name: str, config: Config, column: str) -> Iterator[Cell]:
+    wanted = value(PAPER["methods"].get(name.removesuffix("-equal-epochs"), [[], "P"]))
+    for method in wanted:
+        yield Cell(f"methods.{method}", "there", "there" if method in config.methods else "missing")
+    for method, block in config.methods.items():
+        row = _row(method, block)
+        if row is None or (wanted and method not in wanted):
+            yield Cell(f"methods.{method}", "absent", "added")
+            continue
+        high = PAPER["eps_high"].get(column, row["eps_high"])
+        yield Cell(f"methods.{method}.eps_high", value(high), block.eps_high)
+        if block.divergence is not None:
+            yield Cell(f"methods.{method}.online", value(row["online"]), block.online)
+            etas = value(row["eta"]) if isinstance(value(row["eta"]), list) else [value(row["eta"])]
+            yield Cell(f"methods.{method}.eta", True, block.eta in etas)
+        if block.divergence in ("forward_kl", "reverse_kl"):
+            yield Cell(f"methods.{method}.estimator", value(PAPER["forms"][block.divergence]), block.estimator)
+        if block.divergence == "js":
+            yield Cell(f"methods.{method}.js_scale", value(PAPER["forms"]["js_scale"]), block.js_scale)
+        if method == "dapo":
+            dapo = PAPER["dapo"]
+            yield Cell("methods.dapo.dynamic_sampling", value(dapo["dynamic_sampling"]), block.refills > 0)
+            yield Cell("methods.dapo.overlong_shaping", value(dapo["overlong_shaping"]), block.overlong_buffer > 0)
+
+
+def _row(method: str, block: MethodConfig) -> dict[str, Any] | None:
+    """The row of Table 6, or for another eta of a divergence the same row with the published values."""
+    if method in PAPER["table_6"]:
+        return PAPER["table_6"][method]
+    if block.divergence == "alpha":
+        row = PAPER["table_6"]["alpha"]
+        return row if block.alpha in value(row["alpha"]) else None
+    published = PAPER["eta"].get(block.divergence)
+    if published is None or block.eta not in value(published) or ("rkl_" in method[:4] and block.estimator != "k3"):
+        return None
+    return {**PAPER["table_6"][FAMILIES[block.divergence]], "eta": published}
+
+
+def _scripts(config: Config, epochs: int) -> Iterator[Cell]:
+    scripts, train = PAPER["scripts"], config.train
+    found = {
+        "max_prompt_tokens": config.prompts.max_tokens,
+        "mini_batch_prompts": train.prompts_per_step // train.mini_batches,
+        "tokens_per_gpu": config.hardware.token_budget,
+        "save_every": train.segment_steps,
+        "epochs": epochs,
+        "epochs_of_baselines": epochs,
+        "seed": train.seeds[0],
+    }
+    found |= {key: getattr(train, key) for key in ("eps_low", "dual_clip", "weight_decay", "clip_grad_norm", "top_p")}
+    found |= {key: getattr(train, key) for key in ("warmup_steps", "eval_every")}
+    for key, ours in found.items():
+        yield Cell(f"scripts.{key}", value(scripts[key]), ours)
+    for name, method in config.methods.items():
+        yield Cell("scripts.advantage_std", value(scripts["advantage_std"]), method.advantage_std)
+        if name == "dapo":
+            yield Cell("scripts.refills", value(scripts["refills"]), method.refills)
+            yield Cell("scripts.overlong_buffer", value(scripts["overlong_buffer"]), method.overlong_buffer)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_difference_from_the_paper_has_a_reason(name: str) -> None:
+    found = {cell.key: cell.ours for cell in cells(name) if cell.ours != cell.paper}
+    known = {key: one.ours for one in DIFFERENCES if name in one.experiments for key in one.keys}
+    assert {key: ours for key, ours in found.items() if known.get(key, "no reason is known") != ours} == {}
+
+
+def test_every_reason_is_of_a_difference() -> None:
+    found = {(name, cell.key) for name in COLUMNS for cell in cells(name) if cell.ours != cell.paper}
+    for one in DIFFERENCES:
+        assert one.reason
+        for key in one.keys:
+            assert any((name, key) in found for name in one.experiments), key
+
+
+def test_the_derived_steps_follow_from_the_published_sizes() -> None:
+    for column in PAPER["table_7"].values():
+        assert value(column["steps"]) == value(column["epochs"]) * (value(column["d_exp"]) // 128)
+
+
+def test_a_changed_setting_is_named() -> None:
+    """The comparison itself: a cell that the list does not have is a difference."""
+    changed = [cell for cell in cells("llama-sql") if cell.key == "table_7.lr"]
+    assert changed == [Cell("table_7.lr", 1e-6, 1e-6)]
+    assert "table_7.lr" not in {key for one in DIFFERENCES for key in one.keys}
+
+
+@pytest.mark.parametrize("name", [*MAIN, *(f"{name}-equal-epochs" for name in MAIN)])
+def test_the_main_experiments_have_three_seeds_and_their_hours(name: str) -> None:
+    assert len(experiment(name).train.seeds) == 3
+    file = f"config/experiments/{name}.yaml"
+    header = (ROOT / file).read_text(encoding="utf-8").split("\nrun:")[0].replace("\n# ", " ")
+    assert f"python -m dphrl.plan --machine a800 {file}" in header
+    assert "A800 GPU hours for each seed" in header
