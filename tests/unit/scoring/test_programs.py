@@ -334,7 +334,8 @@ def test_long_texts_stay_in_no_cache() -> None:
         gold_orders(text + " ", "strict")
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept < 2**20
+    # The short ones are kept, 1 MB; the long ones would be 27 MB.
+    assert kept < 2**21
 
 
 def test_random_text_never_raises() -> None:
