@@ -16,7 +16,6 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from tabulate import tabulate
 
 from dphrl.config.blocks.evaluate import ClaimsConfig
 from dphrl.evaluation.claims import CONTRADICTED, EQUIVALENT, LEVEL, SUPPORTED, judge
@@ -111,9 +110,12 @@ def _verdict(found: Difference, p: float, level: float) -> str:
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A Markdown table; numbers have one digit after the point."""
-    cells = [[f"{cell:.1f}" if isinstance(cell, float) else cell for cell in row] for row in rows]
-    align = ["right"] * len(heads)
-    print(tabulate(cells, heads, tablefmt="pipe", disable_numparse=True, colalign=align), end="\n\n", flush=True)
+    lines = [heads, ["---:"] * len(heads), *rows]
+    for line in lines:
+        print(
+            "|", " | ".join(f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in line), "|", flush=True
+        )
+    print()
 
 
 def main() -> None:

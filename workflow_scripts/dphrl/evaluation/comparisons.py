@@ -12,7 +12,8 @@ from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.crossed import Crossed, Floats, Questions
 from dphrl.evaluation.estimator import class_counts, maj_at_k
 from dphrl.evaluation.keep_explore import BASE_ITSELF, Solved, bases_of, solved_numerators
-from dphrl.evaluation.paper_claims import published_k, registered
+from dphrl.evaluation.paper_claims import registered
+from dphrl.evaluation.published import published_k
 from dphrl.evaluation.study import BASE, COUNTS, Study
 
 UNTRAINED = (BASE, BASE_ITSELF)

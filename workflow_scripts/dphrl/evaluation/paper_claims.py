@@ -56,11 +56,6 @@ PASS = "pass@8"
 REGISTERED = "registered"
 
 
-def published_k(dataset: str) -> int:
-    """The k of the paper's pass@k on a dataset."""
-    return {"aime24": 64, "aime25": 64, "amc23": 16}.get(dataset, 8)
-
-
 _NEAR: tuple[Role, ...] = ("in_domain", "cross_domain")
 
 

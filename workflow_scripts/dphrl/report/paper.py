@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.evaluation.paper_claims import published_k
+from dphrl.evaluation.published import published_k
 from dphrl.report.headline import metric_name
 from dphrl.report.names import at_published_k, in_order, label, last_steps
 from dphrl.report.text import latex_table, markdown_table

@@ -111,8 +111,10 @@ class VllmEngine:
         )
         if spread_on_cpus:
             drop_shared_memory(hardware.tensor_parallel)
-        ends = stop_tokens(folder, load_tokenizer(folder), config.stop_token_ids)
-        self._stops = {"stop": list(config.stop), "stop_token_ids": sorted(ends)}
+        # vLLM refuses ends that the model cannot draw, such as an EOS that was added to the tokenizer alone.
+        drawn = range(self._llm.llm_engine.model_config.get_vocab_size())
+        ends = sorted(stop_tokens(folder, load_tokenizer(folder), config.stop_token_ids) & {*drawn})
+        self._stops = {"stop": list(config.stop), "stop_token_ids": ends}
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
