@@ -129,5 +129,6 @@ def wilson(share: float, n: int, confidence: float) -> tuple[float, float]:
     half = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
     # At an end the bound is that end, but for the last bits.
-    low, high = np.clip(np.round([(centre - half) / scale, (centre + half) / scale], 12), 0.0, 1.0)
+    # Adding 0 turns -0 into 0.
+    low, high = np.clip(np.round([(centre - half) / scale, (centre + half) / scale], 12), 0.0, 1.0) + 0.0
     return float(low), float(high)
