@@ -1,15 +1,11 @@
 # The workflow: config, stages, targets. The files that pass between stages: docs/artifacts.md.
-import sys
 from pathlib import Path
 
-import snakemake
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config, read_yaml
-from dphrl.config.checks import notices
 from dphrl.plan.describe import at_start
 
 min_version("9.0")
@@ -45,19 +41,7 @@ include: "rules/figures.smk"
 include: "rules/report.smk"
 include: "rules/audit.smk"
 include: "rules/targets.smk"
-
-
-onstart:
-    print("\n".join([*notices(CONFIG), *PLAN]), file=sys.stderr)
-    # Each finished job would start one more timer of this limit, and after 200 jobs the scheduler takes half a core
-    # (https://github.com/snakemake/snakemake/pull/3744). The attribute is private, so it is known for version 9 only.
-    if snakemake.__version__.startswith("9."):
-        workflow.scheduler.job_rate_limiter = None
-
-
-onsuccess:
-    remove_folders(LAYOUT.removable())
-    print(LAYOUT.final_message(), file=sys.stderr)
+include: "rules/handlers.smk"
 
 
 rule all:

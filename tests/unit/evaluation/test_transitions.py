@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
-from dphrl.evaluation.keep_explore import BASE_ITSELF
+from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.transitions import BINS, against_itself, transitions
 
 

@@ -8,13 +8,13 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.audit.artifacts import Run, check_rows
+from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.layout.kinds import KINDS, fill
 
 _TOLERANCE = 1e-6
 _POLICY = ("method", "seed", "step", "dataset")
 _OF_BASE = ("dataset", "k")
 _SPLIT = "diversity_split"
-_BASE_ITSELF = "base_itself"
 
 
 def check_tables(run: Run) -> None:
@@ -33,8 +33,8 @@ def unsolved_numbers(kept: pl.DataFrame, passk: pl.DataFrame) -> pl.DataFrame:
     kept + lost is pass@k of the base times the number of prompts, kept + gained that of the policy; so gained - lost is
     the change of what is solved.
     """
-    base = passk.filter(method="base").select(*_OF_BASE, base="value")
-    with_base = kept.with_columns(policy=pl.col("method").replace(_BASE_ITSELF, "base"))
+    base = passk.filter(method=BASE).select(*_OF_BASE, base="value")
+    with_base = kept.with_columns(policy=pl.col("method").replace(BASE_ITSELF, BASE))
     key = ["policy", "seed", "step", *_OF_BASE]
     known = with_base.join(base, on=_OF_BASE, how="left").join(
         passk.select(pl.col("method").alias("policy"), *key[1:], "value"), on=key, how="left"
@@ -48,7 +48,7 @@ def unsolved_numbers(kept: pl.DataFrame, passk: pl.DataFrame) -> pl.DataFrame:
 
 def wrong_crossings(crossed: pl.DataFrame, passk: pl.DataFrame) -> pl.DataFrame:
     """Policies of "crossing" that "passk" has below the base at an earlier k, or not below at that k."""
-    base = passk.filter(method="base").select("dataset", at="k", base="value")
+    base = passk.filter(method=BASE).select("dataset", at="k", base="value")
     policies = passk.select(*_POLICY, at="k", value="value")
     known = crossed.join(policies, on=_POLICY).join(base, on=("dataset", "at"))
     below = (pl.col("value") < pl.col("base") - _TOLERANCE) & (pl.col("at") <= pl.col("up_to"))
@@ -64,7 +64,7 @@ def wrong_splits(split: pl.DataFrame, diversity: pl.DataFrame) -> pl.DataFrame:
     )
     parts = split.group_by(*_POLICY, "classes", maintain_order=True).agg(*values)
     wrong = diversity.filter(metric="distinct_answers_wrong").select(*_POLICY, "value")
-    base = wrong.filter(method="base").select("dataset", base="value")
+    base = wrong.filter(method=BASE).select("dataset", base="value")
     known = parts.join(wrong, on=_POLICY, how="left").join(base, on="dataset", how="left")
     right = _same(pl.col("all"), pl.col("right") + pl.col("wrong"))
     right &= _same(pl.col("right"), pl.col("narrowing") + pl.col("rest"))

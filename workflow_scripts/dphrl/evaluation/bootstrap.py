@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from dphrl.config.blocks.evaluate import BootstrapConfig
-from dphrl.evaluation.crossed import FEWEST_CLUSTERS, Floats, Questions
+from dphrl.evaluation.crossed import FEWEST_CLUSTERS, Estimate, Floats, Questions
 
 FEWEST_RESAMPLED = 20
 _BLOCK = 100
@@ -34,7 +34,7 @@ class PromptBootstrap:
     ) -> None:
         self._seeds = [seed, int.from_bytes(hashlib.sha256(dataset.encode()).digest()[:8], "big")]
         self._replicates, self._confidence = config.replicates, config.confidence
-        self.units, self._unit, self._clusters = prompts, None, clusters
+        self.units, self._unit = prompts, None
         if clusters is not None:
             labels, unit = np.unique(np.asarray(clusters), return_inverse=True)
             if len(labels) >= FEWEST_CLUSTERS:
@@ -91,10 +91,10 @@ class PromptBootstrap:
     def _over_clusters(self, numerator: Floats, denominator: Floats, proportion: bool) -> tuple[Floats, Floats]:
         low, high = np.full((2, numerator.shape[1]), np.nan)
         for column in np.flatnonzero(denominator.any(axis=0)):
-            questions = Questions(denominator[:, column], self._clusters)
-            part, value = questions.variance(numerator[:, column]), questions.mean(numerator[:, column])
-            half = stdtrit(part.freedom, 0.5 + self._confidence / 2.0) * np.sqrt(part.variance)
-            low[column], high[column] = np.round([value - half, value + half], 12)
+            questions = Questions(denominator[:, column], self._unit)
+            part, value = questions.variance(numerator[:, column]), float(questions.mean(numerator[:, column]))
+            found = Estimate(value, float(np.sqrt(part.variance)), part.freedom)
+            low[column], high[column] = np.round(found.interval(self._confidence), 12)
         return (low.clip(0.0, 1.0), high.clip(0.0, 1.0)) if proportion else (low, high)
 
     def _resamples(self) -> Floats:

@@ -5,18 +5,20 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import stdtrit
 from scipy.stats import false_discovery_control
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig
 from dphrl.evaluation.comparisons import UNTRAINED, average_of, holm
-from dphrl.evaluation.crossed import Floats, detectable, sizes_needed
+from dphrl.evaluation.crossed import Estimate, Floats, detectable, sizes_needed
+from dphrl.evaluation.names import numbered
 from dphrl.evaluation.paper_claims import PASS, REGISTERED, Claim, registered
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
 # The level of the tests and of the two one-sided tests of equivalence.
 LEVEL = 0.05
+# Of an average over datasets, what a claim about each of them means.
+_AVERAGED = {PASS: "pass@k", "greedy": "mean"}
 
 
 def claims(
@@ -77,8 +79,7 @@ def _measured(
         here = pair.filter(dataset=dataset)
         metric = _metric(claim.metric, here["metric"].to_list())
         for numbers in here.filter(metric=metric).iter_rows(named=True):
-            said = {"claim": claim.name, "level": claim.level, **vars(claim), "sentence": claim.sentence}
-            yield {**said, **numbers, "level": claim.level}
+            yield {"claim": claim.name, "sentence": claim.sentence, **vars(claim), **numbers}
 
 
 def _refuse(claim: Claim, measured: pl.DataFrame) -> None:
@@ -90,24 +91,16 @@ def _refuse(claim: Claim, measured: pl.DataFrame) -> None:
     )
 
 
-_AVERAGED = {PASS: "pass@k", "greedy": "mean"}
-
-
 def _metric(name: str, measured: Sequence[str]) -> str:
     """The metric of a dataset, or of an average, that a claim means."""
     if name in measured:
         return name
-    if name == PASS or name.endswith("@"):
-        start, _, most = name.partition("@")
-        found = [one for one in measured if one.startswith(f"{start}@") and one[len(start) + 1 :].isdigit()]
-        below = [one for one in found if not most or _number(one) <= int(most)]
+    start, at, most = name.partition("@")
+    if name == PASS or (at and not most):
+        below = [k for k in numbered(measured, f"{start}@") if not most or k <= int(most)]
         if below:
-            return max(below, key=_number)
+            return f"{start}@{below[-1]}"
     return _AVERAGED.get(name, name)
-
-
-def _number(metric: str) -> int:
-    return int(metric.partition("@")[2])
 
 
 def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> None:
@@ -126,23 +119,25 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
     seeds = [row["seeds"], *([] if row["against"] in UNTRAINED else [row["seeds_against"]])]
     if row["error"] is None or min(seeds) < rules.min_seeds:
         return
-    value, error, freedom = row["difference"], row["error"], row["freedom"]
-    inside = abs(value) + stdtrit(freedom, 1.0 - LEVEL) * error < margin
+    found = Estimate(row["difference"], row["error"], row["freedom"])
+    # The two one-sided tests at LEVEL are this interval's.
+    inside = max(map(abs, found.interval(1.0 - 2.0 * LEVEL))) < margin
+    low, high = found.interval(1.0 - LEVEL)
     if directed and p <= LEVEL:
-        row["verdict"] = SUPPORTED if (value > 0) == (row["relation"] == "higher") else CONTRADICTED
+        row["verdict"] = SUPPORTED if (found.value > 0) == (row["relation"] == "higher") else CONTRADICTED
     elif directed:
         row["verdict"] = EQUIVALENT if inside else UNDECIDED
     elif inside:
         row["verdict"] = SUPPORTED
-    elif abs(value) - stdtrit(freedom, 1.0 - LEVEL / 2.0) * error > margin:
+    elif low > margin or high < -margin:
         row["verdict"] = CONTRADICTED
     if row["verdict"] != UNDECIDED:
         return
-    row["detectable"] = detectable(error, freedom, level)
+    row["detectable"] = detectable(found.error, found.freedom, level)
     parts = (row["of_seeds"], row["of_questions"], row["of_both"])
     # Of several base models the parts are not known.
     if None not in parts:
-        needed = sizes_needed(parts, freedom, row["seeds"], row["questions"], margin, level)
+        needed = sizes_needed(parts, found.freedom, row["seeds"], row["questions"], margin, level)
         row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
 
 

@@ -11,10 +11,10 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.crossed import Crossed, Floats, Questions
 from dphrl.evaluation.estimator import class_counts, maj_at_k
-from dphrl.evaluation.keep_explore import BASE_ITSELF, Solved, bases_of, solved_numerators
+from dphrl.evaluation.keep_explore import Solved, bases_of, solved_numerators
+from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered, published_k
 from dphrl.evaluation.paper_claims import registered
-from dphrl.evaluation.published import published_k
-from dphrl.evaluation.study import BASE, COUNTS, Study
+from dphrl.evaluation.study import COUNTS, Study
 
 UNTRAINED = (BASE, BASE_ITSELF)
 _RATES = ("keep@", "explore@")
@@ -42,7 +42,7 @@ class _Measured:
 
     def named(self, start: str, most: float = np.inf) -> str:
         """The metric that starts so with the largest number up to `most`, or the smallest if all are above."""
-        numbers = sorted(int(name.removeprefix(start)) for name in self.metrics if name.startswith(start))
+        numbers = numbered(self.metrics, start)
         return f"{start}{max((one for one in numbers if one <= most), default=numbers[0])}"
 
 
@@ -69,15 +69,16 @@ def comparisons(study: Study) -> pl.DataFrame:
     last = study.last_steps()
     _check_steps(last)
     measured, config = _measure(last), study.config
+    claimed = sorted({(claim.method, claim.against) for claim in registered(config.claims.primary)})
     rows: list[dict[str, object]] = []
     for dataset, found in measured.items():
         for metric in found.metrics:
-            rows += _rows(dataset, metric, _crossed([found], [metric]), config)
+            rows += _rows(dataset, metric, _crossed([found], [metric]), config, claimed)
     for role, members in _by_role(measured, config.roles).items():
         averaged = {"mean": [one.named("mean@") for one in members.values()]}
         averaged["pass@k"] = [one.named("pass@", published_k(name)) for name, one in members.items()]
         for metric, names in averaged.items():
-            rows += _rows(role, metric, _crossed(list(members.values()), names), config)
+            rows += _rows(role, metric, _crossed(list(members.values()), names), config, claimed)
     return corrected(SCHEMAS["comparisons"].frame(rows))
 
 
@@ -160,12 +161,14 @@ def _crossed(members: Sequence[_Measured], names: Sequence[str]) -> Crossed:
     return Crossed(values, questions, UNTRAINED)
 
 
-def _rows(dataset: str, metric: str, crossed: Crossed, config: EvaluateConfig) -> Iterator[dict[str, object]]:
+def _rows(
+    dataset: str, metric: str, crossed: Crossed, config: EvaluateConfig, claimed: Sequence[tuple[str, str]]
+) -> Iterator[dict[str, object]]:
+    """The comparisons of a metric: with the methods of `config.against` and those of `claimed`, method and against."""
     against = config.against
-    asked = {(claim.method, claim.against) for claim in registered(config.claims.primary)}
     for method in sorted(set(crossed.methods) - {*UNTRAINED}):
         before = against[: against.index(method)] if method in against else against
-        others = dict.fromkeys([*before, *sorted(other for one, other in asked if one == method)])
+        others = dict.fromkeys([*before, *(other for one, other in claimed if one == method)])
         if metric.startswith(_RATES):
             others = dict.fromkeys(BASE_ITSELF if name == BASE else name for name in others)
         for other in others:

@@ -99,25 +99,12 @@ class SeedSpread:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A difference of two methods, ours - theirs.
-
-    Attributes:
-        value: the difference of the means.
-        error: its standard error; NaN where nothing varies.
-        freedom: of `error`.
-        seeds: of our method and of theirs; 0 for a policy that was not trained here.
-        of_seeds, of_questions, of_both: v_seed, v_question and v_both of one seed and one question. `of_seeds` is NaN
-            where no method has two seeds; `error` is then that over questions alone.
-    """
+class Estimate:
+    """A value with its standard error, which is NaN where nothing varies, and the degrees of freedom of the error."""
 
     value: float
     error: float
     freedom: float
-    seeds: tuple[int, int]
-    of_seeds: float
-    of_questions: float
-    of_both: float
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """The t interval; NaN where nothing varies."""
@@ -128,6 +115,22 @@ class Difference:
     def p(self) -> float:
         """Of the two-sided t test against 0."""
         return 2.0 * float(stdtr(self.freedom, -abs(self.value) / self.error)) if self.error > 0 else float("nan")
+
+
+@dataclass(frozen=True)
+class Difference(Estimate):
+    """A difference of two methods, ours - theirs.
+
+    Attributes:
+        seeds: of our method and of theirs; 0 for a policy without trainings, such as the base.
+        of_seeds, of_questions, of_both: v_seed, v_question and v_both of one seed and one question. `of_seeds` is NaN
+            where no method has two seeds; `error` is then that over questions alone.
+    """
+
+    seeds: tuple[int, int]
+    of_seeds: float
+    of_questions: float
+    of_both: float
 
 
 def seed_spreads(means: Mapping[str, Floats], questions: Mapping[str, float]) -> dict[str, SeedSpread]:
@@ -205,7 +208,7 @@ class Crossed:
         seeds = {name: len(self._means[name]) for name in pair}
         value = float(self._means[method].mean() - self._means[against].mean())
         rows = zip(self._values[method], self._values[against], self._questions, strict=True)
-        over_questions = self._average([q.variance(a.mean(axis=0) - b.mean(axis=0)) for a, b, q in rows])
+        over_questions = mean_of([q.variance(a.mean(axis=0) - b.mean(axis=0)) for a, b, q in rows])
         known = all(name in self._spreads for name in pair)
         both = sum(self._both[name] / seeds[name] for name in pair)
         component, squares = 0.0, []
@@ -238,17 +241,19 @@ class Crossed:
         seeds = len(rows[0])
         if seeds < 2:
             return 0.0
-        parts = [
-            Part(float(np.mean([questions.variance(row).variance for row in values - values.mean(axis=0)])), np.nan)
-            for values, questions in zip(rows, self._questions, strict=True)
+        residuals = [values - values.mean(axis=0) for values in rows]
+        by_seed = [
+            mean_of([questions.variance(row) for row, questions in zip(of_seed, self._questions, strict=True)])
+            for of_seed in zip(*residuals, strict=True)
         ]
-        return self._average(parts).variance * seeds / (seeds - 1)
+        return float(np.mean([part.variance for part in by_seed])) * seeds / (seeds - 1)
 
-    def _average(self, parts: Sequence[Part]) -> Part:
-        """The variance of the mean over the datasets, which are independent of each other."""
-        shared = [Part(part.variance / len(parts) ** 2, part.freedom) for part in parts]
-        variance = sum(part.variance for part in shared)
-        return Part(variance, _satterthwaite(variance, shared))
+
+def mean_of(parts: Sequence[Part]) -> Part:
+    """The variance of the mean of independent estimates, from that of each."""
+    shared = [Part(part.variance / len(parts) ** 2, part.freedom) for part in parts]
+    variance = sum(part.variance for part in shared)
+    return Part(variance, _satterthwaite(variance, shared))
 
 
 def _satterthwaite(variance: float, parts: Sequence[Part]) -> float:

@@ -14,10 +14,8 @@ import polars as pl
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.crossed import Floats
-from dphrl.evaluation.study import BASE, Policy, PolicyKey, Study
-
-BASE_ITSELF = "base_itself"
-"""The method of rows that compare the base with an independent draw from itself."""
+from dphrl.evaluation.names import BASE, BASE_ITSELF
+from dphrl.evaluation.study import Policy, PolicyKey, Study
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dphrl.config.blocks.evaluate import EndpointConfig, Relation, Role
-from dphrl.evaluation.keep_explore import BASE_ITSELF
+from dphrl.evaluation.names import BASE_ITSELF
 
 # The metric named, with what a claim says of it: higher, lower, equal.
 _WORDS: dict[str, dict[Relation, str]] = {

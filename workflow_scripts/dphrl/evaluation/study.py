@@ -14,9 +14,9 @@ from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import NO_CLASS, pass_at_k
+from dphrl.evaluation.names import BASE
 
 Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
-BASE = "base"
 COUNTS = ("distinct_styles", "distinct_programs")
 MOST_LEVELS = 24
 """A dataset with more levels than these has scores rather than levels; it gets no tables by level."""

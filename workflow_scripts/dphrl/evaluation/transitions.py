@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.hypergeometric import right_among
-from dphrl.evaluation.keep_explore import BASE_ITSELF, bases_of
+from dphrl.evaluation.keep_explore import bases_of
+from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.study import Study
 
 BINS = (0, 25, 50, 75, 99, 100)

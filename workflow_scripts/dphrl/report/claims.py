@@ -10,6 +10,8 @@ from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.report.text import markdown_table
 
 HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Verdict")
+_CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "decided")
+_NEEDED = ("seeds_needed", "questions_needed")
 _TITLES = {True: "Primary endpoints", False: "Other claims"}
 _CORRECTED = {True: "Holm's", False: "Benjamini and Hochberg's"}
 
@@ -21,14 +23,11 @@ def claims_markdown(found: pl.DataFrame) -> str:
     """
     sections = ["# Claims\n"]
     for title, note, rows in claim_tables(found):
-        cells = [[row[name] for name in ("sentence", "where", "metric", *_MEASURED)] for row in rows]
+        cells = [[row[name] for name in _CELLS] for row in rows]
         sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrl')}")
     if found.is_empty():
         sections.append("No methods were compared, so no claim was measured.\n")
     return "\n".join(sections)
-
-
-_MEASURED = ("measured", "chance", "seeds", "decided")
 
 
 def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
@@ -39,7 +38,7 @@ def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str,
     for primary, title in _TITLES.items():
         rows = [{**row, **_texts(row)} for row in found.filter(primary=primary).iter_rows(named=True)]
         if rows:
-            counts = ", ".join(f"{(found.filter(primary=primary)['verdict'] == one).sum()} {one}" for one in VERDICTS)
+            counts = ", ".join(f"{sum(row['verdict'] == one for row in rows)} {one}" for one in VERDICTS)
             yield title, f"{counts}. p is {_CORRECTED[primary]} over these claims; intervals are not corrected.", rows
 
 
@@ -82,6 +81,3 @@ def _decided(row: dict[str, Any]) -> str:
     if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
         remarks.append(f"for these {row['clusters']} databases only")
     return "; ".join([row["verdict"], *remarks])
-
-
-_NEEDED = ("seeds_needed", "questions_needed")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
+from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.report.names import in_order, label
 
 Shown = tuple[str, str, pl.DataFrame]
@@ -18,7 +19,7 @@ def further_tables(tables: Mapping[str, pl.DataFrame]) -> list[Shown]:
     Args:
         tables: the tables of `FURTHER`, by name.
     """
-    compared = {name: table for name, table in tables.items() if set(table["method"]) - {"base", "base_itself"}}
+    compared = {name: table for name, table in tables.items() if set(table["method"]) - {BASE, BASE_ITSELF}}
     return [
         (title, caption, show(compared[name])) for name, (title, caption, show) in _TABLES.items() if name in compared
     ]

@@ -7,13 +7,12 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.evaluation.published import published_k
+from dphrl.evaluation.names import numbered, published_k
 from dphrl.report.headline import metric_name
 from dphrl.report.names import at_published_k, in_order, label, last_steps
 from dphrl.report.text import latex_table, markdown_table
 
 AVERAGE = "average"
-# The k of mathematics that is published, for sets where it is not 8.
 _SHOWN = (
     "In per cent, after the last step; over several training seeds their mean and standard deviation. Intervals over"
     " questions are in tables/{}.parquet."
@@ -64,7 +63,7 @@ class Layout:
 
     def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
         """pass@k for the published k, or for the largest k below it that this run has."""
-        known = sorted(int(name[5:]) for where, name in found if where == dataset and name.startswith("pass@"))
+        known = numbered((name for where, name in found if where == dataset), "pass@")
         for k in (8, 16) if self.task == "sql" else (published_k(dataset),):
             yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
 

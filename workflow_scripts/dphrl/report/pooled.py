@@ -14,7 +14,7 @@ from dphrl.artifacts.tables import read_footer, read_table
 from dphrl.config.blocks.evaluate import ClaimsConfig, EvaluateConfig
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, corrected
-from dphrl.evaluation.crossed import Difference
+from dphrl.evaluation.crossed import Estimate, Part, mean_of
 from dphrl.evaluation.study import Study
 from dphrl.layout.names import PolicyName
 from dphrl.pages.render import render
@@ -206,21 +206,20 @@ def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, 
     if len(rows) == 1:
         return rows[0]
     values = np.array([row["difference"] for row in rows])
-    variances = np.array([row["error"] ** 2 for row in rows if row["error"] is not None])
+    parts = [Part(row["error"] ** 2, row["freedom"]) for row in rows if row["error"] is not None]
     if len(rows) >= FEWEST_BASES:
         error, freedom = float(values.std(ddof=1) / np.sqrt(len(rows))), len(rows) - 1.0
-    elif len(variances) == len(rows):
-        error = float(np.sqrt(variances.sum())) / len(rows)
-        freedoms = np.array([row["freedom"] for row in rows])
-        freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
+    elif len(parts) == len(rows):
+        mean = mean_of(parts)
+        error, freedom = float(np.sqrt(mean.variance)), mean.freedom
     else:
         error, freedom = float("nan"), float("nan")
-    over = Difference(float(values.mean()), error, freedom, (0, 0), float("nan"), 0.0, 0.0)
+    over = Estimate(float(values.mean()), error, freedom)
     low, high = over.interval(confidence)
     numbers = {name: sum(row[name] for row in rows) for name in ("seeds", "seeds_against", "questions")}
     known = {"difference": over.value, "low": low, "high": high, "error": error, "freedom": freedom, "p": over.p}
-    parts = {"of_seeds": float("nan"), "of_questions": 0.0, "of_both": 0.0, "clusters": None}
-    return {**{name: rows[0][name] for name in _PAIR}, **known, **numbers, **parts}
+    unknown = {"of_seeds": float("nan"), "of_questions": 0.0, "of_both": 0.0, "clusters": None}
+    return {**{name: rows[0][name] for name in _PAIR}, **known, **numbers, **unknown}
 
 
 def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:

@@ -19,8 +19,8 @@ CAPTION = (
     " tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
-_LEFT_OUT = ("p", "p_holm", "error", "freedom", "seeds_against", "questions", "clusters")
-_PARTS = ("of_seeds", "of_questions", "of_both")
+_OF_ERROR = ("error", "freedom", "of_seeds", "of_questions", "of_both")
+_LEFT_OUT = ("p", "p_holm", *_OF_ERROR, "seeds_against", "questions", "clusters")
 _LARGEST_K = 2
 _TITLE = "difference to base (points)"
 
@@ -35,7 +35,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     order = datasets_in_order(rows, datasets)
     names = rows["policy"].unique(maintain_order=True).to_list()
     rows = theme.with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
-    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, *_PARTS, "published", strict=False)).encode(
+    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, "published", strict=False)).encode(
         x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
         color=theme.policy_colour(rows),

@@ -1,0 +1,20 @@
+# What is done before the first job and after the last one.
+import sys
+
+import snakemake
+
+from dphrl.artifacts.manifest import remove_folders
+from dphrl.config.checks import notices
+
+
+onstart:
+    print("\n".join([*notices(CONFIG), *PLAN]), file=sys.stderr)
+    # Each finished job would start one more timer of this limit, and after 200 jobs the scheduler takes half a core
+    # (https://github.com/snakemake/snakemake/pull/3744). The attribute is private, so it is known for version 9 only.
+    if snakemake.__version__.startswith("9."):
+        workflow.scheduler.job_rate_limiter = None
+
+
+onsuccess:
+    remove_folders(LAYOUT.removable())
+    print(LAYOUT.final_message(), file=sys.stderr)

@@ -1,0 +1,18 @@
+"""Names of policies and metrics, and what arXiv 2509.07430 measures; imported without any estimator."""
+
+from collections.abc import Iterable
+
+BASE = "base"
+BASE_ITSELF = "base_itself"
+"""The method of rows that compare the base with an independent draw from itself."""
+
+
+def published_k(dataset: str) -> int:
+    """The k of the paper's pass@k on a dataset."""
+    return {"aime24": 64, "aime25": 64, "amc23": 16}.get(dataset, 8)
+
+
+def numbered(metrics: Iterable[str], start: str) -> list[int]:
+    """The k of the metrics that are called `start` and a number, such as pass@8, ascending."""
+    ends = (name.removeprefix(start) for name in metrics if name.startswith(start))
+    return sorted(int(end) for end in ends if end.isdigit())
