@@ -12,7 +12,11 @@ rule report:
         tables=rules.lay_out.output.tables,
         further=expand(path("table"), table=FURTHER),
         training=(
-            [rules.collect_training.output.use, rules.collect_training.output.cost]
+            [
+                rules.collect_training.output.use,
+                rules.collect_training.output.probes,
+                rules.collect_training.output.cost,
+            ]
             if CONFIG.methods
             else []
         ),

@@ -62,9 +62,14 @@ rule collect_training:
     """The metrics of all trainings in one table, and what each method used and cost."""
     input:
         metrics=LAYOUT.of_segments("metrics"),
+        probes=LAYOUT.of_segments("probes"),
         times=LAYOUT.segment_timings(),
     output:
-        **with_digests(training=path("training"), use=path("training_use")),
+        **with_digests(
+            training=path("training"),
+            use=path("training_use"),
+            probes=path("training_probes"),
+        ),
         # In the folder of the timings: like them, it differs between equal runs.
         cost=path("training_cost"),
         timings="<timings>/training.parquet",
@@ -78,6 +83,7 @@ rule collect_training:
             "training",
             "training_use",
             "training_cost",
+            "training_probes",
         ),
         labels=[[policy.method, policy.seed] for policy in LAYOUT.segments()],
     message:

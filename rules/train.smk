@@ -9,12 +9,16 @@ rule train_segment:
         partition=path("partition"),
         prompts=path("prompts", **TRAINING_SET),
         gold=path("gold", **TRAINING_SET),
+        rollouts=LAYOUT.presamples(),
         databases=ancient(lambda wildcards: databases_of(TRAINING_SET)),
         world=LAYOUT.world(TRAINING_SET),
         scorer=LAYOUT.scorer(TRAINING_SET),
     output:
         **with_digests(
-            policy=path("policy"), state=path("state"), metrics=path("metrics")
+            policy=path("policy"),
+            state=path("state"),
+            metrics=path("metrics"),
+            probes=path("probes"),
         ),
         timings="<timings>/train/{method}-s{seed}/step{step}.parquet",
     log:
@@ -26,7 +30,11 @@ rule train_segment:
         gpu=LAYOUT.gpus(CONFIG.hardware.ranks),
     params:
         **stage_params(
-            "train.py", slice_of("metrics"), "metrics", seed=LAYOUT.training_seed
+            "train.py",
+            slice_of("metrics"),
+            "metrics",
+            "probes",
+            seed=LAYOUT.training_seed,
         ),
         steps=LAYOUT.segment_steps,
         database_digest=lambda wildcards: LAYOUT.database_digest(TRAINING_SET),

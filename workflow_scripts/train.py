@@ -1,7 +1,7 @@
 """One segment of one training: from the policy and state before it to those after it."""
 
 import json
-from pathlib import Path
+import os
 
 from script import hardware, label, snakemake, stage
 
@@ -13,28 +13,28 @@ from dphrl.training.launch import train_segment
 with stage("torch", "transformers", "deepspeed", "vllm", hardware=hardware) as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params
     remove_folders(params.superseded)
-    for name in filter(given.get, ("partition", "prompts", "gold", "databases")):
+    for name in filter(given.get, ("partition", "prompts", "gold", "databases", "rollouts")):
         job.scan(name, given[name])
     segment = SegmentJob(
         config=json.loads(params.config),
         hardware=hardware.model_dump(),
         seed=params.seed,
-        first=params.steps[0],
-        last=params.steps[1],
+        **dict(zip(("first", "last"), params.steps, strict=True)),
         **{name: given[name] for name in ("partition", "prompts", "gold")},
         policy=str(job.folder("policy", given.policy)),
         base=str(job.folder("base", given.base)) if given.get("base") else None,
         state=str(job.folder("state", given.state)) if given.get("state") else None,
         reference=str(job.file("reference", given.reference)) if given.get("reference") else None,
         scorer=given.get("scorer") or None,
-        policy_out=str(Path(output.policy).parent),
-        state_out=str(Path(output.state).parent),
+        **{f"{name}_out": os.path.dirname(output[name]) for name in ("policy", "state")},
+        presamples=list(given.rollouts),
         label=label(),
         **params.runtime,  # databases, workers, trackers, tracking, training
     )
     trained = train_segment(segment, Nodes.of(snakemake.resources))
     for timing in trained.timings:
         job.add_timing(*timing)
-    job.write(trained.metrics, "metrics", output.metrics)
+    for name in ("metrics", "probes"):
+        job.write(getattr(trained, name), name, output[name])
     for name in ("policy", "state"):
         job.write_manifest(output[name], trained.digests[name])

@@ -69,10 +69,22 @@ def first_segment(folder: Path) -> SegmentJob:
     }
     for name, columns in tables.items():
         write_table(pl.DataFrame({"prompt_id": keys, **columns}), name, folder / f"{name}.parquet", {})
+    answers = [tokenizer(f"shop {i}")["input_ids"] for i in range(len(ONLINE))]
+    drawn = {
+        "prompt_id": keys,
+        "sample_index": 0,
+        "seed": 0,
+        "token_ids": answers,
+        "sampler_logprobs": [[-1.0] * len(answer) for answer in answers],
+        "text": "",
+        "finish_reason": "stop",
+    }
+    write_table(pl.DataFrame(drawn), "rollouts", folder / "presamples.parquet", {})
+    probe = {"every": 2, "prompts": 3, "samples": 2}
     return SegmentJob(
         config={
             "method": MethodConfig(divergence="js").model_dump(mode="json"),
-            "train": train_config().model_dump(mode="json"),
+            "train": train_config(probe=probe).model_dump(mode="json"),
             "engine": ENGINE.model_dump(mode="json"),
             "task": "even",
             "scorer": {"options": {}},
@@ -87,6 +99,7 @@ def first_segment(folder: Path) -> SegmentJob:
         state_out="",
         label="test",
         training="grpo-s1",
+        presamples=[str(folder / "presamples.parquet")],
         reference=str(folder / "responses.safetensors"),
         scorer=str(folder / "scorer.py"),
     )

@@ -186,6 +186,7 @@ class Judgement:
     correct: bool
     reward: float
     reads_table: bool | None = None
+    answer_class: str | None = None
 
 
 def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Verdict]:

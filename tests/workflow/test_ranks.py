@@ -159,11 +159,13 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
 ) -> None:
     changes = {"hardware": {"zero_stage": stage, "tensor_parallel": parts}, "engine": {"name": engine}}
     whole = into(replace(start, last=4), tmp_path / "whole", **changes)
-    metrics, timings, digests = train_segment(whole)
+    metrics, probes, timings, digests = train_segment(whole)
     first = into(start, tmp_path / "first", **changes)
     second = into(_after(first, 3, 4), tmp_path / "second")
-    parts = [train_segment(job)[0] for job in (first, second)]
-    assert pl.concat(parts).equals(metrics)
+    parts = [train_segment(job) for job in (first, second)]
+    assert pl.concat(part.metrics for part in parts).equals(metrics)
+    assert pl.concat(part.probes for part in parts).equals(probes)
+    assert probes["step"].unique().sort().to_list() == [0, 2, 4]
     files = _files(tmp_path / "whole")
     assert files == _files(tmp_path / "second")
     assert {f"state/optimizer-00{number}.safetensors" for number in (0, 1)} <= files.keys()
@@ -211,8 +213,19 @@ def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> 
     job = into(start, folder / "out")
     with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
         patch.setattr("dphrl.artifacts.progress._stream", terminal)
-        train_segment(job)
+        train_segment(job).probes.write_parquet(folder / "probes.parquet")
     return job
+
+
+def test_probes_do_not_depend_on_the_number_of_ranks(
+    start: SegmentJob, undisturbed: SegmentJob, tmp_path: Path
+) -> None:
+    """Before the first update, after which weights differ in their last bits; 3 prompts are no multiple of 2 ranks."""
+    with process_group():
+        alone = run_job(into(start, tmp_path, {"ranks": 1})).probes.filter(step=0)
+    folder = Path(undisturbed.policy_out).parents[1]
+    assert alone.height == 6
+    assert alone.equals(pl.read_parquet(folder / "probes.parquet").filter(step=0))
 
 
 def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: SegmentJob) -> None:

@@ -50,6 +50,7 @@ _SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
 _AT_K = _POLICY | {"k": _I32}
 _keep_explore = partial(Schema, nullable={*_RATES}, bounds=dict.fromkeys(_SOLVED, _FROM_0))
 _TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
+_PROBED: dict[str, tuple[str, ...]] = {"subset": ("pef", "exp")}
 _NO_TOKENS = {"tokens", "tokens_per_s"}
 
 _DECLARED = (
@@ -132,6 +133,14 @@ _DECLARED = (
         bounds={"start": _FROM_0, "prompt_length": _FROM_1, "response_length": _FROM_1},
     ),
     Schema("metrics", ("step", "metric"), _STEP, bounds={"step": _FROM_1}),
+    Schema(
+        "probes",
+        ("step", *_SAMPLE),
+        {"step": _I32, **_SAMPLE} | _columns(_STR, "subset", "text") | {"correct": _BOOL, "answer_class": _STR},
+        nullable={"answer_class"},
+        enums=_PROBED,
+        bounds={"step": _FROM_0, "sample_index": _FROM_0},
+    ),
     Schema("timings", ("stage", "part"), _TIMING, nullable=_NO_TOKENS),
     Schema(
         "evaluation",
@@ -239,6 +248,16 @@ _DECLARED = (
         {"method": _STR, "trainings": _I32}
         | _columns(_F64, "steps", "prompts", "rollouts", "drawn_tokens", "stored_tokens"),
         bounds={"trainings": _FROM_1, "steps": _FROM_1},
+    ),
+    Schema(
+        "training_probes",
+        ("method", "seed", "step", "subset"),
+        {"method": _STR, "seed": _I32, "step": _I32, "subset": _STR}
+        | _columns(_I32, "prompts", "samples")
+        | _columns(_F64, "correct", "distinct_styles", "distinct_answers", "forward_kl"),
+        nullable={"distinct_styles", "forward_kl"},
+        enums=_PROBED,
+        bounds={"step": _FROM_0, "correct": (0, 1)},
     ),
     Schema("training", ("method", "seed", "step", "metric"), {"method": _STR, "seed": _I32, **_STEP}),
     Schema("costs", ("file", "stage", "part"), {"file": _STR} | _TIMING, nullable=_NO_TOKENS),

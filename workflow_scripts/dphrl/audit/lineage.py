@@ -52,7 +52,7 @@ def _places(run: Run, path: str, names: dict[str, str]) -> dict[str, list[tuple[
 def _start(run: Run, path: str) -> str | None:
     """The policy that a segment started from, by the first step of its metrics; None if there are none."""
     found = kind_of(path)
-    if found is None or found[0].name not in ("policy", "state", "metrics"):
+    if found is None or found[0].name not in ("policy", "state", "metrics", "probes"):
         return None
     end = PolicyName(found[1]["method"], int(found[1]["seed"]), int(found[1]["step"]))
     metrics = run.scan(f"train/{end}/metrics.parquet")

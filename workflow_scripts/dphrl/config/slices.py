@@ -115,6 +115,11 @@ def evaluate(config: Config, dataset: str) -> str:
     return canonical({"styles": [rule.model_dump(mode="json") for rule in rules]})
 
 
+def training(config: Config) -> str:
+    """For the tables about the trainings: the styles of the probes' answers."""
+    return evaluate(config, config.train_dataset)
+
+
 def tables(config: Config) -> str:
     """For the tables over all policies."""
     chosen = config.evaluate

@@ -117,7 +117,7 @@ def evaluate(
     samples, classes = _judged_samples(rollouts, verdicts, shape), shape.classes
     if "program_class" not in classes:
         samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
-    samples = samples.with_columns(style=_style(styles)).drop("text")
+    samples = samples.with_columns(style=style_of(styles)).drop("text")
     reads = pl.col("reads_table").filter("correct")
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
@@ -223,7 +223,8 @@ def _rows_of(rows: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
     return rows.join(prompts, on="prompt_id", how="semi")
 
 
-def _style(rules: Sequence[StyleRule]) -> pl.Expr:
+def style_of(rules: Sequence[StyleRule]) -> pl.Expr:
+    """The style of each `text`: that of the first rule that it starts with, else "other"; null without rules."""
     text = pl.col("text").str.strip_chars_start()
     style = pl.lit(OTHER_STYLE if rules else None, pl.String)
     for rule in reversed(rules):

@@ -93,7 +93,7 @@ _ROLLOUTS, _VERDICTS = f"rollouts/{_SHARD}", f"verdicts/{_SHARD}"
 _CANDIDATES, _FINAL = "partition/candidates.parquet", "partition/final.parquet"
 _TENSORS, _INDEX = "reference/responses.safetensors", "reference/index.parquet"
 _TRAINED = "{method}-s{seed}/step{step}"
-_METRICS = f"train/{_TRAINED}/metrics.parquet"
+_METRICS, _PROBES = f"train/{_TRAINED}/metrics.parquet", f"train/{_TRAINED}/probes.parquet"
 _EVALUATION = "evaluation/{policy}/{dataset}.parquet"
 _READ = {"source": OUTSIDE, "policy": _BASE_MANIFEST, "databases": _DATABASES}
 _segment = partial(
@@ -109,8 +109,9 @@ _segment = partial(
         "policy": "policies/{start}/manifest.json",
         "state": "train/{start}/state.json",
         "databases": "databases/{train}.parquet",
+        "rollouts": "rollouts/base/{train}.presample/{shard}.parquet",
     },
-    optional={"reference", "base", "state", "databases"},
+    optional={"reference", "base", "state", "databases", "rollouts"},
     removed={"policy", "state"},
     seed="{seed}",
 )
@@ -125,7 +126,10 @@ _laid_out = partial(
     optional={"published"},
 )
 _collected = partial(
-    Kind, stage="collect_training", slice=slices.nothing, inputs={"{method}/{seed}/{number}": _METRICS}
+    Kind,
+    stage="collect_training",
+    slice=slices.training,
+    inputs={"{method}/{seed}/{number}": _METRICS, "probes/{method}/{seed}/{number}": _PROBES},
 )
 
 _KINDS = (
@@ -213,6 +217,7 @@ _KINDS = (
     _segment("policy", f"policies/{_TRAINED}/manifest.json", "manifest"),
     _segment("state", f"train/{_TRAINED}/state.json", "manifest"),
     _segment("metrics", _METRICS, "metrics"),
+    _segment("probes", _PROBES, "probes"),
     Kind(
         "evaluation",
         _EVALUATION,
@@ -224,6 +229,7 @@ _KINDS = (
     ),
     _collected("training", "tables/training.parquet", "training"),
     _collected("training_use", "tables/training_use.parquet", "training_use"),
+    _collected("training_probes", "tables/training_probes.parquet", "training_probes"),
     Kind(
         "datasets",
         "tables/datasets.parquet",

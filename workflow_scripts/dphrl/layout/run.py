@@ -145,7 +145,7 @@ class Layout:
         config = self.config
         files = self.all_shards()
         files += [self.path(kind, dataset=name) for kind in ("prompts", "rejected", "gold") for name in config.datasets]
-        files += [*self.kept("policy"), *self.kept("state"), *self.of_segments("metrics")]
+        files += [*self.kept("policy"), *self.kept("state"), *self.of_segments("metrics"), *self.of_segments("probes")]
         once = ["overlap", "candidates", "partition", *(["world"] if config.toy else [])]
         files += [self.path("databases", dataset=name) for name in config.datasets if self._has_files(name)]
         return [*files, *map(self.path, once), *self.evaluations(), *self.if_has_model([self.manifest(BASE)])]
@@ -266,6 +266,11 @@ class Layout:
         stored = {"reference": self.path("tensors"), "index": self.path("index")}
         base = {"base": self.manifest(BASE)}
         return (stored if method.rehearses else {}) | (base if method.needs_base else {})
+
+    def presamples(self) -> list[str]:
+        """The base policy's samples of the training prompts, with which a training's probes compare; none without."""
+        train = self.config.train_dataset
+        return self.shards("rollouts", BASE, train, "presample") if self.config.train.probe.prompts else []
 
 
 @cache

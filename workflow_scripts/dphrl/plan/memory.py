@@ -46,6 +46,7 @@ class Setting:
         dtype: of the forward and backward pass.
         offload, checkpointing: as the keys of the configuration.
         reference: whether the base model scores rollouts.
+        gradient_share: whether the gradients of policy loss and divergence are compared.
         adapters: parameters of LoRA; None: all weights are trained.
     """
 
@@ -59,6 +60,7 @@ class Setting:
     offload: bool = False
     checkpointing: bool = False
     reference: bool = False
+    gradient_share: bool = False
     adapters: int | None = None
 
     @classmethod
@@ -77,6 +79,7 @@ class Setting:
             offload=hardware.offload_optimizer,
             checkpointing=hardware.gradient_checkpointing,
             reference=chosen.needs_reference_model,
+            gradient_share=config.train.probe.gradient and config.train.probe.prompts > 0,
             adapters=shape.adapters(lora.rank, lora.targets) if lora else None,
         )
 
@@ -113,6 +116,9 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         Phase("training", {**context, **resident, **workspace, **computed}),
         Phase("optimizer step", {**context, **resident, **workspace, **update}),
     ]
+    if setting.gradient_share and setting.zero_stage < 3:
+        two = {"two gradients": 2 * trained * width}
+        found.append(Phase("gradient share", {**context, **resident, **workspace, **computed, **two}))
     if setting.reference and setting.zero_stage < 3:
         computed = _without_backward(shape, setting)
         found.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **computed}))

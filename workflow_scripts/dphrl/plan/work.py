@@ -105,12 +105,16 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
     """The reference log-probs and all segments of all trainings."""
     train, dataset = config.train, config.train_dataset
     length, asked = found.response_tokens[dataset], found.prompt_tokens[dataset]
+    probed = train.probe.samples * sum(
+        min(train.probe.prompts, size) for size in (found.pef, found.prompts[dataset] - found.pef)
+    )
     drawn = trained = size = written = 0.0
     for name, method in config.methods.items():
         each = len(train.seeds) * config.steps(name)
         responses = train.prompts_per_step * train.rollouts_per_prompt
         rehearsed = train.rehearsal_per_step if method.rehearses else 0
         drawn += each * responses * (1 + _REFILLS_USED * method.refills) * length
+        drawn += len(train.seeds) * (1 + config.steps(name) // train.probe.every) * probed * length
         trained += each * (train.epochs * responses + rehearsed) * length
         setting = Setting.of(config, name, shape)
         written += each // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))

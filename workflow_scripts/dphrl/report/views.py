@@ -19,6 +19,13 @@ TRAINING = {
         " tokens of all rollouts, with those that dynamic sampling left out; stored those of rehearsed responses. From"
         " tables/training_use.parquet.",
     ),
+    "training_probes": (
+        "What training does to the probes",
+        "Fixed samples of prompts of D_pef (near-perfect) and D_exp (exploration), answered before the first step and"
+        " after the last one that was measured: share of right answers, different styles and classes of right answers"
+        " per prompt, forward KL from the base in nats per token (none before the first step). Means over training"
+        " seeds; all steps are in tables/training_probes.parquet.",
+    ),
     "training_cost": (
         "What a training costs",
         "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare"
@@ -46,7 +53,19 @@ def page_tables(
         training: the tables of `TRAINING`, by name; none where nothing was trained.
     """
     found = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
-    return [*found, *further_tables(further), *((*TRAINING[name], table) for name, table in training.items())]
+    trainings = [(*TRAINING[name], _first_and_last(table)) for name, table in training.items()]
+    return [*found, *further_tables(further), *(one for one in trainings if one[-1].height)]
+
+
+def _first_and_last(table: pl.DataFrame) -> pl.DataFrame:
+    """Of measurements during training the first and the last, as means over seeds; other tables as they are."""
+    if "step" not in table.columns:
+        return table
+    step = pl.col("step")
+    ends = table.filter((step == step.min().over("method", "seed")) | (step == step.max().over("method", "seed")))
+    measured = [name for name, dtype in table.schema.items() if dtype == pl.Float64]
+    means = ends.group_by("method", "subset", "step", maintain_order=True).agg(pl.col(measured).mean())
+    return means.sort(pl.col("method").cast(pl.Enum(in_order(means["method"]))), "subset", "step")
 
 
 def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dphrl.reference.responses import load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
 from dphrl.training.collectives import all_gather, rank, start_process_group
+from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
 from dphrl.training.shared_engine import SharedEngine
@@ -36,12 +37,14 @@ class Trained(NamedTuple):
 
     Attributes:
         metrics: the metrics table.
+        probes: the table of the probes' answers.
         timings: seconds and tokens of each part, on rank 0.
         digests: the sha256 of files of the folders "policy" and "state" by name, made while they were written; others,
             such as the tokenizer's, are missing.
     """
 
     metrics: pl.DataFrame
+    probes: pl.DataFrame
     timings: list[Timing]
     digests: dict[str, dict[str, str]]
 
@@ -56,6 +59,7 @@ class SegmentJob:
         seed: of the training.
         first, last: steps, both included.
         partition, prompts, gold: tables of the training set, already checked.
+        presamples: the shards of the base policy's pre-samples, for the probes.
         policy: folder of the policy before the segment.
         base: folder of the base policy, for methods that need it.
         state: folder of the state before the segment; None at the start.
@@ -82,6 +86,7 @@ class SegmentJob:
     state_out: str
     label: str
     training: str
+    presamples: Sequence[str] = ()
     base: str | None = None
     state: str | None = None
     reference: str | None = None
@@ -152,20 +157,19 @@ def run_job(job: SegmentJob) -> Trained:
         trackers = job.trackers if rank() == 0 else ()
         lines = Path(job.lines) if job.lines and rank() == 0 else None
         track = open_trackers(trackers, Path(job.tracking), job.training, lines, stack)
-        segment = Segment(trainer, engine, prompts, rehearsal, scorer.score, config, method, job.seed, track, start)
+        probes = Probes(trainer, engine, _probe_prompts(job), scorer.score, config, job.seed)
+        parts = trainer, engine, prompts, rehearsal, scorer.score
+        segment = Segment(*parts, config, method, job.seed, track, start, probes)
         segment.seconds["start"] = time.perf_counter() - started
         metrics = segment.run(job.first, job.last, job.label)
         digests = _save(trainer, job)
     timings = [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
-    return Trained(metrics, timings, digests)
+    return Trained(metrics, probes.table(), timings, digests)
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped."""
-    # Lazily: few columns are needed, and the stage has checked the tables.
-    partition, prompts, gold = (
-        pl.scan_parquet(Path(path), glob=False) for path in (job.partition, job.prompts, job.gold)
-    )
+    partition, prompts, gold = _tables(job)
     rows = (
         partition.filter(pl.col("subset").is_in(["exp"] if job.method.online == "exp" else ["exp", "pef"]))
         .join(prompts, on="prompt_id")
@@ -175,6 +179,22 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
         .collect()
     )
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
+
+
+def _probe_prompts(job: SegmentJob) -> list[ProbePrompt]:
+    """The prompts of the probes; none without `presamples`."""
+    if not job.presamples:
+        return []
+    presamples = pl.scan_parquet([Path(path) for path in job.presamples], glob=False)
+    return probe_prompts(*_tables(job), presamples, config=job.train)
+
+
+def _tables(job: SegmentJob) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame]:
+    """Partition, prompts and golds. Lazily: few columns are needed, and the stage has checked the tables."""
+    partition, prompts, gold = (
+        pl.scan_parquet(Path(path), glob=False) for path in (job.partition, job.prompts, job.gold)
+    )
+    return partition, prompts, gold
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> dict[str, dict[str, str]]:

@@ -38,4 +38,5 @@ def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> Trained:
             " and it starts from the last state."
         ) from None
     timings = [tuple(timing) for timing in answer["timings"]]
-    return Trained(SCHEMAS["metrics"].frame(answer["metrics"]), timings, answer["digests"])
+    metrics, probes = (SCHEMAS[name].frame(answer[name]) for name in ("metrics", "probes"))
+    return Trained(metrics, probes, timings, answer["digests"])

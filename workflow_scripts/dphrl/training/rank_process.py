@@ -9,7 +9,7 @@ from dphrl.training.job import SegmentJob, run_job
 def work(job: str) -> dict[str, Any]:
     """Run the segment on this rank."""
     trained = run_job(SegmentJob.from_json(job))
-    return {**trained._asdict(), "metrics": trained.metrics.rows()}
+    return {**trained._asdict(), "metrics": trained.metrics.rows(), "probes": trained.probes.rows()}
 
 
 if __name__ == "__main__":

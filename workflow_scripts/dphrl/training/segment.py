@@ -23,6 +23,7 @@ from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
 from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example
+from dphrl.training.probes import Probes
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt, Score
 from dphrl.training.schedule import epoch_indices, learning_rate
 from dphrl.training.trackers import Sampled, Track
@@ -68,7 +69,8 @@ class Segment:
         score: responses and ground truths to verdicts.
         track: receives the metrics, speed and some rollouts of each step while training runs.
         start: for an engine that sleeps, `start` of `WeightSync`.
-        seconds, tokens: by part: generate, score, train, push.
+        probes: what is measured at some steps; None: nothing.
+        seconds, tokens: by part: generate, score, train, push, probe.
     """
 
     trainer: Trainer
@@ -81,6 +83,7 @@ class Segment:
     seed: int
     track: Track = lambda step, metrics, rollouts: None
     start: Tensor | None = None
+    probes: Probes | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -92,6 +95,8 @@ class Segment:
         collector = Collector(
             self.engine, self.prompts, self.score, self.config, self.method, self.seed, timed=self._timed
         )
+        if first == 1:
+            self._probe(0, sync)
         rows: list[tuple[int, str, float]] = []
         progress = ProgressLines(total=last - first + 1, desc=label, unit=" step", disable=rank() > 0)
         for step in range(first, last + 1):
@@ -107,10 +112,12 @@ class Segment:
                 examples = self._examples(groups)
                 advantages = self._advantages(groups, examples)
                 examples = [replace(e, advantage=a) for e, a in zip(examples, advantages, strict=True)]
+                shares = self._gradient_share(step, examples)
                 updates, log_ratios = self._update(step, examples)  # also fills in each missing `old`
 
             metrics = self._metrics(groups, left_out, examples, updates) | spread(log_ratios)
             metrics["canary_gap"] = all_reduce_max(canary_gap)
+            metrics |= shares | self._probe(step, sync)
             rows += [(step, name, float(value)) for name, value in metrics.items()]
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
             self.track(step, {**metrics, **self._speed(before)}, _some(groups))
@@ -174,6 +181,23 @@ class Segment:
                 pairs = zip(rehearsal[part], update.logprobs[size:], strict=True)
                 log_ratios += [ours - example.reference for example, ours in pairs]  # type: ignore[operator]
         return updates, log_ratios
+
+    def _gradient_share(self, step: int, examples: Sequence[Example]) -> dict[str, float]:
+        """The divergence's share of the gradient on the first mini-batch of a step whose probes measure it."""
+        if self.probes is None or not (self.config.probe.gradient and self.probes.due(step)):
+            return {}
+        size = len(examples) // self.config.mini_batches
+        share = self.trainer.divergence_share([*examples[:size], *self._rehearsal(step)[0]])
+        return {} if share is None else {"divergence_gradient_share": share}
+
+    def _probe(self, step: int, sync: WeightSync) -> dict[str, float]:
+        """What the probes show of the current weights, after this step; empty where they are not due."""
+        if self.probes is None or not self.probes.due(step):
+            return {}
+        with self._timed("push"):
+            sync.push(step)
+        with self._timed("probe"):
+            return self.probes.measure(step)
 
     def _rehearsal(self, step: int) -> list[list[Example]]:
         """This rank's share of the rehearsed responses of each mini-batch."""

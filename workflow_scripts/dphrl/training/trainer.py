@@ -4,10 +4,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -110,26 +111,56 @@ class Trainer:
         weights = self.objective.loss_weights((counts[0], counts[1]), (counts[2], counts[3]))
         totals: dict[str, float] = defaultdict(float)
         logprobs: list[Tensor] = [torch.empty(0)] * len(examples)
-        # Each kind is cut separately: with eta = 0 the rollouts then give the same bits as without rehearsal.
-        for rehearsal in (False, True):
-            chosen = [i for i, example in enumerate(examples) if example.rehearsal == rehearsal and example.counted]
-            cut, idle_passes = self._cut([examples[i].row for i in chosen])
-            for group in cut:
-                part = [chosen[i] for i in group.rows]
-                loss, sums, ours = self._micro_batch([examples[i] for i in part], group, weights)
-                # DeepSpeed takes the mean over ranks; the loss weights are for the sum.
-                self._deepspeed.backward(loss * world_size())
-                for i, values in zip(part, ours, strict=True):
-                    logprobs[i] = values
-                for name, value in sums.items():
-                    totals[name] += value
-            for _ in range(idle_passes):
+        for part, group in self._passes(examples):
+            if group is None:
                 idle, _ = self._deepspeed(collate([examples[0].row], self.device))
                 self._deepspeed.backward(0.0 * idle.sum())
+                continue
+            loss, sums, ours = self._micro_batch(self._deepspeed, [examples[i] for i in part], group, weights)
+            # DeepSpeed takes the mean over ranks; the loss weights are for the sum.
+            self._deepspeed.backward(loss * world_size())
+            for i, values in zip(part, ours, strict=True):
+                logprobs[i] = values
+            for name, value in sums.items():
+                totals[name] += value
         for group in self._deepspeed.optimizer.param_groups:
             group["lr"] = lr
         self._deepspeed.step()
         return Update(all_reduce_sum(totals), float(self._deepspeed.get_global_grad_norm()), logprobs)
+
+    def divergence_share(self, examples: Sequence[Example]) -> float | None:
+        """The divergence's share of the gradient on a mini-batch: |g_D| / (|g_D| + |g_P|), P the policy loss.
+
+        No weight and no state changes. None for a method whose loss has no divergence, or for one that has it in the
+        advantages; and with ZeRO-3, where no rank has a whole gradient.
+        """
+        counts = self._counts(examples)
+        if self._partitioned or not any(counts):
+            return None
+        weights = self.objective.loss_weights((counts[0], counts[1]), (counts[2], counts[3]))
+        if not (weights.rehearsal or weights.rollout_divergence):
+            return None
+        policy = self._gradient_norm(examples, replace(weights, rehearsal=0.0, rollout_divergence=0.0))
+        divergence = self._gradient_norm(examples, replace(weights, exploration=0.0))
+        return divergence / (divergence + policy) if divergence + policy else None
+
+    def _gradient_norm(self, examples: Sequence[Example], weights: ComponentWeights) -> float:
+        """The norm of the gradient of a mini-batch's loss, of which `examples` are this rank's share."""
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        total = [torch.zeros_like(parameter) for parameter in parameters]
+        # Not through DeepSpeed, which would add this to the gradient of the update.
+        for part, group in self._passes(examples):
+            if group is None:
+                continue
+            loss, *_ = self._micro_batch(self._deepspeed.module, [examples[i] for i in part], group, weights)
+            found = torch.autograd.grad(loss, parameters, allow_unused=True)
+            for sum_, gradient in zip(total, found, strict=True):
+                if gradient is not None:
+                    sum_ += gradient
+        if world_size() > 1:
+            for gradient in total:
+                dist.all_reduce(gradient)
+        return math.sqrt(sum(float(gradient.double().square().sum()) for gradient in total))
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """The current weights under their Hugging Face names, adapters merged; with ZeRO-3 gathered one at a time.
@@ -165,18 +196,30 @@ class Trainer:
         counts = all_gather([len(rollouts), len(stored), sum(rollouts), sum(stored)])
         return [sum(of_ranks) for of_ranks in zip(*counts, strict=True)]
 
+    def _passes(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], MicroBatch | None]]:
+        """This rank's passes over a mini-batch: numbers of examples and their micro-batch.
+
+        Without one for a pass that other ranks make and this rank only has to join.
+        """
+        # Each kind is cut separately: with eta = 0 the rollouts then give the same bits as without rehearsal.
+        for rehearsal in (False, True):
+            chosen = [i for i, example in enumerate(examples) if example.rehearsal == rehearsal and example.counted]
+            cut, idle_passes = self._cut([examples[i].row for i in chosen])
+            yield from (([chosen[i] for i in group.rows], group) for group in cut)
+            yield from [([], None)] * idle_passes
+
     def _micro_batch(
-        self, examples: Sequence[Example], group: MicroBatch, weights: ComponentWeights
+        self, module: nn.Module, examples: Sequence[Example], group: MicroBatch, weights: ComponentWeights
     ) -> tuple[Tensor, Sums, list[Tensor]]:
         """Loss, sums and log-probs of rows of one kind."""
         batch = collate([example.row for example in examples], self.device, group.shared, group.form)
         lengths = [len(example.row.response) for example in examples]
         if examples[0].rehearsal:
             top = topk_of(examples)[0].to(self.device) if self.method.topk else None
-            logprobs, _, *of_top = self._deepspeed(batch, top)
+            logprobs, _, *of_top = module(batch, top)
             loss, sums = self.objective.rehearsal_loss(logprobs, of_top[0] if of_top else None, examples, weights)
         else:
-            logprobs, entropy = self._deepspeed(batch)
+            logprobs, entropy = module(batch)
             loss, sums = self.objective.rollout_loss(logprobs, entropy, examples, weights)
         return loss, sums, [part.cpu() for part in logprobs.detach().split(lengths)]
 

@@ -10,6 +10,19 @@ from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Whole
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
+class ProbeConfig(Block):
+    """Configuration of `train.probe`: a fixed sample of prompts that the policy answers while it is trained."""
+
+    every: Count = Field(52, description="Steps between two measurements; the first is before any update.")
+    prompts: Whole = Field(64, description="Prompts of D_pef and as many of D_exp; 0: nothing is measured.")
+    samples: Count = Field(4, description="Answers per prompt, drawn like the rollouts.")
+    gradient: bool = Field(
+        False,
+        description="Also measure how much of the gradient is the divergence's. Needs memory for two more gradients, "
+        "and a zero_stage below 3.",
+    )
+
+
 class TrainConfig(Block):
     """Configuration of the block `train` (defaults: arXiv 2509.07430, Table 7, Llama on SQL)."""
 
@@ -55,6 +68,7 @@ class TrainConfig(Block):
         "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta; tokens: one mean over "
         "all response tokens, so the weight is eta * T_pef / T_exp.",
     )
+    probe: ProbeConfig = Field(ProbeConfig(), description="What is measured on D_pef and D_exp during training.")
     trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
     )

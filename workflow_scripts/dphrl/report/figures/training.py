@@ -22,6 +22,11 @@ METRICS = {
     "grad_norm": "Gradient norm",
     "clip_share": "Share of clipped tokens",
     "constants": "Share of right answers that read no table",
+    "probe_correct_pef": "Share right on the probe of D_pef",
+    "probe_correct_exp": "Share right on the probe of D_exp",
+    "probe_forward_kl_pef": "Forward KL on the probe of D_pef (nats per token)",
+    "probe_forward_kl_exp": "Forward KL on the probe of D_exp (nats per token)",
+    "divergence_gradient_share": "The divergence's share of the gradient",
 }
 
 
