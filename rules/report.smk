@@ -9,6 +9,7 @@ rule report:
     input:
         headline=path("table", table="headline"),
         claims=path("table", table="claims"),
+        comparisons=path("table", table="comparisons"),
         tables=rules.lay_out.output.tables,
         further=expand(path("table"), table=FURTHER),
         training=(
@@ -41,6 +42,7 @@ rule report:
         tables=PAPER_TABLES,
         further=FURTHER,
         facts=report_plan.facts(LAYOUT),
+        answered=report_plan.answered_dataset(LAYOUT),
         sampled=SAMPLED,
         policies=report_plan.sampled_policies(LAYOUT),
     message:

@@ -9,8 +9,9 @@ from script import snakemake, stage
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
+from dphrl.report.answers import answers
 from dphrl.report.page import render_page
-from dphrl.report.samples import pick_samples, shards_of
+from dphrl.report.samples import samples_of_run
 from dphrl.report.views import TRAINING, page_tables, partition_sizes
 
 with stage("jinja2", "vl-convert-python") as job:
@@ -19,21 +20,19 @@ with stage("jinja2", "vl-convert-python") as job:
     papers = {name: job.read(name, path, "paper") for name, path in zip(params.tables, given.tables, strict=True)}
     further = {name: job.read(name, path) for name, path in zip(params.further, given.further, strict=True)}
     training = {name: read_table(Path(path), name) for name, path in zip(TRAINING, given.training, strict=False)}
-    samples = []
-    for name, prompts, gold in zip(params.sampled, given.prompts, given.gold, strict=True):
-        rollouts, verdicts = (shards_of(name, params.policies, given[kind]) for kind in ("rollouts", "verdicts"))
-        samples += pick_samples(name, prompts, gold, rollouts, verdicts, config.samples)
+    read = {name: job.read(name, given[name]) for name in ("headline", "claims", "comparisons", "datasets")}
     page = render_page(
         title=config.title,
-        headline=job.read("headline", given.headline),
-        data=job.read("datasets", given.datasets),
+        answers=answers(read["comparisons"], read["headline"], read["claims"], params.answered),
+        headline=read["headline"],
+        data=read["datasets"],
         costs=pl.concat(read_table(Path(path), "timings") for path in given.timings),
         facts=params.facts,
         sizes=partition_sizes(job.read("partition", given.partition)),
         notes=config.notes,
         tables=page_tables(papers, further, training),
         figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
-        claims=job.read("claims", given.claims),
-        samples=samples,
+        claims=read["claims"],
+        samples=samples_of_run(params.sampled, params.policies, given, config.samples),
     )
     write_text(Path(snakemake.output.page), page)

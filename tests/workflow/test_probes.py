@@ -123,7 +123,7 @@ def test_the_share_of_the_gradient_is_that_of_two_updates_with_one_part_each(
     of_divergence = norm(method, advantage=0.0)
     of_policy = norm(method.model_copy(update={"eta": 0.0}))
     assert share == pytest.approx(of_divergence / (of_divergence + of_policy), rel=1e-4)
-    # The update that follows is the one that would have been made.
+    # The next update is the same as without it.
     fresh = make_trainer(policy, method, base, **BARE)
     for one in (trainer, fresh):
         one.update(chosen, 1e-3)

@@ -14,6 +14,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report import figures
+from dphrl.report.answers import Answer
 from dphrl.report.datasets import Prepared, count_rows
 from dphrl.report.page import CATEGORIES, render_page
 from dphrl.report.samples import Response, Sample
@@ -55,6 +56,7 @@ SAMPLES = [sample(1, "in_domain", 16), sample(2, "in_domain", 4), sample(3, "cro
 def contents(run_tables, costs, **changes):
     made = dict(
         title="Toy",
+        answers=[Answer("Was coverage lost?", "Fell GRPO -6.0 [-8.0, -4.0].")],
         headline=run_tables["headline"],
         data=DATA,
         costs=costs,
@@ -99,12 +101,14 @@ def test_the_page_opens_on_the_summary_and_ends_with_samples(page):
     marks = (
         'id="main"',
         NOTE,
+        "Was coverage lost?",
+        'id="figure-1"',
         "Base policy",
         "D_pef",
         "<caption>cross",
         "What each stage cost",
         "Table 1",
-        'id="figure-1"',
+        'id="figure-2"',
     )
     places = [page.index(mark) for mark in marks]
     assert places == sorted(places)

@@ -9,6 +9,7 @@ import vl_convert
 from markupsafe import Markup
 
 from dphrl.pages.render import render
+from dphrl.report.answers import Answer
 from dphrl.report.datasets import FOUND, REJECTED, SHARED
 from dphrl.report.headline import Headline
 from dphrl.report.names import label, last_steps
@@ -16,16 +17,19 @@ from dphrl.report.samples import Sample
 from dphrl.report.views import claims_table, cost_table, headline_table, sample_choices
 
 CATEGORIES = {
-    "What is solved": ("passk", "gap", "keep_explore"),
+    "What is solved": ("gap", "keep_explore"),
     "Diversity": ("styles", "style_counts"),
     "Training": ("training", "steps", "eta"),
 }
 """Figures by the heading of their section; all others are in the section "Further figures"."""
+OPENING = "passk"
+"""The figure that the page opens with."""
 
 
 def render_page(
     *,
     title: str,
+    answers: Sequence[Answer],
     headline: pl.DataFrame,
     data: pl.DataFrame,
     costs: pl.DataFrame,
@@ -43,6 +47,7 @@ def render_page(
 
     Args:
         title: heading of the page.
+        answers: questions and answers, with which the page opens.
         headline: the table "headline"; the last step of each method and seed is shown.
         data: the table "datasets".
         costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
@@ -51,8 +56,8 @@ def render_page(
         notes: what a reader must know to judge the results, shown before them.
         tables: (title, caption, frame) of each further table; a frame's first column heads its rows, and fractions
             are shown to one digit.
-        figures: Vega-Lite specifications by name, shown by `CATEGORIES`; a specification's title is the heading of its
-            figure, its description the caption.
+        figures: Vega-Lite specifications by name; that of `OPENING` comes after the answers, the others by
+            `CATEGORIES`. A specification's title is the heading of its figure, its description the caption.
         claims: the table "claims".
         samples: prompts with the responses to them.
 
@@ -62,13 +67,16 @@ def render_page(
     if headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
     final = Headline(last_steps(headline))
-    drawn = _figures(figures)
+    numbered = _numbered(figures)
+    opening = numbered.pop(OPENING, None)
+    drawn = _figures(numbered)
     short = pl.selectors.float().round(1).cast(pl.String)
     further = (["Tables"] if tables else [], [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
     return render(
         "report.html.j2",
         title=title,
         lead=_what_was_run(final),
+        answers=answers,
         headings=["Summary", *(heading for headings in further for heading in headings)],
         notes=notes,
         facts=facts,
@@ -76,13 +84,14 @@ def render_page(
         headlines=[headline_table({"": final}, dataset) for dataset in final.datasets],
         costs=cost_table(costs),
         tables=[(heading, caption, frame.with_columns(short)) for heading, caption, frame in tables],
+        opening=opening,
         figures=drawn,
         claims_found=claims_table(claims),
         audit=_audit(data),
         data=data.rename(lambda name: name.replace("_", " ").capitalize()),
         samples=samples,
         sample_choices=sample_choices(samples),
-        vega_embed=_vega_embed() if drawn else "",
+        vega_embed=_vega_embed() if figures else "",
     )
 
 
@@ -110,15 +119,18 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _figures(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Each category that has figures, with them."""
-    figures = {
+def _numbered(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
         name: {"number": number, "name": name, "heading": spec["title"], "spec": spec}
         for number, (name, spec) in enumerate(specs.items(), start=1)
     }
-    further = [name for name in specs if not any(name in names for names in CATEGORIES.values())]
+
+
+def _figures(figures: Mapping[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Each category that has figures, with them."""
+    further = [name for name in figures if not any(name in names for names in CATEGORIES.values())]
     categories = {**CATEGORIES, "Further figures": further}
-    found = {category: [figures[name] for name in names if name in specs] for category, names in categories.items()}
+    found = {category: [figures[name] for name in names if name in figures] for category, names in categories.items()}
     return {category: drawn for category, drawn in found.items() if drawn}
 
 

@@ -56,6 +56,12 @@ def facts(layout: Layout) -> dict[str, str]:
     return run | {"Trained on": config.train_dataset, "Training seeds": seeds}
 
 
+def answered_dataset(layout: Layout) -> str:
+    """The evaluation set that the answers on the page are about: the first one in domain, or else the first."""
+    roles = layout.config.roles
+    return next((name for name, role in roles.items() if role == "in_domain"), next(iter(roles)))
+
+
 def sampled_datasets(layout: Layout) -> list[str]:
     """The evaluation sets whose samples the page shows."""
     config = layout.config

@@ -42,6 +42,22 @@ class Sample:
         return "always" if self.c == self.n else "sometimes" if self.c else "never"
 
 
+def samples_of_run(
+    datasets: Sequence[str], policies: Mapping[str, str], files: Mapping[str, Sequence[str]], limits: SamplesConfig
+) -> list[Sample]:
+    """`pick_samples` of each dataset.
+
+    Args:
+        policies: by method, the folder of the policy in the run.
+        files: "prompts" and "gold" of each dataset, and all shards of "rollouts" and "verdicts".
+    """
+    found = list[Sample]()
+    for name, prompts, gold in zip(datasets, files["prompts"], files["gold"], strict=True):
+        rollouts, verdicts = (shards_of(name, policies, files[kind]) for kind in ("rollouts", "verdicts"))
+        found += pick_samples(name, prompts, gold, rollouts, verdicts, limits)
+    return found
+
+
 def shards_of(dataset: str, policies: Mapping[str, str], paths: Sequence[str]) -> dict[str, list[str]]:
     """The shards of a dataset, by the label of the method.
 

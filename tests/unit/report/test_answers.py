@@ -1,0 +1,94 @@
+"""What the page says first: a sentence for each question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from made_comparisons import compared, comparison
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig
+from dphrl.evaluation.claims import claims
+from dphrl.report.answers import answers
+
+HERE = {"dataset": "in_domain", "against": "base", "seeds_against": 0}
+
+
+def row(method: str, metric: str, difference: float, error: float, **other: Any) -> dict[str, Any]:
+    """Against the base; the interval is two errors to each side."""
+    return comparison(difference, error, method=method, metric=metric, **{**HERE, **other})
+
+
+ROWS = [
+    row("dph_f", "distinct_styles", -0.2, 0.3),
+    row("grpo", "distinct_styles", -3.5, 0.25),
+    row("grpo", "pass@8", -0.01, 0.1),
+    row("grpo", "pass@16", -0.06, 0.01),
+    row("dph_f", "pass@16", 0.05, 0.01),
+    row("exp_only", "pass@16", 0.0, 0.01),
+    row("dph_f", "pass@16", 0.11, 0.02, against="grpo", seeds_against=3),
+    row("exp_only", "pass@16", 0.01, 0.03, against="grpo", seeds_against=3),
+    row("base_itself", "keep@8", 0.5, 0.1),
+    row("grpo", "pass@16", 0.5, 0.01, dataset="maths"),
+]
+HEADLINE = SCHEMAS["headline"].frame(
+    [
+        ("base", 0, 0, "in_domain", "pass@16", 0.931, 0.9, 0.95),
+        ("base", 0, 0, "in_domain", "distinct_styles", 4.5, 4, 5),
+    ]
+)
+NO_CLAIMS = SCHEMAS["claims"].frame()
+
+
+def texts(rows: list[dict[str, Any]], found: pl.DataFrame = NO_CLAIMS) -> dict[str, str]:
+    return dict(answers(compared(*rows), HEADLINE, found, "in_domain"))
+
+
+def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
+    assert texts(ROWS) == {
+        "Did diversity fall?": "Different styles per question, on in_domain: fell under GRPO (-3.50 [-4.00, -3.00]);"
+        " no difference is shown under DPH-F (-0.20 [-0.80, +0.40]); the base has 4.50.",
+        "Was coverage lost?": "Questions solved by at least one of 16 samples, in per cent, on in_domain: fell under"
+        " GRPO (-6.0 [-8.0, -4.0]); rose under DPH-F (+5.0 [+3.0, +7.0]); no difference is shown under"
+        " D_exp only (+0.0 [-2.0, +2.0]); the base has 93.1.",
+        "Who kept it?": "Pass@16, in points: higher than under GRPO with DPH-F (+11.0 [+7.0, +15.0]); no difference is"
+        " shown with D_exp only (+1.0 [-5.0, +7.0]).",
+        "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together.",
+        "What is open?": "Whether another base model behaves so: all policies start from one.",
+    }
+
+
+def test_one_seed_and_few_databases_limit_what_is_known() -> None:
+    found = texts([{**one, "seeds": 1, "clusters": 3} for one in ROWS])
+    assert "they do not say how much another seed would differ" in found["How sure is this?"]
+    assert "train.seeds has one" in found["What is open?"]
+    assert "the questions are on 3" in found["What is open?"]
+
+
+def test_primary_claims_are_counted_with_the_smallest_size_that_the_run_finds() -> None:
+    endpoints = [
+        EndpointConfig(method=method, against=against, relation="higher", metric="pass@16", dataset="in_domain")
+        for method, against in (("dph_f", "grpo"), ("exp_only", "grpo"))
+    ]
+    config = ClaimsConfig(primary=tuple(endpoints))
+    made = claims(compared(*ROWS), SCHEMAS["comparisons_levels"].frame(), {"in_domain": "in_domain"}, config)
+    found = texts(ROWS, made)
+    assert "Of 2 primary claims: 1 supported, 0 contradicted, 0 equivalent, 1 undecided." in found["How sure is this?"]
+    assert found["What is open?"].startswith("Primary differences below ")
+
+
+def test_a_run_without_styles_or_baselines_answers_what_it_can() -> None:
+    found = texts([row("dph_f", "pass@4", 0.01, 0.02)])
+    assert list(found) == ["Was coverage lost?", "How sure is this?", "What is open?"]
+
+
+def test_a_value_that_does_not_vary_shows_nothing() -> None:
+    unknown = dict.fromkeys(("low", "high", "error", "freedom", "p"))
+    found = texts([{**row("grpo", "pass@16", 0.0, 1.0), **unknown}])
+    assert "no difference is shown under GRPO (+0.0 [nothing varies])" in found["Was coverage lost?"]
+
+
+def test_a_run_that_compares_nothing_has_no_answers() -> None:
+    assert texts([]) == {}
+    assert texts([row("grpo", "pass@16", 0.5, 0.01, dataset="maths")]) == {}

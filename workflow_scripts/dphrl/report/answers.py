@@ -1,0 +1,124 @@
+"""What a run says, in a sentence for each question of its reader; numbers and intervals are from its tables."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from dphrl.evaluation.claims import VERDICTS
+from dphrl.evaluation.crossed import FEWEST_CLUSTERS
+from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
+from dphrl.report.claims import difference, interval
+from dphrl.report.names import in_order, label
+
+# The first of these that a dataset has shows its diversity.
+_VARIETY = {
+    "distinct_styles": "Different styles per question",
+    "distinct_programs": "Different right programs per question",
+    "distinct_skeletons": "Different ways to the answer per question",
+}
+# What a method can keep its coverage against, the first of them that a run has.
+_BASELINES = ("grpo", "exp_only", "dapo")
+
+
+class Answer(NamedTuple):
+    """A question and its answer, plain text."""
+
+    question: str
+    text: str
+
+
+def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFrame, dataset: str) -> list[Answer]:
+    """The answers of a run, about one evaluation set.
+
+    A value fell or rose where its 95 % interval excludes 0; elsewhere no difference is shown, which is not to say that
+    there is none.
+
+    Args:
+        comparisons, headline, claims: the tables of these names.
+        dataset: the set that the first three answers are about.
+
+    Returns:
+        One answer a question; none where nothing was compared with the base.
+    """
+    here = comparisons.filter(pl.col("method") != BASE_ITSELF, dataset=dataset)
+    with_base = here.filter(against=BASE)
+    if with_base.is_empty():
+        return []
+    most = max(numbered(with_base["metric"], "pass@"), default=1)
+    single = (name for name in with_base["metric"] if name.startswith("mean@"))
+    coverage = f"pass@{most}" if most > 1 else next(single)
+    variety = next((name for name in _VARIETY if name in with_base["metric"]), None)
+    found = []
+    if variety:
+        found.append(Answer("Did diversity fall?", _against_base(with_base, headline, variety, _VARIETY[variety])))
+    solved = f"Questions solved by at least one of {most} samples, in per cent"
+    found.append(Answer("Was coverage lost?", _against_base(with_base, headline, coverage, solved)))
+    if kept := _kept(here.filter(metric=coverage)):
+        found.append(Answer("Who kept it?", kept))
+    first = with_base.filter(metric=coverage).row(0, named=True)
+    return [*found, Answer("How sure is this?", _sure(first, claims)), Answer("What is open?", _open(first, claims))]
+
+
+def _against_base(rows: pl.DataFrame, headline: pl.DataFrame, metric: str, unit: str) -> str:
+    compared = rows.filter(metric=metric)
+    dataset = compared["dataset"][0]
+    base = headline.filter(method=BASE, dataset=dataset, metric=metric)
+    value = f"; the base has {difference(metric, base['value'][0], sign='')}" if base.height else ""
+    words = ("fell under", "rose under", "no difference is shown under")
+    return f"{unit}, on {dataset}: {_directions(compared, words)}{value}."
+
+
+def _kept(rows: pl.DataFrame) -> str | None:
+    """How coverage compares with that of the first baseline; None without one."""
+    baseline = next((name for name in _BASELINES if name in rows["against"]), None)
+    if baseline is None:
+        return None
+    compared, other = rows.filter(against=baseline), label(baseline)
+    words = (f"lower than under {other} with", f"higher than under {other} with", "no difference is shown with")
+    return f"{compared['metric'][0].capitalize()}, in points: {_directions(compared, words)}."
+
+
+def _directions(rows: pl.DataFrame, words: tuple[str, str, str]) -> str:
+    """The methods by what their intervals show (lower, higher, neither), each with its difference."""
+    lower, higher, neither = words
+    groups: dict[str, list[str]] = {word: [] for word in words}
+    order = in_order(rows["method"])
+    for row in sorted(rows.iter_rows(named=True), key=lambda row: order.index(row["method"])):
+        low, high = row["low"], row["high"]
+        shown = lower if high is not None and high < 0 else higher if low is not None and low > 0 else None
+        groups[shown or neither].append(f"{label(row['method'])} ({interval(row)})")
+    return "; ".join(f"{word} {', '.join(methods)}" for word, methods in groups.items() if methods)
+
+
+def _sure(row: dict[str, Any], claims: pl.DataFrame) -> str:
+    seeds = row["seeds"]
+    over = f"{row['questions']} questions"
+    if seeds > 1:
+        text = f"Intervals are 95 %, over {seeds} training seeds and {over} together."
+    else:
+        text = f"Intervals are 95 %, over {over} of one training: they do not say how much another seed would differ."
+    primary = claims.filter("primary")
+    if primary.is_empty():
+        return text
+    counts = ", ".join(f"{primary.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS)
+    return f"{text} Of {primary.height} primary claims: {counts}."
+
+
+def _open(row: dict[str, Any], claims: pl.DataFrame) -> str:
+    return " ".join([*_limits(row, claims), "Whether another base model behaves so: all policies start from one."])
+
+
+def _limits(row: dict[str, Any], claims: pl.DataFrame) -> Iterator[str]:
+    sizes = claims.filter(pl.col("primary"), pl.col("metric").str.starts_with("pass@"))["detectable"].drop_nulls()
+    if len(sizes):
+        yield f"Primary differences below {_points(sizes)} points: this run finds such a size in 80 % of cases."
+    if row["seeds"] < 2:
+        yield "Whether another training seed gives the same: train.seeds has one."
+    if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
+        yield f"Whether other databases do: the questions are on {row['clusters']}."
+
+
+def _points(sizes: Sequence[float] | pl.Series) -> str:
+    low, high = (f"{100 * size:.1f}" for size in (min(sizes), max(sizes)))
+    return low if low == high else f"{low} to {high}"
