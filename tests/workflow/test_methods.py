@@ -374,7 +374,11 @@ def test_a_step_without_any_signal_changes_no_weight(base: Path, engine: Transfo
     assert "policy_loss" not in metrics["metric"].to_list()
 
 
-@pytest.mark.parametrize("name", METHODS)
+# In `make test-full` only: methods that differ from another one in their divergence alone.
+LONG = ("dr_grpo", "rkl_k2", "rkl_k2_weight", "alpha_0.0", "alpha_1.0", "dph_f_k1", "dph_f_sum", "js_definition_exact")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in METHODS])
 def test_two_steps_run_and_report_what_the_method_does(
     name: str, base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:

@@ -44,7 +44,7 @@ EDITS: list[tuple[str, set[str]]] = [
     ("dphrl/training/segment.py", {"train_segment"}),
     ("dphrl/toy/world.py", {"build_world"}),
     ("dphrl/toy/base.py", {"train_base"}),
-    ("dphrl/evaluation/per_prompt.py", {"evaluate_policy"}),
+    ("dphrl/evaluation/per_prompt.py", {"evaluate_policy", "collect_training"}),
     ("dphrl/evaluation/claims.py", {"tabulate", "report"}),
     ("dphrl/evaluation/bootstrap.py", {"tabulate", "report"}),
     ("dphrl/audit/one_artifact.py", {"audit"}),
@@ -55,6 +55,14 @@ EDITS: list[tuple[str, set[str]]] = [
     ("score.py", {"score"}),
     ("script.py", EVERY),
 ]
+# In `make test-full` only: files whose stages another edit shows too.
+LONG = {
+    *(f"dphrl/{name}.py" for name in ("layout/names", "artifacts/databases", "config/blocks/train", "tasks/overlap")),
+    *(f"dphrl/rollout/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
+    *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),
+    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/plan")),
+    "hash_databases.py",
+}
 
 
 # The stage that writes a file of the run; the first that fits counts.
@@ -105,7 +113,10 @@ def append(file: Path, text: str) -> None:
     file.write_text(file.read_text() + text)
 
 
-@pytest.mark.parametrize(("file", "stages"), EDITS, ids=[file for file, _ in EDITS])
+@pytest.mark.parametrize(
+    ("file", "stages"),
+    [pytest.param(*edit, id=edit[0], marks=[pytest.mark.full] if edit[0] in LONG else []) for edit in EDITS],
+)
 def test_an_edit_reruns_the_stages_that_import_it_and_no_others(
     finished: Workflow, always: set[str], code: Path, file: str, stages: set[str]
 ) -> None:
