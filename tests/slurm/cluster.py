@@ -33,7 +33,9 @@ AuthInfo=socket={folder}/munge.socket
 CryptoType=crypto/munge
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
 SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 from tiny_models import EOS, TOKENS, write_tiny_policy
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import seal, sha256_file, write_text
 from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
@@ -255,6 +256,8 @@ def build(root: Path) -> None:
     }
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
     builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
+    probes = SCHEMAS["probes"].frame([(0, "p0", 0, "exp", "7", True, None)])
+    builder.table(probes, "probes", f"train/{TRAINED}/probes.parquet", "train_segment", **inputs)
     (root / f"train/{TRAINED}/rng.json").write_text("{}", encoding="utf-8")
     state = f"train/{TRAINED}/state.json"
     write_manifest(root / state, builder.footer(state, "train_segment", **inputs))
@@ -273,7 +276,10 @@ def build(root: Path) -> None:
             **{kind: builder.digest(*paths) for kind, paths in parts.items()},
         )
     training = metrics.with_columns(method=pl.lit("grpo"), seed=1)
-    of_training = {"grpo/1/0": builder.digest(f"train/{TRAINED}/metrics.parquet")}
+    of_training = {
+        "grpo/1/0": builder.digest(f"train/{TRAINED}/metrics.parquet"),
+        "probes/grpo/1/0": builder.digest(f"train/{TRAINED}/probes.parquet"),
+    }
     builder.table(training, "training", "tables/training.parquet", "collect_training", **of_training)
     write_text(root / "tables/headline.md", "| nothing |\n")
     write_text(root / "figures/training.json", json.dumps({"mark": "line"}))

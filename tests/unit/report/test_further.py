@@ -70,6 +70,6 @@ def test_without_a_policy_to_compare_there_are_no_such_tables() -> None:
     alone = {name: table.filter(pl.col("method") != "grpo") for name, table in TABLES.items()}
     assert further_tables(alone) == []
     assert page_tables({}, alone, {}) == []
-    assert [title for title, *_ in page_tables({}, TABLES, {"training_cost": pl.DataFrame()})][
+    assert [title for title, *_ in page_tables({}, TABLES, {"training_cost": pl.DataFrame({"method": ["grpo"]})})][
         -1
     ] == "What a training costs"
