@@ -11,7 +11,7 @@ SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
     ("artifacts", "config", "pages"),
-    ("layout",),
+    ("layout", "sample_files"),
     ("tasks", "objective", "evaluation", "model", "partition", "ranks"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
