@@ -1,4 +1,4 @@
-"""A light installation, imitated in a process of its own: the libraries of the extras cannot be found."""
+"""A light installation, imitated in another process: the libraries of the extras cannot be found."""
 
 EXTRAS = (
     "accelerate",

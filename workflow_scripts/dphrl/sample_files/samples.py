@@ -14,6 +14,7 @@ from tqdm import tqdm
 from dphrl.config.errors import nearest, show
 from dphrl.sample_files.batches import AS_READ, Reader, RecordError
 from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.fields import Field
 from dphrl.sample_files.formats import FORMATS, LM_EVAL, OUR_FIELDS, Format, recognise, score_field
 from dphrl.sample_files.notes import notes_of
 from dphrl.sample_files.records import Record, place, read_records
@@ -72,6 +73,7 @@ def read_samples(
     head = next(records, None)
     if head is None:
         raise SampleFileError(f"{path}: found no samples")
+    _check_given(path, head[1], mapping)
     known = FORMATS[format] if format else recognise(path, head[1], mapping)
     score = score_field(path, known, head[1], mapping)
     reader = Reader(_names(path, known, score, mapping, threshold), threshold)
@@ -95,6 +97,15 @@ def _check(format: str | None, mapping: Mapping[str, str]) -> None:
                 near = nearest(name, allowed)
                 hint = f" (nearest: {near})" if near else ""
                 raise SampleFileError(f"{what}: unknown {show(name)}{hint}: expected one of {', '.join(allowed)}")
+
+
+def _check_given(path: Path, record: Record, mapping: Mapping[str, str]) -> None:
+    """Fields that the user names are there: a typing error would leave the column empty."""
+    for name, given in mapping.items():
+        if not Field((given,)).is_in(record):
+            near = nearest(given, record)
+            found = f" (nearest: {near})" if near else f"; it has {', '.join(record)}"
+            raise SampleFileError(f"{path}: --map {name}={given}: the first object has no such field{found}")
 
 
 def _names(
