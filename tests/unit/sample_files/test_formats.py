@@ -50,6 +50,12 @@ def test_shaped_scores_of_verl_need_a_threshold_or_another_field(tmp_path: Path)
     assert column(read_samples(path, mapping={"correct": "acc"}), "correct") == [True, False, True]
 
 
+def test_a_field_of_another_format_is_noted(tmp_path: Path) -> None:
+    found = read_samples(lines(tmp_path / "x.jsonl", verl("4", 1.0)), mapping={"score": "accuracy_reward"})
+    assert column(found, "correct") == [True]
+    assert found.notes == ("no field accuracy_reward: score is read as in other verl files",)
+
+
 def test_steps_of_several_policies_are_named(tmp_path: Path) -> None:
     (note,) = read_samples(lines(tmp_path / "x.jsonl", verl("4", 1.0), {**verl("4", 1.0), "step": 50})).notes
     assert note == "step has 2 values ('40', '50', ...): are these samples of one policy?"

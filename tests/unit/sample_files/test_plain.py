@@ -1,6 +1,7 @@
 """Files with fields of our own, or of names that the user gives; what is refused, and what is noted."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 from dphrl.sample_files.columns import COLUMNS
 from dphrl.sample_files.samples import SampleFileError, read_samples
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "diagnose-formats.md"
+
 
 def lines(path: Path, *rows: dict[str, Any]) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
 
 
-def test_every_field_of_ours_is_read(tmp_path: Path) -> None:
+def test_every_plain_field_is_read(tmp_path: Path) -> None:
     row = {
         "question_id": "q1",
         "question": "What is 2 + 2?",
@@ -29,7 +32,7 @@ def test_every_field_of_ours_is_read(tmp_path: Path) -> None:
         "truncated": False,
         "temperature": 0.7,
         "model": "base",
-        "ours": "ignored",
+        "further": "ignored",
     }
     found = read_samples(lines(tmp_path / "a.jsonl", row))
     assert found.rows.schema == COLUMNS
@@ -69,6 +72,34 @@ def test_names_of_the_user_lead_into_nested_objects(tmp_path: Path) -> None:
     assert found.rows["text"].to_list() == ["4", "5"]
     assert found.rows["gold"].to_list() == ["4", "4"]
     assert found.rows["correct"].to_list() == [True, False]
+
+
+RECIPES = {
+    "lighteval": {
+        "doc": {"query": "2 + 2?", "choices": ["4"], "gold_index": 0, "id": "0"},
+        "model_response": {"text": ["it is 4"], "input": "2 + 2?"},
+        "metric": {"extractive_match": 1.0},
+    },
+    "inspect_ai": {
+        "id": 1,
+        "epoch": 1,
+        "input": [{"role": "user", "content": "2 + 2?"}],
+        "target": "4",
+        "output": {"completion": "it is 4", "choices": [{"message": {"content": "it is 4"}, "stop_reason": "stop"}]},
+        "scores": {"match": {"value": "C", "answer": "4"}},
+    },
+    "evalplus": {"task_id": "HumanEval/0", "solution": "it is 4", "base_status": "pass", "plus_status": "pass"},
+}
+
+
+@pytest.mark.parametrize("tool", RECIPES)
+def test_recipes_of_the_docs_read_the_files_of_other_tools(tmp_path: Path, tool: str) -> None:
+    section = PAGE.read_text(encoding="utf-8").split(f"\n## {tool}\n")[1].split("\n## ")[0]
+    mapping = dict(re.findall(r"--map (\w+)=(\S+)", section))
+    found = read_samples(lines(tmp_path / "a.jsonl", RECIPES[tool]), mapping=mapping)
+    assert found.rows.select("text", "correct").rows() == [("it is 4", True)]
+    assert found.rows["question"].to_list() == ["" if tool == "evalplus" else "2 + 2?"]
+    assert found.rows["gold"].to_list() == [None if tool == "evalplus" else "4"]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +177,8 @@ def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path, name: str) -> 
 
 def test_options_are_checked(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {"input": "q", "text": "t", "question": "q"})
-    with pytest.raises(SampleFileError, match=r"--map: unknown 'questoin' \(nearest: question\): expected one of"):
-        read_samples(path, mapping={"questoin": "input"})
+    with pytest.raises(SampleFileError, match=r"--map: unknown 'guestion' \(nearest: question\): expected one of"):
+        read_samples(path, mapping={"guestion": "input"})
     with pytest.raises(SampleFileError, match=r"--map gold=gild: the first object has no such field \(nearest: gold\)"):
         read_samples(lines(tmp_path / "b.jsonl", {**PLAIN, "gold": "4"}), mapping={"gold": "gild"})
     with pytest.raises(SampleFileError, match=r"format: unknown 'very' \(nearest: verl\)"):
@@ -158,7 +189,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
 
 def test_a_threshold_needs_scores(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {**PLAIN, "correct": True, "score": 0.2}, {**PLAIN, "correct": True})
-    assert read_samples(path, threshold=0.5).rows["correct"].to_list() == [False, None]
+    assert read_samples(path, threshold=0.5).rows["correct"].to_list() == [False, True]
     with pytest.raises(SampleFileError, match=r"which field is the score\? Say --map score=FIELD"):
         read_samples(path, threshold=0.5, mapping={"correct": "correct"})
     path = lines(tmp_path / "b.jsonl", {**PLAIN, "correct": "C"})

@@ -53,7 +53,7 @@ class Reader:
         self._fields = {name: Field(given) for name, given in names.items()}
         self._judges: dict[str, Convert] = {"correct": truth_of, "score": truth_of}
         if threshold is not None:
-            self._judges = {"score": at_least(threshold)}
+            self._judges = {"score": at_least(threshold), "correct": truth_of}
         self._with_ids: bool | None = None
         self._hashes: dict[str, str] = {}
         self.counts: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from dphrl.config.errors import nearest, show
 from dphrl.sample_files.batches import AS_READ, Reader, RecordError
 from dphrl.sample_files.columns import SampleFileError
 from dphrl.sample_files.fields import Field
-from dphrl.sample_files.formats import FORMATS, LM_EVAL, OUR_FIELDS, Format, recognise, score_field
+from dphrl.sample_files.formats import FORMATS, LM_EVAL, OUR_FIELDS, PLAIN, Format, recognise, score_field
 from dphrl.sample_files.notes import notes_of
 from dphrl.sample_files.records import Record, place, read_records
 from dphrl.sample_files.settings import settings_of
@@ -61,7 +61,8 @@ def read_samples(
         path: .jsonl, .json or .parquet.
         format: verl, trl, lm-eval, verifiers, qwen-math or plain; by default recognised by the fields of the first
             object.
-        mapping: our name of a field -> the file's, with dots into nested objects; it comes before the format's.
+        mapping: our name of a field -> the file's, with dots into nested objects. It comes before the format's; a field
+            that the first object lacks is an error in a plain file, and a note in one of a known format.
         threshold: a response is correct if its score is at least this; needed where scores are not 0 or 1.
 
     Raises:
@@ -73,14 +74,19 @@ def read_samples(
     head = next(records, None)
     if head is None:
         raise SampleFileError(f"{path}: found no samples")
-    _check_given(path, head[1], mapping)
     known = FORMATS[format] if format else recognise(path, head[1], mapping)
+    absent = {name: given for name, given in mapping.items() if not Field((given,)).is_in(head[1])}
+    if absent and known is PLAIN:
+        raise _no_such_field(path, head[1], absent)
+    mapping = {name: given for name, given in mapping.items() if name not in absent}
     score = score_field(path, known, head[1], mapping)
     reader = Reader(_names(path, known, score, mapping, threshold), threshold)
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
     kept = _Kept(known)
     rows = _table(path, filter(kept, shown), reader)
-    notes = [*kept.notes(), *_of_reader(reader, score)]
+    # One --map is for all files of a comparison, which may be in several formats.
+    other = [f"no field {given}: {name} is read as in other {known.name} files" for name, given in absent.items()]
+    notes = [*other, *kept.notes(), *_of_reader(reader, score)]
     if rows.is_empty():
         raise SampleFileError("; ".join([f"{path}: found no samples", *notes]))
     notes += notes_of(rows)
@@ -99,13 +105,11 @@ def _check(format: str | None, mapping: Mapping[str, str]) -> None:
                 raise SampleFileError(f"{what}: unknown {show(name)}{hint}: expected one of {', '.join(allowed)}")
 
 
-def _check_given(path: Path, record: Record, mapping: Mapping[str, str]) -> None:
-    """Fields that the user names are there: a typing error would leave the column empty."""
-    for name, given in mapping.items():
-        if not Field((given,)).is_in(record):
-            near = nearest(given, record)
-            found = f" (nearest: {near})" if near else f"; it has {', '.join(record)}"
-            raise SampleFileError(f"{path}: --map {name}={given}: the first object has no such field{found}")
+def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> SampleFileError:
+    name, given = next(iter(absent.items()))
+    near = nearest(given, record)
+    found = f" (nearest: {near})" if near else f"; it has {', '.join(record)}"
+    return SampleFileError(f"{path}: --map {name}={given}: the first object has no such field{found}")
 
 
 def _names(
