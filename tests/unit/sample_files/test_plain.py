@@ -197,6 +197,11 @@ def test_a_threshold_needs_scores(tmp_path: Path) -> None:
         read_samples(path, threshold=0.5, mapping={"score": "correct"})
 
 
+def test_a_verdict_comes_before_a_score(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {**PLAIN, "correct": True, "score": 0.2}, {**PLAIN, "correct": None, "score": 0})
+    assert read_samples(path).rows["correct"].to_list() == [True, False]
+
+
 def test_odd_files_are_noted(tmp_path: Path) -> None:
     long = "x" * 200
     rows = [

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain, repeat
+from types import NoneType
 from typing import Any, Final
 
 import polars as pl
@@ -30,6 +31,9 @@ _GREEDY: Final = -1
 # As read, sample_index is the file's; null where it has none.
 AS_READ: Final = COLUMNS | {"sample_index": pl.Int64()}
 
+_TEXT: Final = frozenset({str})
+_NOTHING: Final = frozenset({NoneType})
+
 Convert = Callable[[Field, Any], Any]
 
 
@@ -54,39 +58,50 @@ class Reader:
         self._judges: dict[str, Convert] = {"correct": truth_of, "score": truth_of}
         if threshold is not None:
             self._judges = {"score": at_least(threshold), "correct": truth_of}
+        self._cuts: dict[str, Convert] = {"truncated": flag_of, "finish_reason": cut_of}
         self._with_ids: bool | None = None
         self._hashes: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
 
     def read(self, records: Sequence[Record]) -> pl.DataFrame:
         """The samples of a batch, columns `AS_READ`. Raises RecordError."""
+        if not records:
+            return pl.DataFrame(schema=AS_READ)
         responses = self._responses(records)
         sizes = [len(texts) for texts in responses]
-        questions = self._column("question", question_of, records)
+        questions = self._column("question", question_of, records, _TEXT)
         columns = {
             "question_id": _repeated(self._keys(questions, records), sizes),
             "question": _repeated(questions, sizes),
             "sample_index": self._indices(records, sizes),
             "text": list(chain.from_iterable(responses)),
-            "correct": self._truths(records, sizes),
-            "gold": _repeated(self._column("gold", gold_of, records), sizes),
-            "level": _repeated(self._column("level", level_of, records), sizes),
-            "truncated": self._cuts(records, sizes),
+            "correct": self._per_response(self._judges, records, sizes),
+            "gold": _repeated(self._column("gold", gold_of, records, _NOTHING), sizes),
+            "level": _repeated(self._column("level", level_of, records, _NOTHING), sizes),
+            "truncated": self._per_response(self._cuts, records, sizes),
         }
         rows = pl.DataFrame(columns, schema=AS_READ)
         greedy = rows["sample_index"].eq_missing(_GREEDY)
         self.counts["greedy"] += int(greedy.sum())
         return rows.filter(~greedy)
 
-    def _column(self, name: str, convert: Convert, records: Sequence[Record]) -> list[Any]:
-        """One value per record, that of a field without names if the file has none."""
+    def _column(
+        self, name: str, convert: Convert, records: Sequence[Record], as_is: frozenset[type] = frozenset()
+    ) -> list[Any]:
+        """One value per record, converted if any is of another type than `as_is`; those of nulls without the field."""
         field = self._fields.get(name)
-        return [convert(Field(()), None)] * len(records) if field is None else _converted(field, convert, records)
+        if field is None:
+            return [convert(Field(()), None)] * len(records)
+        values = list(map(field.find, records))
+        return values if as_is.issuperset(map(type, values)) else _converted(field, convert, values)
 
     def _responses(self, records: Sequence[Record]) -> list[list[str]]:
         """The responses of each record; a null is an empty one, but a record must have the field."""
-        found = self._column("text", responses_of, records)
         field = self._fields["text"]
+        values = list(map(field.find, records))
+        if _TEXT.issuperset(map(type, values)):
+            return [[text] for text in values]
+        found: list[list[str]] = _converted(field, responses_of, values)
         for position, texts in enumerate(found):
             if texts == [""] and not field.is_in(records[position]):
                 raise RecordError(position, field.expected("a response", None))
@@ -95,10 +110,10 @@ class Reader:
     def _keys(self, questions: Sequence[str], records: Sequence[Record]) -> list[str]:
         """The file's ids, or hashes of the questions; the first record decides which."""
         field = self._fields.get("question_id")
-        if field and self._with_ids is None:
-            self._with_ids = field.find(records[0]) is not None
-        if field and self._with_ids:
-            return _converted(field, id_of, records)
+        if self._with_ids is None:
+            self._with_ids = field is not None and field.find(records[0]) is not None
+        if self._with_ids:
+            return self._column("question_id", id_of, records, _TEXT)
         if "" in questions:
             names = " or ".join(str(self._fields[name]) for name in ("question_id", "question") if name in self._fields)
             problem = f"{names}: expected an id or the text of the question, found nothing"
@@ -108,62 +123,59 @@ class Reader:
         return [self._hashes[question] for question in questions]
 
     def _indices(self, records: Sequence[Record], sizes: Sequence[int]) -> list[int | None]:
-        first = self._column("sample_index", index_of, records)
+        first = self._column("sample_index", index_of, records, _NOTHING)
         return [
             None if start is None else start + number
             for start, size in zip(first, sizes, strict=True)
             for number in range(size)
         ]
 
-    def _truths(self, records: Sequence[Record], sizes: Sequence[int]) -> list[bool | None]:
-        found: list[bool | None] = [None] * sum(sizes)
-        for name, judge in self._judges.items():
-            if field := self._fields.get(name):
-                values = list(map(field.find, records))
-                for position, (value, size) in enumerate(zip(values, sizes, strict=True)):
-                    if size > 1 and value is not None and not isinstance(value, list):
-                        # One number for several responses (lm-evaluation-harness with repeats) judges none of them.
-                        self.counts["one for all"] += 1
-                        values[position] = None
-                judged = _spread(field, judge, values, sizes)
-                found = [old if old is not None else new for old, new in zip(found, judged, strict=True)]
+    def _per_response(
+        self, sources: Mapping[str, Convert], records: Sequence[Record], sizes: Sequence[int]
+    ) -> list[bool | None]:
+        """What the first field that a record has says of each response: a value of the record, or a list of them."""
+        fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
+        found: list[bool | None] = []
+        for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
+            for field, convert in fields:  # noqa: B007 (the one that is found)
+                value = field.find(record)
+                if value is not None:
+                    break
+            else:
+                found.extend(repeat(None, size))
+                continue
+            try:
+                if isinstance(value, list):
+                    found.extend(convert(field, one) for one in _one_each(field, value, size))
+                elif size > 1 and sources is self._judges:
+                    # One number for several responses (lm-evaluation-harness with repeats) judges none of them.
+                    self.counts["one for all"] += 1
+                    found.extend(repeat(None, size))
+                else:
+                    found.extend(repeat(convert(field, value), size))
+            except FieldError as error:
+                raise RecordError(position, error) from None
         return found
 
-    def _cuts(self, records: Sequence[Record], sizes: Sequence[int]) -> list[bool | None]:
-        found: list[bool | None] = [None] * sum(sizes)
-        for name, convert in (("truncated", flag_of), ("finish_reason", cut_of)):
-            if field := self._fields.get(name):
-                read = _spread(field, convert, list(map(field.find, records)), sizes)
-                found = [old if old is not None else new for old, new in zip(found, read, strict=True)]
-        return found
 
-
-def _converted(field: Field, convert: Convert, records: Iterable[Record]) -> list[Any]:
+def _converted(field: Field, convert: Convert, values: Iterable[Any]) -> list[Any]:
     found: list[Any] = []
     try:
-        for value in map(field.find, records):
+        for value in values:
             found.append(convert(field, value))
     except FieldError as error:
         raise RecordError(len(found), error) from None
     return found
 
 
-def _spread(field: Field, convert: Convert, values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """One value per response: that of its record, or its own where the record has a list."""
-    found: list[Any] = []
-    for position, (value, size) in enumerate(zip(values, sizes, strict=True)):
-        try:
-            if not isinstance(value, list):
-                found.extend(repeat(convert(field, value), size))
-            elif len(value) == size:
-                found.extend(convert(field, one) for one in value)
-            else:
-                raise FieldError(f"{field}: expected {size} values, one per response, found {len(value)}")
-        except FieldError as error:
-            raise RecordError(position, error) from None
-    return found
+def _one_each(field: Field, values: list[Any], size: int) -> list[Any]:
+    if len(values) != size:
+        raise FieldError(f"{field}: expected {size} values, one per response, found {len(values)}")
+    return values
 
 
 def _repeated(values: list[Any], sizes: Sequence[int]) -> list[Any]:
     """The value of each record, once per response."""
+    if sizes.count(1) == len(sizes):
+        return values
     return [value for value, size in zip(values, sizes, strict=True) for _ in range(size)]

@@ -22,6 +22,8 @@ from dphrl.sample_files.settings import settings_of
 
 _AT_ONCE: Final = 16_384
 
+Numbered = tuple[int, Record]
+
 
 @dataclass(frozen=True)
 class SampleFile:
@@ -83,7 +85,7 @@ def read_samples(
     reader = Reader(_names(path, known, score, mapping, threshold), threshold)
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
     kept = _Kept(known)
-    rows = _table(path, filter(kept, shown), reader)
+    rows = _table(path, iter(shown), kept, reader)
     # One --map is for all files of a comparison, which may be in several formats.
     other = [f"no field {given}: {name} is read as in other {known.name} files" for name, given in absent.items()]
     notes = [*other, *kept.notes(), *_of_reader(reader, score)]
@@ -137,17 +139,19 @@ class _Kept:
         self._parts: Counter[str] = Counter()
         self._failed = 0
 
-    def __call__(self, numbered: tuple[int, Record]) -> bool:
-        record = numbered[1]
-        if self._known.error and record.get(self._known.error) is not None:
-            self._failed += 1
-            return False
-        if self._known.part:
-            part = str(record.get(self._known.part))
-            self._parts[part] += 1
-            # With another filter lm-eval has the same responses again.
-            return self._known is not LM_EVAL or part == next(iter(self._parts))
-        return True
+    def of(self, batch: list[Numbered]) -> list[Numbered]:
+        if error := self._known.error:
+            kept = [numbered for numbered in batch if numbered[1].get(error) is None]
+            self._failed += len(batch) - len(kept)
+            batch = kept
+        if part := self._known.part:
+            values = [str(record.get(part)) for _, record in batch]
+            self._parts.update(values)
+            if self._known is LM_EVAL and len(self._parts) > 1:
+                # With another filter it has the same responses again.
+                first = next(iter(self._parts))
+                batch = [numbered for numbered, value in zip(batch, values, strict=True) if value == first]
+        return batch
 
     def notes(self) -> Iterator[str]:
         if self._failed:
@@ -166,10 +170,11 @@ class _Kept:
                 )
 
 
-def _table(path: Path, records: Iterator[tuple[int, Record]], reader: Reader) -> pl.DataFrame:
+def _table(path: Path, records: Iterator[Numbered], kept: _Kept, reader: Reader) -> pl.DataFrame:
     """The samples of all records, read in batches: records take several times the memory of the table."""
     frames = [pl.DataFrame(schema=AS_READ)]
-    while batch := list(islice(records, _AT_ONCE)):
+    while read := list(islice(records, _AT_ONCE)):
+        batch = kept.of(read)
         try:
             frames.append(reader.read([record for _, record in batch]))
         except RecordError as error:
