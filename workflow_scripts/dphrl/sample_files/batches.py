@@ -137,7 +137,7 @@ class Reader:
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
         found: list[bool | None] = []
         for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
-            for field, convert in fields:  # noqa: B007 (the one that is found)
+            for field, convert in fields:  # noqa: B007 (of the field that was found)
                 value = field.find(record)
                 if value is not None:
                     break
