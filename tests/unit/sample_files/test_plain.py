@@ -126,6 +126,12 @@ def test_an_unknown_file_is_answered_with_fields_and_ways(tmp_path: Path) -> Non
     assert (found.format, found.rows["correct"].to_list()) == ("plain", [None])
 
 
+def test_a_message_names_not_all_of_many_fields(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {f"\x1b{number}": number for number in range(1000)})
+    with pytest.raises(SampleFileError, match=r"found:      \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.\n"):
+        read_samples(path)
+
+
 PLAIN = {"question": "q", "text": "t"}
 
 
@@ -157,7 +163,7 @@ def test_a_wrong_row_is_named(tmp_path: Path, row: dict[str, Any], problem: str)
         ("a.jsonl", b"[" * 100_000, r"line 1: expected one JSON object in UTF-8: recursion limit"),
         ("a.jsonl", b"\n\n[1]\n", r"line 3: expected a JSON object, found list"),
         ("a.jsonl", b"\n", r"found no samples"),
-        ("a.json", b'{"eval": {}}', r"expected a list of JSON objects, found dict with the keys 'eval'"),
+        ("a.json", b'{"eval": {}}', r"expected a list of JSON objects, found dict with the keys eval"),
         ("a.json", b'[{"text": "t"}', r"expected JSON in UTF-8 \(one object per line is \.jsonl\)"),
         ("a.parquet", b"PAR1", r"a\.parquet: expected a parquet table"),
         ("a.csv", b"", r"expected a file in \.jsonl, \.json, \.parquet, found \.csv"),

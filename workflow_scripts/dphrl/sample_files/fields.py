@@ -126,6 +126,8 @@ def index_of(field: Field, value: Any) -> int | None:
 def flag_of(field: Field, value: Any) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
+    if value in (0, 1):
+        return bool(value)
     raise field.expected("true or false", value)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from dphrl.sample_files.columns import SampleFileError
-from dphrl.sample_files.records import Record
+from dphrl.sample_files.records import Record, names_of
 
 # What `--map` can name. `text` may be one response or a list of them; then `correct`, `score`, `truncated` and
 # `finish_reason` may be lists too.
@@ -162,7 +162,7 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
         return PLAIN
     needs = "\n".join(f"  {known.name + ':':<12}{_words(known.needs)}" for known in FORMATS.values())
     raise SampleFileError(
-        f"{path}: the fields of the first object are those of no known format\n  found:      {', '.join(record)}\n"
+        f"{path}: the fields of the first object are those of no known format\n  found:      {names_of(record)}\n"
         f"{needs}\nSay which field is which: --map text=FIELD --map question=FIELD, and where the file has them "
         f"{', '.join(name for name in OUR_FIELDS if name not in ('text', 'question'))} (nested: doc.question)"
     )
@@ -187,7 +187,7 @@ def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str,
         return None
     if len(found) > 1:
         raise SampleFileError(
-            f"{path}: the responses have several scores ({', '.join(found)}): say which one judges them, "
+            f"{path}: the responses have several scores ({names_of(dict.fromkeys(found))}): say which one judges them, "
             f"--map score={found[0]}"
         )
     return found[0] if found else None

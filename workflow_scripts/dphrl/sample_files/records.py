@@ -1,18 +1,21 @@
 """The objects of a JSONL, JSON or parquet file, one after the other."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 from pydantic_core import from_json
 
+from dphrl.config.errors import show
 from dphrl.sample_files.columns import SampleFileError
 
 Record = dict[str, Any]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _ROWS_AT_ONCE: Final = 16_384
+_NAMES: Final = 40
 
 
 def read_records(path: Path) -> Iterator[tuple[int, Record]]:
@@ -37,6 +40,12 @@ def place(path: Path, number: int) -> str:
     return f"{path}, {'line' if path.suffix == '.jsonl' else 'row'} {number}"
 
 
+def names_of(record: Record) -> str:
+    """The names of a record's fields, for a message: not more than a reader can take in."""
+    names = [show(name, 60)[1:-1] for name in islice(record, _NAMES)]
+    return ", ".join([*names, "..."] if len(record) > _NAMES else names)
+
+
 def _lines(path: Path) -> Iterator[tuple[int, Record]]:
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
@@ -57,7 +66,7 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
     if isinstance(value, dict) and isinstance(value.get("samples"), list):
         value = value["samples"]
     if not isinstance(value, list):
-        keys = f" with the keys {', '.join(map(repr, list(value)[:5]))}" if isinstance(value, dict) else ""
+        keys = f" with the keys {names_of(value)}" if isinstance(value, dict) else ""
         raise SampleFileError(f"{path}: expected a list of JSON objects, found {type(value).__name__}{keys}")
     for index, row in enumerate(value):
         yield index, _object(path, index, row)

@@ -17,7 +17,7 @@ from dphrl.sample_files.columns import SampleFileError
 from dphrl.sample_files.fields import Field
 from dphrl.sample_files.formats import FORMATS, LM_EVAL, OUR_FIELDS, PLAIN, Format, recognise, score_field
 from dphrl.sample_files.notes import notes_of
-from dphrl.sample_files.records import Record, place, read_records
+from dphrl.sample_files.records import Record, names_of, place, read_records
 from dphrl.sample_files.settings import settings_of
 
 _AT_ONCE: Final = 16_384
@@ -110,7 +110,7 @@ def _check(format: str | None, mapping: Mapping[str, str]) -> None:
 def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> SampleFileError:
     name, given = next(iter(absent.items()))
     near = nearest(given, record)
-    found = f" (nearest: {near})" if near else f"; it has {', '.join(record)}"
+    found = f" (nearest: {near})" if near else f"; it has {names_of(record)}"
     return SampleFileError(f"{path}: --map {name}={given}: the first object has no such field{found}")
 
 
