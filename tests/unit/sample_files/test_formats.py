@@ -224,3 +224,29 @@ def test_lists_of_other_lengths_are_named(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.jsonl", qwen_math(0, ["4"], [True]), qwen_math(1, ["4", "5"], [True]))
     with pytest.raises(SampleFileError, match=r"line 2: score: expected 2 values, one per response, found 1"):
         read_samples(path)
+
+
+def test_the_same_samples_in_every_format_are_one_table(tmp_path: Path) -> None:
+    asked = {f"Question {number}?": [(f"it is {n}", (number + n) % 3 == 0) for n in range(3)] for number in range(4)}
+    flat = [(question, text, right) for question, samples in asked.items() for text, right in samples]
+    split = [([text for text, _ in samples], [right for _, right in samples]) for samples in asked.values()]
+    pl.DataFrame(
+        {
+            "step": [1] * len(flat),
+            "prompt": [question for question, _, _ in flat],
+            "completion": [text for _, text, _ in flat],
+            "accuracy_reward": [float(right) for _, _, right in flat],
+            "advantage": [0.0] * len(flat),
+        }
+    ).write_parquet(tmp_path / "trl.parquet")
+    numbers = {question: number for number, question in enumerate(asked)}
+    lines(tmp_path / "verl.jsonl", *(verl(text, float(right), question) for question, text, right in flat))
+    lines(tmp_path / "lm-eval.jsonl", *(lm_eval(numbers[q], [text], float(right)) for q, text, right in flat))
+    lines(tmp_path / "verifiers.jsonl", *(verifiers(numbers[q], text, float(right)) for q, text, right in flat))
+    lines(tmp_path / "qwen-math.jsonl", *(qwen_math(number, *lists) for number, lists in enumerate(split)))
+    lines(tmp_path / "plain.jsonl", *({"question": q, "text": text, "correct": right} for q, text, right in flat))
+    for path in sorted(tmp_path.iterdir()):
+        found = read_samples(path)
+        assert found.format == path.stem
+        assert found.rows.select("question", "text", "correct").rows() == flat, path
+        assert found.rows["sample_index"].to_list() == [0, 1, 2] * 4, path
