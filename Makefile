@@ -120,5 +120,5 @@ audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages
 	@$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes $(ENV_FILES:%=-r %)
 
 clean: ## Remove caches and .venv; results/ stays.
-	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis workflow_scripts/*.egg-info
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist workflow_scripts/*.egg-info
 	find tests workflow_scripts -name __pycache__ -type d -prune -exec rm -rf {} +

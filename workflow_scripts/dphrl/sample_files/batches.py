@@ -71,8 +71,8 @@ class Reader:
         sizes = [len(texts) for texts in responses]
         questions = self._column("question", question_of, records, _TEXT)
         columns = {
-            "question_id": _repeated(self._keys(questions, records), sizes),
-            "question": _repeated(questions, sizes),
+            "question_id": _shared(_repeated(self._keys(questions, records), sizes)),
+            "question": _shared(_repeated(questions, sizes)),
             "sample_index": self._indices(records, sizes),
             "text": list(chain.from_iterable(responses)),
             "correct": self._per_response(self._judges, records, sizes),
@@ -172,6 +172,12 @@ def _one_each(field: Field, values: list[Any], size: int) -> list[Any]:
     if len(values) != size:
         raise FieldError(f"{field}: expected {size} values, one per response, found {len(values)}")
     return values
+
+
+def _shared(values: list[str]) -> pl.Series:
+    """A column in which equal texts share their memory: a question is there once, not once per sample."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return pl.Series(list(places), dtype=pl.String()).gather([places[value] for value in values])
 
 
 def _repeated(values: list[Any], sizes: Sequence[int]) -> list[Any]:
