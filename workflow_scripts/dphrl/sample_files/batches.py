@@ -135,6 +135,8 @@ class Reader:
     ) -> list[bool | None]:
         """What the first field that a record has says of each response: a value of the record, or a list of them."""
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
+        if not fields:
+            return [None] * sum(sizes)
         found: list[bool | None] = []
         for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
             for field, convert in fields:  # noqa: B007 (of the field that was found)
