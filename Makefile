@@ -31,14 +31,14 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-full test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
+.PHONY: help install wheel demo demo-full test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Make .venv (once; again when a file under envs/ changes).
+install: $(STAMP) ## Make .venv (once; again when pyproject.toml or a file under envs/ changes).
 
-$(STAMP): $(ENV_FILES)
+$(STAMP): $(ENV_FILES) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -53,6 +53,10 @@ $(STAMP): $(ENV_FILES)
 	@$(PIP) install -qq --no-deps --no-build-isolation --require-hashes -r envs/cpu.txt -r envs/dev.txt
 	@$(PIP) install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
+
+wheel: install ## Build dist/dphrl-*.whl, which installs without torch, snakemake and the scorers.
+	@$(PIP) wheel -qq --no-deps --no-build-isolation --wheel-dir dist .
+	@rm -rf build
 
 demo: install ## Run the embedded default; ends by printing where the report is.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES)
@@ -116,5 +120,5 @@ audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages
 	@$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes $(ENV_FILES:%=-r %)
 
 clean: ## Remove caches and .venv; results/ stays.
-	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis workflow_scripts/*.egg-info
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist workflow_scripts/*.egg-info
 	find tests workflow_scripts -name __pycache__ -type d -prune -exec rm -rf {} +

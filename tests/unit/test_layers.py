@@ -10,12 +10,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
-    ("artifacts", "config", "pages"),
-    ("layout",),
+    ("artifacts", "config", "extras", "pages"),
+    ("layout", "sample_files"),
     ("tasks", "objective", "evaluation", "model", "partition", "ranks"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
     ("audit", "report", "plan"),
+    ("__main__",),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "training", "toy", "audit"}

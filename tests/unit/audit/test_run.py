@@ -3,12 +3,15 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from light import WITHOUT_EXTRAS
 from safetensors.numpy import load_file, save_file
 
 from dphrl.artifacts import tables
@@ -387,6 +390,18 @@ def test_the_exit_status_shows_whether_all_is_well(
         assert f"{folder}: {problem}; name the folder of a run" in capsys.readouterr().err
         with pytest.raises(NoRunError, match=problem):
             audit_run(tmp_path / folder)
+
+
+def test_without_torch_the_audit_says_what_it_leaves_out(small_run: Any) -> None:
+    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.audit.__main__ import main\nsys.exit(main())"
+    command = [sys.executable, "-c", script, str(small_run.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    left_out = "tensors, and texts with their tokens (safetensors, torch, transformers not installed: "
+    assert f"Not compared: {left_out}pip install 'dphrl[workflow]')." in done.stdout
+    flip_byte(small_run.root / "reference/responses.safetensors")
+    damaged = subprocess.run(command, capture_output=True, text=True)
+    assert damaged.returncode == 1
+    assert "FAILED  reference/responses.safetensors is not the file that was written" in damaged.stdout
 
 
 def test_what_the_last_audit_saw_is_there_and_the_same(small_run: Any) -> None:

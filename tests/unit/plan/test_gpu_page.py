@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dphrl.config.blocks.train import TrainConfig
+from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import GB, Setting, host_bytes, phases, reference_phase, sampling_phase, training_bytes
-from dphrl.plan.rates import MACHINES
 from dphrl.plan.shape import ModelShape
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"

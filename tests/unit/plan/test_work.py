@@ -8,7 +8,8 @@ import yaml
 from dphrl.config.load import read_config
 from dphrl.plan.__main__ import main
 from dphrl.plan.describe import shape_of
-from dphrl.plan.rates import MACHINES, Rates
+from dphrl.plan.machines import MACHINES
+from dphrl.plan.rates import Rates
 from dphrl.plan.sizes import sizes
 from dphrl.plan.work import stages, wall_seconds
 

@@ -10,6 +10,7 @@ from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.plan.advice import changes_that_fit
+from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import (
     GB,
     Setting,
@@ -21,7 +22,7 @@ from dphrl.plan.memory import (
     state_bytes,
     training_bytes,
 )
-from dphrl.plan.rates import MACHINES, Rates
+from dphrl.plan.rates import Rates
 from dphrl.plan.shape import ModelShape
 from dphrl.plan.sizes import sizes
 from dphrl.plan.work import Stage, stages, wall_seconds

@@ -1,29 +1,13 @@
-"""`python -m dphrl.report RUN [RUN ...] --out FOLDER` reports several finished runs together."""
+"""`dphrl report RUN [RUN ...] --out FOLDER` reports several finished runs together."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import polars as pl
-
-from dphrl.artifacts.files import write_text
-from dphrl.artifacts.tables import content_digest, write_table
-from dphrl.pages.visible import visible
-from dphrl.report.claims import claims_markdown
-from dphrl.report.pooled import (
-    FinishedRun,
-    RunsError,
-    differences_by_run,
-    pooled,
-    pooled_claims,
-    read_runs,
-    render_pooled,
-)
-
 _EXAMPLE = """\
 example:
-  python -m dphrl.report results/demo results/demo-second-base --out results/together
+  dphrl report results/demo results/demo-second-base --out results/together
 
 exit status: 0 if the report was written, 2 if a folder holds no finished run or the runs cannot be pooled"""
 
@@ -31,7 +15,7 @@ exit status: 0 if the report was written, 2 if a folder holds no finished run or
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m dphrl.report",
+        prog="dphrl report",
         description="One page and tables of several finished runs: side by side, and pooled over all their trainings.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -39,30 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a finished run")
     parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="folder for the page and tables")
     given = parser.parse_args(arguments)
-    try:
-        _write(read_runs(given.runs), given.out)
-    except (OSError, ValueError) as error:
-        print(visible(f"dphrl.report: {error}"), file=sys.stderr)
-        return 2
-    print(f"The report: {(given.out / 'index.html').resolve()}")
-    return 0
+    # Help needs none of this.
+    from dphrl.report.command import run
 
-
-def _write(runs: Sequence[FinishedRun], out: Path) -> None:
-    differences = differences_by_run(runs)
-    if differences.is_empty():
-        raise RunsError("no run has a training, so there is nothing to pool")
-    compared = pooled(runs)
-    claims = pooled_claims(compared, runs[0])
-    inputs = {run.name: content_digest(run.headline, "headline") for run in runs}
-    footer = {"stage": "together", "config": runs[0].settings, "inputs": inputs}
-    write_table(compared, "comparisons", out / "comparisons.parquet", footer)
-    write_table(claims, "claims", out / "claims.parquet", footer)
-    headlines = pl.concat(run.headline.select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)
-    write_text(out / "headline.csv", headlines.write_csv())
-    write_text(out / "differences.csv", differences.write_csv())
-    write_text(out / "claims.md", claims_markdown(claims))
-    write_text(out / "index.html", render_pooled(runs, differences, compared, claims))
+    return run(given.runs, given.out)
 
 
 if __name__ == "__main__":

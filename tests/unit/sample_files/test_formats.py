@@ -1,0 +1,252 @@
+"""Files as the named tools write them. The fields are those of the sources that formats.py names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from dphrl.sample_files.samples import SampleFile, SampleFileError, read_samples
+
+CHAT = "system\nYou are a helpful assistant.\nuser\nWhat is 2 + 2?\nassistant\n"
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def column(found: SampleFile, name: str) -> list[Any]:
+    return found.rows[name].to_list()
+
+
+def verl(output: str, score: float, input: str = CHAT, **more: Any) -> dict[str, Any]:
+    return {"input": input, "output": output, "gts": "4", "score": score, "step": 40, "reward": score, **more}
+
+
+def test_rollouts_of_one_input_are_one_question_of_a_verl_dump(tmp_path: Path) -> None:
+    rows = [verl("It is 4", 1.0), verl("5", 0.0), verl("9", 1.0, "What is 3 * 3?"), verl("four", 1.0)]
+    found = read_samples(lines(tmp_path / "40.jsonl", *rows))
+    assert (found.format, found.settings, found.notes) == ("verl", {}, ())
+    first, _, other, _ = ids = column(found, "question_id")
+    assert ids == [first, first, other, first]
+    assert (len(first), first != other) == (32, True)
+    assert column(found, "question") == [CHAT, CHAT, "What is 3 * 3?", CHAT]
+    assert column(found, "sample_index") == [0, 1, 0, 2]
+    assert column(found, "text") == ["It is 4", "5", "9", "four"]
+    assert column(found, "correct") == [True, False, True, True]
+    assert column(found, "gold") == ["4"] * 4
+    assert column(found, "truncated") == column(found, "level") == [None] * 4
+
+
+def test_shaped_scores_of_verl_need_a_threshold_or_another_field(tmp_path: Path) -> None:
+    path = lines(tmp_path / "80.jsonl", verl("4", 1.0, acc=True), verl("5", -1.0, acc=False), verl("4", 0.5, acc=True))
+    with pytest.raises(SampleFileError, match=r"80\.jsonl, line 2: score: expected 0 or 1.*found -1\.0.*--threshold T"):
+        read_samples(path)
+    assert column(read_samples(path, threshold=0.5), "correct") == [True, False, True]
+    assert column(read_samples(path, threshold=0.6), "correct") == [True, False, False]
+    assert column(read_samples(path, mapping={"correct": "acc"}), "correct") == [True, False, True]
+
+
+def test_a_field_of_another_format_is_noted(tmp_path: Path) -> None:
+    found = read_samples(lines(tmp_path / "x.jsonl", verl("4", 1.0)), mapping={"score": "accuracy_reward"})
+    assert column(found, "correct") == [True]
+    assert found.notes == ("no field accuracy_reward: score is read as in other verl files",)
+
+
+def test_steps_of_several_policies_are_named(tmp_path: Path) -> None:
+    (note,) = read_samples(lines(tmp_path / "x.jsonl", verl("4", 1.0), {**verl("4", 1.0), "step": 50})).notes
+    assert note == "step has 2 values ('40', '50', ...): are these samples of one policy?"
+
+
+def trl(path: Path, **rewards: list[float | None]) -> Path:
+    table = {
+        "step": [100] * 4,
+        "prompt": ["What is 2 + 2?"] * 2 + ["What is 3 * 3?"] * 2,
+        "completion": ["4", "5", "9", "6"],
+        **rewards,
+        "advantage": [0.7, -0.7, 0.0, 0.0],
+    }
+    pl.DataFrame(table).write_parquet(path)
+    return path
+
+
+def test_the_reward_function_of_trl_judges(tmp_path: Path) -> None:
+    path = trl(tmp_path / "completions_00100.parquet", accuracy_reward=[1.0, 0.0, None, 0.0])
+    found = read_samples(path)
+    assert (found.format, found.settings) == ("trl", {"grader": "accuracy_reward"})
+    assert column(found, "question") == ["What is 2 + 2?"] * 2 + ["What is 3 * 3?"] * 2
+    assert column(found, "sample_index") == [0, 1, 0, 1]
+    assert column(found, "correct") == [True, False, None, False]
+    assert found.notes == ("1 of 4 responses have no verdict",)
+
+
+def test_one_of_several_reward_functions_must_be_named(tmp_path: Path) -> None:
+    rewards: dict[str, list[float | None]] = {"format_reward": [0.5] * 4, "accuracy_reward": [1.0, 0.0, 0.0, 1.0]}
+    path = trl(tmp_path / "completions_00100.parquet", **rewards)
+    with pytest.raises(SampleFileError, match=r"several scores \(format_reward, accuracy_reward\).*--map score="):
+        read_samples(path)
+    assert column(read_samples(path, mapping={"score": "accuracy_reward"}), "correct") == [True, False, False, True]
+
+
+def lm_eval(doc_id: int, responses: list[str], score: float, filter: str = "strict-match") -> dict[str, Any]:
+    question = f"Question {doc_id}?"
+    settings = {"until": ["Q:"], "do_sample": True, "temperature": 0.2, "max_gen_toks": 256}
+    return {
+        "doc_id": doc_id,
+        "doc": {"question": question, "answer": "so it is 4\n#### 4", "level": 3},
+        "target": "so it is 4\n#### 4",
+        "arguments": {"gen_args_0": {"arg_0": f"Q: {question}\nA:", "arg_1": settings}},
+        "resps": [responses],
+        "filtered_resps": [response[-1:] for response in responses[:1]],
+        "filter": filter,
+        "metrics": ["exact_match"],
+        "doc_hash": "d0",
+        "prompt_hash": "p0",
+        "target_hash": "t0",
+        "exact_match": score,
+    }
+
+
+def test_lm_eval_has_questions_golds_settings_and_a_metric(tmp_path: Path) -> None:
+    rows = [lm_eval(0, ["it is 4"], 1.0), lm_eval(1, ["it is 5"], 0.0)]
+    found = read_samples(lines(tmp_path / "samples_gsm8k_cot_2026-08-21T19-56-54.jsonl", *rows))
+    assert found.format == "lm-eval"
+    assert found.settings == {"temperature": "0.2", "max_tokens": "256", "grader": "exact_match"}
+    assert column(found, "question_id") == ["0", "1"]
+    assert column(found, "question") == ["Question 0?", "Question 1?"]
+    assert column(found, "text") == ["it is 4", "it is 5"]
+    assert column(found, "correct") == [True, False]
+    assert column(found, "gold") == ["so it is 4\n#### 4"] * 2
+    assert column(found, "level") == ["3", "3"]
+
+
+def test_repeats_of_lm_eval_are_samples_that_its_metric_does_not_judge(tmp_path: Path) -> None:
+    found = read_samples(lines(tmp_path / "samples_x.jsonl", lm_eval(0, ["4", "5", "4"], 1.0), lm_eval(1, ["4"], 1.0)))
+    assert column(found, "sample_index") == [0, 1, 2, 0]
+    assert column(found, "correct") == [None, None, None, True]
+    assert "exact_match is one number for several responses in 1 rows" in found.notes[0]
+
+
+def test_every_filter_of_lm_eval_repeats_the_responses(tmp_path: Path) -> None:
+    rows = [lm_eval(0, ["4"], 0.0), lm_eval(1, ["4"], 1.0), lm_eval(0, ["4"], 1.0, "flexible-extract")]
+    found = read_samples(lines(tmp_path / "samples_x.jsonl", *rows))
+    assert column(found, "correct") == [False, True]
+    assert found.notes[0].startswith("judged with the filter 'strict-match'; the file has 'flexible-extract' too")
+
+
+def test_choices_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
+    row = lm_eval(0, [], 1.0) | {"resps": [[["-3.2", "False"]], [["-1.0", "True"]]], "metrics": ["acc"], "acc": 1.0}
+    with pytest.raises(SampleFileError, match=r"line 1: resps\.0: expected a text"):
+        read_samples(lines(tmp_path / "samples_arc.jsonl", row))
+
+
+def verifiers(example_id: int, answer: str | None, reward: float, **more: Any) -> dict[str, Any]:
+    spoken = [{"role": "assistant", "content": answer}]
+    return {
+        "example_id": example_id,
+        "prompt": [{"role": "system", "content": "Think."}, {"role": "user", "content": f"Question {example_id}?"}],
+        "completion": spoken,
+        "reward": reward,
+        "timing": {"total": 1.0},
+        "is_completed": True,
+        "is_truncated": False,
+        "stop_condition": "done",
+        "metrics": {"correct_answer": reward},
+        "error": None,
+        "answer": "4",
+        **more,
+    }
+
+
+def test_verifiers_has_chats_and_its_settings_in_another_file(tmp_path: Path) -> None:
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": ["{}"]},
+        {"role": "tool", "content": "4"},
+        {"role": "assistant", "content": [{"type": "text", "text": "It is 4"}]},
+    ]
+    rows = [
+        verifiers(0, "4", 1.0),
+        verifiers(1, "5", 0.0, is_truncated=True),
+        verifiers(0, "", 1.0, completion=turns),
+        verifiers(1, "", 0.0, completion=None, error={"error": "APIError", "message": "no answer"}),
+    ]
+    sampling = {"temperature": 0.6, "max_tokens": 4096}
+    metadata = {"env_id": "gsm8k", "model": "Qwen/Qwen3-4B", "sampling_args": sampling, "num_examples": 2}
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    found = read_samples(lines(tmp_path / "results.jsonl", *rows))
+    assert found.format == "verifiers"
+    expected = {"temperature": "0.6", "max_tokens": "4096", "model": "Qwen/Qwen3-4B", "grader": "gsm8k"}
+    assert found.settings == expected
+    assert column(found, "question_id") == ["0", "1", "0"]
+    assert column(found, "question") == ["Question 0?", "Question 1?", "Question 0?"]
+    assert column(found, "text") == ["4", "5", "It is 4"]
+    assert column(found, "correct") == [True, False, True]
+    assert column(found, "truncated") == [False, True, False]
+    assert found.notes == ("1 rows are left out: the tool failed there (field error)",)
+
+
+def qwen_math(idx: int, code: list[str], score: list[bool], **more: Any) -> dict[str, Any]:
+    return {
+        "idx": idx,
+        "question": f"Question {idx}?",
+        "gt_cot": "so 4",
+        "gt": "4",
+        "level": 5,
+        "answer": "4",
+        "code": code,
+        "pred": [text[-1:] for text in code],
+        "report": [None] * len(code),
+        "score": score,
+        **more,
+    }
+
+
+def test_lists_of_qwen_math_are_samples(tmp_path: Path) -> None:
+    rows = [
+        qwen_math(0, ["it is 4", "so 5"], [True, False], finish_reason=["stop", "length"]),
+        qwen_math(7, ["4", "4", ""], [True, True, False], finish_reason=["stop", "stop", "stop"]),
+    ]
+    found = read_samples(lines(tmp_path / "aime24" / "test_qwen-boxed_-1_seed1_t0.6_s0_e-1.jsonl", *rows))
+    assert (found.format, found.settings) == ("qwen-math", {"temperature": "0.6"})
+    assert column(found, "question_id") == ["0", "0", "7", "7", "7"]
+    assert column(found, "sample_index") == [0, 1, 0, 1, 2]
+    assert column(found, "text") == ["it is 4", "so 5", "4", "4", ""]
+    assert column(found, "correct") == [True, False, True, True, False]
+    assert column(found, "truncated") == [False, True, False, False, False]
+    assert column(found, "level") == ["5"] * 5
+    assert found.notes == ("1 of 5 responses are empty",)
+
+
+def test_lists_of_other_lengths_are_named(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.jsonl", qwen_math(0, ["4"], [True]), qwen_math(1, ["4", "5"], [True]))
+    with pytest.raises(SampleFileError, match=r"line 2: score: expected 2 values, one per response, found 1"):
+        read_samples(path)
+
+
+def test_the_same_samples_in_every_format_are_one_table(tmp_path: Path) -> None:
+    asked = {f"Question {number}?": [(f"it is {n}", (number + n) % 3 == 0) for n in range(3)] for number in range(4)}
+    flat = [(question, text, right) for question, samples in asked.items() for text, right in samples]
+    split = [([text for text, _ in samples], [right for _, right in samples]) for samples in asked.values()]
+    pl.DataFrame(
+        {
+            "step": [1] * len(flat),
+            "prompt": [question for question, _, _ in flat],
+            "completion": [text for _, text, _ in flat],
+            "accuracy_reward": [float(right) for _, _, right in flat],
+            "advantage": [0.0] * len(flat),
+        }
+    ).write_parquet(tmp_path / "trl.parquet")
+    numbers = {question: number for number, question in enumerate(asked)}
+    lines(tmp_path / "verl.jsonl", *(verl(text, float(right), question) for question, text, right in flat))
+    lines(tmp_path / "lm-eval.jsonl", *(lm_eval(numbers[q], [text], float(right)) for q, text, right in flat))
+    lines(tmp_path / "verifiers.jsonl", *(verifiers(numbers[q], text, float(right)) for q, text, right in flat))
+    lines(tmp_path / "qwen-math.jsonl", *(qwen_math(number, *lists) for number, lists in enumerate(split)))
+    lines(tmp_path / "plain.jsonl", *({"question": q, "text": text, "correct": right} for q, text, right in flat))
+    for path in sorted(tmp_path.iterdir()):
+        found = read_samples(path)
+        assert found.format == path.stem
+        assert found.rows.select("question", "text", "correct").rows() == flat, path
+        assert found.rows["sample_index"].to_list() == [0, 1, 2] * 4, path

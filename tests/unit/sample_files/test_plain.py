@@ -1,0 +1,250 @@
+"""Files with fields of our own, or of names that the user gives; what is refused, and what is noted."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.sample_files.columns import COLUMNS
+from dphrl.sample_files.samples import SampleFileError, read_samples
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "diagnose-formats.md"
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_every_plain_field_is_read(tmp_path: Path) -> None:
+    row = {
+        "question_id": "q1",
+        "question": "What is 2 + 2?",
+        "text": "4",
+        "correct": True,
+        "gold": {"value": 4},
+        "level": "easy",
+        "truncated": False,
+        "temperature": 0.7,
+        "model": "base",
+        "further": "ignored",
+    }
+    found = read_samples(lines(tmp_path / "a.jsonl", row))
+    assert found.rows.schema == COLUMNS
+    assert found.rows.rows() == [("q1", "What is 2 + 2?", 0, "4", True, '{"value": 4}', "easy", False)]
+    assert (found.path, found.format, found.notes) == (tmp_path / "a.jsonl", "plain", ())
+    assert found.settings == {"temperature": "0.7", "model": "base"}
+
+
+def test_one_table_in_three_kinds_of_file_is_one(tmp_path: Path) -> None:
+    rows = [{"question": f"q{number % 3}", "response": f"r{number}", "score": number % 2} for number in range(7)]
+    lines(tmp_path / "a.jsonl", *rows)
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps({"version": 2, "samples": rows}))
+    pl.DataFrame(rows).write_parquet(tmp_path / "a.parquet")
+    first, *others = (read_samples(tmp_path / name).rows for name in ("a.jsonl", "a.json", "b.json", "a.parquet"))
+    assert first["correct"].to_list() == [False, True, False, True, False, True, False]
+    assert [other.equals(first) for other in others] == [True] * 3
+
+
+def test_recorded_answers_are_plain_without_the_greedy_one(tmp_path: Path) -> None:
+    rows = [
+        {"source_index": 3, "responses": ["a", "b"], "finish_reason": "length"},
+        {"source_index": 3, "response": "c", "sample_index": 2, "finish_reason": "stop"},
+        {"source_index": 3, "response": "greedy", "sample_index": -1},
+    ]
+    found = read_samples(lines(tmp_path / "a.jsonl", *rows))
+    assert found.rows["text"].to_list() == ["a", "b", "c"]
+    assert found.rows["truncated"].to_list() == [True, True, False]
+    assert found.rows["question_id"].to_list() == ["3"] * 3
+    assert found.notes == ("1 greedy responses (sample_index -1) are left out",)
+
+
+def test_names_of_the_user_lead_into_nested_objects(tmp_path: Path) -> None:
+    row = {"doc": {"query": "2 + 2?", "choices": ["4"]}, "model_response": {"text": ["4", "5"]}, "m.x": [1, 0]}
+    mapping = {"question": "doc.query", "text": "model_response.text", "gold": "doc.choices.0", "score": "m.x"}
+    found = read_samples(lines(tmp_path / "a.jsonl", row), mapping=mapping)
+    assert found.rows["text"].to_list() == ["4", "5"]
+    assert found.rows["gold"].to_list() == ["4", "4"]
+    assert found.rows["correct"].to_list() == [True, False]
+
+
+RECIPES = {
+    "lighteval": {
+        "doc": {"query": "2 + 2?", "choices": ["4"], "gold_index": 0, "id": "0"},
+        "model_response": {"text": ["it is 4"], "input": "2 + 2?"},
+        "metric": {"extractive_match": 1.0},
+    },
+    "inspect_ai": {
+        "id": 1,
+        "epoch": 1,
+        "input": [{"role": "user", "content": "2 + 2?"}],
+        "target": "4",
+        "output": {"completion": "it is 4", "choices": [{"message": {"content": "it is 4"}, "stop_reason": "stop"}]},
+        "scores": {"match": {"value": "C", "answer": "4"}},
+    },
+    "evalplus": {"task_id": "HumanEval/0", "solution": "it is 4", "base_status": "pass", "plus_status": "pass"},
+}
+
+
+@pytest.mark.parametrize("tool", RECIPES)
+def test_recipes_of_the_docs_read_the_files_of_other_tools(tmp_path: Path, tool: str) -> None:
+    section = PAGE.read_text(encoding="utf-8").split(f"\n## {tool}\n")[1].split("\n## ")[0]
+    mapping = dict(re.findall(r"--map (\w+)=(\S+)", section))
+    found = read_samples(lines(tmp_path / "a.jsonl", RECIPES[tool]), mapping=mapping)
+    assert found.rows.select("text", "correct").rows() == [("it is 4", True)]
+    assert found.rows["question"].to_list() == ["" if tool == "evalplus" else "2 + 2?"]
+    assert found.rows["gold"].to_list() == [None if tool == "evalplus" else "4"]
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [("C", True), ("I", False), ("N", False), ("pass", True), ("fail", False), ("timeout", False), (1.0, True)],
+)
+def test_words_of_judges(tmp_path: Path, value: object, verdict: bool) -> None:
+    row = {"task_id": "HumanEval/0", "solution": "def f(): ...", "plus_status": value}
+    mapping = {"question_id": "task_id", "text": "solution", "correct": "plus_status"}
+    assert read_samples(lines(tmp_path / "a.jsonl", row), mapping=mapping).rows["correct"].to_list() == [verdict]
+
+
+def test_an_unknown_file_is_answered_with_fields_and_ways(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"query": "2 + 2?", "answer": "4"})
+    with pytest.raises(SampleFileError) as failed:
+        read_samples(path)
+    text = str(failed.value)
+    assert text.startswith(f"{path}: the fields of the first object are those of no known format")
+    assert "found:      query, answer" in text
+    assert "verl:       input, output, score" in text
+    assert "qwen-math:  idx, code or pred, score" in text
+    assert "--map text=FIELD --map question=FIELD" in text
+    found = read_samples(path, mapping={"question": "query", "text": "answer"})
+    assert (found.format, found.rows["correct"].to_list()) == ("plain", [None])
+
+
+def test_a_message_names_not_all_of_many_fields(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {f"\x1b{number}": number for number in range(1000)})
+    with pytest.raises(SampleFileError, match=r"found:      \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.\n"):
+        read_samples(path)
+
+
+PLAIN = {"question": "q", "text": "t"}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"question": "q"}, r"line 2: text or response or responses: expected a response, found nothing"),
+        ({**PLAIN, "text": 3}, r"line 2: text or response or responses: expected a text.*found 3"),
+        ({"text": "t"}, r"line 2: .*question: expected an id or the text of the question, found nothing"),
+        ({**PLAIN, "correct": "perhaps"}, r"line 2: correct: expected 0 or 1, true or false, found 'perhaps'"),
+        ({**PLAIN, "score": 0.5}, r"line 2: score: .*found 0\.5: with --threshold T"),
+        ({**PLAIN, "truncated": "yes"}, r"line 2: truncated: expected true or false, found 'yes'"),
+        ({**PLAIN, "finish_reason": 3}, r"line 2: finish_reason: expected a text such as stop or length, found 3"),
+        ({**PLAIN, "sample_index": -2}, r"line 2: sample_index: expected -1 \(a greedy response\), 0, 1, ..."),
+        ({**PLAIN, "question": [1]}, r"line 2: question: expected a text, or messages with role and content"),
+    ],
+)
+def test_a_wrong_row_is_named(tmp_path: Path, row: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SampleFileError, match=problem):
+        read_samples(lines(tmp_path / "a.jsonl", PLAIN, row))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.jsonl", b'{"question": "q", "text": "t"}\n{"question": "q"', r"a\.jsonl, line 2: expected one JSON object"),
+        ("a.jsonl", b'{"question": "q", "text": "\xff"}', r"line 1: expected one JSON object in UTF-8"),
+        ("a.jsonl", b'{"question": "q", "text": "\\ud800"}', r"line 1: expected one JSON object in UTF-8"),
+        ("a.jsonl", b"[" * 100_000, r"line 1: expected one JSON object in UTF-8: recursion limit"),
+        ("a.jsonl", b"\n\n[1]\n", r"line 3: expected a JSON object, found list"),
+        ("a.jsonl", b"\n", r"found no samples"),
+        ("a.json", b'{"eval": {}}', r"expected a list of JSON objects, found dict with the keys eval"),
+        ("a.json", b'[{"text": "t"}', r"expected JSON in UTF-8 \(one object per line is \.jsonl\)"),
+        ("a.parquet", b"PAR1", r"a\.parquet: expected a parquet table"),
+        ("a.csv", b"", r"expected a file in \.jsonl, \.json, \.parquet, found \.csv"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SampleFileError, match=problem):
+        read_samples(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "none.json", "none.parquet"])
+def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\."):
+        read_samples(tmp_path / name)
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"input": "q", "text": "t", "question": "q"})
+    with pytest.raises(SampleFileError, match=r"--map: unknown 'guestion' \(nearest: question\): expected one of"):
+        read_samples(path, mapping={"guestion": "input"})
+    with pytest.raises(SampleFileError, match=r"--map gold=gild: the first object has no such field \(nearest: gold\)"):
+        read_samples(lines(tmp_path / "b.jsonl", {**PLAIN, "gold": "4"}), mapping={"gold": "gild"})
+    with pytest.raises(SampleFileError, match=r"format: unknown 'very' \(nearest: verl\)"):
+        read_samples(path, format="very")
+    with pytest.raises(SampleFileError, match=r"line 1: output: expected a response, found nothing"):
+        read_samples(path, format="verl")
+
+
+def test_a_threshold_needs_scores(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {**PLAIN, "correct": True, "score": 0.2}, {**PLAIN, "correct": True})
+    assert read_samples(path, threshold=0.5).rows["correct"].to_list() == [False, True]
+    with pytest.raises(SampleFileError, match=r"which field is the score\? Say --map score=FIELD"):
+        read_samples(path, threshold=0.5, mapping={"correct": "correct"})
+    path = lines(tmp_path / "b.jsonl", {**PLAIN, "correct": "C"})
+    with pytest.raises(SampleFileError, match=r"correct: expected a number, as a threshold was given, found 'C'"):
+        read_samples(path, threshold=0.5, mapping={"score": "correct"})
+
+
+def test_a_verdict_comes_before_a_score(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {**PLAIN, "correct": True, "score": 0.2}, {**PLAIN, "correct": None, "score": 0})
+    assert read_samples(path).rows["correct"].to_list() == [True, False]
+
+
+def test_odd_files_are_noted(tmp_path: Path) -> None:
+    long = "x" * 200
+    rows = [
+        {"question_id": 1, "question": "q", "text": long, "sample_index": 0},
+        {"question_id": 1, "question": "q", "text": long, "sample_index": 0},
+        {"question_id": 1, "question": "other", "text": " ", "sample_index": 1},
+        {"question_id": 2, "question": "q", "text": None, "sample_index": 0},
+    ]
+    assert read_samples(lines(tmp_path / "a.jsonl", *rows)).notes == (
+        "2 of 4 responses are empty",
+        "2 rows have the sample_index of another row of the question: was a file joined with itself?",
+        "1 of 4 responses are exact copies of an earlier one to the same question, 200 bytes or longer: was a file "
+        "joined with itself, or was the temperature 0?",
+        "1 question ids have more than one question: '1'",
+        "1 questions have more than one id: 'q'",
+    )
+
+
+def test_a_row_late_in_a_long_file_is_named(tmp_path: Path) -> None:
+    good = '{"question": "q", "text": "t"}\n'
+    (tmp_path / "a.jsonl").write_text(good * 40_000 + '{"question": "q", "text": 1}\n')
+    with pytest.raises(SampleFileError, match=r"line 40001: text"):
+        read_samples(tmp_path / "a.jsonl")
+
+
+SAMPLES = st.lists(st.tuples(st.text(min_size=1), st.text(), st.none() | st.booleans()), min_size=1, max_size=20)
+
+
+@given(SAMPLES)
+def test_texts_and_verdicts_are_those_of_the_file(tmp_path_factory: pytest.TempPathFactory, samples: Any) -> None:
+    rows = [{"question": question, "text": text, "correct": correct} for question, text, correct in samples]
+    path = tmp_path_factory.mktemp("any") / "a.jsonl"
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    found = read_samples(path).rows
+    assert found.select("question", "text", "correct").rows() == samples
+    seen: dict[str, int] = {}
+    for question, index in found.select("question", "sample_index").iter_rows():
+        assert index == seen.get(question, 0)
+        seen[question] = index + 1
+    assert found["question_id"].n_unique() == len(seen)

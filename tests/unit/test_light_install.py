@@ -1,0 +1,105 @@
+"""The light installation: no torch, no snakemake, no scorers."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from light import EXTRAS, WITHOUT_EXTRAS
+
+from dphrl.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+# Packages with nothing to import in a light installation; of the others the modules that need an extra.
+HEAVY = ("model", "objective", "ranks", "reference", "rollout", "toy", "training")
+NEED_AN_EXTRA = ("dphrl.audit.reference", "dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form")
+IMPORT_ALL = f"""
+import importlib, pkgutil, sys, dphrl
+heavy = tuple(f"dphrl.{{name}}." for name in {HEAVY})
+for found in pkgutil.walk_packages(dphrl.__path__, "dphrl.", onerror=lambda name: None):
+    if not f"{{found.name}}.".startswith(heavy) and found.name not in {NEED_AN_EXTRA}:
+        importlib.import_module(found.name)
+print(sorted(name for name in {EXTRAS} if sys.modules.get(name)))
+"""
+
+
+def _python(*command: str, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(python), *command], capture_output=True, text=True)
+
+
+def test_light_modules_import_without_the_extras() -> None:
+    done = _python("-c", f"{WITHOUT_EXTRAS}\n{IMPORT_ALL}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize("command", ["audit", "report", "plan"])
+def test_help_acts_on_nothing_and_loads_no_library(command: str) -> None:
+    libraries = ("altair", "numpy", "polars", "pydantic", "scipy", "torch", "yaml")
+    script = f"""
+import sys
+from dphrl.__main__ import main
+try:
+    main([{command!r}, "--help"])
+except SystemExit as end:
+    print(end.code, [name for name in {libraries} if name in sys.modules])
+"""
+    done = _python("-c", script)
+    assert done.stdout.startswith(f"usage: dphrl {command} ")
+    assert "exit status: 0" in done.stdout
+    assert done.stdout.endswith("0 []\n")
+
+
+def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    for name in ("diagnose", "audit", "report", "plan"):
+        assert f"\n  {name} " in shown
+    with pytest.raises(SystemExit, match="2"):
+        main(["analyse"])
+    assert "invalid choice: 'analyse'" in capsys.readouterr().err
+
+
+def test_the_command_passes_on_arguments_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "note.md").write_text("text\n")
+    assert main(["audit", "show", str(tmp_path / "note.md")]) == 0
+    assert main(["audit", str(tmp_path / "none")]) == 2
+    assert "no such folder" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_named_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "some.safetensors").touch()
+    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+    done = _python("-c", script, "audit", "show", str(tmp_path / "some.safetensors"))
+    assert done.returncode == 2
+    assert done.stderr == "dphrl.audit: safetensors is not installed: pip install 'dphrl[workflow]'\n"
+
+
+@pytest.mark.full
+def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
+    tree, light = tmp_path / "tree", tmp_path / "light"
+    tree.mkdir()
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    ignored = shutil.ignore_patterns("*.egg-info", "__pycache__")
+    shutil.copytree(ROOT / "workflow_scripts", tree / "workflow_scripts", ignore=ignored)
+    make = ["make", "-s", "-C", str(tree), "-o", "install", f"VENV={ROOT / '.venv'}", "wheel"]
+    subprocess.run(make, check=True)
+    (wheel,) = (tree / "dist").glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", str(light)], check=True)
+    python = light / "bin" / "python"
+    if _python("-m", "pip", "download", "-q", "--no-deps", "-d", str(tmp_path), "tqdm", python=python).returncode:
+        pytest.skip("no package index: pip cannot download tqdm")
+    installed = _python("-m", "pip", "install", "-q", str(wheel), python=python)
+    assert installed.returncode == 0, installed.stderr
+    # Not this tree, which tests have on their path.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for command in (["--help"], ["audit", "--help"], ["report", "--help"], ["plan", "--help"]):
+        shown = subprocess.check_output([light / "bin" / "dphrl", *command], env=environment, cwd=tmp_path, text=True)
+        assert shown.startswith("usage: dphrl")
+    imports = [python, "-c", f"{IMPORT_ALL}\nprint(dphrl.__file__)"]
+    extras, where = subprocess.check_output(imports, env=environment, cwd=tmp_path, text=True).splitlines()
+    assert extras == "[]"
+    assert Path(where).is_relative_to(light)

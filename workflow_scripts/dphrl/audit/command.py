@@ -1,0 +1,72 @@
+"""The command `dphrl audit`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from dphrl.audit.artifacts import Run, is_failure
+from dphrl.audit.lineage import lineage
+from dphrl.audit.one_artifact import check_artifact
+from dphrl.audit.run import audit, failed_checks, summary, tensors_left_out
+from dphrl.audit.show import show
+from dphrl.audit.staleness import accept, not_compared
+from dphrl.config.config import Config
+from dphrl.config.errors import ConfigError
+from dphrl.config.load import read_config
+from dphrl.extras import advice
+from dphrl.pages.visible import visible
+
+
+def check(folder: Path, named: Path | None, default: Path) -> int:
+    """Audit a run and print the summary; the exit status is 1 if a check failed, 2 if there is nothing to check.
+
+    Args:
+        named: the configuration to compare footers with.
+        default: the one to compare with where none is named and this one is that of the run.
+    """
+    try:
+        config, run, left_out = _config_of(folder, named, default), Run(folder), tensors_left_out()
+        table = audit(run, config, tensors=not left_out)
+    except BaseException as error:
+        return _failed(error)
+    print(summary(table, [*left_out, *not_compared(run, run.recorded("stages"), config)]))
+    return 1 if failed_checks(table) else 0
+
+
+def print_one(name: str, path: Path) -> int:
+    """Print what a subcommand (show, lineage, accept) says of a path; the exit status is 2 if it can say nothing."""
+    try:
+        print(_SUBCOMMANDS[name](path))
+    except BaseException as error:
+        return _failed(error)
+    return 0
+
+
+def _failed(error: BaseException) -> int:
+    if not is_failure(error):
+        raise error
+    text = str(error) if isinstance(error, OSError | ValueError | ConfigError) else repr(error)
+    if isinstance(error, ModuleNotFoundError):
+        text = advice(error)
+    print(visible(f"dphrl.audit: {text}"), file=sys.stderr)
+    return 2
+
+
+def _config_of(run: Path, named: Path | None, default: Path) -> Config | None:
+    """The configuration that was named; else the default configuration, if it is that of this run."""
+    if named is not None:
+        return read_config(named)
+    config = read_config(default) if default.is_file() else None
+    return config if config is not None and config.run == run.absolute().name else None
+
+
+def _accept(root: Path) -> str:
+    run = Run(root)
+    for artifact in run.artifacts.values():
+        check_artifact(artifact)
+    return f"{accept(run)} digests of other code are accepted as equivalent to today's"
+
+
+_SUBCOMMANDS: dict[str, Callable[[Path], str]] = {"show": show, "lineage": lineage, "accept": _accept}

@@ -1,0 +1,1 @@
+"""Files of samples as other tools write them, as one table."""

@@ -1,0 +1,189 @@
+"""Batches of records as tables of samples, column by column: a million rows take seconds."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import chain, repeat
+from types import NoneType
+from typing import Any, Final
+
+import polars as pl
+
+from dphrl.sample_files.columns import COLUMNS
+from dphrl.sample_files.fields import (
+    Field,
+    FieldError,
+    at_least,
+    cut_of,
+    flag_of,
+    gold_of,
+    id_of,
+    index_of,
+    level_of,
+    question_of,
+    responses_of,
+    truth_of,
+)
+from dphrl.sample_files.records import Record
+
+# The index of a greedy response in recorded answers (docs/replay.md).
+_GREEDY: Final = -1
+# As read, sample_index is the file's; null where it has none.
+AS_READ: Final = COLUMNS | {"sample_index": pl.Int64()}
+
+_TEXT: Final = frozenset({str})
+_NOTHING: Final = frozenset({NoneType})
+
+Convert = Callable[[Field, Any], Any]
+
+
+class RecordError(ValueError):
+    """A record cannot be used; `position` is its place in the batch."""
+
+    def __init__(self, position: int, problem: object) -> None:
+        super().__init__(str(problem))
+        self.position = position
+
+
+class Reader:
+    """Reads batches of records; `counts` has the greedy responses left out and the rows whose score judges none.
+
+    Args:
+        names: our field -> its names in the file.
+        threshold: of scores; by default they are 0 or 1.
+    """
+
+    def __init__(self, names: Mapping[str, tuple[str, ...]], threshold: float | None = None) -> None:
+        self._fields = {name: Field(given) for name, given in names.items()}
+        self._judges: dict[str, Convert] = {"correct": truth_of, "score": truth_of}
+        if threshold is not None:
+            self._judges = {"score": at_least(threshold), "correct": truth_of}
+        self._cuts: dict[str, Convert] = {"truncated": flag_of, "finish_reason": cut_of}
+        self._with_ids: bool | None = None
+        self._hashes: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+
+    def read(self, records: Sequence[Record]) -> pl.DataFrame:
+        """The samples of a batch, columns `AS_READ`. Raises RecordError."""
+        if not records:
+            return pl.DataFrame(schema=AS_READ)
+        responses = self._responses(records)
+        sizes = [len(texts) for texts in responses]
+        questions = self._column("question", question_of, records, _TEXT)
+        columns = {
+            "question_id": _shared(_repeated(self._keys(questions, records), sizes)),
+            "question": _shared(_repeated(questions, sizes)),
+            "sample_index": self._indices(records, sizes),
+            "text": list(chain.from_iterable(responses)),
+            "correct": self._per_response(self._judges, records, sizes),
+            "gold": _repeated(self._column("gold", gold_of, records, _NOTHING), sizes),
+            "level": _repeated(self._column("level", level_of, records, _NOTHING), sizes),
+            "truncated": self._per_response(self._cuts, records, sizes),
+        }
+        rows = pl.DataFrame(columns, schema=AS_READ)
+        greedy = rows["sample_index"].eq_missing(_GREEDY)
+        self.counts["greedy"] += int(greedy.sum())
+        return rows.filter(~greedy)
+
+    def _column(
+        self, name: str, convert: Convert, records: Sequence[Record], as_is: frozenset[type] = frozenset()
+    ) -> list[Any]:
+        """One value per record, converted if any is of another type than `as_is`; those of nulls without the field."""
+        field = self._fields.get(name)
+        if field is None:
+            return [convert(Field(()), None)] * len(records)
+        values = list(map(field.find, records))
+        return values if as_is.issuperset(map(type, values)) else _converted(field, convert, values)
+
+    def _responses(self, records: Sequence[Record]) -> list[list[str]]:
+        """The responses of each record; a null is an empty one, but a record must have the field."""
+        field = self._fields["text"]
+        values = list(map(field.find, records))
+        if _TEXT.issuperset(map(type, values)):
+            return [[text] for text in values]
+        found: list[list[str]] = _converted(field, responses_of, values)
+        for position, texts in enumerate(found):
+            if texts == [""] and not field.is_in(records[position]):
+                raise RecordError(position, field.expected("a response", None))
+        return found
+
+    def _keys(self, questions: Sequence[str], records: Sequence[Record]) -> list[str]:
+        """The file's ids, or hashes of the questions; the first record decides which."""
+        field = self._fields.get("question_id")
+        if self._with_ids is None:
+            self._with_ids = field is not None and field.find(records[0]) is not None
+        if self._with_ids:
+            return self._column("question_id", id_of, records, _TEXT)
+        if "" in questions:
+            names = " or ".join(str(self._fields[name]) for name in ("question_id", "question") if name in self._fields)
+            problem = f"{names}: expected an id or the text of the question, found nothing"
+            raise RecordError(questions.index(""), problem)
+        for question in set(questions).difference(self._hashes):
+            self._hashes[question] = blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
+        return [self._hashes[question] for question in questions]
+
+    def _indices(self, records: Sequence[Record], sizes: Sequence[int]) -> list[int | None]:
+        first = self._column("sample_index", index_of, records, _NOTHING)
+        return [
+            None if start is None else start + number
+            for start, size in zip(first, sizes, strict=True)
+            for number in range(size)
+        ]
+
+    def _per_response(
+        self, sources: Mapping[str, Convert], records: Sequence[Record], sizes: Sequence[int]
+    ) -> list[bool | None]:
+        """What the first field that a record has says of each response: a value of the record, or a list of them."""
+        fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
+        if not fields:
+            return [None] * sum(sizes)
+        found: list[bool | None] = []
+        for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
+            for field, convert in fields:  # noqa: B007 (of the field that was found)
+                value = field.find(record)
+                if value is not None:
+                    break
+            else:
+                found.extend(repeat(None, size))
+                continue
+            try:
+                if isinstance(value, list):
+                    found.extend(convert(field, one) for one in _one_each(field, value, size))
+                elif size > 1 and sources is self._judges:
+                    # One number for several responses (lm-evaluation-harness with repeats) judges none of them.
+                    self.counts["one for all"] += 1
+                    found.extend(repeat(None, size))
+                else:
+                    found.extend(repeat(convert(field, value), size))
+            except FieldError as error:
+                raise RecordError(position, error) from None
+        return found
+
+
+def _converted(field: Field, convert: Convert, values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    try:
+        for value in values:
+            found.append(convert(field, value))
+    except FieldError as error:
+        raise RecordError(len(found), error) from None
+    return found
+
+
+def _one_each(field: Field, values: list[Any], size: int) -> list[Any]:
+    if len(values) != size:
+        raise FieldError(f"{field}: expected {size} values, one per response, found {len(values)}")
+    return values
+
+
+def _shared(values: list[str]) -> pl.Series:
+    """A column in which equal texts share their memory: a question is there once, not once per sample."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return pl.Series(list(places), dtype=pl.String()).gather([places[value] for value in values])
+
+
+def _repeated(values: list[Any], sizes: Sequence[int]) -> list[Any]:
+    """The value of each record, once per response."""
+    if sizes.count(1) == len(sizes):
+        return values
+    return [value for value, size in zip(values, sizes, strict=True) for _ in range(size)]

@@ -1,0 +1,174 @@
+"""Fields of a record: where they are, and their values as ours."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from operator import methodcaller
+from typing import Any, Final
+
+from dphrl.config.errors import show
+from dphrl.sample_files.records import Record
+
+_RIGHT: Final = frozenset({"c", "correct", "pass", "passed", "true", "1"})
+_WRONG: Final = frozenset({"i", "incorrect", "n", "fail", "failed", "timeout", "false", "0"})
+_CUT: Final = frozenset({"length", "max_tokens", "model_length"})
+
+
+class FieldError(ValueError):
+    """A value is not what its field should hold; the text names the field, what was expected and what was found."""
+
+
+class Field:
+    """A field under the first of its names that a record has; `find` gives its value, None where there is none."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        # Most fields have one name: no loop for a million rows.
+        one = len(names) == 1 and "." not in names[0]
+        self.find: Callable[[Record], Any] = methodcaller("get", names[0]) if one else self._first
+
+    def __str__(self) -> str:
+        return " or ".join(self._names)
+
+    def is_in(self, record: Record) -> bool:
+        """Whether a record has the field, be it null."""
+        return any(name in record or name.split(".")[0] in record for name in self._names)
+
+    def _first(self, record: Record) -> Any:
+        for name in self._names:
+            value = record.get(name)
+            if value is None and "." in name:
+                value = _nested(record, name)
+            if value is not None:
+                return value
+        return None
+
+    def expected(self, what: str, found: Any) -> FieldError:
+        return FieldError(f"{self}: expected {what}, found {'nothing' if found is None else show(found)}")
+
+
+def responses_of(field: Field, value: Any) -> list[str]:
+    """The responses of a record: one text, the messages of a chat, or a list of these; a null is an empty response."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and not (value and isinstance(value[0], dict)):
+        return [_text(field, one, "assistant") for one in value]
+    return ["" if value is None else _text(field, value, "assistant")]
+
+
+def question_of(field: Field, value: Any) -> str:
+    """The question: a text, or what the user says in a chat; "" where there is none."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else _text(field, value, "user")
+
+
+def id_of(field: Field, value: Any) -> str:
+    """An id as text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise field.expected("a text or a whole number", value)
+    return str(value)
+
+
+def truth_of(field: Field, value: Any) -> bool | None:
+    """Whether a response is correct; a number that is not one (a failed judge) gives None."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        if value == 0 or value == 1:
+            return value == 1
+        if math.isnan(value):
+            return None
+    elif isinstance(value, str):
+        word = value.strip().lower()
+        if word in _RIGHT or word in _WRONG:
+            return word in _RIGHT
+    raise FieldError(
+        f"{field}: expected 0 or 1, true or false, found {show(value)}: with --threshold T a response is correct if "
+        "its score is at least T; or name a field that says it, --map correct=FIELD"
+    )
+
+
+def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
+    """Whether a score reaches the threshold, as `truth_of`."""
+
+    def judged(field: Field, value: Any) -> bool | None:
+        if value is None:
+            return None
+        if not isinstance(value, int | float):
+            raise field.expected("a number, as a threshold was given", value)
+        return None if math.isnan(value) else value >= threshold
+
+    return judged
+
+
+def gold_of(field: Field, value: Any) -> str | None:
+    """A gold answer as text: a text as it is, another value as JSON; None where it is empty."""
+    if value is None or value == "":
+        return None
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def level_of(field: Field, value: Any) -> str | None:
+    """A level or category; None where it is not a text or a number."""
+    return str(value) if isinstance(value, str | int | float) and value != "" else None
+
+
+def index_of(field: Field, value: Any) -> int | None:
+    """The number of a response; -1 is a greedy one."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31):
+        return value
+    raise field.expected("-1 (a greedy response), 0, 1, ...", value)
+
+
+def flag_of(field: Field, value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if value in (0, 1):
+        return bool(value)
+    raise field.expected("true or false", value)
+
+
+def cut_of(field: Field, value: Any) -> bool | None:
+    """Whether a reason to stop is the length limit."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise field.expected("a text such as stop or length", value)
+    return value in _CUT
+
+
+def _text(field: Field, value: Any, role: str) -> str:
+    """A text, or the messages of a chat in that role (all, if none is)."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(message, dict) and "content" in message for message in value):
+        spoken = [message for message in value if message.get("role") == role] or value
+        return "\n\n".join(filter(None, (_content(field, message["content"]) for message in spoken)))
+    raise field.expected("a text, or messages with role and content", value)
+
+
+def _content(field: Field, content: Any) -> str:
+    """The text of a message; its content may be in parts, or null (a call of a tool)."""
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
+    if not isinstance(content, str):
+        raise field.expected("messages whose content is text", content)
+    return content
+
+
+def _nested(record: Record, name: str) -> Any:
+    value: Any = record
+    for part in name.split("."):
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value

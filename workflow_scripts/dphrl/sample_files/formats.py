@@ -1,0 +1,202 @@
+"""Formats of known tools: by which fields a file is recognised, and where each of our fields is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.records import Record, names_of
+
+# What `--map` can name. `text` may be one response or a list of them; then `correct`, `score`, `truncated` and
+# `finish_reason` may be lists too.
+OUR_FIELDS: Final = (
+    "question_id",
+    "question",
+    "sample_index",
+    "text",
+    "correct",
+    "score",
+    "gold",
+    "level",
+    "truncated",
+    "finish_reason",
+)
+SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader", "model")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A tool's format.
+
+    `needs` are groups of fields: a file is in this format if its first object has one of each group.
+    `names`: our field -> the file's, in order of preference. A dot leads into a nested object: `doc.question`.
+    `settings` likewise. `error` is a field that is set where the tool failed, not the model. `part` is a field that a
+    file of one policy, judged in one way, has one value of.
+    """
+
+    name: str
+    needs: tuple[tuple[str, ...], ...]
+    names: Mapping[str, tuple[str, ...]]
+    settings: Mapping[str, tuple[str, ...]]
+    error: str | None = None
+    part: str | None = None
+
+    def fits(self, record: Record) -> bool:
+        return all(any(name in record for name in group) for group in self.needs)
+
+
+# `RayPPOTrainer._dump_generations` in verl/trainer/ppo/ray_trainer.py, which writes both `trainer.validation_data_dir`
+# and `trainer.rollout_data_dir`: input, output, gts, score, step and what the reward function returns, such as acc.
+# https://github.com/volcengine/verl at b178a3cd56f5; files before August 2025 have no gts.
+VERL: Final = Format(
+    name="verl",
+    needs=(("input",), ("output",), ("score",)),
+    names={"question": ("input",), "text": ("output",), "score": ("score",), "gold": ("gts",)},
+    settings={},
+    part="step",
+)
+
+# `save_results_samples` in lm_eval/loggers/evaluation_tracker.py and `SampleResult` in lm_eval/result_schema.py: one
+# object per question and filter; resps has a list of texts per request. `score_field` chooses the metric.
+# https://github.com/EleutherAI/lm-evaluation-harness at 4e7e0d47f33b.
+LM_EVAL: Final = Format(
+    name="lm-eval",
+    needs=(("doc_id",), ("doc",), ("resps",)),
+    names={
+        "question_id": ("doc_id",),
+        "question": ("doc.question", "doc.problem", "arguments.gen_args_0.arg_0", "arguments.0.0"),
+        "text": ("resps.0",),
+        "gold": ("target",),
+        "level": ("doc.level", "doc.difficulty", "doc.category", "doc.subject", "doc.type"),
+    },
+    settings={
+        "temperature": ("arguments.gen_args_0.arg_1.temperature", "arguments.0.1.temperature"),
+        "top_p": ("arguments.gen_args_0.arg_1.top_p", "arguments.0.1.top_p"),
+        "max_tokens": ("arguments.gen_args_0.arg_1.max_gen_toks", "arguments.0.1.max_gen_toks"),
+    },
+    part="filter",
+)
+
+# `math_eval.py` in https://github.com/QwenLM/Qwen2.5-Math (evaluation/, a45202bd16f1) and, with finish_reason, in
+# https://github.com/LeapLabTHU/limit-of-RLVR (math/examples/math_eval/, fd2cf37f05cc): one object per question; code
+# (the responses), pred, report and score are lists with an entry per sample.
+QWEN_MATH: Final = Format(
+    name="qwen-math",
+    needs=(("idx",), ("code", "pred"), ("score",)),
+    names={
+        "question_id": ("idx",),
+        "question": ("question", "problem"),
+        "text": ("code", "pred"),
+        "score": ("score",),
+        "gold": ("gt", "answer"),
+        "level": ("level", "type", "subfield"),
+        "finish_reason": ("finish_reason",),
+    },
+    settings={},
+)
+
+# `state_to_output` and `save_outputs` of verifiers: results.jsonl, next to metadata.json with the settings; prompt and
+# completion are lists of messages. https://github.com/PrimeIntellect-ai/verifiers at a60a606ecc4d, there under
+# verifiers/legacy/utils/save_utils.py; in versions up to October 2025 example_id was called id.
+VERIFIERS: Final = Format(
+    name="verifiers",
+    needs=(("example_id", "id"), ("prompt",), ("completion",), ("reward",)),
+    names={
+        "question_id": ("example_id", "id"),
+        "question": ("prompt",),
+        "text": ("completion",),
+        "score": ("reward",),
+        "gold": ("answer",),
+        "level": ("info.level", "info.difficulty"),
+        "truncated": ("is_truncated",),
+    },
+    settings={
+        "temperature": ("sampling_args.temperature",),
+        "top_p": ("sampling_args.top_p",),
+        "max_tokens": ("sampling_args.max_tokens", "sampling_args.max_completion_tokens"),
+        "model": ("model",),
+        "grader": ("env_id", "env"),
+    },
+    error="error",
+)
+
+# `GRPOTrainer.log` in trl/trainer/grpo_trainer.py with `log_completions`: completions_<step>.parquet has step, prompt,
+# completion, a column per reward function, what the user logged, and advantage. `score_field` chooses the reward.
+# https://github.com/huggingface/trl at f2cd57710ae3.
+TRL: Final = Format(
+    name="trl",
+    needs=(("prompt",), ("completion",), ("step", "advantage")),
+    names={"question": ("prompt",), "text": ("completion",)},
+    settings={},
+    part="step",
+)
+
+# Our own names, those of recorded answers (docs/replay.md), and whatever `--map` names.
+PLAIN: Final = Format(
+    name="plain",
+    needs=(("text", "response", "responses"), ("question_id", "question", "prompt_id", "source_index")),
+    names={
+        **{name: (name,) for name in OUR_FIELDS},
+        "question_id": ("question_id", "prompt_id", "source_index"),
+        "text": ("text", "response", "responses"),
+    },
+    settings={name: (name,) for name in SETTINGS},
+)
+
+FORMATS: Final = {known.name: known for known in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, PLAIN)}
+
+_NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
+
+
+def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
+    """The format of a file by its first object.
+
+    Raises:
+        SampleFileError: it is in no known format, and `mapping` does not name the responses and questions.
+    """
+    for known in FORMATS.values():
+        if known.fits(record):
+            return known
+    if "text" in mapping and mapping.keys() & {"question_id", "question"}:
+        return PLAIN
+    needs = "\n".join(f"  {known.name + ':':<12}{_words(known.needs)}" for known in FORMATS.values())
+    raise SampleFileError(
+        f"{path}: the fields of the first object are those of no known format\n  found:      {names_of(record)}\n"
+        f"{needs}\nSay which field is which: --map text=FIELD --map question=FIELD, and where the file has them "
+        f"{', '.join(name for name in OUR_FIELDS if name not in ('text', 'question'))} (nested: doc.question)"
+    )
+
+
+def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:
+    """The field of the scores where every file has another name for it (a reward function, a metric); else None.
+
+    Raises:
+        SampleFileError: there are several, and `mapping` does not say which.
+    """
+    if mapping.keys() & {"score", "correct"}:
+        return None
+    if known is TRL:
+        numbers = [name for name, value in record.items() if isinstance(value, float | int | None)]
+        found = [name for name in numbers if name not in ("step", "advantage")]
+    elif known is LM_EVAL:
+        named = record.get("metrics")
+        found = [str(name) for name in named] if isinstance(named, list) else _metrics(record)
+        found = ["exact_match"] if "exact_match" in found else found
+    else:
+        return None
+    if len(found) > 1:
+        raise SampleFileError(
+            f"{path}: the responses have several scores ({names_of(dict.fromkeys(found))}): say which one judges them, "
+            f"--map score={found[0]}"
+        )
+    return found[0] if found else None
+
+
+def _metrics(record: Record) -> list[str]:
+    """Metrics of older versions, which do not list them."""
+    return [name for name, value in record.items() if name not in _NO_METRIC and isinstance(value, float | int)]
+
+
+def _words(groups: Sequence[Sequence[str]]) -> str:
+    return ", ".join(" or ".join(group) for group in groups)

@@ -1,0 +1,91 @@
+"""The objects of a JSONL, JSON or parquet file, one after the other."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+from pydantic_core import from_json
+
+from dphrl.config.errors import show
+from dphrl.sample_files.columns import SampleFileError
+
+Record = dict[str, Any]
+
+_BOM: Final = b"\xef\xbb\xbf"
+_ROWS_AT_ONCE: Final = 16_384
+_NAMES: Final = 40
+
+
+def read_records(path: Path) -> Iterator[tuple[int, Record]]:
+    """Each object of a file and its number: the line of JSONL, from 1; the row of JSON and parquet, from 0.
+
+    `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects or an object with such a list
+    under `samples`, `.parquet` one object per row, nested columns as dicts and lists. JSON is parsed by pydantic's
+    parser, which limits the depth of nesting and is several times as fast as the standard library's.
+
+    Raises:
+        SampleFileError: another suffix, or something in the file is not of that format.
+        OSError: the file cannot be read.
+    """
+    readers = {".jsonl": _lines, ".json": _list, ".parquet": _table}
+    if path.suffix not in readers:
+        raise SampleFileError(f"{path}: expected a file in {', '.join(readers)}, found {path.suffix or 'no suffix'}")
+    return readers[path.suffix](path)
+
+
+def place(path: Path, number: int) -> str:
+    """Where a record is, for a message."""
+    return f"{path}, {'line' if path.suffix == '.jsonl' else 'row'} {number}"
+
+
+def names_of(record: Record) -> str:
+    """The names of a record's fields, for a message: not more than a reader can take in."""
+    names = [show(name, 60)[1:-1] for name in islice(record, _NAMES)]
+    return ", ".join([*names, "..."] if len(record) > _NAMES else names)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Record]]:
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.isspace():
+                continue
+            try:
+                value = from_json(line.removeprefix(_BOM))
+            except ValueError as error:
+                raise SampleFileError(f"{place(path, number)}: expected one JSON object in UTF-8: {error}") from None
+            yield number, _object(path, number, value)
+
+
+def _list(path: Path) -> Iterator[tuple[int, Record]]:
+    try:
+        value = from_json(path.read_bytes().removeprefix(_BOM))
+    except ValueError as error:
+        raise SampleFileError(f"{path}: expected JSON in UTF-8 (one object per line is .jsonl): {error}") from None
+    if isinstance(value, dict) and isinstance(value.get("samples"), list):
+        value = value["samples"]
+    if not isinstance(value, list):
+        keys = f" with the keys {names_of(value)}" if isinstance(value, dict) else ""
+        raise SampleFileError(f"{path}: expected a list of JSON objects, found {type(value).__name__}{keys}")
+    for index, row in enumerate(value):
+        yield index, _object(path, index, row)
+
+
+def _table(path: Path) -> Iterator[tuple[int, Record]]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    try:
+        table = pl.read_parquet(path, glob=False)
+    except pl.exceptions.PolarsError as error:
+        raise SampleFileError(f"{path}: expected a parquet table: {error}") from None
+    start = 0
+    for part in table.iter_slices(_ROWS_AT_ONCE):
+        yield from enumerate(part.iter_rows(named=True), start)
+        start += len(part)
+
+
+def _object(path: Path, number: int, value: Any) -> Record:
+    if not isinstance(value, dict):
+        raise SampleFileError(f"{place(path, number)}: expected a JSON object, found {type(value).__name__}")
+    return value
