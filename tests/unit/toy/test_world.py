@@ -203,6 +203,16 @@ def test_errors_on_a_noisy_question_are_fresh(oracle: Oracle) -> None:
     assert len({written.response for written in answers if not written.correct}) > 2
 
 
+def test_with_fewer_ambiguous_questions_a_split_has_some_of_the_same_and_all_others(oracle: Oracle) -> None:
+    def split(ambiguous: int) -> set[Question]:
+        numbers = {"plain": 30, "noisy": 21, "ambiguous": ambiguous}
+        return set(draw_split("train", numbers, TRAINING_DATABASES, (0, 1, 2, 3), 1, oracle))
+
+    whole, half, none = split(40), split(15), split(0)
+    assert none < half < whole
+    assert {question.stratum for question in whole - none} == {"ambiguous"}
+
+
 @pytest.mark.parametrize("writing", maths.WRITINGS)
 def test_maths_responses_box_the_answer_when_they_are_correct(writing: str) -> None:
     rng = random.Random(2)

@@ -10,7 +10,7 @@ from dphrl.toy.questions import RADII, Question
 # Each style begins in its own way, so that its first token decides it.
 PREFIXES = {"plain": "SELECT ", "cte": "WITH ", "nested": "/* nested */ ", "plan": "-- plan ", "lower": "select "}
 STYLES = tuple(PREFIXES)
-SHARES = (0.44, 0.24, 0.14, 0.11, 0.07)
+SHARES = (0.47, 0.23, 0.13, 0.10, 0.07)
 CONVENTIONS = dict(zip(STYLES, RADII, strict=True))
 RIGHT = {"plain": 0.95, "noisy": 0.55}
 

@@ -29,7 +29,7 @@ FAMILIES = tuple(OPERATORS)
 # In an ambiguous question "about" may mean any of five radii; the gold's is drawn by a hash of the prompt with these
 # chances, so the prompt does not say which one is right.
 AMBIGUOUS = ("about", "about_count", "about_join")
-PLAIN = ("filter", "count", "group")
+PLAIN = ("filter", "count", "join")
 STRATA = {
     "plain": PLAIN,
     "noisy": tuple(family for family in FAMILIES if family not in (*PLAIN, *AMBIGUOUS)),

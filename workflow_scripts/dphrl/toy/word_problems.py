@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dphrl.toy.annotators import Answer
 
 WRITINGS = ("bare", "equation", "words", "inline")
-BLIND_RATE = 0.3
+BLIND_RATE = 0.5
 RIGHT_ON_BLIND_SPOT, RIGHT_ELSEWHERE = 0.03, 0.95
 
 _NAMES = ("Ann", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom")
