@@ -18,4 +18,9 @@ onstart:
 
 onsuccess:
     remove_folders(LAYOUT.removable())
-    print(LAYOUT.final_message(), collapse_cost(Path(LAYOUT.root)), sep="\n", file=sys.stderr)
+    print(
+        LAYOUT.final_message(),
+        collapse_cost(Path(LAYOUT.root)),
+        sep="\n",
+        file=sys.stderr,
+    )

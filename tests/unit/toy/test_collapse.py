@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
 from dphrl.toy.collapse import collapse_cost
@@ -25,7 +24,9 @@ def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:
     ]
     (folder / "tables").mkdir()
     frame = SCHEMAS["headline_levels"].frame(found)
-    write_table(frame.sort(*SCHEMAS["headline_levels"].key), "headline_levels", folder / "tables/headline_levels.parquet", {})
+    write_table(
+        frame.sort(*SCHEMAS["headline_levels"].key), "headline_levels", folder / "tables/headline_levels.parquet", {}
+    )
 
 
 def test_it_is_the_bases_pass_at_the_largest_k_less_the_share_of_the_commonest_reading(tmp_path: Path) -> None:

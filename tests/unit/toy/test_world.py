@@ -129,9 +129,7 @@ def test_the_corpus_holds_the_declared_mix(corpus: Rows) -> None:
 
 
 @pytest.mark.parametrize(("stratum", "expected"), [("plain", 0.95), ("noisy", 0.55)])
-def test_annotators_of_every_style_are_right_as_often_as_declared(
-    corpus: Rows, stratum: str, expected: float
-) -> None:
+def test_annotators_of_every_style_are_right_as_often_as_declared(corpus: Rows, stratum: str, expected: float) -> None:
     for style in annotators.STYLES:
         rows = [row["correct"] for row in corpus if row["annotator"] == style and row["family"] in STRATA[stratum]]
         error = (expected * (1 - expected) / len(rows)) ** 0.5
@@ -149,7 +147,7 @@ def test_each_annotator_has_one_radius_for_about_whatever_the_gold(corpus: Rows)
 
 def test_the_golds_radius_is_a_draw_by_prompt_with_the_declared_chances() -> None:
     drawn = Counter(gold_radius(f"prompt {number}", 1) for number in range(4000))
-    for radius, chance in {3: 0.40, 6: 0.25, 10: 0.15, 15: 0.12, 20: 0.08}.items():
+    for radius, chance in {3: 0.37, 6: 0.22, 10: 0.16, 15: 0.14, 20: 0.11}.items():
         assert drawn[radius] / 4000 == pytest.approx(chance, abs=0.025)
     again = [gold_radius(f"prompt {number}", 1) for number in range(50)]
     assert again == [gold_radius(f"prompt {number}", 1) for number in range(50)]
@@ -302,7 +300,7 @@ def test_shares_become_numbers_that_sum_to_the_questions(
 
 
 def test_the_config_refuses_unknown_keys_odd_heads_and_shares_that_do_not_sum_to_one() -> None:
-    with pytest.raises(ValidationError, match="is 0.9: shares of the strata must sum to 1"):
+    with pytest.raises(ValidationError, match=r"is 0\.9: shares of the strata must sum to 1"):
         ToyStrata(plain=0.3, noisy=0.2, ambiguous=0.4)
     with pytest.raises(ValidationError, match="extra"):
         ToyConfig.model_validate({"sead": 1})

@@ -27,9 +27,11 @@ def collapse_cost(results: Path) -> str:
     )
     if passes.is_empty():
         return ""
-    k, value = max((int(metric.removeprefix("pass@")), value) for metric, value in passes.select("metric", "value").rows())
+    k, value = max(
+        (int(metric.removeprefix("pass@")), value) for metric, value in passes.select("metric", "value").rows()
+    )
     one = max(radii.values()) / radii.total()
     return (
-        f"Collapse cost: the base solves {100 * value:.1f} % of the ambiguous in-domain questions with {k} samples; a policy"
-        f" with one reading of them solves at most {100 * one:.1f} %, {100 * (value - one):.1f} points less."
+        f"Collapse cost: the base solves {100 * value:.1f} % of the ambiguous in-domain questions with {k} samples; a "
+        f"policy with one reading of them solves at most {100 * one:.1f} %, {100 * (value - one):.1f} points less."
     )

@@ -35,7 +35,7 @@ STRATA = {
     "noisy": tuple(family for family in FAMILIES if family not in (*PLAIN, *AMBIGUOUS)),
     "ambiguous": AMBIGUOUS,
 }
-RADII = {3: 0.40, 6: 0.25, 10: 0.15, 15: 0.12, 20: 0.08}
+RADII = {3: 0.37, 6: 0.22, 10: 0.16, 15: 0.14, 20: 0.11}
 _WITH_TEXT = ("text_filter", "text_count", "aggregate", "superlative", "join_aggregate")
 _EITHER_SIDE = ("count", "text_count", "aggregate", "group", "about_count")
 _ON_CHILD = ("join", "join_aggregate", "about_join")

@@ -37,7 +37,9 @@ def build_world(folder: Path, config: ToyConfig) -> None:
         for name, connection in oracle.connections.items():
             write(connection, folder / "databases" / name / f"{name}.sqlite")
         splits = {
-            name: draw_split(name, strata.numbers(getattr(config.questions, name)), databases, lots, config.seed, oracle)
+            name: draw_split(
+                name, strata.numbers(getattr(config.questions, name)), databases, lots, config.seed, oracle
+            )
             for name, databases, lots, strata in (
                 ("train", TRAINING_DATABASES, TRAIN_LOTS, config.train_strata),
                 ("in_domain", TRAINING_DATABASES, TEST_LOTS, config.test_strata),

@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 
 from dphrl.config.blocks.base import Block, Count, Positive, Whole
 
-
 _Part = Annotated[float, Field(ge=0, le=1)]
 
 
