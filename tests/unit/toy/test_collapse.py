@@ -32,8 +32,8 @@ def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:
 def test_it_is_the_bases_pass_at_the_largest_k_less_the_share_of_the_commonest_reading(tmp_path: Path) -> None:
     write_run(tmp_path, [3, 3, 6, 10], {"mean@16": 0.3, "pass@8": 0.8, "pass@16": 0.93})
     assert collapse_cost(tmp_path) == (
-        "Collapse cost: the base solves 93.0 % of the ambiguous in-domain questions with 16 samples; a policy with one "
-        "reading of them solves at most 50.0 %, 43.0 points less."
+        "Collapse cost: the base solves 93.0 % of the ambiguous in-domain questions with 16 samples, a policy with one "
+        "reading of them at most 50.0 %: a difference of -43.0 points."
     )
 
 
