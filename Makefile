@@ -61,7 +61,7 @@ wheel: install ## Build dist/dphrl-*.whl, which installs without torch, snakemak
 demo: install ## Run the embedded default; ends by printing where the report is.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES)
 
-demo-full: install ## Every method, three seeds each, on the embedded toy: the worked example in docs/.
+demo-full: install ## Six methods, five seeds each, on the embedded world: its primary endpoints.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
 
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.

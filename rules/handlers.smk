@@ -5,6 +5,7 @@ import snakemake
 
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.checks import notices
+from dphrl.toy.collapse import collapse_cost
 
 
 onstart:
@@ -17,4 +18,9 @@ onstart:
 
 onsuccess:
     remove_folders(LAYOUT.removable())
-    print(LAYOUT.final_message(), file=sys.stderr)
+    print(
+        LAYOUT.final_message(),
+        collapse_cost(Path(LAYOUT.root)),
+        sep="\n",
+        file=sys.stderr,
+    )

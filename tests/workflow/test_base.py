@@ -1,9 +1,10 @@
-"""A base model of the user: taken whole, or refused before anything is drawn from it."""
+"""Base models: a user's is taken whole or refused before any sample; the shipped one can be made again."""
 
 from pathlib import Path
 
 import pytest
 import yaml
+from base_figures import DEFAULT, base_figures
 from runs import TINY, Workflow
 from safetensors.torch import load_file, save_file
 from tiny_models import write_tiny_policy
@@ -35,3 +36,19 @@ def test_a_base_model_that_lacks_a_tensor_is_refused_and_taken_once_it_is_whole(
     taken = {file.name: file for file in (tmp_path / MANIFEST).parent.iterdir()}
     assert taken["model.safetensors"].resolve() == base / "model.safetensors"
     assert "manifest.json" in taken
+
+
+@pytest.mark.full
+def test_the_shipped_base_can_be_made_again_from_nothing(project: Path, tmp_path: Path) -> None:
+    # Another kind of machine sums in another order, so figures are compared and not bytes.
+    config = yaml.safe_load(DEFAULT.read_text()) | {"policy": {"base": None}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    workflow = Workflow(project, tmp_path, tmp_path / "config.yaml", config["run"])
+    workflow.run("results/demo/policies/base/manifest.json")
+    made = base_figures(workflow.results / "policies/base", tmp_path / "databases")
+    shipped = base_figures(DEFAULT.parent / "world-1", tmp_path / "databases")
+    counts = {"styles", "radii"}
+    assert {name: made[name] for name in counts} == pytest.approx({name: shipped[name] for name in counts}, abs=0.3)
+    assert {name: made[name] for name in made.keys() - counts} == pytest.approx(
+        {name: shipped[name] for name in shipped.keys() - counts}, abs=8
+    )

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import ROOT, Workflow
+from runs import ROOT, TINY, Workflow
 
 pytestmark = pytest.mark.workflow
 
@@ -28,6 +28,7 @@ SMALLEST = {
     "stages": ["{run}"],
     "topk_variance": ["{run}", "--responses", "2"],
     "training": ["--threads", "1", "--repeats", "1", "--small"],
+    "world": [str(TINY), "{run}", "--questions", "2", "--memory"],
 }
 PEER = ["--peer-python", sys.executable]
 OF_A_RUN = [name for name, arguments in SMALLEST.items() if "{run}" in arguments]

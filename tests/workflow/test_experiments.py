@@ -31,13 +31,24 @@ JOBS = {
     "generator-definition": (48, 59, 50, 3),
     "rkl-estimators": (40, 51, 42, 3),
     "multi-style": (30, 18, 16, 2),
-    "demo-full": (54, 167, 165, 4),
+    "demo-full": (60, 95, 93, 4),
+    "world-2": (16, 29, 27, 4),
+    "world-3": (16, 29, 27, 4),
+    "world-control": (30, 34, 32, 3),
+    "world-dose-none": (18, 12, 10, 2),
+    "world-dose-half": (18, 12, 10, 2),
+    "world-published": (50, 28, 26, 2),
+    "world-eta": (60, 33, 31, 2),
+    "world-alpha": (36, 21, 19, 2),
+    "world-rkl": (30, 18, 16, 2),
+    "world-definition": (18, 12, 10, 2),
+    "world-temperature-low": (18, 12, 10, 2),
+    "world-temperature-high": (18, 12, 10, 2),
     "llama-sql-mini": (6, 23, 21, 4),
     "llama-math-mini": (5, 20, 18, 3),
     "ablations-mini": (8, 11, 9, 2),
     "multi-style-mini": (4, 7, 5, 2),
 }
-OF_THE_TOY = ("multi-style", "demo-full", *(name for name in JOBS if name.endswith("-mini")))
 
 
 def _write_placeholders(name: str, folder: Path) -> None:
@@ -69,7 +80,9 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     planned = tuple(counts[rule] for rule in ("train_segment", "sample", "evaluate_policy", "prepare_prompts"))
     assert planned == JOBS[name]
     once = {"find_candidates", "refine", "tensorise", "find_overlap", "tabulate", "collect_training", "report", "audit"}
-    of_the_base = {"build_world", "train_base"} if name in OF_THE_TOY else {"import_base"}
+    config = read_config(EXPERIMENTS / f"{name}.yaml")
+    of_the_base = {"import_base"} if config.policy.base else {"train_base"}
+    of_the_base |= {"build_world"} if config.toy else set()
     assert {rule: counts[rule] for rule in once | of_the_base} == dict.fromkeys(once | of_the_base, 1)
     assert not {"build_world", "train_base", "import_base"} - of_the_base & counts.keys()
 

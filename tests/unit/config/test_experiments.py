@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "config" / "experiments"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 RECORDED = {"custom-scorer", "spider-replay"}
+WORLD = [name for name in NAMES if name.startswith("world-")]
 
 
 OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
@@ -54,7 +55,7 @@ def experiment(name: str) -> Config:
 
 def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
     toy = {name for name in NAMES if experiment(name).toy}
-    assert toy == {"multi-style", "demo-full", *(name for name in NAMES if name.endswith("-mini"))}
+    assert toy == {"multi-style", "demo-full", *(name for name in NAMES if name.endswith("-mini") or name in WORLD)}
     assert set(NAMES) - RECORDED - toy == METHODS.keys()
 
 
@@ -71,6 +72,51 @@ def test_the_ablations_vary_what_they_are_named_after() -> None:
     estimators = experiment("rkl-estimators").methods
     assert [estimators[key].estimator for key in ("rkl", "rkl_k2", "rkl_reward_k1")] == ["k3", "k2", "reward_k1"]
     assert {m.js_scale for m in experiment("generator-definition").methods.values()} == {1.0}
+
+
+@pytest.mark.parametrize("name", [*WORLD, "demo-full"])
+def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -> None:
+    demo = load_config(yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8")))
+    one = experiment(name)
+    assert one.toy
+    assert demo.toy
+    of_another = {"seed"} if name in ("world-2", "world-3") else {"questions", "train_strata", "test_strata"}
+    assert one.toy.model_dump(exclude=of_another) == demo.toy.model_dump(exclude=of_another)
+    assert one.policy.base == (None if name in ("world-2", "world-3") else demo.policy.base)
+    assert (one.scoring.sql, one.prompts, one.partition) == (demo.scoring.sql, demo.prompts, demo.partition)
+    assert one.sampling.presample == demo.sampling.presample
+    assert one.train.model_copy(update={"seeds": demo.train.seeds}) == demo.train
+    # A method that two files have is the same in both, but for the published weights.
+    for method in one.methods.keys() & demo.methods.keys():
+        published = {"eta"} if name == "world-published" else set()
+        assert one.methods[method].model_dump(exclude=published) == demo.methods[method].model_dump(exclude=published)
+
+
+def test_the_methods_of_the_world_have_equal_strength_and_its_sweeps_and_published_weights_their_own() -> None:
+    def strengths(name: str) -> dict[str, float]:
+        config = experiment(name)
+        halves = {"js": 0.5, "js_definition": 0.5}
+        methods = {key: method for key, method in config.methods.items() if method.divergence}
+        return {key: round(halves.get(m.divergence or "", 1.0) * m.eta, 6) for key, m in methods.items()}
+
+    for name in ("demo-full", "world-2", "world-3", "world-control", "world-alpha", "world-rkl", "world-definition"):
+        assert set(strengths(name).values()) == {0.1}
+    assert strengths("world-published") == {"rkl": 0.01, "dph_f": 0.01 / 8, "dph_js": 0.2 / 8 / 2}
+    assert sorted(strengths("world-eta").values()) == [0.02] * 3 + [0.1] * 3 + [0.5] * 3
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "demo-full", "world-2", "world-3", "world-published"])
+def test_the_primary_endpoints_are_the_registered_four(name: str) -> None:
+    config = read_config(ROOT / "config" / name) if name.endswith(".yaml") else experiment(name)
+    claims = config.evaluate.claims
+    assert claims.margin == 0.05
+    assert [(one.method, one.against, one.relation) for one in claims.primary] == [
+        ("grpo", "base", "lower"),
+        ("dph_f", "grpo", "higher"),
+        ("dph_js", "grpo", "higher"),
+        ("dph_js", "exp_only", "higher"),
+    ]
+    assert {(one.metric, one.dataset, one.level) for one in claims.primary} == {("pass@16", "in_domain", "ambiguous")}
 
 
 @pytest.mark.parametrize("name", ["llama-math", "qwen-math", "llama-math-equal-epochs", "qwen-math-equal-epochs"])

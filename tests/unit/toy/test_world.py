@@ -4,12 +4,15 @@ import hashlib
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,12 @@ import pytest
 from pydantic import ValidationError
 from transformers import AutoTokenizer
 
-from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyQuestions
+from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyQuestions, ToyStrata
 from dphrl.toy import annotators
 from dphrl.toy import word_problems as maths
 from dphrl.toy.databases import CROSS_DATABASES, DATABASES, TRAINING_DATABASES, Oracle
-from dphrl.toy.questions import FAMILIES, Question, answerable, draw_question, draw_split
-from dphrl.toy.world import build_world
+from dphrl.toy.questions import FAMILIES, RADII, STRATA, Question, answerable, draw_question, draw_split, gold_radius
+from dphrl.toy.world import STRATA_SHARES, build_world
 
 SPLITS = ("train", "in_domain", "cross", "maths")
 SMALL = ToyConfig(seed=3, questions=ToyQuestions(train=200, in_domain=120, cross=80, maths=60), corpus=4000)
@@ -57,9 +60,9 @@ def oracle() -> Iterator[Oracle]:
         yield opened
 
 
-def questions(number: int) -> list[Question]:
+def questions(number: int, *strata: str) -> list[Question]:
     rng = random.Random(7)
-    return [draw_question(DATABASES, rng) for _ in range(number)]
+    return [draw_question(DATABASES, rng.choice(strata or tuple(STRATA)), SMALL.seed, rng) for _ in range(number)]
 
 
 def test_the_five_databases_have_the_rows_and_columns_that_the_prompts_show(world: Path) -> None:
@@ -86,7 +89,9 @@ def test_every_gold_runs_on_the_written_files_and_is_not_empty(world: Path) -> N
         assert len(rows) == getattr(SMALL.questions, split)
         assert {row["db_id"] for row in rows} == set(CROSS_DATABASES if split == "cross" else TRAINING_DATABASES)
         assert {row["family"] for row in rows} == set(FAMILIES)
-        assert {row["level"] for row in rows} == {"one table", "join", "subquery"}
+        shares = SMALL.train_strata if split == "train" else SMALL.test_strata
+        assert Counter(row["level"] for row in rows) == shares.numbers(len(rows))
+        assert all(row["family"] in STRATA[row["level"]] for row in rows)
         for row in rows:
             path = world / "databases" / row["db_id"] / f"{row['db_id']}.sqlite"
             with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
@@ -117,65 +122,93 @@ def test_the_corpus_holds_the_declared_mix(corpus: Rows) -> None:
     styles = Counter(row["annotator"] for row in corpus if row["kind"] == "sql")
     for style, share in zip(annotators.STYLES, annotators.SHARES, strict=True):
         assert styles[style] / 3000 == pytest.approx(share, abs=0.03)
-    assert {row["family"] for row in corpus if row["kind"] == "sql"} == set(FAMILIES)
+    families = Counter(row["family"] for row in corpus if row["kind"] == "sql")
+    assert set(families) == set(FAMILIES)
+    for stratum, share in STRATA_SHARES.items():
+        assert sum(families[family] for family in STRATA[stratum]) / 3000 == pytest.approx(share, abs=0.03)
 
 
-@pytest.mark.parametrize(("kind", "tolerance"), [("sql", 0.03), ("maths", 0.04)])
-def test_annotators_are_right_as_often_as_declared(corpus: Rows, kind: str, tolerance: float) -> None:
-    for blind, expected in ((True, 0.03), (False, 0.95)):
-        rows = [row["correct"] for row in corpus if row["kind"] == kind and row["blind"] is blind]
-        assert len(rows) > 200
-        assert sum(rows) / len(rows) == pytest.approx(expected, abs=tolerance)
-
-
-def test_blind_spots_come_at_the_declared_rate_and_never_in_easy_families() -> None:
-    drawn = questions(300)
-    hard = [question for question in drawn if question.family not in annotators.EASY_FAMILIES]
-    easy = [question for question in drawn if question.family in annotators.EASY_FAMILIES]
+@pytest.mark.parametrize(("stratum", "expected"), [("plain", 0.95), ("noisy", 0.55)])
+def test_annotators_of_every_style_are_right_as_often_as_declared(corpus: Rows, stratum: str, expected: float) -> None:
     for style in annotators.STYLES:
-        blind = [annotators.is_blind(question, style, seed) for seed in range(40) for question in hard]
-        assert sum(blind) / len(blind) == pytest.approx(annotators.BLIND_RATES[style], abs=0.06)
-        assert not any(annotators.is_blind(question, style, SMALL.seed) for question in easy)
+        rows = [row["correct"] for row in corpus if row["annotator"] == style and row["family"] in STRATA[stratum]]
+        error = (expected * (1 - expected) / len(rows)) ** 0.5
+        assert sum(rows) / len(rows) == pytest.approx(expected, abs=3.5 * error)
+
+
+def test_each_annotator_has_one_radius_for_about_whatever_the_gold(corpus: Rows) -> None:
+    found = {
+        (row["annotator"], int(re.search(r"(?i)abs\(\w+ - \d+\) <= (\d+)", row["response"])[1]))
+        for row in corpus
+        if row["family"] in STRATA["ambiguous"]
+    }
+    assert found == {("plain", 3), ("cte", 6), ("nested", 10), ("plan", 15), ("lower", 20)}
+
+
+def test_the_golds_radius_is_a_draw_by_prompt_with_the_declared_chances() -> None:
+    drawn = Counter(gold_radius(f"prompt {number}", 1) for number in range(4000))
+    for radius, chance in {3: 0.37, 6: 0.22, 10: 0.16, 15: 0.14, 20: 0.11}.items():
+        assert drawn[radius] / 4000 == pytest.approx(chance, abs=0.025)
+    again = [gold_radius(f"prompt {number}", 1) for number in range(50)]
+    assert again == [gold_radius(f"prompt {number}", 1) for number in range(50)]
+    assert again != [gold_radius(f"prompt {number}", 2) for number in range(50)]
+
+
+def test_an_ambiguous_question_hides_its_radius_and_its_five_readings_differ(oracle: Oracle) -> None:
+    seen = 0
+    for question in questions(300, "ambiguous"):
+        readings = [replace(question, radius=radius) for radius in RADII]
+        assert len({reading.prompt for reading in readings}) == 1
+        results = [oracle.rows(question.database, reading.sql) for reading in readings]
+        # A radius holds what a smaller one holds, so the five differ where each neighbour differs.
+        differ = all(first != second for first, second in pairwise(results))
+        assert answerable(question, oracle) == (differ and all(results) and frozenset({(0,)}) not in results)
+        seen += differ
+    assert 0 < seen < 300
 
 
 @pytest.mark.parametrize("style", annotators.STYLES)
 def test_each_style_evaluates_to_the_golds_rows(style: str, oracle: Oracle) -> None:
-    prefixes = {"plain": "SELECT ", "cte": "WITH ", "nested": "SELECT * FROM (", "plan": "-- plan ", "lower": "select "}
     for question in questions(300):
         written = annotators.write_in_style(question, style)
-        assert written.startswith(prefixes[style])
+        assert written.startswith(annotators.PREFIXES[style])
         assert oracle.rows(question.database, written) == oracle.rows(question.database, question.sql)
     assert written == written.lower() or style != "lower"
 
 
-@pytest.mark.parametrize("design", ["soft", "sharp"])
-def test_an_answer_is_correct_exactly_when_it_evaluates_to_the_golds_rows(design: Any, oracle: Oracle) -> None:
+def test_no_style_begins_as_another_does(world: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(world / "tokenizer")
+    first = {tokenizer(prefix)["input_ids"][0] for prefix in annotators.PREFIXES.values()}
+    assert len(first) == len(annotators.STYLES) == 5
+
+
+def test_an_answer_is_correct_exactly_when_it_evaluates_to_the_golds_rows(oracle: Oracle) -> None:
     rng = random.Random(11)
-    wrong = 0
+    wrong: Counter[str] = Counter()
     for question in filter(lambda question: answerable(question, oracle), questions(400)):
-        written = annotators.answer(question, "plan", design, SMALL.seed, oracle, rng)
+        written = annotators.answer(question, "plan", oracle, rng)
         same = oracle.rows(question.database, written.response) == oracle.rows(question.database, question.sql)
         assert same is written.correct
-        wrong += not same
-    assert wrong > 20
+        wrong[question.stratum] += not same
+    assert wrong["noisy"] > 20
+    assert wrong["ambiguous"] > 20
 
 
-def test_a_sharp_habit_is_fixed_and_soft_errors_are_fresh(oracle: Oracle) -> None:
-    question = next(
-        question
-        for question in questions(2000)
-        if question.family == "text_filter"
-        and answerable(question, oracle)
-        and annotators.is_blind(question, "lower", SMALL.seed)
-    )
+def test_errors_on_a_noisy_question_are_fresh(oracle: Oracle) -> None:
+    question = next(one for one in questions(2000, "noisy") if one.family == "text_filter" and answerable(one, oracle))
+    rng = random.Random(5)
+    answers = [annotators.answer(question, "lower", oracle, rng) for _ in range(60)]
+    assert len({written.response for written in answers if not written.correct}) > 2
 
-    def errors(design: Any) -> set[str]:
-        rng = random.Random(5)
-        answers = [annotators.answer(question, "lower", design, SMALL.seed, oracle, rng) for _ in range(60)]
-        return {written.response for written in answers if not written.correct}
 
-    assert len(errors("sharp")) == 1
-    assert len(errors("soft")) > 2
+def test_with_fewer_ambiguous_questions_a_split_has_some_of_the_same_and_all_others(oracle: Oracle) -> None:
+    def split(ambiguous: int) -> set[Question]:
+        numbers = {"plain": 30, "noisy": 21, "ambiguous": ambiguous}
+        return set(draw_split("train", numbers, TRAINING_DATABASES, (0, 1, 2, 3), 1, oracle))
+
+    whole, half, none = split(40), split(15), split(0)
+    assert none < half < whole
+    assert {question.stratum for question in whole - none} == {"ambiguous"}
 
 
 @pytest.mark.parametrize("writing", maths.WRITINGS)
@@ -183,7 +216,7 @@ def test_maths_responses_box_the_answer_when_they_are_correct(writing: str) -> N
     rng = random.Random(2)
     for _ in range(200):
         problem = maths.draw_problem(rng)
-        response, correct, _ = maths.respond(problem, writing, SMALL.seed, rng)
+        response, correct = maths.respond(problem, writing, SMALL.seed, rng)
         assert response.endswith("}")
         assert (int(response[response.rindex("{") + 1 : -1]) == problem.answer) is correct
 
@@ -197,8 +230,8 @@ def test_unknown_styles_and_writings_are_refused() -> None:
 
 
 def test_asking_for_more_questions_than_there_are_is_an_error_that_names_the_split(oracle: Oracle) -> None:
-    with pytest.raises(ValueError, match=r"toy.questions.tiny: 9 different questions asked for, 0 found"):
-        draw_split("tiny", 9, TRAINING_DATABASES, (), 1, oracle)
+    with pytest.raises(ValueError, match=r"toy.questions.tiny: 9 different noisy questions asked for, 0 found"):
+        draw_split("tiny", {"plain": 0, "noisy": 9}, TRAINING_DATABASES, (), 1, oracle)
     with pytest.raises(ValueError, match=r"toy.questions.maths: 9999 asked for"):
         maths.draw_problems(9999, 1)
 
@@ -248,7 +281,27 @@ def test_building_twice_into_one_folder_leaves_one_world(world: Path, tmp_path: 
     assert digests(tmp_path) == before
 
 
-def test_the_config_refuses_unknown_keys_and_odd_heads() -> None:
+@pytest.mark.parametrize(
+    ("shares", "questions", "expected"),
+    [
+        ((0.33, 0.27, 0.40), 400, (132, 108, 160)),
+        ((0.24, 0.16, 0.60), 500, (120, 80, 300)),
+        ((0.55, 0.45, 0.0), 300, (165, 135, 0)),
+        ((0.33, 0.27, 0.40), 1, (0, 0, 1)),
+        ((0.33, 0.27, 0.40), 8, (3, 2, 3)),
+    ],
+)
+def test_shares_become_numbers_that_sum_to_the_questions(
+    shares: tuple[float, float, float], questions: int, expected: tuple[int, int, int]
+) -> None:
+    names = ("plain", "noisy", "ambiguous")
+    strata = ToyStrata(**dict(zip(names, shares, strict=True)))
+    assert tuple(strata.numbers(questions)[name] for name in names) == expected
+
+
+def test_the_config_refuses_unknown_keys_odd_heads_and_shares_that_do_not_sum_to_one() -> None:
+    with pytest.raises(ValidationError, match=r"is 0\.9: shares of the strata must sum to 1"):
+        ToyStrata(plain=0.3, noisy=0.2, ambiguous=0.4)
     with pytest.raises(ValidationError, match="extra"):
         ToyConfig.model_validate({"sead": 1})
     with pytest.raises(ValidationError, match="multiple of 2 x heads = 16"):

@@ -1,29 +1,28 @@
-"""The authors of the supervised SQL answers: five annotators, one per style, each with different blind spots."""
+"""The authors of the supervised SQL answers: five annotators, each with a style and a reading of "about"."""
 
 import random
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from dphrl.toy.databases import DATABASES, Oracle
-from dphrl.toy.questions import Question
+from dphrl.toy.questions import RADII, Question
 
-BLIND_RATES = {"plain": 0.48, "cte": 0.55, "nested": 0.60, "plan": 0.66, "lower": 0.72}
-STYLES = tuple(BLIND_RATES)
-SHARES = (0.24, 0.20, 0.20, 0.18, 0.18)
-EASY_FAMILIES = ("filter", "count", "group")
-RIGHT_ON_BLIND_SPOT = 0.03
-RIGHT_ELSEWHERE = 0.95
+# Each style begins in its own way, so that its first token decides it.
+PREFIXES = {"plain": "SELECT ", "cte": "WITH ", "nested": "/* nested */ ", "plan": "-- plan ", "lower": "select "}
+STYLES = tuple(PREFIXES)
+SHARES = (0.47, 0.23, 0.13, 0.10, 0.07)
+CONVENTIONS = dict(zip(STYLES, RADII, strict=True))
+RIGHT = {"plain": 0.95, "noisy": 0.55}
 
 _OPPOSITES = {"over": "under", "at least": "at most", "largest": "smallest", "average": "total"}
 _OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 
 class Answer(NamedTuple):
-    """An annotator's response, whether it is correct, and whether the question is on a blind spot."""
+    """An annotator's response, and whether it is correct."""
 
     response: str
     correct: bool
-    blind: bool
 
 
 def write_in_style(question: Question, style: str) -> str:
@@ -32,27 +31,13 @@ def write_in_style(question: Question, style: str) -> str:
     written = {
         "plain": sql,
         "cte": f"WITH t AS ({sql}) SELECT * FROM t",
-        "nested": f"SELECT * FROM ({sql})",
+        "nested": f"/* nested */ SELECT * FROM ({sql})",
         "plan": f"-- plan {question.family}\n{sql}",
         "lower": sql.lower(),
     }
     if style not in written:
         raise ValueError(f"toy style {style!r}: expected one of {', '.join(STYLES)}")
     return written[style]
-
-
-def is_blind(question: Question, style: str, seed: int) -> bool:
-    """Whether the style's annotator is blind to the question's family, to its column or to its operator.
-
-    Each of the three is drawn at the rate that makes their union `BLIND_RATES`. Blind spots by the
-    combination of the three would be finer than the base model can learn: all its styles would then make equal errors.
-    """
-    if question.family in EASY_FAMILIES:
-        return False
-    rate = 1 - (1 - BLIND_RATES[style]) ** (1 / 3)
-    column = f"column/{question.database}/{question.column}"
-    spots = (f"family/{question.family}", column, f"operator/{question.operator}")
-    return any(random.Random(f"{seed}/blind/{style}/{spot}").random() < rate for spot in spots)
 
 
 def corruptions(question: Question) -> list[Question]:
@@ -91,23 +76,18 @@ def _confusions(question: Question) -> list[Question]:
     return []
 
 
-def answer(
-    question: Question, style: str, design: Literal["soft", "sharp"], seed: int, oracle: Oracle, rng: random.Random
-) -> Answer:
-    """The response of the style's annotator: correct with probability 0.95, 0.03 on a blind spot.
+def answer(question: Question, style: str, oracle: Oracle, rng: random.Random) -> Answer:
+    """The response of the style's annotator.
 
-    A wrong one never evaluates to the gold's rows.
+    On an ambiguous question it has the annotator's own radius, always. On others it is correct as often as `RIGHT`
+    says, in every style; a wrong one is a new corruption each time, which never evaluates to the gold's rows.
     """
-    blind = is_blind(question, style, seed)
-    if rng.random() < (RIGHT_ON_BLIND_SPOT if blind else RIGHT_ELSEWHERE):
-        return Answer(write_in_style(question, style), correct=True, blind=blind)
-    gold = oracle.rows(question.database, question.sql)
-    wrong = [other for other in corruptions(question) if oracle.rows(question.database, other.sql) != gold]
-    if not wrong:
-        return Answer(write_in_style(question, style), correct=True, blind=blind)
-    if design == "soft":
-        chosen = rng.choice(wrong)
-    else:
-        habit = random.Random(f"{seed}/habit/{style}/{question.database}/{question.family}").random()
-        chosen = wrong[int(habit * len(wrong))]
-    return Answer(write_in_style(chosen, style), correct=False, blind=blind)
+    if question.stratum == "ambiguous":
+        read = replace(question, radius=CONVENTIONS[style])
+        return Answer(write_in_style(read, style), correct=read == question)
+    if rng.random() >= RIGHT[question.stratum]:
+        gold = oracle.rows(question.database, question.sql)
+        wrong = [other for other in corruptions(question) if oracle.rows(question.database, other.sql) != gold]
+        if wrong:
+            return Answer(write_in_style(rng.choice(wrong), style), correct=False)
+    return Answer(write_in_style(question, style), correct=True)

@@ -1,10 +1,10 @@
-"""Questions over the databases: ten families, one English template and one SQL template each."""
+"""Questions over the databases: families in three strata, one English template and one SQL template each."""
 
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from dphrl.toy.databases import DATABASES, LARGEST_INTEGER, Oracle, Side, Table
 
@@ -21,11 +21,24 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "join": tuple(COMPARISONS),
     "join_aggregate": tuple(AGGREGATES),
     "average": ("over", "under"),
+    "about": ("about",),
+    "about_count": ("about",),
+    "about_join": ("about",),
 }
 FAMILIES = tuple(OPERATORS)
+# In an ambiguous question "about" may mean any of five radii; the gold's is drawn by a hash of the prompt with these
+# chances, so the prompt does not say which one is right.
+AMBIGUOUS = ("about", "about_count", "about_join")
+PLAIN = ("filter", "count", "join")
+STRATA = {
+    "plain": PLAIN,
+    "noisy": tuple(family for family in FAMILIES if family not in (*PLAIN, *AMBIGUOUS)),
+    "ambiguous": AMBIGUOUS,
+}
+RADII = {3: 0.37, 6: 0.22, 10: 0.16, 15: 0.14, 20: 0.11}
 _WITH_TEXT = ("text_filter", "text_count", "aggregate", "superlative", "join_aggregate")
-_EITHER_SIDE = ("count", "text_count", "aggregate", "group")
-_ON_CHILD = ("join", "join_aggregate")
+_EITHER_SIDE = ("count", "text_count", "aggregate", "group", "about_count")
+_ON_CHILD = ("join", "join_aggregate", "about_join")
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,8 @@ class Question:
 
     `column` is an integer column of the table of `side` ("" for the number of rows per group), `operator` a word of
     `OPERATORS[family]`, `value` the compared number (0 where there is none), `text` the value that the text column is
-    restricted to ("" for no restriction; of the parent's table for `join_aggregate`).
+    restricted to ("" for no restriction; of the parent's table for `join_aggregate`), `radius` how far "about" reaches
+    (0 elsewhere; the prompt does not show it).
     """
 
     database: str
@@ -44,6 +58,7 @@ class Question:
     operator: str
     value: int = 0
     text: str = ""
+    radius: int = 0
 
     @property
     def prompt(self) -> str:
@@ -56,11 +71,9 @@ class Question:
         return _write(self)[1]
 
     @property
-    def level(self) -> str:
-        """Form of the gold query: "one table", "join" or "subquery"."""
-        if self.family in _ON_CHILD:
-            return "join"
-        return "subquery" if self.family == "average" else "one table"
+    def stratum(self) -> str:
+        """The stratum of its family: plain, noisy or ambiguous."""
+        return next(name for name, families in STRATA.items() if self.family in families)
 
 
 def _write(question: Question) -> tuple[str, str]:
@@ -73,13 +86,15 @@ def _write(question: Question) -> tuple[str, str]:
         things, where = f"{things} with {table.text} {text}", f"{table.text} = '{text}' AND "
     compared = f"{column} {operator} {question.value}"
     comparison = f"{column} {COMPARISONS.get(operator)} {question.value}"
+    if operator == "about":
+        comparison = f"ABS({column} - {question.value}) <= {question.radius}"
     measured = f"how many {things}" if operator == "number" else f"what is the {operator} {column} of {things}"
     measure = "COUNT(*)" if operator == "number" else f"{AGGREGATES.get(operator)}({column})"
     joined = f"{parent.name} JOIN {database.child.name} ON {parent.name}.id = pid"
     match question.family:
-        case "filter" | "text_filter":
+        case "filter" | "text_filter" | "about":
             return f"which {things} have {compared}", f"SELECT name FROM {table.name} WHERE {where}{comparison}"
-        case "count" | "text_count":
+        case "count" | "text_count" | "about_count":
             return f"how many {things} have {compared}", f"SELECT COUNT(*) FROM {table.name} WHERE {where}{comparison}"
         case "aggregate":
             return measured, f"SELECT {measure} FROM {table.name} WHERE {table.text} = '{text}'"
@@ -90,7 +105,7 @@ def _write(question: Question) -> tuple[str, str]:
         case "group":
             grouped = f"SELECT {table.text}, {measure} FROM {table.name} GROUP BY {table.text}"
             return f"{measured} for each {table.text}", grouped
-        case "join":
+        case "join" | "about_join":
             return (
                 f"which {parent.name}s have {things} with {compared}",
                 f"SELECT name FROM {joined} WHERE {comparison}",
@@ -106,28 +121,40 @@ def _write(question: Question) -> tuple[str, str]:
 
 
 def answerable(question: Question, oracle: Oracle) -> bool:
-    """Whether the gold result has rows and no NULL, and a count is above zero."""
-    rows = oracle.rows(question.database, question.sql)
-    cells = [cell for row in rows for cell in row]
-    return bool(cells) and None not in cells and (question.family not in ("count", "text_count") or cells != [0])
+    """Whether the gold result has rows and no NULL, a count is above zero, and every radius gives another result."""
+    readings = [replace(question, radius=radius) for radius in RADII] if question.stratum == "ambiguous" else [question]
+    results = [oracle.rows(one.database, one.sql) for one in readings]
+    cells = [cell for rows in results for row in rows for cell in row]
+    found = all(results) and None not in cells and ("count" not in question.family or 0 not in cells)
+    return found and len(set(results)) == len(results)
 
 
-def draw_question(databases: Collection[str], rng: random.Random) -> Question:
-    """A random question on one of the databases, uniform over databases and families; it may have no answer."""
+def gold_radius(prompt: str, seed: int) -> int:
+    """What "about" means in the gold of an ambiguous prompt: a draw by `RADII` that depends on both alone."""
+    return random.Random(f"{seed}/radius/{prompt}").choices(tuple(RADII), tuple(RADII.values()))[0]
+
+
+def draw_question(databases: Collection[str], stratum: str, seed: int, rng: random.Random) -> Question:
+    """A random question on one of the databases, uniform over databases and the stratum's families.
+
+    It may have no answer. `seed` is the world's, which decides the radius of an ambiguous one.
+    """
     database = DATABASES[rng.choice(sorted(databases))]
-    family = rng.choice(FAMILIES)
+    family = rng.choice(STRATA[stratum])
     side = _draw_side(family, rng)
     table = database.table(side)
     operator = rng.choice(OPERATORS[family])
-    return Question(
+    compares = operator == "about" or OPERATORS[family] == tuple(COMPARISONS)
+    question = Question(
         database=database.name,
         family=family,
         side=side,
         column="" if operator == "number" else rng.choice(table.integers),
         operator=operator,
-        value=rng.randint(1, LARGEST_INTEGER) if OPERATORS[family] == tuple(COMPARISONS) else 0,
+        value=rng.randint(1, LARGEST_INTEGER) if compares else 0,
         text=_draw_text(family, database.parent if family == "join_aggregate" else table, rng),
     )
+    return replace(question, radius=gold_radius(question.prompt, seed)) if stratum == "ambiguous" else question
 
 
 def _draw_side(family: str, rng: random.Random) -> Side:
@@ -148,29 +175,40 @@ def lot(seed: int, prompt: str) -> int:
 
 
 def draw_split(
-    name: str, number: int, databases: Collection[str], lots: Collection[int], seed: int, oracle: Oracle
+    name: str,
+    numbers: Mapping[str, int],
+    databases: Collection[str],
+    lots: Collection[int],
+    seed: int,
+    oracle: Oracle,
 ) -> list[Question]:
-    """`number` answerable questions with different prompts, whose lots are all among `lots`.
+    """So many answerable questions of each stratum with different prompts, whose lots are all among `lots`; shuffled.
 
-    Each family has an equal share unless it has too few questions.
+    Each family of a stratum has an equal share unless it has too few questions.
 
     Raises `ValueError` when the databases have too few questions.
     """
     rng = random.Random(f"{seed}/questions/{name}")
     chosen: dict[str, Question] = {}
-    families: Counter[str] = Counter()
-    equal_share = -(-number // len(FAMILIES))
-    attempts = 200 * number + 10_000
-    for attempt in range(attempts):
-        question = draw_question(databases, rng)
-        if attempt < attempts // 2 and families[question.family] == equal_share:
-            continue
-        prompt = question.prompt
-        if prompt not in chosen and lot(seed, prompt) in lots and answerable(question, oracle):
-            chosen[prompt] = question
-            families[question.family] += 1
-            if len(chosen) == number:
-                return list(chosen.values())
-    raise ValueError(
-        f"toy.questions.{name}: {number} different questions asked for, {len(chosen)} found; ask for fewer"
-    )
+    for stratum, number in numbers.items():
+        families: Counter[str] = Counter()
+        equal_share = -(-number // len(STRATA[stratum]))
+        attempts = 200 * number + 10_000
+        for attempt in range(attempts):
+            if families.total() == number:
+                break
+            question = draw_question(databases, stratum, seed, rng)
+            if attempt < attempts // 2 and families[question.family] == equal_share:
+                continue
+            prompt = question.prompt
+            if prompt not in chosen and lot(seed, prompt) in lots and answerable(question, oracle):
+                chosen[prompt] = question
+                families[question.family] += 1
+        if families.total() < number:
+            raise ValueError(
+                f"toy.questions.{name}: {number} different {stratum} questions asked for, {families.total()} found; "
+                "ask for fewer"
+            )
+    questions = list(chosen.values())
+    rng.shuffle(questions)
+    return questions

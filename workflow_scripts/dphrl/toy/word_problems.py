@@ -5,10 +5,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dphrl.toy.annotators import RIGHT_ELSEWHERE, RIGHT_ON_BLIND_SPOT, Answer
+from dphrl.toy.annotators import Answer
 
 WRITINGS = ("bare", "equation", "words", "inline")
-BLIND_RATE = 0.3
+BLIND_RATE = 0.5
+RIGHT_ON_BLIND_SPOT, RIGHT_ELSEWHERE = 0.03, 0.95
 
 _NAMES = ("Ann", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom")
 _NOUNS = ("apples", "balls", "cards", "coins", "cups", "pens", "shells", "stamps")
@@ -94,4 +95,4 @@ def respond(problem: Problem, writing: str, seed: int, rng: random.Random) -> An
     }
     if writing not in responses:
         raise ValueError(f"toy way of writing {writing!r}: expected one of {', '.join(WRITINGS)}")
-    return Answer(responses[writing], correct=result == problem.answer, blind=blind)
+    return Answer(responses[writing], correct=result == problem.answer)

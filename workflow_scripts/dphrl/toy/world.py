@@ -14,22 +14,19 @@ from dphrl.toy.questions import Question, answerable, draw_question, draw_split
 from dphrl.toy.tokenizer import write_tokenizer
 
 TRAINING_SHARE, CROSS_SHARE = 0.45, 0.30
+# Of the supervised SQL answers. It is no key: worlds with other shares of questions have one base model.
+STRATA_SHARES = {"plain": 0.33, "noisy": 0.27, "ambiguous": 0.40}
 # Of the 10 lots of prompts, 4 are for training questions, 3 for test questions, 3 for the corpus only.
 TRAIN_LOTS, TEST_LOTS = (0, 1, 2, 3), (4, 5, 6)
-SPLITS = (
-    ("train", TRAINING_DATABASES, TRAIN_LOTS),
-    ("in_domain", TRAINING_DATABASES, TEST_LOTS),
-    ("cross", CROSS_DATABASES, TEST_LOTS),
-)
 
 
 def build_world(folder: Path, config: ToyConfig) -> None:
     """Write the world into `folder`; the same config gives the same bytes.
 
     - `databases/<db>/<db>.sqlite`
-    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family, level (the query's form)
+    - `questions/{train,in_domain,cross}.jsonl`: prompt, db_id, gold_sql, family, level (the stratum)
     - `questions/maths.jsonl`: prompt, answer, level (the operation)
-    - `corpus.jsonl`: prompt, response, kind (sql or maths), db_id, family, annotator (the style), correct, blind
+    - `corpus.jsonl`: prompt, response, kind (sql or maths), db_id, family, annotator (the style), correct
     - `tokenizer/`: a Hugging Face tokenizer folder
 
     No prompt is in two splits, or in a split and the corpus. Raises `ValueError` when the config asks for more
@@ -40,8 +37,14 @@ def build_world(folder: Path, config: ToyConfig) -> None:
         for name, connection in oracle.connections.items():
             write(connection, folder / "databases" / name / f"{name}.sqlite")
         splits = {
-            name: draw_split(name, getattr(config.questions, name), databases, lots, config.seed, oracle)
-            for name, databases, lots in SPLITS
+            name: draw_split(
+                name, strata.numbers(getattr(config.questions, name)), databases, lots, config.seed, oracle
+            )
+            for name, databases, lots, strata in (
+                ("train", TRAINING_DATABASES, TRAIN_LOTS, config.train_strata),
+                ("in_domain", TRAINING_DATABASES, TEST_LOTS, config.test_strata),
+                ("cross", CROSS_DATABASES, TEST_LOTS, config.test_strata),
+            )
         }
         problems = maths.draw_problems(config.questions.maths, config.seed)
         for name, questions in splits.items():
@@ -62,7 +65,7 @@ def _question_row(question: Question) -> dict[str, str]:
         "db_id": question.database,
         "gold_sql": question.sql,
         "family": question.family,
-        "level": question.level,
+        "level": question.stratum,
     }
 
 
@@ -80,11 +83,12 @@ def _corpus(config: ToyConfig, taken: set[str], oracle: Oracle) -> list[dict[str
 def _sql_row(
     databases: tuple[str, ...], config: ToyConfig, taken: set[str], oracle: Oracle, rng: random.Random
 ) -> dict[str, object]:
-    question = draw_question(databases, rng)
+    stratum = rng.choices(tuple(STRATA_SHARES), tuple(STRATA_SHARES.values()))[0]
+    question = draw_question(databases, stratum, config.seed, rng)
     while question.prompt in taken or not answerable(question, oracle):
-        question = draw_question(databases, rng)
+        question = draw_question(databases, stratum, config.seed, rng)
     style = rng.choices(STYLES, SHARES)[0]
-    written = answer(question, style, config.design, config.seed, oracle, rng)
+    written = answer(question, style, oracle, rng)
     return _corpus_row(question.prompt, "sql", question.database, question.family, style, written)
 
 
@@ -108,7 +112,6 @@ def _corpus_row(
         "family": family,
         "annotator": annotator,
         "correct": written.correct,
-        "blind": written.blind,
     }
 
 

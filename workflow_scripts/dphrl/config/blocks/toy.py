@@ -1,19 +1,44 @@
 """The block `toy`: the world of the embedded default and its base model."""
 
-from typing import Literal, Self
+import math
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from dphrl.config.blocks.base import Block, Count, Positive, Whole
+
+_Part = Annotated[float, Field(ge=0, le=1)]
 
 
 class ToyQuestions(Block):
     """Configuration of `toy.questions`."""
 
     train: Count = Field(400, description="Training questions on the three training databases.")
-    in_domain: Count = Field(300, description="Test questions on the three training databases.")
+    in_domain: Count = Field(500, description="Test questions on the three training databases.")
     cross: Count = Field(200, description="Test questions on the two databases that are not used in RL.")
     maths: Count = Field(150, description="Mathematical word problems, out of the domain of RL.")
+
+
+class ToyStrata(Block):
+    """Shares of the three strata of questions; they sum to 1."""
+
+    plain: _Part = Field(0.33, description="Questions that every annotator answers right, but for slips.")
+    noisy: _Part = Field(0.27, description="Questions that every annotator often answers wrong.")
+    ambiguous: _Part = Field(0.40, description="Questions that do not say which of five readings is right.")
+
+    @model_validator(mode="after")
+    def _sum_is_one(self) -> Self:
+        if not math.isclose(total := self.plain + self.noisy + self.ambiguous, 1.0):
+            raise ValueError(f"plain + noisy + ambiguous is {total:g}: shares of the strata must sum to 1")
+        return self
+
+    def numbers(self, questions: int) -> dict[str, int]:
+        """So many questions by stratum, rounded down; what is left over goes to the largest remainders."""
+        exact = {name: share * questions for name, share in self}
+        numbers = {name: math.floor(round(number, 9)) for name, number in exact.items()}
+        for name in sorted(exact, key=lambda name: numbers[name] - exact[name])[: questions - sum(numbers.values())]:
+            numbers[name] += 1
+        return numbers
 
 
 class ToyModel(Block):
@@ -47,12 +72,12 @@ class ToyConfig(Block):
     """Configuration of the block `toy`."""
 
     seed: Whole = Field(1, description="Seed of the world (databases, questions, corpus) and of the base model.")
-    design: Literal["soft", "sharp"] = Field(
-        "soft",
-        description="Errors of an annotator on its blind spots. soft: a new random one each time; sharp: always the "
-        "same one per annotator, database and family of questions.",
-    )
     questions: ToyQuestions = Field(ToyQuestions(), description="Number of questions of each split.")
+    train_strata: ToyStrata = Field(ToyStrata(), description="Shares of the strata among the training questions.")
+    test_strata: ToyStrata = Field(
+        ToyStrata(plain=0.24, noisy=0.16, ambiguous=0.60),
+        description="Shares of the strata among the test questions, in domain and cross-domain.",
+    )
     corpus: int = Field(25600, ge=20, description="Rows of the supervised corpus that the base model is trained on.")
     vocabulary: int = Field(512, ge=128, description="Size of the byte-pair vocabulary, with special tokens.")
     model: ToyModel = Field(ToyModel(), description="Shape of the base model.")
