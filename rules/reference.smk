@@ -17,6 +17,7 @@ rule tensorise:
     log:
         "<logs>/reference.log",
     cache: SHARED
+    priority: 1
     # As many as train with the same model.
     threads: CONFIG.hardware.ranks
     resources:

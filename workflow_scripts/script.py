@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
 from snakemake.iocontainers import Snakemake
 
 import __main__
@@ -30,12 +31,14 @@ def stage(*libraries: str, hardware: HardwareConfig | None = None) -> Iterator[S
         hardware: the block `hardware`, if the job reads it.
     """
     params, resources, started = snakemake.params, snakemake.resources, time.perf_counter()
+    imports = time.time() - psutil.Process().create_time()
     if resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
         gpus = take_gpus(resources.get("gpu", 0))
         print("GPUs:", *gpus, flush=True)
     machine = hardware.model_dump(mode="json") if hardware else None
     digests = params.sources, params.schemas, params.code
     job = Stage(snakemake.rule, *digests, params.config, libraries, params.seed, machine)
+    job.add_timing("imports", imports)  # with the start of the process; not in the total
     yield job
     seconds = time.perf_counter() - started
     job.add_timing("total", seconds)

@@ -144,6 +144,9 @@ def test_a_new_schema_reruns_the_stage_that_writes_it(
         ({"scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}}}, SCORED),
         ({"scoring": {"sql": {"comparison": "bird", "answer": "bare", "workers": 2}, "math": {"workers": 2}}}, set()),
         ({"train": {"trackers": ["tensorboard"]}}, set()),
+        ({"engine": {"stages": {"refine": "transformers"}}}, {"sample"}),
+        ({"engine": {"stages": {"rollouts": "transformers"}}}, {"train_segment"}),
+        ({"engine": {"stages": {"presample": "vllm", "rollouts": "vllm"}}}, set()),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -162,6 +165,15 @@ def test_a_new_evaluation_set_reruns_nothing_of_the_others(finished: Workflow) -
     made = [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
     assert made
     assert all("cross" in job for job in made)
+
+
+def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
+    finished: Workflow, always: set[str]
+) -> None:
+    engine = {"stages": {"evaluate": "transformers"}}
+    files = {file for file in listed(finished.configured(engine=engine)) - always if file.startswith("rollouts/")}
+    assert files
+    assert all(".evaluate/" in file for file in files)
 
 
 def test_comments_and_docstrings_rerun_nothing(finished: Workflow, code: Path) -> None:
