@@ -32,6 +32,15 @@ def databases_of(wildcards):
     return LAYOUT.databases(wildcards, checkpoints.hash_databases.get)
 
 
+def priority(wildcards):
+    """1 for what the trainings wait for, 0 for what only the evaluation needs.
+
+    The longest chain of jobs leads through pre-sampling, refinement and the segments of a training.
+    """
+    for_training = wildcards.get("plan") != "evaluate"
+    return int(wildcards.dataset == CONFIG.train_dataset and for_training)
+
+
 def stage_params(script, config, *schemas, seed=None):
     """The params that Snakemake compares to decide on a rerun: scripts, schemas, code digest, config slice, seed."""
     code = code_digest([script], schemas)

@@ -11,6 +11,7 @@ rule find_candidates:
         timings="<timings>/partition/candidates.parquet",
     log:
         "<logs>/partition/candidates.log",
+    priority: 1
     localrule: True
     params:
         **stage_params("find_candidates.py", slice_of("candidates"), "partition"),
@@ -30,6 +31,7 @@ rule refine:
         timings="<timings>/partition/final.parquet",
     log:
         "<logs>/partition/final.log",
+    priority: 1
     localrule: True
     params:
         **stage_params("refine.py", slice_of("partition"), "partition"),

@@ -40,6 +40,7 @@ rule prepare_prompts:
     log:
         "<logs>/prompts/{dataset}.log",
     cache: SHARED
+    priority: priority
     params:
         **stage_params("prepare_prompts.py", slice_of("prompts"), "prompts", "rejected"),
         databases=LAYOUT.database_folder,
@@ -66,6 +67,7 @@ rule audit_gold:
         timings="<timings>/gold/{dataset}.parquet",
     log:
         "<logs>/gold/{dataset}.log",
+    priority: priority
     threads: LAYOUT.workers
     params:
         **stage_params("audit_gold.py", slice_of("gold"), "gold"),

@@ -17,6 +17,7 @@ rule tensorise:
     log:
         "<logs>/reference.log",
     cache: SHARED
+    priority: 2  # before the segments of methods that do not need it: it is one more job of a chain
     # As many as train with the same model.
     threads: CONFIG.hardware.ranks
     resources:

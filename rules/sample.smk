@@ -14,6 +14,7 @@ rule sample:
     log:
         "<logs>/rollouts/{policy}/{dataset}.{plan}/{shard}.log",
     cache: SHARED
+    priority: priority
     resources:
         gpu=LAYOUT.sampling_gpus,
     params:

@@ -14,6 +14,7 @@ rule score:
         timings="<timings>/verdicts/{policy}/{dataset}.{plan}/{shard}.parquet",
     log:
         "<logs>/verdicts/{policy}/{dataset}.{plan}/{shard}.log",
+    priority: priority
     threads: LAYOUT.workers
     params:
         **stage_params("score.py", slice_of("verdicts"), "verdicts"),

@@ -23,7 +23,7 @@ rule train_segment:
         timings="<timings>/train/{method}-s{seed}/step{step}.parquet",
     log:
         "<logs>/train/{method}-s{seed}/step{step}.log",
-    # The longest chain of jobs: segments run before the sampling of finished policies.
+    # As in `priority` of common.smk: before the sampling of finished policies.
     priority: 1
     threads: CONFIG.hardware.ranks
     resources:

@@ -23,6 +23,7 @@ SMALLEST = {
     "graph": ["--shards", "1"],
     "memory": ["--rollouts", "80"],
     "prompt_sharing": ["--passes", "1", "--shapes", "demo, D_pef"],
+    "sampling": ["{run}", "--prompts", "2", "--repeats", "1"],
     "scoring": ["--data", "{data}", "--repeats", "1", "--slow", "1"],
     "scoring_maths": ["--data", "{data}"],
     "stages": ["{run}"],

@@ -64,6 +64,31 @@ def test_the_two_engines_answer_alike(policy: Policy, engine: Engine) -> None:
         assert a.logprobs == pytest.approx(b.logprobs, abs=1e-4)
 
 
+def test_tokens_texts_and_log_probs_are_those_of_vllm_with_its_own_settings(policy: Policy, engine: Engine) -> None:
+    """Its texts are decoded token by token, and its log-probs come position by position."""
+    from vllm import SamplingParams, TokensPrompt
+
+    asked = requests(60)
+    params = [
+        SamplingParams(
+            temperature=one.temperature,
+            top_p=one.top_p,
+            max_tokens=one.max_tokens,
+            seed=one.seed,
+            stop_token_ids=sorted(policy.ends),
+            logprobs=0,
+        )
+        for one in asked
+    ]
+    prompts = [TokensPrompt(prompt_token_ids=list(one.prompt_token_ids)) for one in asked]
+    outputs = engine._llm.generate(prompts, params, use_tqdm=False)  # type: ignore[attr-defined]
+    for ours, (theirs,) in zip(engine.generate(asked), (output.outputs for output in outputs), strict=True):
+        tokens = list(theirs.token_ids)
+        logprobs = [entry[token].logprob for entry, token in zip(theirs.logprobs, tokens, strict=True)]
+        assert (ours.token_ids, ours.text, ours.finish_reason) == (tokens, theirs.text, theirs.finish_reason)
+        assert ours.logprobs == logprobs
+
+
 def test_tied_embeddings_are_pushed_whole(made: list[Engine], tmp_path: Path) -> None:
     """The output head too, of which vLLM's CPU build keeps a packed copy."""
     policy = Policy.write(tmp_path, tied=True)

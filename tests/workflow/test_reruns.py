@@ -155,6 +155,8 @@ def test_a_new_schema_reruns_the_stage_that_writes_it(
         ({"scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}}}, SCORED),
         ({"scoring": {"sql": {"comparison": "bird", "answer": "bare", "workers": 2}, "math": {"workers": 2}}}, set()),
         ({"train": {"trackers": ["tensorboard"]}}, set()),
+        ({"engine": {"stages": {"evaluate": "transformers", "rollouts": "transformers"}}}, {"train_segment"}),
+        ({"engine": {"stages": {"evaluate": "transformers", "refine": "vllm"}}}, set()),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -173,6 +175,14 @@ def test_a_new_evaluation_set_reruns_nothing_of_the_others(finished: Workflow) -
     made = [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
     assert made
     assert all("cross" in job for job in made)
+
+
+def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
+    finished: Workflow, always: set[str]
+) -> None:
+    files = {file for file in listed(finished.configured(engine={"stages": {}})) - always if "timings/" not in file}
+    assert files
+    assert all(file.startswith("rollouts/") and ".evaluate/" in file for file in files)
 
 
 def test_comments_and_docstrings_rerun_nothing(finished: Workflow, code: Path) -> None:

@@ -120,6 +120,9 @@ def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
         ("sampling.presample.greedy", True, "False", None),
         ("methods.grpo.divergence", "jss", "'forward_kl', 'js', 'alpha'", "js"),
         ("prompts", None, "a block of keys", None),
+        ("engine.name", "transformer", "'vllm' or 'transformers'", "transformers"),
+        ("engine.stages.evaluate", "vlm", "'vllm' or 'transformers'", "vllm"),
+        ("engine.stages.rollout", "vllm", "'presample', 'refine', 'evaluate' or 'rollouts'", "rollouts"),
         ("run", "../up", "match pattern", None),
         ("run", MISSING, "this key is required", None),
         ("datasets.train.task", MISSING, "this key is required", None),
@@ -172,6 +175,15 @@ def test_what_must_hold_between_blocks(
     data: dict[str, Any], path: str, value: object, where: str, allowed: str
 ) -> None:
     assert allowed in problems(put(data, path, value))[where].allowed
+
+
+@pytest.mark.parametrize("engine", [{"name": "transformers"}, {"stages": {"refine": "transformers"}}])
+def test_what_only_vllm_can_do_needs_it_in_every_stage(data: dict[str, Any], engine: dict[str, Any]) -> None:
+    parts = {**data["hardware"], "tensor_parallel": 2, "ranks": 2}
+    spread = {**data, "engine": {**data["engine"], **engine}, "hardware": parts}
+    assert "only vllm can spread" in problems(spread)["hardware.tensor_parallel"].allowed
+    alike = {**data, "engine": {**data["engine"], **engine, "batch_invariant": True}}
+    assert "only vllm has it" in problems(alike)["engine"].allowed
 
 
 def test_each_k_needs_a_set_with_as_many_samples_and_each_set_a_k(data: dict[str, Any]) -> None:

@@ -128,6 +128,35 @@ def test_the_number_of_samples_of_a_set_is_in_its_own_slice_only() -> None:
         assert part(other) == part(config)
 
 
+def drawn(**engine: object) -> dict[tuple[str, ...], str]:
+    """The slices of everything that an engine draws, with these keys of the block `engine`."""
+    config = load_config(DATA | {"engine": {**DATA["engine"], "name": "vllm", "stages": {}, **engine}})
+    found = {("train", plan): parts.sample(config, "base", "train", plan) for plan in ("presample", "refine")}
+    found |= {("cross", policy): parts.sample(config, policy, "cross", "evaluate") for policy in ("base", "grpo")}
+    return found | {("training", method): parts.train(config, method) for method in config.methods}
+
+
+@pytest.mark.parametrize(
+    ("stage", "changed"),
+    [
+        ("presample", {("train", "presample")}),
+        ("refine", {("train", "refine")}),
+        ("evaluate", {("cross", "base"), ("cross", "grpo")}),
+        ("rollouts", {("training", name) for name in DATA["methods"]}),
+    ],
+)
+def test_the_engine_of_a_stage_is_in_the_slices_of_that_stage_only(stage: str, changed: set[tuple[str, ...]]) -> None:
+    before, after = drawn(), drawn(stages={stage: "transformers"})
+    assert {key for key in before if before[key] != after[key]} == changed
+    assert {json.loads(after[key])["engine"]["name"] for key in changed} == {"transformers"}
+    assert drawn(stages={stage: "vllm"}) == before
+
+
+def test_one_engine_for_all_stages_is_the_same_however_it_is_written() -> None:
+    stages = dict.fromkeys(["presample", "refine", "evaluate", "rollouts"], "transformers")
+    assert drawn(stages=stages) == drawn(name="transformers")
+
+
 def test_recorded_answers_depend_on_no_engine_and_no_seed() -> None:
     recorded = DATA | {"replay": {"base": {"train": "answers.jsonl"}}}
     config, other = load_config(recorded), load_config(recorded | {"seed": 9, "engine": {**DATA["engine"]}})

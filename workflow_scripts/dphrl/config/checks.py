@@ -160,7 +160,7 @@ def _counts(config: Config) -> Iterator[Problem]:
         yield from _divides(config, "train.mini_batches", "train.rehearsal_per_step")
     yield from _divides(config, "hardware.ranks", "train.prompts_per_step / train.mini_batches")
     parts = config.hardware.tensor_parallel
-    if parts > 1 and config.engine.name != "vllm":
+    if parts > 1 and {config.engine.name, *config.engine.stages.values()} != {"vllm"}:
         yield Problem("hardware.tensor_parallel", show(parts), "1: only vllm can spread an engine over several GPUs")
     if config.methods:
         yield from _divides(config, "hardware.tensor_parallel", "hardware.ranks")

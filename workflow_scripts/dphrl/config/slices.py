@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from dphrl.config.blocks.datasets import SQL
+from dphrl.config.blocks.engine import Plan
 from dphrl.config.config import Config
 
 
@@ -61,7 +62,7 @@ def gold(config: Config, dataset: str) -> str:
     return canonical({**_reading(config, dataset), **rules, **_scorer(config, dataset)})
 
 
-def sample(config: Config, policy: str, dataset: str, plan: str) -> str:
+def sample(config: Config, policy: str, dataset: str, plan: Plan) -> str:
     """For the samples of a plan: the engine and the plan, without the number of jobs.
 
     Recorded responses have no engine and no seed; `first` is the index of the first one that the plan uses.
@@ -72,7 +73,7 @@ def sample(config: Config, policy: str, dataset: str, plan: str) -> str:
     if dataset in config.replay.get(policy, {}):
         first = config.sampling.presample.n if plan == "refine" else 0
         return canonical({"engine": "replay", "plan": chosen, "first": first})
-    return canonical({"engine": config.engine, "plan": chosen, "seed": config.seed})
+    return canonical({"engine": config.engine.of(plan), "plan": chosen, "seed": config.seed})
 
 
 def scoring(config: Config, dataset: str) -> str:
@@ -106,7 +107,7 @@ def train(config: Config, method: str) -> str:
     chosen = config.methods[method].model_dump(mode="json", exclude={"steps"})
     # A rank replaces prompts among those it has: of the hardware only this decides what is trained.
     scorer |= {"ranks": config.hardware.ranks} if chosen["refills"] else {}
-    return canonical({"train": block, "method": chosen, "engine": config.engine, **scorer})
+    return canonical({"train": block, "method": chosen, "engine": config.engine.of("rollouts"), **scorer})
 
 
 def evaluate(config: Config, dataset: str) -> str:

@@ -1,30 +1,25 @@
 """How fast the parts of a run go: from the timings of the run where it has some, else from the table of machines."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, get_args
 
 import polars as pl
 
+from dphrl.config.blocks.engine import Plan
 from dphrl.config.config import Config
 from dphrl.plan.machines import Machine
 from dphrl.plan.shape import ModelShape
 
+PLANS: Final[tuple[Plan, ...]] = get_args(Plan)
 # Tokens of a row of the corpus on which the toy's base model is trained.
 _ROW: Final = 62
 
 
-# Stage and part of the timings behind each rate.
-_SPEEDS: Final = {
-    "sample": ("sample", "generate"),
-    "rollout": ("train_segment", "generate"),
-    "train": ("train_segment", "train"),
-}
-_SECONDS: Final = {
-    "start": ("sample", "start"),
-    "train_start": ("train_segment", "start"),
-    "base": ("train_base", "total"),
-}
+# Stage, plan and part of the timings behind each rate.
+_SPEEDS: Final = {"rollout": ("train_segment", "", "generate"), "train": ("train_segment", "", "train")}
+_SECONDS: Final = {"train_start": ("train_segment", "", "start"), "base": ("train_base", "", "total")}
 
 
 @dataclass(frozen=True)
@@ -32,17 +27,17 @@ class Rates:
     """Tokens per second of one GPU or core, and seconds of what takes as long for every job.
 
     Attributes:
-        sample, rollout: drawn tokens/s in sampling jobs and in training.
+        sample, rollout: drawn tokens/s in the sampling jobs of each plan, and in training.
         train: tokens/s of the forward and backward pass, over the tokens of responses.
-        start, train_start: seconds until a sampling job and a segment have their models.
+        start, train_start: seconds until a sampling job of each plan, and a segment, have their models.
         base: seconds that the base model takes; 0 where it is given.
         other: seconds of a job without a model.
     """
 
-    sample: float
+    sample: Mapping[Plan, float]
     rollout: float
     train: float
-    start: float
+    start: Mapping[Plan, float]
     train_start: float
     base: float
     other: float
@@ -55,18 +50,19 @@ class Rates:
             prompt_share: prompt tokens that training computes for each token of a response.
         """
         passes = 8 if config.hardware.gradient_checkpointing else 6
-        generation = machine.generation[config.engine.name] / shape.parameters
+        rollouts = config.engine.name_of("rollouts")
+        engines = {plan: config.engine.name_of(plan) for plan in PLANS}
         base = 0.0
         if config.policy.base is None and config.toy:
             optimizer = config.toy.optimizer
             operations = 6.0 * shape.parameters * optimizer.steps * optimizer.batch * _ROW
             base = operations / (config.toy.threads * machine.training)
         return cls(
-            sample=generation,
-            rollout=generation,
+            sample={plan: machine.generation[name] / shape.parameters for plan, name in engines.items()},
+            rollout=machine.generation[rollouts] / shape.parameters,
             train=machine.training / (passes * shape.parameters * (1 + prompt_share)),
-            start=machine.start[config.engine.name],
-            train_start=machine.start[config.engine.name] + machine.job,
+            start={plan: machine.start[name] for plan, name in engines.items()},
+            train_start=machine.start[rollouts] + machine.job,
             base=base,
             other=machine.job,
         )
@@ -76,12 +72,16 @@ class Rates:
         files = [path for path in (run / "timings").rglob("*.parquet") if path.name != "training_cost.parquet"]
         if not files:
             return self
-        parts = pl.concat(pl.read_parquet(path) for path in files).group_by("stage", "part")
-        found = {
-            (stage, part): (tokens, seconds, seconds / jobs)
-            for stage, part, seconds, tokens, jobs in parts.agg(
-                pl.col("seconds").sum(), pl.col("tokens").sum(), jobs=pl.len()
-            ).iter_rows()
-        }
-        speeds = {name: found[key][0] / found[key][1] for name, key in _SPEEDS.items() if key in found}
-        return replace(self, **speeds, **{name: found[key][2] for name, key in _SECONDS.items() if key in found})
+        rows = pl.concat(
+            pl.read_parquet(path).with_columns(file=pl.lit(path.relative_to(run).as_posix())) for path in files
+        )
+        plan = pl.col("file").str.extract(rf"\.({'|'.join(PLANS)})/").fill_null("")
+        parts = rows.group_by("stage", plan.alias("plan"), "part").agg(
+            speed=pl.col("tokens").sum() / pl.col("seconds").sum(), seconds=pl.col("seconds").mean()
+        )
+        found = {tuple(key): (speed, seconds) for *key, speed, seconds in parts.iter_rows()}
+        speeds = {name: found[key][0] for name, key in _SPEEDS.items() if key in found}
+        seconds = {name: found[key][1] for name, key in _SECONDS.items() if key in found}
+        sample = {plan: found[key][0] for plan in PLANS if (key := ("sample", plan, "generate")) in found}
+        start = {plan: found[key][1] for plan in PLANS if (key := ("sample", plan, "start")) in found}
+        return replace(self, **speeds, **seconds, sample={**self.sample, **sample}, start={**self.start, **start})

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dphrl.config.blocks.engine import Plan
 from dphrl.config.config import Config
 from dphrl.layout.run import Layout
 from dphrl.plan.memory import Setting, policy_bytes, state_bytes, training_bytes
@@ -46,7 +47,8 @@ def stages(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> lis
     return [
         _base(config, shape, rates),
         _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
-        *(_samples(config, plan, found, rates) for plan in ("presample", "refine")),
+        _samples(config, "presample", found, rates),
+        _samples(config, "refine", found, rates),
         _without_model("partition", 2, rates),
         *trained,
         _samples(config, "evaluate", found, rates),
@@ -77,7 +79,7 @@ def _base(config: Config, shape: ModelShape, rates: Rates) -> Stage:
     return Stage("base model", 2, config.toy.threads, seconds=seconds, longest=seconds, size=size)
 
 
-def _samples(config: Config, name: str, found: Sizes, rates: Rates) -> Stage:
+def _samples(config: Config, name: Plan, found: Sizes, rates: Rates) -> Stage:
     """Sampling and scoring of a plan, on all its datasets, with all policies for the evaluation."""
     layout, plan = Layout(config), getattr(config.sampling, name)
     policies = len(layout.policies()) if name == "evaluate" else 1
@@ -88,7 +90,7 @@ def _samples(config: Config, name: str, found: Sizes, rates: Rates) -> Stage:
         drawn = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
         tokens += policies * count * (drawn + plan.greedy) * found.response_tokens[dataset]
     jobs = policies * len(datasets) * plan.shards
-    generating, fixed = tokens / rates.sample, rates.start + rates.other
+    generating, fixed = tokens / rates.sample[name], rates.start[name] + rates.other
     seconds = generating + jobs * (fixed + rates.other + (rates.other if name == "evaluate" else 0))
     return Stage(
         "evaluation" if name == "evaluate" else name,
@@ -127,8 +129,8 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
         "reference",
         1,
         trained=stored,
-        seconds=rates.start + rates.other + stored / (3 * rates.train),
-        longest=rates.start + rates.other + stored / (3 * rates.train),
+        seconds=rates.train_start + rates.other + stored / (3 * rates.train),
+        longest=rates.train_start + rates.other + stored / (3 * rates.train),
         size=found.pef * length * 4,
     )
     steps = [config.steps(name) for name in config.methods]

@@ -17,13 +17,12 @@ from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.shared_cache import install_shared_cache
 from dphrl.rollout.stops import stop_tokens
+from dphrl.rollout.texts import TOKENS_BEFORE, decode, response_text
 from dphrl.tasks.tokens import load_tokenizer
 
 # Finished responses stay in the batch until they are this share of it, since each refill costs a prefill.
 _FINISHED_SHARE = 1 / 8
 _TOKENS_PER_PREFILL = 1 << 14
-# Prompt tokens decoded together with a response: some tokenizers drop a space at the start of a text.
-_TOKENS_BEFORE_TEXT = 5
 
 
 class TransformersEngine:
@@ -143,23 +142,16 @@ class TransformersEngine:
         return fresh
 
     def _completion(self, response: Response) -> Completion:
-        visible = response.tokens[:-1] if response.tokens[-1] in self._ends else response.tokens
-        before = response.prompt[-_TOKENS_BEFORE_TEXT:]
-        text = self._decode([*before, *visible]).removeprefix(self._decode(before))
+        text = response_text(self._tokenizer, self._ends, response.prompt, response.tokens)
         for stop in self._stop:
             text = text.partition(stop)[0]
-        # An incomplete last character is left out, as in vLLM.
-        return Completion(response.tokens, response.logprobs, text.rstrip("\ufffd"), response.finish_reason)
+        return Completion(response.tokens, response.logprobs, text, response.finish_reason)
 
     def _has_stop_text(self, tokens: Sequence[int]) -> bool:
         """Whether a stop text is in the end of a response: in as many tokens as it has bytes, and some before."""
         longest = max(len(stop.encode()) for stop in self._stop)
-        text = self._decode(tokens[-longest - _TOKENS_BEFORE_TEXT :])
+        text = decode(self._tokenizer, tokens[-longest - TOKENS_BEFORE :])
         return any(stop in text for stop in self._stop)
-
-    def _decode(self, tokens: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return text
 
 
 def _cache_bytes_per_token(model: PreTrainedModel) -> int:

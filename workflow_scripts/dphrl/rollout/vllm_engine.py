@@ -19,6 +19,7 @@ from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.stops import stop_tokens
+from dphrl.rollout.texts import response_text
 from dphrl.tasks.tokens import load_tokenizer
 
 _LONGEST_BATCH = 8192
@@ -113,8 +114,9 @@ class VllmEngine:
             drop_shared_memory(hardware.tensor_parallel)
         # vLLM refuses ends that the model cannot draw, such as an EOS that was added to the tokenizer alone.
         drawn = range(self._llm.llm_engine.model_config.get_vocab_size())
-        ends = sorted(stop_tokens(folder, load_tokenizer(folder), config.stop_token_ids) & {*drawn})
-        self._stops = {"stop": list(config.stop), "stop_token_ids": ends}
+        self._tokenizer = load_tokenizer(folder)
+        self._ends = stop_tokens(folder, self._tokenizer, config.stop_token_ids) & {*drawn}
+        self._stop = list(config.stop)
         self._asleep = False
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
@@ -124,7 +126,9 @@ class VllmEngine:
         check_prompts(requests, self.max_model_len)
         if not requests:
             return []
-        shared = {"logprobs": 0, "skip_special_tokens": True, **self._stops}
+        # Flat log-probs and no text for each token: both would cost time at each step. Stop texts need the text.
+        shared: dict[str, Any] = {"logprobs": 0, "flat_logprobs": True, "skip_special_tokens": True}
+        shared |= {"stop": self._stop, "stop_token_ids": sorted(self._ends), "detokenize": bool(self._stop)}
         outputs = self._llm.generate(
             [TokensPrompt(prompt_token_ids=list(r.prompt_token_ids)) for r in requests],
             [
@@ -133,7 +137,7 @@ class VllmEngine:
             ],
             use_tqdm=_progress(label) if label else False,
         )
-        return [_completion(output.outputs[0]) for output in outputs]
+        return [self._completion(r, output.outputs[0]) for r, output in zip(requests, outputs, strict=True)]
 
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
         from vllm import SamplingParams, TokensPrompt
@@ -178,6 +182,14 @@ class VllmEngine:
             self._llm.apply_model(_pack_head)
         self._llm.reset_prefix_cache()
 
+    def _completion(self, request: Request, drawn: Any) -> Completion:
+        tokens = list(drawn.token_ids)
+        # At each position only the drawn token has a log-prob.
+        logprobs = [logprob for logprob, _ in zip(drawn.logprobs.logprobs, tokens, strict=True)]
+        prompt = request.prompt_token_ids
+        text = drawn.text if self._stop else response_text(self._tokenizer, self._ends, prompt, tokens)
+        return Completion(tokens, logprobs, text, drawn.finish_reason)
+
     def _check_awake(self) -> None:
         if self._asleep:
             raise AsleepError
@@ -203,9 +215,3 @@ def _progress(label: str) -> Any:
         return ProgressLines(*iterable, **{**options, "desc": label, "unit": " responses", "disable": bool(iterable)})
 
     return make
-
-
-def _completion(output: Any) -> Completion:
-    tokens = list(output.token_ids)
-    logprobs = [entry[token].logprob for entry, token in zip(output.logprobs, tokens, strict=True)]
-    return Completion(tokens, logprobs, output.text, output.finish_reason)

@@ -1,19 +1,30 @@
 """The block `engine`, for every stage that draws responses from a policy."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from dphrl.config.blocks.base import Block, Dtype, Text, Whole
 
+EngineName = Literal["vllm", "transformers"]
+Plan = Literal["presample", "refine", "evaluate"]
+# What draws responses: the plans of the block `sampling`, and training.
+DrawingStage = Literal[Plan, "rollouts"]
+
 
 class EngineConfig(Block):
     """Configuration of the block `engine`."""
 
-    name: Literal["vllm", "transformers"] = Field(
+    name: EngineName = Field(
         "vllm",
         description="vllm, or transformers for machines without it; with one seed they draw different responses.",
+    )
+    stages: dict[DrawingStage, EngineName] = Field(
+        {},
+        description="The engine of single stages where it is another one, for instance {evaluate: transformers}: "
+        "presample, refine and evaluate are the plans of sampling, rollouts those of training. All policies that are "
+        "compared have the same. transformers starts sooner, and is faster for small models and short responses.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the engine's weights; must equal train.dtype.")
     max_model_len: int = Field(20480, ge=2, description="Maximum length of a sequence (prompt and response) in tokens.")
@@ -31,6 +42,14 @@ class EngineConfig(Block):
 
     @model_validator(mode="after")
     def _batch_invariant_needs_vllm(self) -> Self:
-        if self.batch_invariant and self.name != "vllm":
+        if self.batch_invariant and {self.name, *self.stages.values()} != {"vllm"}:
             raise PydanticCustomError("batch_invariant_needs_vllm", "batch_invariant false: only vllm has it")
         return self
+
+    def name_of(self, stage: DrawingStage) -> EngineName:
+        """The engine of a stage."""
+        return self.stages.get(stage, self.name)
+
+    def of(self, stage: DrawingStage) -> dict[str, Any]:
+        """The keys that decide what a stage draws, with the engine of that stage as `name`."""
+        return {**self.model_dump(mode="json", exclude={"stages"}), "name": self.name_of(stage)}
