@@ -68,7 +68,9 @@ def test_each_prompt_moves_by_halves_of_its_own_samples(made):
     assert totals == pytest.approx({BASE_ITSELF: 3, "tuned": 3})
     # Halves of 1, 2 and 1 samples: chances of 0, 50 and 100 % under the base.
     rows = table.filter(method="tuned").group_by("base_percent").agg(pl.col("prompts").sum())
-    assert dict(rows.iter_rows()) == pytest.approx({0: 1 / 3 + 3 / 10 + 1, 25: 0, 50: 6 / 10, 75: 0, 99: 0, 100: 2 / 3 + 1 / 10})
+    assert dict(rows.iter_rows()) == pytest.approx(
+        {0: 1 / 3 + 3 / 10 + 1, 25: 0, 50: 6 / 10, 75: 0, 99: 0, 100: 2 / 3 + 1 / 10}
+    )
 
 
 def test_a_gap_in_the_samples_of_a_prompt_is_named():

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
+from scipy.special import betaln
 
 from dphrl.evaluation.crossed import Floats
 
@@ -12,7 +12,15 @@ from dphrl.evaluation.crossed import Floats
 @lru_cache(maxsize=64)
 def right_among(n: int, k: int) -> Floats:
     """(n + 1, k + 1) by c and j: the chance of j right samples among k of n with c right ones; read-only."""
-    chances: Floats = hypergeom.pmf(np.arange(k + 1), n, np.arange(n + 1)[:, None], k)
+    c, j = np.arange(n + 1)[:, None], np.arange(k + 1)
+    wrong = n - c
+    possible = (j <= c) & (k - j <= wrong)
+    # Logarithms of C(c, j), C(n-c, k-j) and C(n, k), without their factors 1 / (c + 1) and so on.
+    ways = np.where(
+        possible, betaln(j + 1, np.maximum(c - j, 0) + 1) + betaln(k - j + 1, np.maximum(wrong - k + j, 0) + 1), 0
+    )
+    scale = (n + 1) / ((c + 1) * (wrong + 1))
+    chances: Floats = np.where(possible, np.exp(betaln(k + 1, n - k + 1) - ways) * scale, 0.0)
     chances.flags.writeable = False
     return chances
 

@@ -8,7 +8,6 @@ from itertools import groupby
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.crossed import Floats
