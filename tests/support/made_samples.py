@@ -9,7 +9,6 @@ import polars as pl
 
 from dphrl.sample_files.samples import COLUMNS, SampleFile
 
-
 _SCHEMA = {"question_id": pl.String, "question": pl.String, "sample_index": pl.Int32, "text": pl.String}
 
 

@@ -60,7 +60,7 @@ def test_what_would_tell_does_tell():
 
 
 def test_more_samples_help_where_questions_are_the_same():
-    """Every question is right half of the time. With 16 samples of each the error is sqrt(2 / 4 / 16 / 100) = 0.0177."""
+    """All questions are right half of the time. With 16 samples the error is sqrt(2 / 4 / 16 / 100) = 0.0177."""
     random = np.random.default_rng(3)
     answers = [{f"q{n}": list(random.choice(["+", "-"], 4)) for n in range(100)} for _ in "bt"]
     found = diagnose([sample_file(name, one) for name, one in zip("bt", answers, strict=True)], k=1)
@@ -102,7 +102,7 @@ def test_the_portfolio_of_two_draws_of_one_model_gains_nothing():
 
 
 def test_a_portfolio_regains_what_each_model_solves_alone():
-    """Half of the questions are solved by the base only, half by the tuned model only: one sample of each solves all."""
+    """Half of the questions are solved by the base only, half by the tuned model only: one sample each solves all."""
     base = {f"q{n}": ["+" if n % 2 else "-"] * 2 for n in range(40)}
     tuned = {f"q{n}": ["-" if n % 2 else "+"] * 2 for n in range(40)}
     found = diagnose([sample_file("b", base), sample_file("t", tuned)])

@@ -154,6 +154,6 @@ def test_unequal_numbers_of_samples_compare_at_the_smaller_one():
     base = classed(np.array([[True, True, False, False]] * 3), [[0, 0, 2, 3]] * 3)
     few = classed(np.array([[True, False]] * 3), [[0, 1]] * 3, "grpo")
     table = diversity_split(study(pl.concat([base, few]), [1])).filter(classes="answers")
-    # Right: 5 of 6 draws have one of the two right samples. Wrong: the same for the two wrong ones, but one draw has both.
+    # Right: 5 of 6 draws have one of the two right samples. Wrong: 4 draws have one of the wrong ones, 1 draw both.
     expected = {"right": 5 / 6 - 1, "wrong": 1 - 1, "all": -1 / 6, "narrowing": 0, "rest": -1 / 6}
     assert dict(table.select("part", "value").iter_rows()) == pytest.approx(expected)
