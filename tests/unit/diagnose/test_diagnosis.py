@@ -13,7 +13,7 @@ from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names
 from dphrl.diagnose.portfolio import splits
 from dphrl.evaluation.names import BASE_ITSELF
-from dphrl.sample_files.samples import SampleFileError
+from dphrl.sample_files.columns import SampleFileError
 
 # "+" is right; letters are ways.
 BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}
@@ -140,7 +140,7 @@ def test_boxed_answers_are_alike_by_value_and_ways_by_their_steps():
     tuned = {key: ["+ 2 + 2 = 4 \\boxed{4}", "+ 3 + 1 = 4 \\boxed{4.00}", "- \\boxed{\\frac{10}{2}}"] for key in base}
     found = diagnose([sample_file("base", base), sample_file("two", tuned)])
     kinds = {one.kind: (one.base, one.tuned) for one in found.models["two"].varieties}
-    assert kinds == {"skeletons": (2, 1), "answers": (1, 1)}
+    assert kinds == {"skeletons": (2, 1)}
     assert found.study.policies[0].codes("answers")[0].tolist() == [0, 0, 2]
 
 
@@ -215,7 +215,7 @@ def test_doubtful_comparisons_are_named():
 def test_one_sample_is_not_called_coverage():
     found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
     assert found.k == 1
-    assert any(note.startswith("K is 1: pass@1 is accuracy") for note in found.notes)
+    assert found.models["two"].qualified[0].startswith("K is 1, and pass@1 is accuracy")
 
 
 def test_levels():

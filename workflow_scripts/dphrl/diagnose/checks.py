@@ -12,6 +12,10 @@ from dphrl.sample_files.samples import SampleFile
 QUALIFIES = 0.05
 """A difference of the shares of truncated or empty answers above it qualifies the verdict."""
 _SHOWN = 3
+_ACCURACY = (
+    "K is 1, and pass@1 is accuracy, not coverage: a loss of diversity shows at larger k only. Draw more samples of"
+    " each question."
+)
 
 
 def answers(joined: Joined) -> pl.DataFrame:
@@ -37,12 +41,12 @@ def answers(joined: Joined) -> pl.DataFrame:
     return pl.concat(rows)
 
 
-def qualifications(shares: pl.DataFrame) -> dict[str, list[str]]:
-    """By tuned policy, what qualifies its verdict: shares of truncated or empty answers that differ from the base's."""
+def qualifications(shares: pl.DataFrame, k: int) -> dict[str, list[str]]:
+    """By policy, what qualifies its verdict: K = 1, and shares of truncated or empty answers unlike the base's."""
     of = {row["method"]: row for row in shares.iter_rows(named=True)}
     found: dict[str, list[str]] = {}
     for name, row in of.items():
-        found[name] = []
+        found[name] = [_ACCURACY] if k == 1 else []
         for share in ("truncated", "empty"):
             mine, base = row[share], of[BASE][share]
             if mine is not None and base is not None and abs(mine - base) > QUALIFIES:
@@ -75,28 +79,17 @@ def left_out(joined: Joined) -> list[str]:
     ]
 
 
-def limits(study: Study, k: int) -> list[str]:
-    """Notes on what the number of samples hides."""
-    notes = []
-    sizes = [policy.sizes for policy in study.policies]
-    fewest = min(int(one.min()) for one in sizes)
-    short = sum((one == fewest).any() for one in sizes)
-    if short and any((one > fewest).any() for one in sizes):
-        holders = {
-            prompt
-            for policy, one in zip(study.policies, sizes, strict=True)
-            for prompt in policy.rows["prompt_id"].gather((one == fewest).nonzero()[0])
-        }
-        notes.append(
-            f"Questions have different numbers of samples; {len(holders):,} have only {fewest}, which limits K, for"
-            f" instance {', '.join(_short(one) for one in sorted(holders)[:_SHOWN])}."
-        )
-    if k == 1:
-        notes.append(
-            "K is 1: pass@1 is accuracy, not coverage. A loss of diversity shows at larger k only; draw more samples"
-            " of each question."
-        )
-    return notes
+def limits(study: Study) -> list[str]:
+    """A note where some questions have fewer samples than others: these limit K."""
+    fewest = min(policy.n for policy in study.policies)
+    if all((policy.sizes == fewest).all() for policy in study.policies):
+        return []
+    short = {key for one in study.policies for key in one.rows.filter(pl.col("n") == fewest)["prompt_id"]}
+    shown = ", ".join(_short(one) for one in sorted(short)[:_SHOWN])
+    return [
+        f"Questions have different numbers of samples; {len(short):,} have only {fewest}, which limits K, for instance"
+        f" {shown}."
+    ]
 
 
 def largest_k(sizes: Sequence[int]) -> int:

@@ -7,6 +7,8 @@ told apart by the skeletons of the arithmetic (`dphrl.evaluation.per_prompt`).
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import polars as pl
 
@@ -34,10 +36,13 @@ def study_of(joined: Joined, styles: Sequence[StyleRule], k: Sequence[int], seed
     if not any("answer_class" in one.columns for one in rows.values()):
         rows = _with_answers(rows)
     levels, zero = joined.questions.select("prompt_id", "level"), pl.lit(0, pl.Int32)
+    # Polars works on a column in one thread, without Python's lock.
+    with ThreadPoolExecutor() as threads:
+        evaluated = list(threads.map(partial(_evaluated, styles=styles), rows.values()))
     frames = []
-    for name, samples in rows.items():
+    for name, frame in zip(rows, evaluated, strict=True):
         named = {"method": pl.lit(name), "seed": zero, "step": zero, "dataset": pl.lit(DATASET)}
-        frame = _evaluated(samples, styles).with_columns(**named, cluster=pl.lit(None, pl.String))
+        frame = frame.with_columns(**named, cluster=pl.lit(None, pl.String))
         frames.append(frame.join(levels, on="prompt_id", how="left", maintain_order="left"))
     return Study.from_evaluations(pl.concat(frames), EvaluateConfig(k=tuple(k)), seed)
 
@@ -58,10 +63,10 @@ def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFra
 def _with_answers(rows: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The samples with answer_class; and with the column `whole` where it is that of the whole response."""
     text = pl.col("text")
-    extracted = {
-        name: samples.select(pl.coalesce(text.str.extract(_BOXED), text.str.extract(_MARKED))).to_series()
-        for name, samples in rows.items()
-    }
+    found = pl.coalesce(text.str.extract(_BOXED), text.str.extract(_MARKED))
+    with ThreadPoolExecutor() as threads:
+        series = threads.map(lambda samples: samples.select(found).to_series(), rows.values())
+        extracted = dict(zip(rows, series, strict=True))
     samples, answers = (sum(count(one) for one in extracted.values()) for count in (pl.Series.len, pl.Series.count))
     if 2 * answers < samples:
         spaced = text.str.replace_all(r"\s+", " ").str.strip_chars()

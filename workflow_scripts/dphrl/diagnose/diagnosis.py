@@ -133,8 +133,11 @@ def diagnose(
     splits = [portfolio(base, tuned[name], budgets, seed) for name in joined.tuned]
     tables["portfolio"] = pl.concat([pl.DataFrame(schema=SCHEMA), *splits])
     step("verdict")
-    qualified = qualifications(shares)
+    qualified = qualifications(shares, chosen)
     kinds = [kind for kind in KINDS if study.datasets_with(kind)]
+    if "skeletons" in kinds:
+        # Right answers are then one class by their value.
+        kinds.remove("answers")
     models = {}
     for name in joined.tuned:
         varieties = [variety(base, tuned[name], kind) for kind in kinds]
@@ -142,7 +145,7 @@ def diagnose(
         verdict = decide(base, tuned[name], chosen, margin)
         models[name] = OfModel(verdict, qualified[name], found, _lost(base, tuned[name]))
     by_name = dict(zip(joined.rows, files, strict=True))
-    notes = [*unequal_settings(by_name), *left_out(joined), *limits(study, chosen), *joined.notes]
+    notes = [*unequal_settings(by_name), *left_out(joined), *limits(study), *joined.notes]
     return Diagnosis(joined, study, chosen, margin, models, tables, notes)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.sample_files.samples import SampleFile, SampleFileError
+from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.samples import SampleFile
 
 _KEY = "prompt_id"
 _SHOWN = 3
@@ -176,7 +177,7 @@ def _copied(rows: Mapping[str, pl.DataFrame]) -> list[str]:
         chance = base.join(shifted, on=key, how="semi").height / max(base.height, 1)
         if same > chance + 0.2:
             notes.append(
-                f"{name}: {same:.0%} of its samples equal the base's sample of the same number ({chance:.0%} the one"
-                " before it): the draws are not independent, so what is kept and lost is judged too well."
+                f"{name}: {same:.0%} of its samples equal the base's sample of the same number, {chance:.0%} that of"
+                " the number before it: the draws are not independent, so that more seems kept and less lost."
             )
     return notes

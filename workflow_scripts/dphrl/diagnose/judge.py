@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 from tqdm import tqdm
 
-from dphrl.sample_files.samples import SampleFile, SampleFileError
+from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.samples import SampleFile
 
 EXTRAS = {"math": "math_verify", "sql": "sqlglot"}
 """The module that judging a task needs, by task; the extra has the name of the task."""
@@ -18,7 +19,7 @@ _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 _BATCH = 2_000
 _WORKERS = 2
 _GOLDS = ("gold", "answer", "gold_sql", "ground_truth", "target")
-_IDS = ("question_id", "id", "idx", "index", "doc_id", "example_id", "task_id")
+_IDS = ("question_id", "id", "idx", "index", "doc_id", "example_id", "task_id", "question", "problem", "prompt")
 
 
 class MissingExtraError(RuntimeError):
@@ -37,7 +38,7 @@ def judged(
     """The file with verdicts of the task's scorer in place of those it had, and with classes of answers and programs.
 
     Args:
-        golds: ground truths by question id; None: those of the file.
+        golds: ground truths by question id or text; None: those of the file.
         databases: folder of `<db_id>/<db_id>.sqlite`, for sql.
 
     Raises:
@@ -48,7 +49,8 @@ def judged(
     from dphrl.scoring.factory import make_scorer
 
     rows = file.rows
-    truths = [_truth(file, task, key, gold, golds) for key, gold in rows.select("question_id", "gold").iter_rows()]
+    questions = rows.select("question_id", "question", "gold").iter_rows()
+    truths = [_truth(file, task, key, question, gold, golds) for key, question, gold in questions]
     settings = {"answer": "final"} if task == "math" else {}
     texts, verdicts = rows["text"].to_list(), []
     bar = tqdm(total=len(texts), desc=f"judging {file.path.name}", unit=" samples", delay=2, disable=None, leave=False)
@@ -66,7 +68,7 @@ def judged(
 
 
 def read_golds(path: Path) -> dict[str, Any]:
-    """Ground truths by question id, from a .jsonl or .parquet file with an id and a gold in each row.
+    """Ground truths by question id or text, from a .jsonl or .parquet file with one of these and a gold in each row.
 
     Raises:
         SampleFileError: a row has no such field.
@@ -77,9 +79,9 @@ def read_golds(path: Path) -> dict[str, Any]:
         gold = next((row[name] for name in _GOLDS if row.get(name) is not None), None)
         if key is None or gold is None:
             raise SampleFileError(
-                f"{path}, row {number}: expected an id ({', '.join(_IDS)}) and a gold ({', '.join(_GOLDS)})"
+                f"{path}, row {number}: expected an id or question ({', '.join(_IDS)}) and a gold ({', '.join(_GOLDS)})"
             )
-        golds[str(key)] = {"gold_sql": gold, "db_id": row["db_id"]} if "db_id" in row else gold
+        golds[str(key).strip()] = {"gold_sql": gold, "db_id": row["db_id"]} if "db_id" in row else gold
     return golds
 
 
@@ -100,8 +102,10 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _truth(file: SampleFile, task: str, key: str, gold: str | None, golds: Mapping[str, Any] | None) -> dict[str, Any]:
-    given = gold if golds is None else golds.get(key)
+def _truth(
+    file: SampleFile, task: str, key: str, question: str, gold: str | None, golds: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    given = gold if golds is None else golds.get(key, golds.get(question.strip()))
     if given is None:
         where = "the file has none: give them with --gold FILE" if golds is None else "--gold has none"
         raise SampleFileError(f"{file.path}: question {key[:60]!r} has no gold answer; {where}")

@@ -3,6 +3,9 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,10 +18,14 @@ from dphrl.diagnose.document import to_json
 from dphrl.diagnose.judge import MissingExtraError, check_extra, judged, read_golds
 from dphrl.diagnose.terminal import text
 from dphrl.pages.visible import visible
-from dphrl.sample_files.samples import SampleFile, SampleFileError, read_samples
+from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.samples import SampleFile, read_samples
 from dphrl.scoring.verdict import InfrastructureError
 
 _STEPS = 5
+# Files of so many bytes together are read by two processes.
+_LARGE = 64 * 2**20
+_READERS = 2
 _EPILOG = """\
 examples:
   dphrl diagnose base.jsonl tuned.jsonl
@@ -141,10 +148,13 @@ def _read(given: argparse.Namespace) -> list[SampleFile]:
     if given.task:
         # Before files are read: it may take a while.
         check_extra(given.task)
-    files = [
-        read_samples(path, format=given.format, mapping=dict(given.map), threshold=given.threshold)
-        for path in (given.base, *given.tuned)
-    ]
+    paths = (given.base, *given.tuned)
+    read = partial(read_samples, format=given.format, mapping=dict(given.map), threshold=given.threshold)
+    if sum(path.stat().st_size for path in paths) < _LARGE:
+        files = list(map(read, paths))
+    else:
+        with ProcessPoolExecutor(_READERS, mp_context=get_context("spawn")) as processes:
+            files = list(processes.map(read, paths))
     if not given.task:
         return files
     golds = read_golds(given.gold) if given.gold else None

@@ -37,10 +37,10 @@ def coverage(found: Diagnosis) -> Shown:
     ks = table["k"].unique().sort().to_list()
     crossings = {row["method"]: row for row in found.tables["crossing"].iter_rows(named=True)}
     rows = []
-    for (name,), part in table.group_by("method", maintain_order=True):
-        cells = {row["k"]: row for row in part.iter_rows(named=True)}
+    for name in found.joined.rows:
+        cells = {row["k"]: row for row in table.filter(method=name).iter_rows(named=True)}
         values = [f"{percent(cells[k]['value'])} [{percent(cells[k]['low'])}, {percent(cells[k]['high'])}]" for k in ks]
-        rows.append([name, *values, _crossing(crossings.get(str(name)))])
+        rows.append([name, *values, _crossing(crossings.get(name))])
     caption = (
         "Share of questions solved by at least one of k samples, in per cent, with the 95 % interval over questions;"
         " and the smallest k at which the curve is below the base's, with its interval."
@@ -58,7 +58,9 @@ def _crossing(row: dict[str, int | None] | None) -> str:
 def kept(found: Diagnosis) -> Shown:
     """What each model keeps of what the base solves, next to the base against itself."""
     rows = []
-    for row in found.tables["keep_explore"].sort("k", maintain_order=True).iter_rows(named=True):
+    order = [BASE_ITSELF, *found.models]
+    table = found.tables["keep_explore"].sort("k", pl.col("method").cast(pl.Enum(order)))
+    for row in table.iter_rows(named=True):
         name = _ITSELF if row["method"] == BASE_ITSELF else row["method"]
         numbers = (f"{row[part]:.1f}" for part in ("kept", "lost", "gained", "neither"))
         rates = (

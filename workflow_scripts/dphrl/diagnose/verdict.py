@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import binom
 
 from dphrl.evaluation.crossed import Estimate, Floats, Questions, detectable, sizes_needed
 from dphrl.evaluation.estimator import pass_at_k
@@ -121,13 +120,16 @@ def _within(policy: Policy, k: int, factor: int) -> float:
 
     The solve rate of a question is taken as (c + 1/2) / (n + 1).
     """
-    pairs, place = np.unique(np.stack([policy.sizes, policy.rows["c"].to_numpy()]), axis=1, return_inverse=True)
-    variances = np.array([_variance(int(n), int(c), k, factor) for n, c in pairs.T])
+    *pairs, place = policy.counts
+    variances = np.array([_variance(int(n), int(c), k, factor) for n, c in zip(*pairs, strict=True)])
     return float(variances[place].mean())
 
 
 @lru_cache(maxsize=4096)
 def _variance(n: int, c: int, k: int, factor: int) -> float:
+    # Slow to import, and needed where a verdict cannot tell only.
+    from scipy.stats import binom
+
     right = np.arange(factor * n + 1)
     chance = binom.pmf(right, factor * n, (c + 0.5) / (n + 1))
     estimate = np.asarray(pass_at_k(factor * n, right, k))

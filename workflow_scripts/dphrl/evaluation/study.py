@@ -54,6 +54,13 @@ class Policy:
         """(prompts,), the database that a prompt asks; None where a prompt has none."""
         return _clusters(self.rows)
 
+    @cached_property
+    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
+        """n and c of the pairs that occur, which are few, and (prompts,) the place of each prompt among them."""
+        base = int(self.sizes.max()) + 1
+        found, place = np.unique(self.sizes * base + self.rows["c"].to_numpy(), return_inverse=True)
+        return found // base, found % base, place
+
     def column(self, name: str) -> Floats:
         """(prompts, 1)."""
         return self.rows[name].cast(pl.Float64).to_numpy().reshape(-1, 1)
@@ -86,10 +93,8 @@ class Policy:
 
     def pass_at(self, k: Sequence[int], estimator: Estimator = pass_at_k) -> Floats:
         """(prompts, len(k)), the estimator of each k. Raises `ValueError` for a k larger than n."""
-        # Few pairs of n and c occur: one number stands for each.
-        found, place = np.unique(np.stack([self.sizes, self.rows["c"].to_numpy()]), axis=1, return_inverse=True)
-        n, c = found[:, :, None]
-        return np.asarray(estimator(n, c, np.array([list(k)])))[place]
+        n, c, place = self.counts
+        return np.asarray(estimator(n[:, None], c[:, None], np.array([list(k)])))[place]
 
     def proportions(self, k: Sequence[int]) -> dict[str, Floats]:
         """greedy (where there is one), mean@n and pass@k for the two largest k up to n, (prompts, 1) each."""
