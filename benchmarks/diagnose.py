@@ -1,4 +1,4 @@
-"""Verdicts of `dphrl diagnose` on simulated pairs of files, and its cost: python benchmarks/diagnose.py
+"""Verdicts of `dphrl diagnose` on simulated pairs of files, as Markdown tables: python benchmarks/diagnose.py
 
 Each question has a solve rate, drawn from one of several shapes; a pair of files has 8, 16, 32 or 64 samples of each
 question (a quarter of the pairs each), K is that number. Null pairs are two draws of one model. A lower model loses so
@@ -8,21 +8,12 @@ falls by one factor.
 1. Null pairs: verdicts in per cent (COLLAPSED is false), and how often the 95 % interval of the portfolio's gain at
    k = 8 holds 0.
 2. Lower models: per cent COLLAPSED at each loss, and NOT COLLAPSED at a loss of 10 points (false).
-
-`--cost` instead measures whole commands: seconds and peak memory for files of 300 x 16 samples, and for a million.
 """
 
 import argparse
-import json
-import resource
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +36,6 @@ SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 }
 SAMPLES, QUESTIONS, LOSSES = (8, 16, 32, 64), (50, 100, 300, 1000), (0.0, 0.02, 0.05, 0.10)
 MARGIN, BUDGET = 0.05, 8
-COST = {"300 x 16": (300, 16), "31,250 x 16 (a million verdicts)": (31_250, 16)}
 
 
 class Cell(NamedTuple):
@@ -96,37 +86,6 @@ def verdicts(cell: Cell, number: int) -> tuple[dict[str, float], float]:
     return {word: 100.0 * count / number for word, count in counts.items()}, 100.0 * held / number
 
 
-def cost() -> Iterator[list[str]]:
-    """Rows of seconds and memory of the whole command."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, (questions, samples) in COST.items():
-            paths = [
-                _write(Path(folder) / f"{policy}.jsonl", questions, samples, seed) for seed, policy in enumerate("bt")
-            ]
-            command = [sys.executable, "-m", "dphrl.diagnose.run", *map(str, paths)]
-            start = time.perf_counter()
-            done = subprocess.run(command, capture_output=True, check=False)
-            seconds = time.perf_counter() - start
-            # Of the children so far: the larger command comes last.
-            used = resource.getrusage(resource.RUSAGE_CHILDREN)
-            assert done.returncode in (0, 3, 4), done.stderr[-2000:]
-            yield [name, f"{seconds:.1f}", f"{used.ru_utime + used.ru_stime:.1f}", f"{used.ru_maxrss / 1024:.0f}"]
-
-
-def _write(path: Path, questions: int, samples: int, seed: int) -> Path:
-    random = np.random.default_rng(seed)
-    rates = np.random.default_rng(9).beta(0.4, 0.8, questions)
-    with path.open("w", encoding="utf-8") as file:
-        for number, rate in enumerate(rates):
-            for right, way in zip(random.random(samples) < rate, random.integers(0, 5, samples), strict=True):
-                answer = 2 * number + (0 if right else 1 + int(way))
-                text = f"By way {way}: {number} + {number} = {answer}, so \\boxed{{{answer}}}"
-                question = f"What is {number} + {number}?"
-                row = {"question_id": str(number), "question": question, "text": text, "correct": bool(right)}
-                file.write(json.dumps(row) + "\n")
-    return path
-
-
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A Markdown table."""
     for line in [heads, ["---:"] * len(heads), *rows]:
@@ -139,11 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=1000, help="of each cell (default: 1000)")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--cost", action="store_true", help="measure commands instead")
     given = parser.parse_args()
-    if given.cost:
-        print_table(["samples, in each of two files", "seconds", "CPU seconds so far", "peak MiB"], list(cost()))
-        return
     cells = [Cell(shape, questions, loss) for shape in SHAPES for questions in QUESTIONS for loss in LOSSES]
     with ProcessPoolExecutor(given.processes) as pool:
         found = dict(zip(cells, pool.map(partial(verdicts, number=given.pairs), cells), strict=True))
