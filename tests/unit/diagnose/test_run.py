@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -153,6 +154,32 @@ def test_answers_are_judged_here(tmp_path, capsys):
     assert "pass@1 of tuned is 28.6 %, of the base 85.7 %" in capsys.readouterr().out
     assert main([*paths, "--task", "math"]) == 1
     assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
+
+
+def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path, capsys):
+    folder = tmp_path / "databases" / "shop"
+    folder.mkdir(parents=True)
+    with sqlite3.connect(folder / "shop.sqlite") as connection:
+        connection.execute("CREATE TABLE item (name TEXT, price INT)")
+        connection.executemany("INSERT INTO item VALUES (?, ?)", [("a", 1), ("b", 2)])
+    ways = ["SELECT count(*) FROM item", "SELECT count(name) FROM item", "SELECT 3"]
+    paths = []
+    for name, drawn in (("base", (0, 1, 2)), ("tuned", (0, 0, 2))):
+        rows = [{"question_id": f"q{n}", "text": f"```sql\n{ways[way]}\n```"} for n in range(30) for way in drawn]
+        paths.append(tmp_path / f"{name}.jsonl")
+        paths[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    golds = tmp_path / "golds.jsonl"
+    gold = {"gold_sql": "SELECT count(*) FROM item", "db_id": "shop"}
+    golds.write_text("".join(json.dumps({"question_id": f"q{n}"} | gold) + "\n" for n in range(30)), encoding="utf-8")
+    arguments = [*map(str, paths), "--task", "sql", "--databases", str(folder.parent)]
+    assert main([*arguments, "--gold", str(golds), "--json", str(tmp_path / "d.json")]) == 4
+    found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
+    assert (found["base"], found["tuned"]) == (1, 1)
+    first = found["varieties"][0]
+    assert (first["kind"], first["m"], first["base"], first["tuned"]) == ("programs", 2, 2, 1)
+    assert found["more_questions"] == 59
+    assert main([*arguments]) == 1
+    assert "has no gold answer" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(monkeypatch):

@@ -1,12 +1,16 @@
 """Verdicts against numbers computed by hand, and false ones in a short simulation."""
 
 import numpy as np
+import polars as pl
 import pytest
 from made_samples import sample_file
 
+from dphrl.config.blocks.evaluate import BootstrapConfig
 from dphrl.diagnose.diagnosis import diagnose
 from dphrl.diagnose.portfolio import portfolio
 from dphrl.diagnose.verdict import paired
+from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.study import Policy, PolicyKey
 
 
 def of_pairs(both, lost, gained, neither, margin=0.05):
@@ -45,9 +49,15 @@ def test_verdicts(counts, word):
 
 def test_nothing_that_varies_has_a_width():
     """1 - 0.025^(1/10) = 30.85 %."""
-    found = paired(np.zeros(10), loss_possible=True)
+    found = paired(np.zeros(10), shares=True)
     assert found.wide == pytest.approx((-0.3085, 0.3085), abs=1e-4)
     assert paired(np.zeros(10)).wide == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("questions", "word"), [(1, "CANNOT TELL"), (5, "CANNOT TELL"), (6, "COLLAPSED")])
+def test_few_questions_that_are_all_lost(questions, word):
+    """As the sign test: 2 of 2^5 sequences of gains and losses are of one kind (6.3 %), 2 of 2^6 (3.1 %)."""
+    assert of_pairs(0, questions, 0, 0).word == word
 
 
 def test_what_would_tell_does_tell():
@@ -74,27 +84,22 @@ def test_false_verdicts_are_rare():
     random = np.random.default_rng(1)
     rates = random.beta(0.3, 0.6, (300, 60))
     draws = [random.binomial(8, rates) for _ in range(2)]
-    null = [paired((t > 0) * 1.0 - (b > 0), loss_possible=True) for b, t in zip(*draws, strict=True)]
+    null = [paired((t > 0) * 1.0 - (b > 0), shares=True) for b, t in zip(*draws, strict=True)]
     assert sum(one.wide[1] < 0 for one in null) <= 20
     lower = random.binomial(8, rates * (random.random(rates.shape) > 0.1 / (1 - (1 - rates) ** 8).mean()))
-    truly = [paired((t > 0) * 1.0 - (b > 0), loss_possible=True) for b, t in zip(draws[0], lower, strict=True)]
-    told = [one.wide[1] >= 0 and one.narrow[0] > -0.05 for one in truly]
-    assert sum(told) <= 28
+    truly = [paired((t > 0) * 1.0 - (b > 0), shares=True) for b, t in zip(draws[0], lower, strict=True)]
+    excluded = [one.wide[1] >= 0 and one.narrow[0] > -0.05 for one in truly]
+    assert sum(excluded) <= 28
 
 
 def test_the_portfolio_of_two_draws_of_one_model_gains_nothing():
     """Chosen and judged on different halves: 0 is in the 95 % interval in 95 % of cases."""
-    covered = 0
+    random, covered = np.random.default_rng(0), 0
+    bootstrap = PromptBootstrap(60, "d", BootstrapConfig(replicates=100), 0)
     for seed in range(100):
-        random = np.random.default_rng(seed)
         rates = random.beta(0.4, 0.8, 60)
-        files = [
-            sample_file(
-                name, {f"q{n}": ["+" if one < p else "-" for one in random.random(8)] for n, p in enumerate(rates)}
-            )
-            for name in "bt"
-        ]
-        (base, tuned), row = diagnose(files).study.policies, None
+        draws = [pl.DataFrame({"prompt_id": np.arange(60), "n": 8, "c": random.binomial(8, rates)}) for _ in "bt"]
+        base, tuned = (Policy(PolicyKey("m", 0, 0, "d"), rows, bootstrap) for rows in draws)
         row = portfolio(base, tuned, [4], seed).row(0, named=True)
         covered += row["low"] <= 0 <= row["high"]
     # Binomial(100, 0.95) is below 88 once in 400.

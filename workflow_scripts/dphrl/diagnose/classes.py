@@ -3,7 +3,7 @@ r"""Which samples are alike: the evaluation of a file of samples, with classes o
 Where a scorer judged here, its classes count. Else the class of an answer is its normal form: of the last \boxed{}, or
 of what follows the last `####` or `A:` at the start of a line, if at least half of the samples of all files have such
 an answer; otherwise of the whole response without its spacing, as for SQL. In the first case the ways to an answer are
-told apart by the skeletons of the arithmetic (`dphrl.evaluation.per_prompt`).
+distinguished by the skeletons of the arithmetic (`dphrl.evaluation.per_prompt`).
 """
 
 from collections.abc import Sequence

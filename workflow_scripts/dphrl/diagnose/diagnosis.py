@@ -167,7 +167,7 @@ def _levels(study: Study, tuned: Sequence[str], k: int) -> pl.DataFrame:
         passed = {policy.key.method: policy.pass_at([k])[:, 0] for policy in part.policies}
         base = next(iter(passed.values()))
         for name in tuned:
-            found = paired(passed[name] - base, loss_possible=True)
+            found = paired(passed[name] - base, shares=True)
             rows.append((level, name, len(base), k, base.mean(), passed[name].mean(), found.value, *found.wide))
     frame = pl.DataFrame(rows, schema=columns, orient="row")
     return frame.with_columns(pl.selectors.float().fill_nan(None))

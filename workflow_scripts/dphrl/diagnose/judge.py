@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 from tqdm import tqdm
 
+from dphrl.pages.visible import visible
 from dphrl.sample_files.columns import SampleFileError
 from dphrl.sample_files.samples import SampleFile
 
@@ -53,7 +54,14 @@ def judged(
     truths = [_truth(file, task, key, question, gold, golds) for key, question, gold in questions]
     settings = {"answer": "final"} if task == "math" else {}
     texts, verdicts = rows["text"].to_list(), []
-    bar = tqdm(total=len(texts), desc=f"judging {file.path.name}", unit=" samples", delay=2, disable=None, leave=False)
+    bar = tqdm(
+        total=len(texts),
+        desc=f"judging {visible(file.path.name, '')}",
+        unit=" samples",
+        delay=2,
+        disable=None,
+        leave=False,
+    )
     with make_scorer(task, settings, workers=_WORKERS, databases=databases) as scorer, bar:
         for start in range(0, len(texts), _BATCH):
             part = slice(start, start + _BATCH)

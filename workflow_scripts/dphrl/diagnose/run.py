@@ -8,6 +8,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+import polars as pl
 from pydantic import ValidationError
 from tqdm import tqdm
 
@@ -57,7 +58,14 @@ def main(arguments: Sequence[str]) -> int:
         _write(found, files, given)
     except KError as error:
         parser.error(visible(str(error)))
-    except (OSError, SampleFileError, MissingExtraError, InfrastructureError, ValueError) as error:
+    except (
+        OSError,
+        pl.exceptions.PolarsError,
+        SampleFileError,
+        MissingExtraError,
+        InfrastructureError,
+        ValueError,
+    ) as error:
         print(visible(f"dphrl diagnose: {error}"), file=sys.stderr)
         return 1
     print(text(found))

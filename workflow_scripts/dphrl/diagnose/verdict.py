@@ -59,25 +59,24 @@ class Verdict:
     more_samples: int | None = None
 
 
-def paired(values: Floats, loss_possible: bool = False) -> Paired:
+def paired(values: Floats, shares: bool = False) -> Paired:
     """The mean of (questions,) differences with t intervals over questions.
 
     Args:
-        loss_possible: values are differences of shares. If no question is lower, a loss may still have been missed: the
-            lower ends are then at most -(1 - a^(1/Q)), below which a share of lost questions would have shown with the
-            interval's one-sided confidence 1 - a; likewise the upper ends where nothing varies at all.
+        shares: values are differences of shares. Questions unlike those that were seen may then be a share of up to
+            u = 1 - a^(1/Q), with the one-sided confidence 1 - a. If no question is lower, the lower ends are at most
+            -u; if all differences are equal, both ends are those of a mean over such a share at its extremes, -1 and 1.
     """
     questions = Questions(np.ones(len(values)))
     part, value = questions.variance(values), float(questions.mean(values))
     error = float(np.sqrt(part.variance)) if part.variance > 1e-24 else 0.0
 
     def ends(confidence: float) -> tuple[float, float]:
-        found = Estimate(value, error, part.freedom).interval(confidence) if error else (value, value)
-        unseen = 1.0 - (0.5 - confidence / 2.0) ** (1.0 / len(values))
-        if loss_possible and not (values < 0).any():
-            low = min(found[0], -unseen)
-            found = (low, found[1] if error else max(found[1], unseen))
-        return found
+        unseen = 1.0 - (0.5 - confidence / 2.0) ** (1.0 / len(values)) if shares else 0.0
+        if not error:
+            return (1.0 - unseen) * value - unseen, (1.0 - unseen) * value + unseen
+        low, high = Estimate(value, error, part.freedom).interval(confidence)
+        return low if not shares or (values < 0).any() else min(low, -unseen), high
 
     return Paired(value, ends(_WIDE), ends(_NARROW), error, len(values))
 
@@ -89,7 +88,7 @@ def decide(base: Policy, tuned: Policy, k: int, margin: float) -> Verdict:
     -margin. Else CANNOT TELL.
     """
     before, after = base.pass_at([k])[:, 0], tuned.pass_at([k])[:, 0]
-    found = paired(after - before, loss_possible=True)
+    found = paired(after - before, shares=True)
     word = COLLAPSED if found.wide[1] < 0 else NOT_COLLAPSED if found.narrow[0] > -margin else CANNOT_TELL
     more = _needed(base, tuned, found, k, margin) if word == CANNOT_TELL else (None, None)
     return Verdict(tuned.key.method, word, k, margin, float(before.mean()), float(after.mean()), found, *more)
