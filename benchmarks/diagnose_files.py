@@ -47,7 +47,8 @@ def write(path: Path, questions: int, seed: int, narrowed: bool) -> Path:
 def measured(files: list[Path]) -> list[str]:
     """Seconds, CPU seconds and peak memory in MiB of the command, from a cold start; of a child the largest process."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", "dphrl.diagnose.run", *map(str, files)]
+    called = "import sys; from dphrl.diagnose.run import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", called, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start
     if done.returncode not in (0, 3, 4):

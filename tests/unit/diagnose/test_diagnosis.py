@@ -240,3 +240,17 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
 def test_names_of_policies():
     names = policy_names([sample_file(one, {}) for one in ("base", "base", "grpo", "grpo", "base_itself")])
     assert names == ["base", "base (2)", "grpo", "grpo (2)", "base_itself (2)"]
+
+
+def test_answers_are_alike_by_value():
+    texts = [
+        "+ \\boxed{4}",
+        "+ \\boxed{4.0} {x}",
+        "+\n#### 04",
+        "+ \\boxed{\\frac{8}{2}}",
+        "+\nA: 4",
+        "+ \\boxed{4}\nis 4",
+    ]
+    texts += ["- \\boxed{-4}", "- \\boxed{4_8}", "- \\boxed{4", "- \\boxed{99999999999999999999}", "- nothing"]
+    found = diagnose([sample_file(name, {"a": texts}) for name in ("base", "two")])
+    assert found.study.policies[0].codes("answers")[0].tolist() == [0, 0, 0, 0, 0, 0, 6, 7, -1, 9, -1]

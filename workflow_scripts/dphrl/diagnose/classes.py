@@ -21,6 +21,8 @@ from dphrl.scoring.math.answers import MAX_CHARACTERS, answer_class, clean, extr
 DATASET = "questions"
 _BOXED = r"(?s)^.*(\\boxed\s*\{.*)$"
 _MARKED = r"(?s)^(?:.*\n)?[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)"
+# A whole number that Int64 holds, boxed or marked.
+_WHOLE = (r"^\\boxed\{(-?\d{1,18})\}", r"^(-?\d{1,18})$")
 _SCORED = ("answer_class", "program_class")
 
 
@@ -76,11 +78,19 @@ def _with_answers(rows: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 def _normal(extracted: pl.Series) -> pl.Series:
-    distinct = extracted.drop_nulls().unique()
-    classes = [_class_of(text[:MAX_CHARACTERS]) for text in distinct]
-    return extracted.replace_strict(distinct, pl.Series(classes, dtype=pl.String), default=None, return_dtype=pl.String)
+    """The class of each answer; equal for equal values."""
+    # Most answers are whole numbers, which need no parser.
+    found = pl.select(pl.coalesce(extracted.str.extract(pattern) for pattern in _WHOLE)).to_series()
+    whole = found.cast(pl.Int64).cast(pl.String)
+    others = extracted.filter(whole.is_null() & extracted.is_not_null()).unique()
+    classes = pl.Series([_class_of(text[:MAX_CHARACTERS]) for text in others], dtype=pl.String)
+    return whole.fill_null(extracted.replace_strict(others, classes, default=None, return_dtype=pl.String))
 
 
 def _class_of(text: str) -> str | None:
     answer = extract_boxed(text) if text.startswith("\\boxed") else text
-    return None if answer is None else answer_class(members(clean(answer)))
+    if answer is None:
+        return None
+    listed = members(clean(answer))
+    value = listed[0].value if len(listed) == 1 and listed[0].base is None else None
+    return str(value) if value is not None and value.denominator == 1 else answer_class(listed)
