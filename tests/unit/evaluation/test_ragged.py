@@ -62,7 +62,7 @@ def test_keep_and_explore_have_the_samples_of_each_prompt(made):
     assert row["gained"] == pytest.approx(sum((1 - b) * t for b, t in pairs))
 
 
-def test_each_prompt_moves_by_halves_of_its_own_samples(made):
+def test_each_prompt_moves_by_halves_of_the_samples_that_it_has(made):
     table = transitions(made)
     totals = {method: group["prompts"].sum() for (method,), group in table.group_by("method")}
     assert totals == pytest.approx({BASE_ITSELF: 3, "tuned": 3})
