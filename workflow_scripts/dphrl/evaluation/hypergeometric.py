@@ -15,12 +15,10 @@ def right_among(n: int, k: int) -> Floats:
     c, j = np.arange(n + 1)[:, None], np.arange(k + 1)
     wrong = n - c
     possible = (j <= c) & (k - j <= wrong)
-    # Logarithms of C(c, j), C(n-c, k-j) and C(n, k), without their factors 1 / (c + 1) and so on.
-    ways = np.where(
-        possible, betaln(j + 1, np.maximum(c - j, 0) + 1) + betaln(k - j + 1, np.maximum(wrong - k + j, 0) + 1), 0
-    )
-    scale = (n + 1) / ((c + 1) * (wrong + 1))
-    chances: Floats = np.where(possible, np.exp(betaln(k + 1, n - k + 1) - ways) * scale, 0.0)
+    # Logarithms of 1 / ((c + 1) C(c, j)) and 1 / ((n - c + 1) C(n - c, k - j)); factors of a row are divided out.
+    ways = betaln(j + 1, np.maximum(c - j, 0) + 1) + betaln(k - j + 1, np.maximum(wrong - k + j, 0) + 1)
+    found = np.where(possible, np.exp(np.min(ways, axis=1, where=possible, initial=np.inf, keepdims=True) - ways), 0.0)
+    chances: Floats = found / found.sum(axis=1, keepdims=True)
     chances.flags.writeable = False
     return chances
 
