@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.diagnose.judge import MissingExtraError, check_extra
+from dphrl.__main__ import main as command
 from dphrl.diagnose.run import main
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -182,10 +182,10 @@ def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path, capsys):
     assert "has no gold answer" in capsys.readouterr().err
 
 
-def test_a_missing_extra_is_named(monkeypatch):
+def test_a_missing_extra_is_named(files, monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"needs the extra \[math\]: pip install 'dphrl\[math\]'"):
-        check_extra("math")
+    assert command(["diagnose", *files, "--task", "math"]) == 2
+    assert "pip install 'dphrl[math]'" in capsys.readouterr().err
 
 
 def test_nothing_heavy_is_imported(files):

@@ -14,8 +14,7 @@ from dphrl.pages.visible import visible
 from dphrl.sample_files.columns import SampleFileError
 from dphrl.sample_files.samples import SampleFile
 
-EXTRAS = {"math": "math_verify", "sql": "sqlglot"}
-"""The module that judging a task needs, by task; the extra has the name of the task."""
+_NEEDED = {"math": "math_verify", "sql": "sqlglot"}
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 _BATCH = 2_000
 _WORKERS = 2
@@ -23,14 +22,11 @@ _GOLDS = ("gold", "answer", "gold_sql", "ground_truth", "target")
 _IDS = ("question_id", "id", "idx", "index", "doc_id", "example_id", "task_id", "question", "problem", "prompt")
 
 
-class MissingExtraError(RuntimeError):
-    """A package that an option needs is not installed."""
-
-
 def check_extra(task: str) -> None:
-    """Raise `MissingExtraError`, which names the extra, unless what judges a task is installed."""
-    if importlib.util.find_spec(EXTRAS[task]) is None:
-        raise MissingExtraError(f"--task {task} needs the extra [{task}]: pip install 'dphrl[{task}]'")
+    """Raise `ModuleNotFoundError`, for which the command names the extra, unless what judges a task is installed."""
+    if importlib.util.find_spec(_NEEDED[task]) is None:
+        # Worker processes import it, where it would be a fault of the machine.
+        raise ModuleNotFoundError(f"--task {task} needs {_NEEDED[task]}", name=_NEEDED[task])
 
 
 def judged(
@@ -44,7 +40,7 @@ def judged(
 
     Raises:
         SampleFileError: a question has no gold, or it is not as the task needs it.
-        MissingExtraError: as `check_extra`.
+        ModuleNotFoundError: as `check_extra`.
     """
     check_extra(task)
     from dphrl.scoring.factory import make_scorer

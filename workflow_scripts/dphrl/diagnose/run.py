@@ -16,7 +16,7 @@ from dphrl.artifacts.files import replacing
 from dphrl.config.blocks.evaluate import EvaluateConfig, StyleRule
 from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
 from dphrl.diagnose.document import to_json
-from dphrl.diagnose.judge import MissingExtraError, check_extra, judged, read_golds
+from dphrl.diagnose.judge import check_extra, judged, read_golds
 from dphrl.diagnose.terminal import text
 from dphrl.pages.visible import visible
 from dphrl.sample_files.columns import SampleFileError
@@ -62,7 +62,6 @@ def main(arguments: Sequence[str]) -> int:
         OSError,
         pl.exceptions.PolarsError,
         SampleFileError,
-        MissingExtraError,
         InfrastructureError,
         ValueError,
     ) as error:
