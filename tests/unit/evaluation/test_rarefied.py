@@ -149,7 +149,11 @@ def test_the_wrong_part_is_that_of_the_table_of_diversity():
     assert split == pytest.approx(of_base - of_policy)
 
 
-def test_another_number_of_samples_than_the_base_is_an_error():
-    few = classed(np.ones((3, 4)), [[0] * 4] * 3, "grpo")
-    with pytest.raises(ValueError, match="grpo seed 1 step 1 on 'd' has 4 samples per prompt, the base 8"):
-        diversity_split(study(pl.concat([classed(np.ones((3, 8)), [[0] * 8] * 3), few]), [1]))
+def test_unequal_numbers_of_samples_compare_at_the_smaller_one():
+    """The base has 3 classes in 4 samples, 1 of them right; two of its samples are drawn in 6 equally likely ways."""
+    base = classed(np.array([[True, True, False, False]] * 3), [[0, 0, 2, 3]] * 3)
+    few = classed(np.array([[True, False]] * 3), [[0, 1]] * 3, "grpo")
+    table = diversity_split(study(pl.concat([base, few]), [1])).filter(classes="answers")
+    # Right: 5 of 6 draws have one of the two right samples. Wrong: 4 draws have one of the wrong ones, 1 draw both.
+    expected = {"right": 5 / 6 - 1, "wrong": 1 - 1, "all": -1 / 6, "narrowing": 0, "rest": -1 / 6}
+    assert dict(table.select("part", "value").iter_rows()) == pytest.approx(expected)

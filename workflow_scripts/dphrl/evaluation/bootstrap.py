@@ -10,6 +10,8 @@ from dphrl.config.blocks.evaluate import BootstrapConfig
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS, Estimate, Floats, Questions
 
 FEWEST_RESAMPLED = 20
+# Resamples of more units would need gigabytes, and a mean over so many is normal.
+_MOST_RESAMPLED = 10_000
 _BLOCK = 100
 
 
@@ -26,7 +28,8 @@ class PromptBootstrap:
         seed: of the resamples.
         clusters: (prompts,) labels, such as the database that a prompt asks. With 20 of them or more, whole clusters
             are resampled. 5 to 19 are too few to resample: intervals are then t intervals with the cluster-robust
-            variance of `Questions`. Fewer do not show how clusters differ, so prompts are resampled.
+            variance of `Questions`. Fewer do not show how clusters differ, so prompts are resampled. More than 10,000
+            prompts or clusters have t intervals too.
     """
 
     def __init__(
@@ -39,8 +42,9 @@ class PromptBootstrap:
             labels, unit = np.unique(np.asarray(clusters), return_inverse=True)
             if len(labels) >= FEWEST_CLUSTERS:
                 self.units, self._unit = len(labels), unit
-        self._few = self._unit is not None and self.units < FEWEST_RESAMPLED
-        self._counts = np.empty((0, self.units)) if self._few else self._resamples()
+        few = self._unit is not None and self.units < FEWEST_RESAMPLED
+        self._by_variance = few or self.units > _MOST_RESAMPLED
+        self._counts = np.empty((0, self.units)) if self._by_variance else self._resamples()
 
     def ratio(
         self, numerator: Floats, denominator: Floats | None = None, proportion: bool = True
@@ -65,8 +69,8 @@ class PromptBootstrap:
         units = np.broadcast_to(np.count_nonzero(below, axis=0), above.shape[1:])
         with np.errstate(invalid="ignore"):
             value = above.sum(axis=0) / below.sum(axis=0)
-        if self._few:
-            low, high = self._over_clusters(numerator, np.broadcast_to(denominator, numerator.shape), proportion)
+        if self._by_variance:
+            low, high = self._over_variance(numerator, np.broadcast_to(denominator, numerator.shape), proportion)
         else:
             low, high = self._over_resamples(above, below, units)
         if proportion:
@@ -88,7 +92,7 @@ class PromptBootstrap:
             low[same_size], high[same_size] = quantile(here, [tail, 1.0 - tail], axis=0).round(12)
         return low, high
 
-    def _over_clusters(self, numerator: Floats, denominator: Floats, proportion: bool) -> tuple[Floats, Floats]:
+    def _over_variance(self, numerator: Floats, denominator: Floats, proportion: bool) -> tuple[Floats, Floats]:
         low, high = np.full((2, numerator.shape[1]), np.nan)
         for column in np.flatnonzero(denominator.any(axis=0)):
             questions = Questions(denominator[:, column], self._unit)

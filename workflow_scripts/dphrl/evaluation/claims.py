@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import false_discovery_control
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig
@@ -142,6 +141,9 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
 
 
 def _benjamini_hochberg(p: Floats) -> Floats:
+    # Slow to import, and not needed for the other tables.
+    from scipy.stats import false_discovery_control
+
     corrected = np.full_like(p, np.nan)
     known = ~np.isnan(p)
     corrected[known] = false_discovery_control(p[known])

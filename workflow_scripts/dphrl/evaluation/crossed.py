@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
-from scipy.stats import bartlett
 
 Floats = NDArray[np.float64]
 FEWEST_CLUSTERS = 5
@@ -165,6 +164,9 @@ def seed_spreads(means: Mapping[str, Floats], questions: Mapping[str, float]) ->
 
 def _alike(groups: Sequence[Floats]) -> bool:
     """Whether the variances of the groups may be the same."""
+    # Slow to import, and not needed for questions alone.
+    from scipy.stats import bartlett
+
     varied = [bool(group.var() > _ZERO) for group in groups]
     if len(groups) < 2 or not any(varied):
         return True

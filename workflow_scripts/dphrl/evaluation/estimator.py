@@ -103,7 +103,9 @@ def class_counts(codes: NDArray[np.integer], among: NDArray[np.bool_] | None = N
     return np.bincount(places[counted], minlength=len(codes) * width).reshape(len(codes), width)
 
 
-def rarefied(counts: NDArray[np.integer], m: ArrayLike) -> NDArray[np.float64]:
+def rarefied(
+    counts: NDArray[np.integer], m: ArrayLike, among: NDArray[np.integer] | None = None
+) -> NDArray[np.float64]:
     """The expected number of classes among m of a prompt's c samples: sum over classes of 1 - C(c - c_j, m) / C(c, m).
 
     Without bias for m independent samples, whatever c is, so that policies with different numbers of right samples
@@ -112,11 +114,12 @@ def rarefied(counts: NDArray[np.integer], m: ArrayLike) -> NDArray[np.float64]:
     Args:
         counts: (prompts, classes) integers, the samples c_j of each class; c is their sum.
         m: an integer >= 0, or one for each prompt.
+        among: (prompts,) integers, c where it is more than that sum: samples without a class that are drawn too.
 
     Returns:
         (prompts,) float64; NaN where c < m.
     """
-    total = counts.sum(axis=1)
+    total = counts.sum(axis=1) if among is None else among
     drawn = np.broadcast_to(np.asarray(m), total.shape)
     prompts, classes = np.nonzero((counts > 0) & (total >= drawn)[:, None] & (drawn > 0)[:, None])
     # Few combinations of c, c_j and m occur: one number stands for each.

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
+from scipy.special import betaln
 
 from dphrl.evaluation.crossed import Floats
 
@@ -12,7 +12,13 @@ from dphrl.evaluation.crossed import Floats
 @lru_cache(maxsize=64)
 def right_among(n: int, k: int) -> Floats:
     """(n + 1, k + 1) by c and j: the chance of j right samples among k of n with c right ones; read-only."""
-    chances: Floats = hypergeom.pmf(np.arange(k + 1), n, np.arange(n + 1)[:, None], k)
+    c, j = np.arange(n + 1)[:, None], np.arange(k + 1)
+    wrong = n - c
+    possible = (j <= c) & (k - j <= wrong)
+    # Logarithms of 1 / ((c + 1) C(c, j)) and 1 / ((n - c + 1) C(n - c, k - j)); factors of a row are divided out.
+    ways = betaln(j + 1, np.maximum(c - j, 0) + 1) + betaln(k - j + 1, np.maximum(wrong - k + j, 0) + 1)
+    found = np.where(possible, np.exp(np.min(ways, axis=1, where=possible, initial=np.inf, keepdims=True) - ways), 0.0)
+    chances: Floats = found / found.sum(axis=1, keepdims=True)
     chances.flags.writeable = False
     return chances
 

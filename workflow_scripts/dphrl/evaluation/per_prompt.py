@@ -35,12 +35,12 @@ class DatasetShape:
     """What all prompts of a dataset have in common; a part of the prompts alone does not show it.
 
     Attributes:
-        n: samples per prompt.
+        n: samples per prompt; None: each prompt can have another number.
         greedy: whether each prompt also has a greedy response.
         classes: the columns of verdicts that hold a class for at least one sample.
     """
 
-    n: int
+    n: int | None
     greedy: bool
     classes: frozenset[str]
 
@@ -196,7 +196,8 @@ def _check_counts(rows: pl.DataFrame, shape: DatasetShape) -> None:
         greedy=(sample == -1).any(), n=(sample >= 0).sum(), last=sample.max()
     )
     # Sample numbers do not repeat, so n of them that end at n - 1 are 0..n-1.
-    counted = (pl.col("n") == shape.n) & (pl.col("last") == shape.n - 1)
+    n = pl.col("n") if shape.n is None else pl.lit(shape.n)
+    counted = (pl.col("n") == n) & (pl.col("last") == n - 1)
     differing = found.filter(~counted | (pl.col("greedy") != shape.greedy))
     if differing.is_empty():
         return
@@ -208,7 +209,7 @@ def _check_counts(rows: pl.DataFrame, shape: DatasetShape) -> None:
         )
     samples = rows.filter((pl.col("prompt_id") == prompt) & (sample >= 0))["sample_index"].to_list()
     raise ValueError(
-        f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{shape.n - 1} as for the"
+        f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{(shape.n or len(samples)) - 1} as for the"
         " other prompts; sample this dataset again with one n for all prompts"
     )
 

@@ -8,7 +8,6 @@ from itertools import groupby
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.crossed import Floats
@@ -59,11 +58,11 @@ def diversity_split(study: Study) -> pl.DataFrame:
     in both). `right` is the sum of `narrowing`, the fall at an equal number of right answers (on each prompt the
     smaller of the two numbers, `rarefied`), and of `rest`: what the number of right answers changes.
 
+    Where a prompt has another number of samples than under the base, numbers of classes are those expected among as
+    many as the smaller of the two.
+
     Returns:
         The table "diversity_split".
-
-    Raises:
-        ValueError: a policy has another number of samples than the base, or as `bases_of`.
     """
     rows: list[tuple[object, ...]] = []
     last = study.last_steps()
@@ -71,7 +70,6 @@ def diversity_split(study: Study) -> pl.DataFrame:
     for policy in last.policies:
         base = bases[policy.key.dataset]
         if policy is not base:
-            _check_n(policy, base)
             for kind in kinds[policy.key.dataset]:
                 parts = _parts(base, policy, kind)
                 intervals = policy.bootstrap.ratio(np.stack(list(parts.values()), axis=1), proportion=False)
@@ -86,13 +84,11 @@ def _parts(base: Policy, policy: Policy, kind: str) -> dict[str, Floats]:
     )
     m = np.minimum(right.sum(axis=1), fewer.sum(axis=1))
     narrowing = rarefied(right, m) - rarefied(fewer, m)
-    of_right, of_wrong = _distinct(right) - _distinct(fewer), _distinct(wrong) - _distinct(fewer_wrong)
+    n = np.minimum(base.sizes, policy.sizes)
+    of_right = rarefied(right, n, base.sizes) - rarefied(fewer, n, policy.sizes)
+    of_wrong = rarefied(wrong, n, base.sizes) - rarefied(fewer_wrong, n, policy.sizes)
     rest = of_right - narrowing
     return {"all": of_right + of_wrong, "right": of_right, "wrong": of_wrong, "narrowing": narrowing, "rest": rest}
-
-
-def _distinct(counts: NDArray[np.int64]) -> Floats:
-    return (counts > 0).sum(axis=1).astype(np.float64)
 
 
 def _rarefied(policy: Policy, kind: str) -> Floats:
@@ -107,12 +103,3 @@ def _kinds(study: Study, names: tuple[str, ...]) -> dict[str, list[str]]:
     having["skeletons"] -= having["programs"]
     datasets = {policy.key.dataset for policy in study.policies}
     return {dataset: [name for name in names if dataset in having[name]] for dataset in datasets}
-
-
-def _check_n(policy: Policy, base: Policy) -> None:
-    if policy.n != base.n:
-        method, seed, step, dataset = policy.key
-        raise ValueError(
-            f"{method} seed {seed} step {step} on {dataset!r} has {policy.n} samples per prompt, the base {base.n}:"
-            " numbers of classes compare at equal n; sample again"
-        )

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -39,15 +39,27 @@ class Policy:
     rows: pl.DataFrame
     bootstrap: PromptBootstrap
 
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """(prompts,), samples of each prompt; all equal in a run of the workflow."""
+        return self.rows["n"].cast(pl.Int64).to_numpy()
+
     @property
     def n(self) -> int:
-        """Samples per prompt."""
-        return int(self.rows["n"][0])
+        """Samples per prompt; the fewest, where prompts differ."""
+        return int(self.sizes.min())
 
     @property
     def clusters(self) -> NDArray[np.object_] | None:
         """(prompts,), the database that a prompt asks; None where a prompt has none."""
         return _clusters(self.rows)
+
+    @cached_property
+    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
+        """n and c of the pairs that occur, which are few, and (prompts,) the place of each prompt among them."""
+        base = int(self.sizes.max()) + 1
+        found, place = np.unique(self.sizes * base + self.rows["c"].to_numpy(), return_inverse=True)
+        return found // base, found % base, place
 
     def column(self, name: str) -> Floats:
         """(prompts, 1)."""
@@ -55,18 +67,18 @@ class Policy:
 
     @cached_property
     def samples(self) -> NDArray[np.bool_]:
-        """(prompts, n), whether a sample is right."""
-        return self.rows["correct"].explode().to_numpy().reshape(self.rows.height, -1)
+        """(prompts, largest n), whether a sample is right; False beyond the samples of a prompt."""
+        return self._padded(self.rows["correct"].explode().to_numpy(), False)
 
     def codes(self, name: str) -> NDArray[np.int32]:
-        """(prompts, n) of a column of classes or of styles, `NO_CLASS` where a sample has none."""
+        """(prompts, largest n) of a column of classes or of styles, `NO_CLASS` where there is none."""
         if not self.rows[name].list.len().max():
-            return np.full((self.rows.height, self.n), NO_CLASS, dtype=np.int32)
+            return np.full((self.rows.height, self.sizes.max()), NO_CLASS, dtype=np.int32)
         found = self.rows[name].explode()
         if found.dtype == pl.String:
             names = pl.Enum(found.drop_nulls().unique().sort())
             found = found.cast(names).to_physical().cast(pl.Int32)
-        return found.fill_null(NO_CLASS).to_numpy().reshape(self.rows.height, -1)
+        return self._padded(found.fill_null(NO_CLASS).to_numpy(), NO_CLASS)
 
     def up_to_n(self, k: Sequence[int]) -> list[int]:
         """Those of `k`, ascending, that n samples can estimate. Raises `ValueError` where there is none."""
@@ -81,8 +93,8 @@ class Policy:
 
     def pass_at(self, k: Sequence[int], estimator: Estimator = pass_at_k) -> Floats:
         """(prompts, len(k)), the estimator of each k. Raises `ValueError` for a k larger than n."""
-        counts, place = np.unique(self.rows["c"].to_numpy(), return_inverse=True)
-        return np.asarray(estimator(self.n, counts[:, None], np.array([list(k)])))[place]
+        n, c, place = self.counts
+        return np.asarray(estimator(n[:, None], c[:, None], np.array([list(k)])))[place]
 
     def proportions(self, k: Sequence[int]) -> dict[str, Floats]:
         """greedy (where there is one), mean@n and pass@k for the two largest k up to n, (prompts, 1) each."""
@@ -90,7 +102,16 @@ class Policy:
         greedy = {} if self.rows["greedy_correct"].null_count() else {"greedy": self.column("greedy_correct")}
         passed = self.pass_at(largest)
         solved = {f"pass@{one}": passed[:, [place]] for place, one in enumerate(largest)}
-        return {**greedy, f"mean@{self.n}": self.column("c") / self.n, **solved}
+        return {**greedy, f"mean@{self.n}": self.column("c") / self.sizes[:, None], **solved}
+
+    def _padded(self, flat: NDArray[Any], missing: Any) -> NDArray[Any]:
+        """(prompts, largest n) of the values of all samples, prompt by prompt."""
+        there = np.arange(self.sizes.max()) < self.sizes[:, None]
+        if there.all():
+            return flat.reshape(there.shape)
+        found = np.full(there.shape, missing, dtype=flat.dtype)
+        found[there] = flat
+        return found
 
 
 @dataclass(frozen=True)

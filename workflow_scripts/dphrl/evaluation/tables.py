@@ -158,7 +158,7 @@ def styles(study: Study) -> pl.DataFrame:
         if shown:
             counts = _style_counts(policy, shown)
             distinct = float((counts > 0).sum(axis=1).mean())
-            rows += [(*row, distinct) for row in _rows(policy, counts / policy.n, shown)]
+            rows += [(*row, distinct) for row in _rows(policy, counts / policy.sizes[:, None], shown)]
     return SCHEMAS["styles"].frame(rows)
 
 

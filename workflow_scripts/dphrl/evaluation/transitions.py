@@ -31,14 +31,20 @@ def transitions(study: Study) -> pl.DataFrame:
     bases = bases_of(last)
     for policy in last.policies:
         base, key = bases[policy.key.dataset], policy.key
-        half = min(base.n, policy.n) // 2
-        if not half:
+        if min(base.n, policy.n) < 2:
             continue
-        before = base.rows["c"].to_numpy()
+        before, after = base.rows["c"].to_numpy(), policy.rows["c"].to_numpy()
+        numbers = np.zeros((len(BINS), len(BINS)))
+        # Prompts with equal numbers of samples together; in a run of the workflow these are all.
+        pairs, place = np.unique(np.stack([base.sizes, policy.sizes]), axis=1, return_inverse=True)
+        for number, (n, of_policy) in enumerate(pairs.T.tolist()):
+            here, half = place == number, min(n, of_policy) // 2
+            if policy is base:
+                numbers += against_itself(n, before[here])
+            else:
+                numbers += _in_bins(n, half)[before[here]].T @ _in_bins(of_policy, half)[after[here]]
         if policy is base:
-            key, numbers = key._replace(method=BASE_ITSELF), against_itself(base.n, before)
-        else:
-            numbers = _in_bins(base.n, half)[before].T @ _in_bins(policy.n, half)[policy.rows["c"].to_numpy()]
+            key = key._replace(method=BASE_ITSELF)
         # The last bits of the distribution may differ between machines.
         cells = np.ndenumerate(numbers.round(_DIGITS))
         rows += [(*key, BINS[one], BINS[other], number) for (one, other), number in cells]
@@ -53,17 +59,12 @@ def against_itself(n: int, c: NDArray[np.integer]) -> Floats:
         c: (prompts,) integers, right samples.
     """
     half, found = n // 2, np.zeros((len(BINS), len(BINS)))
-    counts, prompts = np.unique(c, return_counts=True)
-    first, bins = np.arange(half + 1), _bins(half)
-    left = counts[:, None] - first
-    chance = right_among(n, half)[counts] * prompts[:, None]
-    # Of an odd n one sample is in neither draw; `spare` is whether it is right.
-    for spare in range(n % 2 + 1):
-        second = left - spare
-        share = (left if spare else n - half - left) / (n - half) if n % 2 else np.ones(left.shape)
-        possible = (second >= 0) & (second <= half) & (chance > 0)
-        places = np.broadcast_to(bins, left.shape)[possible], bins[second[possible]]
-        np.add.at(found, places, (chance * share)[possible])
+    first = np.arange(half + 1)
+    bins, draws, others = np.eye(len(BINS))[_bins(half)], right_among(n, half), _in_bins(n - half, half)
+    for count, prompts in zip(*np.unique(c, return_counts=True), strict=True):
+        left = count - first
+        possible = (left >= 0) & (left <= n - half)
+        found += prompts * (bins[possible].T * draws[count, possible]) @ others[left[possible]]
     return found
 
 

@@ -91,12 +91,12 @@ def render_page(
         data=data.rename(lambda name: name.replace("_", " ").capitalize()),
         samples=samples,
         sample_choices=sample_choices(samples),
-        vega_embed=_vega_embed() if figures else "",
+        vega_embed=vega_embed() if figures else "",
     )
 
 
 @cache
-def _vega_embed() -> Markup:
+def vega_embed() -> Markup:
     """Vega-Embed with Vega and Vega-Lite as one script, safe inside a script element."""
     text = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     # An HTML parser reads these as the end or a hidden part of the script; in strings the escapes mean the same.

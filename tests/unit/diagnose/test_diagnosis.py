@@ -1,0 +1,256 @@
+"""A made example whose every number is known by enumeration, and what is joined, left out and named."""
+
+from collections import Counter
+from itertools import combinations, product
+
+import numpy as np
+import polars as pl
+import pytest
+from made_samples import drawn_file, sample_file
+
+from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.diagnose.diagnosis import KError, diagnose
+from dphrl.diagnose.joined import join, policy_names
+from dphrl.diagnose.portfolio import splits
+from dphrl.evaluation.names import BASE_ITSELF
+from dphrl.sample_files.columns import SampleFileError
+
+# "+" is right; letters are ways.
+BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}
+TUNED = {"a": ["+x", "+x", "+x", "+x"], "b": ["-u"] * 4, "c": ["+y", "-u", "-u", "-u"], "d": ["+x", "+y", "+x", "+x"]}
+KS = (1, 2, 4)
+
+
+def right(samples):
+    return [one.startswith("+") for one in samples]
+
+
+def solved(samples, k):
+    return np.mean([any(draw) for draw in combinations(right(samples), k)])
+
+
+@pytest.fixture(scope="module")
+def found():
+    return diagnose([sample_file("one", BASE), sample_file("two", TUNED)])
+
+
+def test_pass_at_k_by_enumeration(found):
+    for method, answers in (("base", BASE), ("two", TUNED)):
+        expected = {k: np.mean([solved(one, k) for one in answers.values()]) for k in KS}
+        rows = found.tables["passk"].filter(method=method).select("k", "value")
+        assert dict(rows.iter_rows()) == pytest.approx(expected)
+
+
+def test_what_is_kept_lost_and_gained_by_enumeration(found):
+    for k in KS:
+        expected = Counter()
+        for base, tuned in zip(BASE.values(), TUNED.values(), strict=True):
+            draws = list(product(combinations(right(base), k), combinations(right(tuned), k)))
+            for one, other in draws:
+                expected[
+                    {(1, 1): "kept", (1, 0): "lost", (0, 1): "gained", (0, 0): "neither"}[any(one), any(other)]
+                ] += 1 / len(draws)
+        row = found.tables["keep_explore"].filter(method="two", k=k).row(0, named=True)
+        assert {name: row[name] for name in expected} == pytest.approx(expected)
+        assert row["keep"] == pytest.approx(expected["kept"] / (expected["kept"] + expected["lost"]))
+        assert row["ndr"] == pytest.approx(expected["gained"] / (expected["kept"] + expected["gained"]))
+
+
+def test_the_base_against_itself_by_enumeration(found):
+    expected = 0.0
+    for answers in BASE.values():
+        marks = right(answers)
+        pairs = [
+            (one, other) for one in combinations(range(4), 2) for other in combinations(sorted({*range(4)} - {*one}), 2)
+        ]
+        expected += np.mean([any(marks[i] for i in one) and not any(marks[i] for i in other) for one, other in pairs])
+    row = found.tables["keep_explore"].filter(method=BASE_ITSELF, k=2).row(0, named=True)
+    assert row["lost"] == pytest.approx(expected)
+
+
+def test_transitions_by_enumeration(found):
+    percent, expected = {0: 0, 1: 50, 2: 100}, Counter()
+    for base, tuned in zip(BASE.values(), TUNED.values(), strict=True):
+        draws = list(product(combinations(right(base), 2), combinations(right(tuned), 2)))
+        for one, other in draws:
+            expected[percent[sum(one)], percent[sum(other)]] += 1 / len(draws)
+    rows = found.tables["transitions"].filter(method="two").select("base_percent", "policy_percent", "prompts")
+    assert {(a, b): n for a, b, n in rows.iter_rows() if n} == pytest.approx(expected)
+
+
+def test_a_portfolio_by_enumeration(found):
+    base, tuned = found.study.policies
+    for k in KS:
+        expected = [
+            [
+                np.mean(
+                    [
+                        any(one) or any(other)
+                        for one in combinations(right(b), of_base)
+                        for other in combinations(right(t), k - of_base)
+                    ]
+                )
+                for of_base in range(k + 1)
+            ]
+            for b, t in zip(BASE.values(), TUNED.values(), strict=True)
+        ]
+        assert splits(base, tuned, k) == pytest.approx(np.array(expected))
+
+
+def test_the_verdict_of_the_example(found):
+    """pass@4: base solves a, b, d; tuned a, c, d. Differences 0, -1, 1, 0: mean 0, sd sqrt(2/3), t(3) 3.18 and 2.35."""
+    verdict = found.models["two"].verdict
+    assert (verdict.word, verdict.k, verdict.base, verdict.tuned) == ("CANNOT TELL", 4, 0.75, 0.75)
+    assert verdict.difference.wide == pytest.approx((-1.2992, 1.2992), abs=1e-3)
+    assert verdict.difference.narrow == pytest.approx((-0.9607, 0.9607), abs=1e-3)
+    assert found.exit_code == 4
+
+
+def test_lost_questions(found):
+    assert [tuple(one) for one in found.models["two"].lost] == [("b", 1, 4, 4)]
+
+
+def test_rarefied_classes_by_enumeration():
+    """40 questions each like a and d: classes among 2 and 4 right answers, over all draws of the right ones."""
+    base = {f"{key}{n}": ["+x", "+y", "+z", "+x"] for n in range(40) for key in "ad"}
+    tuned = {key: ["+x", "+x", "+y", "+x"] for key in base}
+    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
+    (variety,) = found.models["two"].varieties
+    assert (variety.kind, variety.m, variety.base, variety.tuned) == ("answers", 4, 3, 2)
+    assert variety.difference.value == -1
+    two = found.tables["rarefied"].filter(m=2).select("method", "value")
+    draws = {"base": ["x", "y", "z", "x"], "two": ["x", "x", "y", "x"]}
+    expected = {name: np.mean([len(set(draw)) for draw in combinations(one, 2)]) for name, one in draws.items()}
+    assert dict(two.iter_rows()) == pytest.approx(expected)
+    split = found.tables["diversity_split"].select("part", "value")
+    assert dict(split.iter_rows()) == pytest.approx({"all": 1, "right": 1, "wrong": 0, "narrowing": 1, "rest": 0})
+
+
+def test_styles_are_reported_before_answers():
+    rules = (StyleRule(name="long", prefix="+ long"), StyleRule(name="short", prefix="+ short"))
+    base = {f"q{n}": ["+ long", "+ short", "+ long", "+ short"] for n in range(40)}
+    tuned = {key: ["+ long", "+ long", "+ long", "+ long"] for key in base}
+    found = diagnose([sample_file("base", base), sample_file("two", tuned)], styles=rules)
+    first = found.models["two"].varieties[0]
+    assert (first.kind, first.m, first.base, first.tuned) == ("styles", 4, 2, 1)
+
+
+def test_boxed_answers_are_alike_by_value_and_ways_by_their_steps():
+    base = {f"q{n}": ["+ 2 + 2 = 4 \\boxed{4}", "+ 2 * 2 = 4, \\boxed{4.0}", "- \\boxed{5}"] for n in range(40)}
+    tuned = {key: ["+ 2 + 2 = 4 \\boxed{4}", "+ 3 + 1 = 4 \\boxed{4.00}", "- \\boxed{\\frac{10}{2}}"] for key in base}
+    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
+    kinds = {one.kind: (one.base, one.tuned) for one in found.models["two"].varieties}
+    assert kinds == {"skeletons": (2, 1)}
+    assert found.study.policies[0].codes("answers")[0].tolist() == [0, 0, 2]
+
+
+def test_questions_of_one_file_only_are_counted_and_named():
+    base = {key: ["+", "-"] for key in "abcde"}
+    tuned = {key: ["+", "-"] for key in "defgh"}
+    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
+    assert found.models["two"].verdict.difference.questions == 2
+    assert "base: 3 questions are not in every file and left out: a, b, c" in found.notes
+    assert "two: 3 questions are not in every file and left out: f, g, h" in found.notes
+
+
+def test_files_without_a_common_question_are_an_error():
+    with pytest.raises(SampleFileError, match="no question in common, neither by id"):
+        join([sample_file("base", {"a": ["+"]}), sample_file("two", {"b": ["+"]})])
+
+
+def test_ids_that_name_other_questions_are_not_trusted():
+    """Two tools number the same questions in another order."""
+    base, tuned = sample_file("base", {"0": ["+"], "1": ["-"]}), sample_file("two", {"0": ["+"], "1": ["-"]})
+    texts = pl.col("question_id").replace_strict({"0": "What?", "1": "Why?"})
+    other = pl.col("question_id").replace_strict({"1": "What?", "0": "Why?"})
+    files = [
+        type(one)(one.path, one.format, one.rows.with_columns(question=text), {}, ())
+        for one, text in ((base, texts), (tuned, other))
+    ]
+    found = join(files)
+    assert found.rows["base"].select("prompt_id", "correct").rows() == [("What?", True), ("Why?", False)]
+    assert found.rows["two"].select("prompt_id", "correct").rows() == [("What?", False), ("Why?", True)]
+    assert "2 ids name different questions" in found.notes[0]
+
+
+def test_samples_that_are_not_judged_are_left_out_or_an_error():
+    base = sample_file("base", {"a": ["+", "?"], "b": ["+", "-"]})
+    judged = pl.when(pl.col("text") != "?").then("correct")
+    part = type(base)(base.path, "plain", base.rows.with_columns(correct=judged), {}, ())
+    found = join([part, sample_file("two", {"a": ["+", "-"], "b": ["-", "-"]})])
+    assert found.rows["base"].height == 3
+    assert "base.jsonl: 1 of 4 samples are not judged and left out" in found.notes
+    none = type(base)(base.path, "plain", base.rows.with_columns(correct=pl.lit(None, pl.Boolean)), {}, ())
+    with pytest.raises(SampleFileError, match=r"base.jsonl: no sample is judged; judge them here with --task"):
+        join([none, part])
+
+
+def test_k_above_the_samples_of_a_question_is_refused_with_the_largest_possible_one():
+    files = [
+        sample_file("base", {"a": ["+"] * 8, "b": ["+"] * 3}),
+        sample_file("two", {"a": ["+"] * 8, "b": ["+"] * 8}),
+    ]
+    assert diagnose(files).k == 2
+    assert diagnose(files, k=3).k == 3
+    with pytest.raises(KError, match=r"--k 4: question 'b' of base has only 3 samples.*largest possible k is 3"):
+        diagnose(files, k=4)
+
+
+def test_doubtful_comparisons_are_named():
+    base = sample_file(
+        "base", {"a": ["+1", "+2", "+3", "+4"]}, settings={"temperature": "1.0", "model": "x"}, truncated=False
+    )
+    tuned = sample_file(
+        "two", {"a": ["+1", "+2", "+3", ""]}, settings={"temperature": "0.6", "model": "y"}, truncated=True
+    )
+    found = diagnose([base, tuned])
+    assert any("differ in temperature: 1.0 (base), 0.6 (two)" in note for note in found.notes)
+    assert not any("model" in note for note in found.notes)
+    assert any("75% of its samples equal the base's" in note for note in found.notes)
+    empty, truncated = sorted(found.models["two"].qualified, key=lambda one: "truncated" in one)
+    assert "25.0% of the answers of two are empty, 0.0% of the base's" in empty
+    assert "100.0% of the answers of two are truncated" in truncated
+
+
+def test_one_sample_is_not_called_coverage():
+    found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
+    assert found.k == 1
+    assert found.models["two"].qualified[0].startswith("K is 1, and pass@1 is accuracy")
+
+
+def test_levels():
+    levels = {"a": "easy", "b": "hard", "c": "hard", "d": "easy"}
+    found = diagnose([sample_file("one", BASE, level=levels), sample_file("two", TUNED, level=levels)])
+    rows = found.tables["levels"].select("level", "questions", "base", "tuned").rows()
+    assert rows == [("easy", 2, 1.0, 1.0), ("hard", 2, 0.5, 0.5)]
+
+
+def test_several_models_have_their_own_verdict_and_the_worst_decides():
+    rates = [0.3] * 200
+    files = [drawn_file("b", rates, 8, 0), drawn_file("same", rates, 8, 1), drawn_file("worse", [0.05] * 200, 8, 2)]
+    found = diagnose(files, k=4, margin=0.15)
+    assert {name: one.verdict.word for name, one in found.models.items()} == {
+        "same": "NOT COLLAPSED",
+        "worse": "COLLAPSED",
+    }
+    assert found.exit_code == 3
+    assert set(found.tables["portfolio"]["method"]) == {"same", "worse"}
+
+
+def test_names_of_policies():
+    names = policy_names([sample_file(one, {}) for one in ("base", "base", "grpo", "grpo", "base_itself")])
+    assert names == ["base", "base (2)", "grpo", "grpo (2)", "base_itself (2)"]
+
+
+def test_answers_are_alike_by_value():
+    texts = [
+        "+ \\boxed{4}",
+        "+ \\boxed{4.0} {x}",
+        "+\n#### 04",
+        "+ \\boxed{\\frac{8}{2}}",
+        "+\nA: 4",
+        "+ \\boxed{4}\nis 4",
+    ]
+    texts += ["- \\boxed{-4}", "- \\boxed{4_8}", "- \\boxed{4", "- \\boxed{99999999999999999999}", "- nothing"]
+    found = diagnose([sample_file(name, {"a": texts}) for name in ("base", "two")])
+    assert found.study.policies[0].codes("answers")[0].tolist() == [0, 0, 0, 0, 0, 0, 6, 7, -1, 9, -1]

@@ -1,0 +1,237 @@
+"""The command: exit codes, what it prints and writes, and what it refuses."""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from dphrl.__main__ import main as command
+from dphrl.diagnose.run import main
+
+DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
+PREDICTIONS = DATA / "text2sql" / "spider" / "predictions"
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[2J\u202e"
+
+
+def write(path, answers, **fields):
+    """A plain file: by question, the verdicts of its samples as "+" and "-"."""
+    rows = [
+        {"question_id": key, "question": f"Question {key}", "text": f"{mark} {i % 3}", "correct": mark == "+"} | fields
+        for key, marks in answers.items()
+        for i, mark in enumerate(marks)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A base that solves 40 questions of 80, a model that solves 20 of them, and one that solves as many others."""
+    base = {f"q{n}": "++--" if n < 40 else "----" for n in range(80)}
+    return [
+        write(tmp_path / "base.jsonl", base),
+        write(tmp_path / "worse.jsonl", {key: "++++" if n < 20 else "----" for n, key in enumerate(base)}),
+        write(tmp_path / "same.jsonl", base),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "margin", "code", "word"),
+    [((0, 1), "5", 3, "COLLAPSED"), ((0, 2), "5", 0, "NOT COLLAPSED"), ((0, 2), "2", 4, "CANNOT TELL")],
+)
+def test_the_exit_code_is_the_verdict(files, capsys, chosen, margin, code, word):
+    assert main([files[one] for one in chosen] + ["--margin", margin]) == code
+    assert f"\n{word}: pass@4 of " in capsys.readouterr().out
+
+
+def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_the_json(files, tmp_path, capsys):
+    assert main([*files, "--json", str(tmp_path / "d.json"), "--html", str(tmp_path / "d.html")]) == 3
+    out = capsys.readouterr().out
+    # pass@4: 40 and 20 of 80. Sd of a share of a quarter: 0.4359 / sqrt(80) = 4.87 points, t(79) 1.990.
+    assert "pass@4 of worse is 25.0 %, of the base 50.0 %: -25.0 points, 95 % interval [-34.7, -15.3]" in out
+    assert "pass@4 of same is 50.0 %" in out
+    found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
+    assert (found["version"], found["verdict"], found["exit_code"], found["k"]) == (1, "COLLAPSED", 3, 4)
+    assert [found["models"][name]["verdict"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
+    assert [one["prompt_id"] for one in found["models"]["worse"]["lost"]] == sorted(f"q{n}" for n in range(20, 40))
+    assert {"passk", "crossing", "keep_explore", "rarefied", "diversity_split", "transitions", "portfolio"} <= set(
+        found["tables"]
+    )
+    page = (tmp_path / "d.html").read_text(encoding="utf-8")
+    for text in ("worse: COLLAPSED", "same: NOT COLLAPSED", "Portfolio", "Lost questions", "Question q20"):
+        assert text in page
+
+
+def test_equal_files_give_equal_bytes(files, tmp_path):
+    for name in "ab":
+        main([*files, "--json", str(tmp_path / f"{name}.json"), "--html", str(tmp_path / f"{name}.html")])
+    for kind in ("json", "html"):
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+
+class _Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_hostile_text_is_escaped_on_the_page_and_visible_in_the_terminal(tmp_path, capsys):
+    base = {f"q{n}{HOSTILE}": "+-" for n in range(5)}
+    paths = [
+        write(tmp_path / f"{name}.jsonl", {key: marks for key in base}, text=HOSTILE, level=HOSTILE, gold=HOSTILE)
+        for name, marks in (("base", "+-"), ("\x1b[31mred", "--"))
+    ]
+    main([*paths, "--html", str(tmp_path / "d.html"), "--json", str(tmp_path / "d.json")])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    page = (tmp_path / "d.html").read_text(encoding="utf-8")
+    tags = _Tags()
+    tags.feed(page)
+    assert not [attrs for tag, attrs in tags.found if "onerror" in attrs]
+    assert not [tag for tag, _ in tags.found if tag == "img"]
+    # The page's own two scripts and the figure's data.
+    assert len([tag for tag, _ in tags.found if tag == "script"]) == 3
+    assert "\x1b" not in page
+    json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
+
+
+def test_usage_errors(files, tmp_path, capsys):
+    for arguments, said in (
+        ([files[0]], "required: TUNED"),
+        ([*files, "--k", "8"], "largest possible k is 4"),
+        ([*files, "--k", "0"], "expected 1 or more"),
+        ([*files, "--margin", "0"], "expected points between 0 and 100"),
+        ([*files, "--styles", "plain"], "expected NAME=VALUE"),
+        ([*files, "--styles", "a=S", "--styles", "b=SE"], "can never match"),
+        ([*files, "--gold", "x"], "add --task math"),
+        ([*files, "--task", "sql"], "--databases DIR"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_errors_in_files(files, tmp_path, capsys):
+    assert main([files[0], str(tmp_path / "missing.jsonl")]) == 1
+    assert "missing.jsonl" in capsys.readouterr().err
+    other = write(tmp_path / "other.jsonl", {"z": "+"}, question="Another one")
+    assert main([files[0], other]) == 1
+    assert "no question in common" in capsys.readouterr().err
+
+
+def test_answers_are_judged_here(tmp_path, capsys):
+    """Golds in a file; answers without verdicts."""
+    paths = []
+    for name, right in (("base", 60), ("tuned", 20)):
+        rows = [
+            {
+                "question_id": str(n),
+                "question": f"{n} + 1?",
+                "text": f"{n} + 1 = \\boxed{{{n + 1 if n < right else 0}}}",
+            }
+            for n in range(70)
+        ]
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        paths.append(str(path))
+    golds = tmp_path / "golds.jsonl"
+    golds.write_text("".join(json.dumps({"id": n, "answer": n + 1}) + "\n" for n in range(70)), encoding="utf-8")
+    assert main(paths) == 1
+    assert "no sample is judged; judge them here with --task" in capsys.readouterr().err
+    assert main([*paths, "--task", "math", "--gold", str(golds)]) == 3
+    assert "pass@1 of tuned is 28.6 %, of the base 85.7 %" in capsys.readouterr().out
+    assert main([*paths, "--task", "math"]) == 1
+    assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
+
+
+def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path, capsys):
+    folder = tmp_path / "databases" / "shop"
+    folder.mkdir(parents=True)
+    with sqlite3.connect(folder / "shop.sqlite") as connection:
+        connection.execute("CREATE TABLE item (name TEXT, price INT)")
+        connection.executemany("INSERT INTO item VALUES (?, ?)", [("a", 1), ("b", 2)])
+    ways = ["SELECT count(*) FROM item", "SELECT count(name) FROM item", "SELECT 3"]
+    paths = []
+    for name, drawn in (("base", (0, 1, 2)), ("tuned", (0, 0, 2))):
+        rows = [{"question_id": f"q{n}", "text": f"```sql\n{ways[way]}\n```"} for n in range(30) for way in drawn]
+        paths.append(tmp_path / f"{name}.jsonl")
+        paths[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    golds = tmp_path / "golds.jsonl"
+    gold = {"gold_sql": "SELECT count(*) FROM item", "db_id": "shop"}
+    golds.write_text("".join(json.dumps({"question_id": f"q{n}"} | gold) + "\n" for n in range(30)), encoding="utf-8")
+    arguments = [*map(str, paths), "--task", "sql", "--databases", str(folder.parent)]
+    assert main([*arguments, "--gold", str(golds), "--json", str(tmp_path / "d.json")]) == 4
+    found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
+    assert (found["base"], found["tuned"]) == (1, 1)
+    first = found["varieties"][0]
+    assert (first["kind"], first["m"], first["base"], first["tuned"]) == ("programs", 2, 2, 1)
+    assert found["more_questions"] == 59
+    assert main([*arguments]) == 1
+    assert "has no gold answer" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_named(files, monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert command(["diagnose", *files, "--task", "math"]) == 2
+    assert "pip install 'dphrl[math]'" in capsys.readouterr().err
+
+
+def test_nothing_heavy_is_imported(files):
+    """Of a light install: no engine, no workflow, no parser of SQL or mathematics."""
+    code = (
+        "import sys; from dphrl.diagnose.run import main; main(sys.argv[1:]);"
+        "heavy = {'torch', 'snakemake', 'sqlglot', 'math_verify', 'vllm', 'altair', 'scipy.stats'};"
+        "print('HEAVY', heavy & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *files[:2]], capture_output=True, text=True, check=True)
+    assert "HEAVY set()" in done.stdout
+
+
+@pytest.mark.skipif(not PREDICTIONS.is_dir(), reason=f"no predictions at {PREDICTIONS}: set DPHRL_TEST_DATA")
+def test_three_spider_systems(tmp_path, capsys):
+    """One answer to each of 608 questions: K is 1, so the verdict is about accuracy, and it says so."""
+    paths = []
+    for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5"):
+        rows = [json.loads(line) for line in (PREDICTIONS / f"{name}.jsonl").open(encoding="utf-8")]
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(
+            "".join(
+                json.dumps(
+                    {
+                        "question_id": row["dev_index"],
+                        "question": f"{row['db_id']}: {row['question']}",
+                        "text": row["pred_sql"],
+                        "correct": bool(row["official_ex"]),
+                    }
+                )
+                + "\n"
+                for row in rows
+            ),
+            encoding="utf-8",
+        )
+        paths.append(str(path))
+    code = main([*paths, "--json", str(tmp_path / "d.json")])
+    found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
+    print(capsys.readouterr().out)
+    assert code == found["exit_code"]
+    assert found["k"] == 1
+    assert all(one["qualified"][0].startswith("K is 1") for one in found["models"].values())
+    shares = [
+        sum(json.loads(line)["official_ex"] for line in (PREDICTIONS / f"{name}.jsonl").open(encoding="utf-8")) / 608
+        for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
+    ]
+    models = found["models"].values()
+    assert [next(iter(models))["base"], *(one["tuned"] for one in models)] == pytest.approx(shares)
+    assert re.fullmatch(r"[A-Z ]+", found["verdict"])

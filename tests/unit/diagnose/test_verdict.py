@@ -1,0 +1,118 @@
+"""Verdicts against numbers computed by hand, and false ones in a short simulation."""
+
+import numpy as np
+import polars as pl
+import pytest
+from made_samples import sample_file
+
+from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.diagnose.diagnosis import diagnose
+from dphrl.diagnose.portfolio import portfolio
+from dphrl.diagnose.verdict import paired
+from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.study import Policy, PolicyKey
+
+
+def of_pairs(both, lost, gained, neither, margin=0.05):
+    """The verdict on questions with one sample in each file: so many solved by both, by the base only, and so on."""
+    pairs = ["++"] * both + ["+-"] * lost + ["-+"] * gained + ["--"] * neither
+    files = [sample_file(name, {f"q{n}": [pair[i]] for n, pair in enumerate(pairs)}) for i, name in enumerate("bt")]
+    return diagnose(files, margin=margin).models["t"].verdict
+
+
+def test_a_loss_of_ten_in_a_hundred():
+    """Mean -0.1, variance 0.1 - 0.01, standard error sqrt(0.09 / 99) = 0.03015, t(99) 1.9842."""
+    verdict = of_pairs(90, 10, 0, 0)
+    assert verdict.word == "COLLAPSED"
+    assert verdict.difference.wide == pytest.approx((-0.1598, -0.0402), abs=1e-4)
+    assert (verdict.base, verdict.tuned) == (1.0, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("counts", "word"),
+    [
+        # 1000 questions, 20 lost: a loss of 2 points, smaller than the margin, is a loss.
+        ((980, 20, 0, 0), "COLLAPSED"),
+        # As many gained as lost: 90 % interval of half width 1.66 sqrt(0.1 / 99) = 5.3 and 1.65 sqrt(0.05 / 199) = 2.6.
+        ((45, 5, 5, 45), "CANNOT TELL"),
+        ((95, 5, 5, 95), "NOT COLLAPSED"),
+        # Nothing differs: 58 questions hide a loss of 5 points with probability 0.95^58 = 5.1 %, 59 with 4.8 %.
+        ((58, 0, 0, 0), "CANNOT TELL"),
+        ((59, 0, 0, 0), "NOT COLLAPSED"),
+        # A gain does not show that nothing was lost.
+        ((20, 0, 2, 0), "CANNOT TELL"),
+    ],
+)
+def test_verdicts(counts, word):
+    assert of_pairs(*counts).word == word
+
+
+def test_nothing_that_varies_has_a_width():
+    """1 - 0.025^(1/10) = 30.85 %."""
+    found = paired(np.zeros(10), shares=True)
+    assert found.wide == pytest.approx((-0.3085, 0.3085), abs=1e-4)
+    assert paired(np.zeros(10)).wide == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("questions", "word"), [(1, "CANNOT TELL"), (5, "CANNOT TELL"), (6, "COLLAPSED")])
+def test_few_questions_that_are_all_lost(questions, word):
+    """As the sign test: 2 of 2^5 sequences of gains and losses are of one kind (6.3 %), 2 of 2^6 (3.1 %)."""
+    assert of_pairs(0, questions, 0, 0).word == word
+
+
+def test_what_would_tell_does_tell():
+    """45 of 100 solved by both, 5 + 5 by one: the standard error 0.0318 must fall to 0.05 / (1.98 + 0.84) = 0.0177."""
+    verdict = of_pairs(45, 5, 5, 45)
+    assert verdict.more_questions == pytest.approx(100 * (0.0318 / 0.0177) ** 2, rel=0.03)
+    times = verdict.more_questions // 10 + 1
+    assert of_pairs(times * 4, times, times, times * 4).word != "COLLAPSED"
+    assert of_pairs(10, 0, 0, 10).more_questions == 59
+
+
+def test_more_samples_help_where_questions_are_the_same():
+    """All questions are right half of the time. With 16 samples the error is sqrt(2 / 4 / 16 / 100) = 0.0177."""
+    random = np.random.default_rng(3)
+    answers = [{f"q{n}": list(random.choice(["+", "-"], 4)) for n in range(100)} for _ in "bt"]
+    found = diagnose([sample_file(name, one) for name, one in zip("bt", answers, strict=True)], k=1)
+    verdict = found.models["t"].verdict
+    assert verdict.word == "CANNOT TELL"
+    assert verdict.more_samples in (16, 32)
+
+
+def test_false_verdicts_are_rare():
+    """Short form of benchmarks/diagnose.py: 300 pairs of 60 questions; binomial bounds at 1 in 1,000."""
+    random = np.random.default_rng(1)
+    rates = random.beta(0.3, 0.6, (300, 60))
+    draws = [random.binomial(8, rates) for _ in range(2)]
+    null = [paired((t > 0) * 1.0 - (b > 0), shares=True) for b, t in zip(*draws, strict=True)]
+    assert sum(one.wide[1] < 0 for one in null) <= 20
+    lower = random.binomial(8, rates * (random.random(rates.shape) > 0.1 / (1 - (1 - rates) ** 8).mean()))
+    truly = [paired((t > 0) * 1.0 - (b > 0), shares=True) for b, t in zip(draws[0], lower, strict=True)]
+    excluded = [one.wide[1] >= 0 and one.narrow[0] > -0.05 for one in truly]
+    assert sum(excluded) <= 28
+
+
+def test_the_portfolio_of_two_draws_of_one_model_gains_nothing():
+    """Chosen and judged on different halves: 0 is in the 95 % interval in 95 % of cases."""
+    random, covered = np.random.default_rng(0), 0
+    bootstrap = PromptBootstrap(60, "d", BootstrapConfig(replicates=100), 0)
+    for seed in range(100):
+        rates = random.beta(0.4, 0.8, 60)
+        draws = [pl.DataFrame({"prompt_id": np.arange(60), "n": 8, "c": random.binomial(8, rates)}) for _ in "bt"]
+        base, tuned = (Policy(PolicyKey("m", 0, 0, "d"), rows, bootstrap) for rows in draws)
+        row = portfolio(base, tuned, [4], seed).row(0, named=True)
+        covered += row["low"] <= 0 <= row["high"]
+    # Binomial(100, 0.95) is below 88 once in 400.
+    assert covered >= 88
+
+
+def test_a_portfolio_regains_what_each_model_solves_alone():
+    """Half of the questions are solved by the base only, half by the tuned model only: one sample each solves all."""
+    base = {f"q{n}": ["+" if n % 2 else "-"] * 2 for n in range(40)}
+    tuned = {f"q{n}": ["-" if n % 2 else "+"] * 2 for n in range(40)}
+    found = diagnose([sample_file("b", base), sample_file("t", tuned)])
+    row = found.tables["portfolio"].row(0, named=True)
+    assert (row["base_alone"], row["tuned_alone"], row["best"], row["gain"]) == (0.5, 0.5, 1.0, 0.5)
+    assert (row["from_base"], row["from_base_other_half"]) == (1, 1)
+    # Mean 0.5 of zeros and ones: 0.5 +- 2.0227 sqrt(0.25 / 39).
+    assert (row["low"], row["high"]) == pytest.approx((0.338, 0.662), abs=1e-3)

@@ -1,0 +1,89 @@
+"""Prompts with different numbers of samples, as in files of samples of other tools."""
+
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.names import BASE_ITSELF
+from dphrl.evaluation.per_prompt import DatasetShape, evaluate
+from dphrl.evaluation.study import Study
+from dphrl.evaluation.transitions import transitions
+
+RIGHT = {"base": [[1, 0, 1], [1, 0, 0, 0, 1], [0, 0]], "tuned": [[1, 1], [0, 1, 0, 1], [0, 0, 1, 0]]}
+
+
+def evaluated(method: str) -> pl.DataFrame:
+    rows = [(f"q{q}", i, bool(r), f"{i % 2}") for q, one in enumerate(RIGHT[method]) for i, r in enumerate(one)]
+    samples = pl.DataFrame(rows, ["prompt_id", "sample_index", "correct", "answer_class"], orient="row")
+    samples = samples.with_columns(pl.col("sample_index").cast(pl.Int32), text=pl.lit("3 + 4 = 7"))
+    verdicts = samples.with_columns(
+        verdict=pl.lit("wrong"), program_class=pl.lit(None, pl.String), reads_table=pl.lit(None, pl.Boolean)
+    )
+    shape = DatasetShape(None, greedy=False, classes=frozenset({"answer_class"}))
+    frame = evaluate(samples, verdicts, (), shape)
+    zero = pl.lit(0, pl.Int32)
+    return frame.with_columns(method=pl.lit(method), seed=zero, step=zero, dataset=pl.lit("d"))
+
+
+@pytest.fixture(scope="module")
+def made() -> Study:
+    return Study.from_evaluations(pl.concat(map(evaluated, RIGHT)), EvaluateConfig(k=(1, 2)), 0)
+
+
+def solved(samples: list[int], k: int) -> float:
+    """The share of the draws of k that hold a right sample."""
+    return float(np.mean([any(draw) for draw in combinations(samples, k)]))
+
+
+def test_pass_at_k_has_the_samples_of_each_prompt(made):
+    base, tuned = made.policies
+    for policy, rows in ((base, RIGHT["base"]), (tuned, RIGHT["tuned"])):
+        assert policy.n == 2
+        expected = [[solved(row, k) for k in (1, 2)] for row in rows]
+        assert policy.pass_at([1, 2]) == pytest.approx(np.array(expected))
+        assert policy.proportions([1])["mean@2"][:, 0] == pytest.approx([np.mean(row) for row in rows])
+
+
+def test_places_beyond_the_samples_of_a_prompt_are_wrong_and_have_no_class(made):
+    base = made.policies[0]
+    assert base.samples.astype(int).tolist() == [[1, 0, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]]
+    assert base.codes("answers").tolist() == [[0, 1, 0, -1, -1], [0, 1, 0, 1, 0], [0, 1, -1, -1, -1]]
+
+
+def test_keep_and_explore_have_the_samples_of_each_prompt(made):
+    row = keep_explore(made).filter(method="tuned", k=2).row(0, named=True)
+    pairs = [(solved(b, 2), solved(t, 2)) for b, t in zip(*RIGHT.values(), strict=True)]
+    assert row["kept"] == pytest.approx(sum(b * t for b, t in pairs))
+    assert row["gained"] == pytest.approx(sum((1 - b) * t for b, t in pairs))
+
+
+def test_each_prompt_moves_by_halves_of_the_samples_that_it_has(made):
+    table = transitions(made)
+    totals = {method: group["prompts"].sum() for (method,), group in table.group_by("method")}
+    assert totals == pytest.approx({BASE_ITSELF: 3, "tuned": 3})
+    # Halves of 1, 2 and 1 samples: chances of 0, 50 and 100 % under the base.
+    rows = table.filter(method="tuned").group_by("base_percent").agg(pl.col("prompts").sum())
+    assert dict(rows.iter_rows()) == pytest.approx(
+        {0: 1 / 3 + 3 / 10 + 1, 25: 0, 50: 6 / 10, 75: 0, 99: 0, 100: 2 / 3 + 1 / 10}
+    )
+
+
+def test_a_gap_in_the_samples_of_a_prompt_is_named():
+    rows = pl.DataFrame({"prompt_id": ["a", "a"], "sample_index": [0, 2], "text": ["", ""], "correct": [True, True]})
+    nulls = {name: pl.lit(None, pl.String) for name in ("answer_class", "program_class")}
+    verdicts = rows.with_columns(verdict=pl.lit("correct"), reads_table=pl.lit(None, pl.Boolean), **nulls)
+    with pytest.raises(ValueError, match=r"prompt 'a' has samples \[0, 2\]"):
+        evaluate(rows, verdicts, (), DatasetShape(None, False, frozenset()))
+
+
+def test_many_prompts_have_t_intervals():
+    values = np.random.default_rng(0).random((10_001, 1))
+    found = PromptBootstrap(10_001, "d", EvaluateConfig().bootstrap, 0)
+    value, low, high = found.ratio(values)
+    half = 1.96 * values.std() / 100
+    assert [low[0], high[0]] == pytest.approx([value[0] - half, value[0] + half], abs=1e-5)

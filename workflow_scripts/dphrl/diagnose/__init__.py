@@ -1,0 +1,1 @@
+"""Whether a tuned model lost its diversity, from files of samples of the base model and of tuned ones."""

@@ -1,0 +1,183 @@
+"""Samples of several models on the questions that all of them answered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from dphrl.evaluation.names import BASE, BASE_ITSELF
+from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.samples import SampleFile
+
+_KEY = "prompt_id"
+_SHOWN = 3
+# So many samples of the base are compared with those of a tuned model.
+_COMPARED = 20_000
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The samples of all files on the questions that all have.
+
+    Attributes:
+        rows: by policy, the base first: prompt_id, sample_index 0.. without gaps, text, correct, truncated, and where a
+            scorer found them program_class and answer_class; sorted by prompt_id and sample_index.
+        questions: prompt_id, question, level and gold of each question, sorted by prompt_id.
+        left_out: by policy, the questions that some other file lacks, as a reader knows them.
+        notes: what a reader must know of the files.
+    """
+
+    rows: dict[str, pl.DataFrame]
+    questions: pl.DataFrame
+    left_out: dict[str, list[str]]
+    notes: tuple[str, ...]
+
+    @property
+    def tuned(self) -> list[str]:
+        """The names of the tuned models."""
+        return list(self.rows)[1:]
+
+
+def policy_names(files: Sequence[SampleFile]) -> list[str]:
+    """`base`, then a name for each tuned file: its stem, with a number where two are the same."""
+    names = [BASE]
+    for file in files[1:]:
+        stem = file.path.stem
+        taken = {*names, BASE_ITSELF}
+        further = (f"{stem} ({number})" for number in range(2, len(files) + 2))
+        names.append(stem if stem not in taken else next(name for name in further if name not in taken))
+    return names
+
+
+def join(files: Sequence[SampleFile]) -> Joined:
+    """The samples of the base (first) and of tuned models, joined by the ids of questions, or else by their texts.
+
+    Ids decide unless they name different questions in different files: then the texts do. Samples that are not judged
+    are left out, with a note.
+
+    Raises:
+        SampleFileError: a file has no judged sample, or the files have no question in common.
+    """
+    names, notes = policy_names(files), [f"{file.path.name}: {note}" for file in files for note in file.notes]
+    judged = {}
+    for name, file in zip(names, files, strict=True):
+        judged[name] = file.rows.filter(pl.col("correct").is_not_null())
+        missing = file.rows.height - judged[name].height
+        if judged[name].is_empty():
+            raise SampleFileError(
+                f"{file.path}: no sample is judged; judge them here with --task math or --task sql, or name the field"
+                " of the verdict with --map correct=FIELD (and --threshold for scores)"
+            )
+        if missing:
+            notes.append(f"{file.path.name}: {missing:,} of {file.rows.height:,} samples are not judged and left out")
+    keyed, said = _keyed(judged)
+    common = _common([rows[_KEY] for rows in keyed.values()])
+    if not common.len():
+        ids = [next(iter(rows["question_id"])) for rows in keyed.values()]
+        raise SampleFileError(
+            f"{files[0].path} and {files[-1].path} have no question in common, neither by id (for instance"
+            f" {ids[0]!r} and {ids[-1]!r}) nor by text; name the field of the id with --map question_id=FIELD"
+        )
+    left_out = {name: _left_out(rows, common) for name, rows in keyed.items()}
+    rows = {name: _numbered(rows, common) for name, rows in keyed.items()}
+    return Joined(rows, _questions(keyed, common), left_out, (*notes, *said, *_doubled(keyed), *_copied(rows)))
+
+
+def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[str]]:
+    """The rows with the column prompt_id, and notes on how it was chosen."""
+    named = {
+        name: rows.select("question_id", pl.col("question").str.strip_chars()).unique() for name, rows in files.items()
+    }
+    with_text = [one.filter(pl.col("question") != "")["question"] for one in named.values()]
+    ids, texts = _common([one["question_id"] for one in named.values()]).len(), _common(with_text).len()
+    differing = _differing(named)
+    if ids and (differing.is_empty() or texts <= ids - differing.len()):
+        notes = []
+        if differing.len():
+            notes.append(
+                f"Questions are joined by their ids, but {differing.len():,} have different texts in different files"
+                f" ({_listed(differing)}): another prompt template, or other questions."
+            )
+        return {name: rows.with_columns(pl.col("question_id").alias(_KEY)) for name, rows in files.items()}, notes
+    key = pl.col("question").str.strip_chars().alias(_KEY)
+    why = f"{differing.len():,} ids name different questions ({_listed(differing)})" if ids else "no id is in all files"
+    return (
+        {name: rows.with_columns(key).filter(pl.col(_KEY) != "") for name, rows in files.items()},
+        [f"Questions are joined by their texts, as {why}."] if texts else [],
+    )
+
+
+def _differing(named: Mapping[str, pl.DataFrame]) -> pl.Series:
+    """The ids that all files have, with texts that are not the same in all."""
+    common = _common([one["question_id"] for one in named.values()])
+    texts = (
+        pl.concat(named.values())
+        .unique()
+        .filter(pl.col("question") != "", pl.col("question_id").is_in(common.implode()))
+    )
+    several = texts.group_by("question_id").agg(pl.col("question").n_unique()).filter(pl.col("question") > 1)
+    return several["question_id"].sort()
+
+
+def _common(keys: Sequence[pl.Series]) -> pl.Series:
+    """The keys that are in all of them, sorted."""
+    found = keys[0].unique()
+    for others in keys[1:]:
+        found = found.filter(found.is_in(others.unique().implode()))
+    return found.sort()
+
+
+def _listed(keys: pl.Series) -> str:
+    return ", ".join(repr(one) for one in keys.head(_SHOWN)) + (", ..." if keys.len() > _SHOWN else "")
+
+
+def _left_out(rows: pl.DataFrame, common: pl.Series) -> list[str]:
+    keys = rows[_KEY].unique(maintain_order=True)
+    return keys.filter(~keys.is_in(common.implode())).to_list()
+
+
+def _numbered(rows: pl.DataFrame, common: pl.Series) -> pl.DataFrame:
+    """The rows of the common questions, samples counted anew from 0."""
+    shared = rows.filter(pl.col(_KEY).is_in(common.implode())).sort(_KEY, maintain_order=True)
+    index = pl.int_range(pl.len(), dtype=pl.Int32).over(_KEY)
+    kept = [name for name in ("program_class", "answer_class") if name in rows.columns]
+    return shared.select(_KEY, index.alias("sample_index"), "text", "correct", "truncated", *kept)
+
+
+def _questions(keyed: Mapping[str, pl.DataFrame], common: pl.Series) -> pl.DataFrame:
+    columns = ("question", "level", "gold")
+    rows = pl.concat(rows.select(_KEY, *columns).unique(_KEY, maintain_order=True) for rows in keyed.values())
+    first = rows.filter(pl.col(_KEY).is_in(common.implode())).group_by(_KEY, maintain_order=True)
+    return first.agg(pl.col(name).drop_nulls().first() for name in columns).sort(_KEY)
+
+
+def _doubled(keyed: Mapping[str, pl.DataFrame]) -> list[str]:
+    """A note on each file in which one text has several ids."""
+    notes = []
+    for name, rows in keyed.items():
+        named = rows.select("question_id", "question").unique().filter(pl.col("question") != "")
+        texts = named.group_by("question").agg(pl.col("question_id").sort())
+        several = texts.filter(pl.col("question_id").list.len() > 1).sort(pl.col("question_id").list.first())
+        if several.height:
+            ids = " and ".join(several["question_id"][0].head(2))
+            notes.append(f"{name}: {several.height:,} question texts occur under several ids, for instance {ids}.")
+    return notes
+
+
+def _copied(rows: Mapping[str, pl.DataFrame]) -> list[str]:
+    """A note on each tuned file that repeats samples of the base: both must be independent draws."""
+    key, notes = [_KEY, "sample_index", "text"], []
+    base = rows[BASE].head(_COMPARED).select(key).filter(pl.col("text") != "")
+    for name, every in list(rows.items())[1:]:
+        # Both are sorted by prompt_id.
+        of_tuned = every.filter(pl.col(_KEY) <= base[_KEY].max()) if base.height else every.head(0)
+        same = base.join(of_tuned.select(key), on=key, how="semi").height / max(base.height, 1)
+        # Short answers are equal by chance too; those at another place show how often.
+        shifted = of_tuned.select(_KEY, (pl.col("sample_index") + 1).alias("sample_index"), "text")
+        chance = base.join(shifted, on=key, how="semi").height / max(base.height, 1)
+        if same > chance + 0.2:
+            notes.append(
+                f"{name}: {same:.0%} of its samples equal the base's sample of the same number, {chance:.0%} that of"
+                " the number before it: the draws are not independent, so that more seems kept and less lost."
+            )
+    return notes

@@ -1,0 +1,133 @@
+"""Samples that are judged here, by the scorers of the workflow in their worker processes."""
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from tqdm import tqdm
+
+from dphrl.pages.visible import visible
+from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.samples import SampleFile
+
+_NEEDED = {"math": "math_verify", "sql": "sqlglot"}
+_NOT_A_RESULT = ("infrastructure_error", "gold_error")
+_BATCH = 2_000
+_WORKERS = 2
+_GOLDS = ("gold", "answer", "gold_sql", "ground_truth", "target")
+_IDS = ("question_id", "id", "idx", "index", "doc_id", "example_id", "task_id", "question", "problem", "prompt")
+
+
+def check_extra(task: str) -> None:
+    """Raise `ModuleNotFoundError`, for which the command names the extra, unless what judges a task is installed."""
+    if importlib.util.find_spec(_NEEDED[task]) is None:
+        # Worker processes import it, where it would be a fault of the machine.
+        raise ModuleNotFoundError(f"--task {task} needs {_NEEDED[task]}", name=_NEEDED[task])
+
+
+def judged(
+    file: SampleFile, task: str, golds: Mapping[str, Any] | None = None, databases: Path | None = None
+) -> SampleFile:
+    """The file with verdicts of the task's scorer in place of those it had, and with classes of answers and programs.
+
+    Args:
+        golds: ground truths by question id or text; None: those of the file.
+        databases: folder of `<db_id>/<db_id>.sqlite`, for sql.
+
+    Raises:
+        SampleFileError: a question has no gold, or it is not as the task needs it.
+        ModuleNotFoundError: as `check_extra`.
+    """
+    check_extra(task)
+    from dphrl.scoring.factory import make_scorer
+
+    rows = file.rows
+    questions = rows.select("question_id", "question", "gold").iter_rows()
+    truths = [_truth(file, task, key, question, gold, golds) for key, question, gold in questions]
+    settings = {"answer": "final"} if task == "math" else {}
+    texts, verdicts = rows["text"].to_list(), []
+    bar = tqdm(
+        total=len(texts),
+        desc=f"judging {visible(file.path.name, '')}",
+        unit=" samples",
+        delay=2,
+        disable=None,
+        leave=False,
+    )
+    with make_scorer(task, settings, workers=_WORKERS, databases=databases) as scorer, bar:
+        for start in range(0, len(texts), _BATCH):
+            part = slice(start, start + _BATCH)
+            verdicts += scorer.score(texts[part], truths[part])
+            bar.update(len(texts[part]))
+    correct = [None if one.verdict in _NOT_A_RESULT else one.correct for one in verdicts]
+    found = {"correct": pl.Series(correct, dtype=pl.Boolean)}
+    for name in ("answer_class", "program_class"):
+        classes = pl.Series([getattr(one, name) for one in verdicts], dtype=pl.String)
+        found |= {name: classes} if name == "answer_class" or classes.count() else {}
+    return replace(file, rows=rows.with_columns(**found), settings=file.settings | {"grader": f"dphrl {task}"})
+
+
+def read_golds(path: Path) -> dict[str, Any]:
+    """Ground truths by question id or text, from a .jsonl or .parquet file with one of these and a gold in each row.
+
+    Raises:
+        SampleFileError: a row has no such field.
+    """
+    golds: dict[str, Any] = {}
+    for number, row in enumerate(_rows(path), start=1):
+        key = next((row[name] for name in _IDS if row.get(name) is not None), None)
+        gold = next((row[name] for name in _GOLDS if row.get(name) is not None), None)
+        if key is None or gold is None:
+            raise SampleFileError(
+                f"{path}, row {number}: expected an id or question ({', '.join(_IDS)}) and a gold ({', '.join(_GOLDS)})"
+            )
+        golds[str(key).strip()] = {"gold_sql": gold, "db_id": row["db_id"]} if "db_id" in row else gold
+    return golds
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        yield from pl.read_parquet(path).iter_rows(named=True)
+        return
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise SampleFileError(f"{path}, line {number}: no JSON ({error})") from error
+            if not isinstance(row, dict):
+                raise SampleFileError(f"{path}, line {number}: expected an object with an id and a gold")
+            yield row
+
+
+def _truth(
+    file: SampleFile, task: str, key: str, question: str, gold: str | None, golds: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    given = gold if golds is None else golds.get(key, golds.get(question.strip()))
+    if given is None:
+        where = "the file has none: give them with --gold FILE" if golds is None else "--gold has none"
+        raise SampleFileError(f"{file.path}: question {key[:60]!r} has no gold answer; {where}")
+    if task == "math":
+        return {"answer": given}
+    truth = _object(given)
+    if not {"db_id", "gold_sql"} <= truth.keys():
+        raise SampleFileError(
+            f"{file.path}: question {key[:60]!r}: judging SQL needs gold_sql and db_id of each question; give them with"
+            " --gold FILE"
+        )
+    return truth
+
+
+def _object(given: Any) -> dict[str, Any]:
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except json.JSONDecodeError:
+            return {}
+    return given if isinstance(given, dict) else {}

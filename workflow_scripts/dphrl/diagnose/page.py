@@ -1,0 +1,118 @@
+"""A diagnosis as one HTML page that needs no network; all text of the files is escaped."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from dphrl.diagnose import shown
+from dphrl.diagnose.diagnosis import Diagnosis, Lost
+from dphrl.diagnose.sentences import sentences, verdict_sentence
+from dphrl.evaluation.names import BASE
+from dphrl.pages.render import render
+from dphrl.pages.visible import visible
+from dphrl.report.figures import passk
+from dphrl.report.page import vega_embed
+from dphrl.sample_files.samples import SampleFile
+
+_QUESTIONS = 10
+_ANSWERS = 3
+_CHARACTERS = 2_000
+_CAPTION = (
+    "Share of questions solved by at least one of k samples, with 95 % bands over questions. A model that wins at k = 1"
+    " and loses at large k has narrowed: it repeats one answer where the base model had several."
+)
+
+
+def figure(found: Diagnosis) -> Any:
+    """The pass@k curves, as an altair chart."""
+    return passk.draw(found.tables["passk"]).properties(description=_CAPTION)
+
+
+def page(found: Diagnosis, files: Sequence[SampleFile]) -> str:
+    """The page. The same files give the same text."""
+    lost = {name: _lost(found, name, model.lost) for name, model in found.models.items()}
+    tables = {
+        "Coverage": [shown.coverage(found)],
+        "Lost and gained": [shown.kept(found), *shown.moved(found)],
+        "Diversity": [shown.varied(found), shown.split(found)],
+        "Portfolio": [shown.portfolio(found)],
+        "By level": [shown.levels(found)],
+    }
+    filled = {heading: [one for one in group if one[2].height] for heading, group in tables.items()}
+    filled = {heading: [_visible(one) for one in group] for heading, group in filled.items() if group}
+    names = list(found.models)
+    return render(
+        "diagnose.html.j2",
+        title="Did the model lose its diversity?",
+        lead=f"{visible(', '.join(names), '')} compared with {visible(files[0].path.name, '')}, on"
+        f" {found.study.policies[0].rows.height:,} questions that every file answers.",
+        headings=["Verdict", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
+        models={
+            visible(name, ""): {
+                "word": model.verdict.word,
+                "sentence": visible(verdict_sentence(model.verdict), ""),
+                "further": [visible(one, "") for one in sentences(name, model)[1:]],
+            }
+            for name, model in found.models.items()
+        },
+        notes=[visible(note, "") for note in found.notes],
+        k=found.k,
+        margin=f"{100 * found.margin:g}",
+        tables=filled,
+        spec=figure(found).to_dict(),
+        caption=_CAPTION,
+        lost={visible(name, ""): questions for name, questions in lost.items()},
+        numbers={visible(name, ""): len(model.lost) for name, model in found.models.items()},
+        files=_visible(shown.answers(found)),
+        settings={
+            visible(name, ""): {
+                key: visible(value, "") for key, value in {"file": file.path.name, **file.settings}.items()
+            }
+            for name, file in zip(found.joined.rows, files, strict=True)
+        },
+        vega_embed=vega_embed(),
+    )
+
+
+def _lost(found: Diagnosis, name: str, lost: Sequence[Lost]) -> list[dict[str, Any]]:
+    """The first lost questions with answers of both models: right ones of the base, the first ones of the tuned."""
+    keys = [one.prompt_id for one in lost[:_QUESTIONS]]
+    given = found.joined.questions.filter(pl.col("prompt_id").is_in(keys))
+    questions = {row["prompt_id"]: row for row in given.iter_rows(named=True)}
+    right = _answers(found.joined.rows[BASE].filter("correct"), keys)
+    first = _answers(found.joined.rows[name], keys)
+    return [
+        {
+            "id": visible(one.prompt_id[:80], ""),
+            "question": _cut(questions[one.prompt_id]["question"] or ""),
+            "gold": _cut(questions[one.prompt_id]["gold"] or ""),
+            "solved": f"base {one.base_right} of {one.base_samples}, {visible(name, '')} 0 of {one.tuned_samples}",
+            "answers": {BASE: right.get(one.prompt_id, []), visible(name, ""): first.get(one.prompt_id, [])},
+        }
+        for one in lost[:_QUESTIONS]
+    ]
+
+
+def _answers(rows: pl.DataFrame, keys: Sequence[str]) -> Mapping[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    chosen = rows.filter(pl.col("prompt_id").is_in(list(keys))).select("prompt_id", "sample_index", "text", "correct")
+    for key, index, text, correct in chosen.iter_rows():
+        answers = found.setdefault(key, [])
+        if len(answers) < _ANSWERS:
+            answers.append({"index": index, "text": _cut(text), "correct": correct})
+    return found
+
+
+def _cut(text: str) -> str:
+    left_out = len(text) - _CHARACTERS
+    if left_out > 0:
+        half = _CHARACTERS // 2
+        text = f"{text[:half]}\n[{left_out:,} characters left out]\n{text[left_out + half :]}"
+    return visible(text.replace("\r\n", "\n"))
+
+
+def _visible(one: shown.Shown) -> shown.Shown:
+    title, caption, frame = one
+    rows = [[visible(str(cell), "") for cell in row] for row in frame.iter_rows()]
+    return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
