@@ -6,24 +6,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from written_samples import CHAT, lines, lm_eval, qwen_math, verifiers, verl, write_every_format
 
 from dphrl.sample_files.samples import SampleFile, SampleFileError, read_samples
-
-CHAT = "system\nYou are a helpful assistant.\nuser\nWhat is 2 + 2?\nassistant\n"
-
-
-def lines(path: Path, *rows: dict[str, Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def column(found: SampleFile, name: str) -> list[Any]:
     return found.rows[name].to_list()
-
-
-def verl(output: str, score: float, input: str = CHAT, **more: Any) -> dict[str, Any]:
-    return {"input": input, "output": output, "gts": "4", "score": score, "step": 40, "reward": score, **more}
 
 
 def test_rollouts_of_one_input_are_one_question_of_a_verl_dump(tmp_path: Path) -> None:
@@ -91,25 +80,6 @@ def test_one_of_several_reward_functions_must_be_named(tmp_path: Path) -> None:
     assert column(read_samples(path, mapping={"score": "accuracy_reward"}), "correct") == [True, False, False, True]
 
 
-def lm_eval(doc_id: int, responses: list[str], score: float, filter: str = "strict-match") -> dict[str, Any]:
-    question = f"Question {doc_id}?"
-    settings = {"until": ["Q:"], "do_sample": True, "temperature": 0.2, "max_gen_toks": 256}
-    return {
-        "doc_id": doc_id,
-        "doc": {"question": question, "answer": "so it is 4\n#### 4", "level": 3},
-        "target": "so it is 4\n#### 4",
-        "arguments": {"gen_args_0": {"arg_0": f"Q: {question}\nA:", "arg_1": settings}},
-        "resps": [responses],
-        "filtered_resps": [response[-1:] for response in responses[:1]],
-        "filter": filter,
-        "metrics": ["exact_match"],
-        "doc_hash": "d0",
-        "prompt_hash": "p0",
-        "target_hash": "t0",
-        "exact_match": score,
-    }
-
-
 def test_lm_eval_has_questions_golds_settings_and_a_metric(tmp_path: Path) -> None:
     rows = [lm_eval(0, ["it is 4"], 1.0), lm_eval(1, ["it is 5"], 0.0)]
     found = read_samples(lines(tmp_path / "samples_gsm8k_cot_2026-08-21T19-56-54.jsonl", *rows))
@@ -143,24 +113,6 @@ def test_choices_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
         read_samples(lines(tmp_path / "samples_arc.jsonl", row))
 
 
-def verifiers(example_id: int, answer: str | None, reward: float, **more: Any) -> dict[str, Any]:
-    spoken = [{"role": "assistant", "content": answer}]
-    return {
-        "example_id": example_id,
-        "prompt": [{"role": "system", "content": "Think."}, {"role": "user", "content": f"Question {example_id}?"}],
-        "completion": spoken,
-        "reward": reward,
-        "timing": {"total": 1.0},
-        "is_completed": True,
-        "is_truncated": False,
-        "stop_condition": "done",
-        "metrics": {"correct_answer": reward},
-        "error": None,
-        "answer": "4",
-        **more,
-    }
-
-
 def test_verifiers_has_chats_and_its_settings_in_another_file(tmp_path: Path) -> None:
     turns = [
         {"role": "assistant", "content": None, "tool_calls": ["{}"]},
@@ -188,22 +140,6 @@ def test_verifiers_has_chats_and_its_settings_in_another_file(tmp_path: Path) ->
     assert found.notes == ("1 rows are left out: the tool failed there (field error)",)
 
 
-def qwen_math(idx: int, code: list[str], score: list[bool], **more: Any) -> dict[str, Any]:
-    return {
-        "idx": idx,
-        "question": f"Question {idx}?",
-        "gt_cot": "so 4",
-        "gt": "4",
-        "level": 5,
-        "answer": "4",
-        "code": code,
-        "pred": [text[-1:] for text in code],
-        "report": [None] * len(code),
-        "score": score,
-        **more,
-    }
-
-
 def test_lists_of_qwen_math_are_samples(tmp_path: Path) -> None:
     rows = [
         qwen_math(0, ["it is 4", "so 5"], [True, False], finish_reason=["stop", "length"]),
@@ -228,23 +164,8 @@ def test_lists_of_other_lengths_are_named(tmp_path: Path) -> None:
 
 def test_the_same_samples_in_every_format_are_one_table(tmp_path: Path) -> None:
     asked = {f"Question {number}?": [(f"it is {n}", (number + n) % 3 == 0) for n in range(3)] for number in range(4)}
+    write_every_format(asked, tmp_path)
     flat = [(question, text, right) for question, samples in asked.items() for text, right in samples]
-    split = [([text for text, _ in samples], [right for _, right in samples]) for samples in asked.values()]
-    pl.DataFrame(
-        {
-            "step": [1] * len(flat),
-            "prompt": [question for question, _, _ in flat],
-            "completion": [text for _, text, _ in flat],
-            "accuracy_reward": [float(right) for _, _, right in flat],
-            "advantage": [0.0] * len(flat),
-        }
-    ).write_parquet(tmp_path / "trl.parquet")
-    numbers = {question: number for number, question in enumerate(asked)}
-    lines(tmp_path / "verl.jsonl", *(verl(text, float(right), question) for question, text, right in flat))
-    lines(tmp_path / "lm-eval.jsonl", *(lm_eval(numbers[q], [text], float(right)) for q, text, right in flat))
-    lines(tmp_path / "verifiers.jsonl", *(verifiers(numbers[q], text, float(right)) for q, text, right in flat))
-    lines(tmp_path / "qwen-math.jsonl", *(qwen_math(number, *lists) for number, lists in enumerate(split)))
-    lines(tmp_path / "plain.jsonl", *({"question": q, "text": text, "correct": right} for q, text, right in flat))
     for path in sorted(tmp_path.iterdir()):
         found = read_samples(path)
         assert found.format == path.stem
