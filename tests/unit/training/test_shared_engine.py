@@ -14,7 +14,7 @@ DEFAULT = Path(__file__).resolve().parents[3] / "config" / "config.yaml"
 
 def _loaded(engine: str, parts: int, **changes: Any) -> Any:
     data = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
-    data["engine"]["name"] = engine
+    data["engine"] = {"name": engine, "dtype": "float32"}
     del data["evaluate"]["claims"]
     data["hardware"] |= {"ranks": 4, "tensor_parallel": parts}
     return load_config(data | changes)
