@@ -19,12 +19,10 @@ class Submitted(Workflow):
 
     Attributes:
         walltime: of a segment of a training, in minutes.
-        nodes: of a segment: 2, or 1 as the profile has it, with 2 GPUs in place of 8.
     """
 
     cluster: Cluster | None = None
     walltime: str = "60 * attempt"
-    nodes: int = 2
 
     @property
     def environment(self) -> dict[str, str]:
@@ -35,12 +33,9 @@ class Submitted(Workflow):
     def command(self, *arguments: str) -> list[str]:
         """Snakemake with the project's SLURM profile, adapted to this cluster as a user would do."""
         profile = yaml.safe_load((self.project / "profiles/slurm/config.yaml").read_text())
-        stages = profile["set-resources"]
-        for resources in stages.values():
-            resources |= {"mem_mb": 4000, "cpus_per_task": 2}
-        # The first attempt gets less than PyTorch alone takes.
-        stages["tensorise"]["mem_mb"] = "100 if attempt == 1 else 4000"
-        stages["train_segment"] |= {"runtime": self.walltime} | (TWO_NODES if self.nodes == 2 else {})
+        for resources in profile["set-resources"].values():
+            resources["mem_mb"] = 2000
+        profile["set-resources"]["train_segment"] |= TWO_NODES | {"runtime": self.walltime}
         # Poll the states of jobs after seconds, not after a minute.
         quick = {"slurm-init-seconds-before-status-checks": 3, "slurm-no-account": True, "latency-wait": 10}
         folder = self.folder / "profile"
