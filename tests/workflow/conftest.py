@@ -90,6 +90,7 @@ GROUPS = {
     "ranks": ("test_ranks.py",),
     "methods": ("test_methods.py",),
     "engines": ("test_trainer.py", "test_engines.py"),
+    "databases": ("test_databases.py",),
 }
 
 

@@ -141,7 +141,7 @@ def test_an_interrupted_hashing_reruns_nothing_that_read_the_databases(run: Work
     assert stages(run) == Counter(["hash_databases"])
 
 
-def test_a_dataset_without_databases_has_no_table(pristine: Workflow) -> None:
+def test_the_datasets_of_a_run_without_databases_have_no_table(pristine: Workflow) -> None:
     assert not (pristine.results / "databases").exists()
 
 
