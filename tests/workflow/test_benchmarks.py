@@ -33,6 +33,8 @@ SMALLEST = {
     "training": ["--threads", "1", "--repeats", "1", "--small"],
     "world": [str(TINY), "{run}", "--questions", "2", "--memory"],
 }
+# In `make test-full` only: half a minute each.
+LONG = ("gpu", "memory", "training")
 PEER = ["--peer-python", sys.executable]
 OF_A_RUN = [name for name, arguments in SMALLEST.items() if "{run}" in arguments]
 DOCUMENTED = re.compile(r"python benchmarks/(\w+)\.py(.*)")
@@ -75,7 +77,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", sorted(SMALLEST.keys() - OF_A_RUN))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in sorted(SMALLEST.keys() - OF_A_RUN)],
+)
 def test_a_benchmark_prints_its_table(name: str, data: Path) -> None:
     assert has_a_row_of_figures(run(name, *(argument.format(data=data) for argument in SMALLEST[name])))
 

@@ -47,6 +47,7 @@ def test_samples_do_not_depend_on_the_number_of_shards(shards: int, tmp_path: Pa
 SHARED = ("policies/base", "prompts", "rollouts/base/train.presample", "reference")
 
 
+@pytest.mark.full
 @pytest.mark.workflow
 def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_the_cache(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

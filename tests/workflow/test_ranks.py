@@ -233,6 +233,7 @@ def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: SegmentJob) ->
     assert terminal.read_text().count("2/2 step") == 1
 
 
+@pytest.mark.full
 def test_a_state_goes_to_another_number_of_ranks_and_back_to_the_bit(tmp_path: Path) -> None:
     """Two ranks make it at stage 1, three take it through all stages, and two write it again."""
     for ranks, state, stages in ((2, "s", "1"), (3, "s-2.1", "3021"), (2, "s-2.1-3.3-3.0-3.2-3.1", "1")):

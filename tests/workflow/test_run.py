@@ -106,6 +106,7 @@ def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> Non
     assert {job.split(", ")[1] for job in trained} == {"seed 2"}
 
 
+@pytest.mark.full
 def test_only_the_newest_state_and_the_evaluated_policies_stay(finished: Workflow) -> None:
     short = finished.configured(methods={"short": {"online": "all"}}, train={"segment_steps": 1})
     end = "results/tiny/policies/short-s1/step{}/manifest.json"
@@ -130,6 +131,7 @@ def test_a_figures_code_redraws_that_figure_only(finished: Workflow, code: Path)
     assert redrawn == {"passk.json", "passk.json.sha256", "passk.svg", "passk.svg.sha256"}
 
 
+@pytest.mark.full
 def test_one_more_segment_boundary_changes_no_bit(finished: Workflow, tmp_path: Path) -> None:
     whole = finished.configured(train={"segment_steps": 4})
     for method in ("grpo", "dph_js"):
