@@ -25,7 +25,7 @@ def test_the_shipped_base_is_small_and_has_the_shape_of_the_default_world() -> N
 
 def test_its_figures_meet_the_rules_of_acceptance(tmp_path: Path) -> None:
     found = base_figures(BASE, tmp_path)
-    # The rules of docs/decisions/the-world.md, with room for 60 and 24 questions in place of 300 and 120.
+    # The rules of docs/decisions/the-world.md, for 60 and 24 questions in place of 300 and 120.
     assert 80 <= found["ambiguous@16"] <= 99
     assert 68 <= found["ambiguous@8"] <= 95
     assert found["ambiguous@16"] - found["forced ambiguous"] >= 25

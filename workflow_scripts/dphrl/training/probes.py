@@ -18,9 +18,9 @@ from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.divergences import divergence
 from dphrl.rollout.engine import Engine
-from dphrl.rollout.requests import Request, sample_seed
+from dphrl.rollout.requests import Request
 from dphrl.training.collectives import all_gather, all_reduce_sum, rank, world_size
-from dphrl.training.rollouts import OnlinePrompt, Score
+from dphrl.training.rollouts import OnlinePrompt, Score, rollout_request
 from dphrl.training.trainer import Trainer
 
 SUBSETS = ("pef", "exp")
@@ -146,12 +146,4 @@ class Probes:
         ]
 
     def _request(self, prompt: OnlinePrompt, step: int, number: int) -> Request:
-        return Request(
-            prompt.prompt_id,
-            number,
-            prompt.tokens,
-            seed=sample_seed(self.seed, "probe", step, prompt.prompt_id, number),
-            temperature=self.config.temperature,
-            top_p=self.config.top_p,
-            max_tokens=self.config.max_tokens,
-        )
+        return rollout_request(self.config, self.seed, ("probe", step), prompt, number)

@@ -44,6 +44,26 @@ class Group:
         return bool(informative(torch.tensor([[bool(verdict.correct) for verdict in self.verdicts]])))
 
 
+def rollout_request(
+    config: TrainConfig, seed: int, place: tuple[object, ...], prompt: OnlinePrompt, sample: int
+) -> Request:
+    """One response to a prompt, drawn with the settings of the rollouts.
+
+    Args:
+        seed: of the training.
+        place: what the response is for, such as a step: with prompt and sample it decides the seed of the response.
+    """
+    return Request(
+        prompt.prompt_id,
+        sample,
+        prompt.tokens,
+        seed=sample_seed(seed, *place, prompt.prompt_id, sample),
+        temperature=config.temperature,
+        top_p=config.top_p,
+        max_tokens=config.max_tokens,
+    )
+
+
 @dataclass(frozen=True)
 class Collector:
     """Draws and scores this rank's share of the prompts of a step.
@@ -70,7 +90,7 @@ class Collector:
         with self.timed("generate"):
             # The position is in the seed: in a small set a prompt can come twice in a step.
             requests = [
-                self._request(self.prompts[index], sample, (step, refill, position))
+                rollout_request(self.config, self.seed, ("train", step, refill, position), self.prompts[index], sample)
                 for position, index in share
                 for sample in range(size)
             ]
@@ -106,14 +126,3 @@ class Collector:
                 else:
                     left_out.append(group)
         return kept, left_out
-
-    def _request(self, prompt: OnlinePrompt, sample: int, position: tuple[int, int, int]) -> Request:
-        return Request(
-            prompt.prompt_id,
-            sample,
-            prompt.tokens,
-            seed=sample_seed(self.seed, "train", *position, prompt.prompt_id, sample),
-            temperature=self.config.temperature,
-            top_p=self.config.top_p,
-            max_tokens=self.config.max_tokens,
-        )
