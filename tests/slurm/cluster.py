@@ -21,7 +21,8 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scance
 NODES = ("node1", "node2")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
-# Without cgroups, memory is polled; without accounting, the controller keeps a job's state for MinJobAge.
+# Without cgroups, memory is polled, and a job above its limit is killed. Without accounting, the controller keeps a
+# job's state for MinJobAge.
 _CONF = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -33,7 +34,9 @@ AuthInfo=socket={folder}/munge.socket
 CryptoType=crypto/munge
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill,UsePss
 SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2

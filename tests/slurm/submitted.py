@@ -9,8 +9,12 @@ import yaml
 from cluster import Cluster
 from runs import Workflow
 
-# One rank on each node: for that the plugin needs `tasks`, and no number of tasks per GPU.
-TWO_NODES = {"mpi": "srun", "nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "gpu": 2, "cpus_per_task": 1}
+# Of a training with two ranks, by nodes: the profile's line with 2 GPUs in place of 8, and one rank on each node, for
+# which the plugin needs `tasks` and no number of tasks per GPU.
+TRAINING = {
+    1: {"nodes": 1, "gpu": 2, "cpus_per_task": 2},
+    2: {"mpi": "srun", "nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "gpu": 2, "cpus_per_task": 1},
+}
 
 
 @dataclass(frozen=True)
@@ -19,10 +23,12 @@ class Submitted(Workflow):
 
     Attributes:
         walltime: of a segment of a training, in minutes.
+        nodes: of a training.
     """
 
     cluster: Cluster | None = None
     walltime: str = "60 * attempt"
+    nodes: int = 2
 
     @property
     def environment(self) -> dict[str, str]:
@@ -34,8 +40,10 @@ class Submitted(Workflow):
         """Snakemake with the project's SLURM profile, adapted to this cluster as a user would do."""
         profile = yaml.safe_load((self.project / "profiles/slurm/config.yaml").read_text())
         for resources in profile["set-resources"].values():
-            resources["mem_mb"] = 2000
-        profile["set-resources"]["train_segment"] |= TWO_NODES | {"runtime": self.walltime}
+            resources["mem_mb"] = 6000
+        # Less than an import of torch needs.
+        profile["set-resources"]["tensorise"]["mem_mb"] = "300 if attempt == 1 else 6000"
+        profile["set-resources"]["train_segment"] |= TRAINING[self.nodes] | {"runtime": self.walltime}
         # Poll the states of jobs after seconds, not after a minute.
         quick = {"slurm-init-seconds-before-status-checks": 3, "slurm-no-account": True, "latency-wait": 10}
         folder = self.folder / "profile"

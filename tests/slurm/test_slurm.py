@@ -111,6 +111,11 @@ def test_the_workflow_runs_through_sbatch_and_a_killed_job_is_tried_again(submit
     assert "Nothing to be done" in submitted.run()
 
 
+def test_a_job_above_its_memory_is_killed_and_tried_again_with_more(submitted: Submitted) -> None:
+    logs = (submitted.folder / ".snakemake/slurm_logs/rule_tensorise").rglob("*.log")
+    assert any("exceeded memory limit" in log.read_text() for log in logs), submitted.output()[-6000:]
+
+
 def test_a_training_has_a_rank_on_each_node(submitted: Submitted) -> None:
     for step in (2, 4):
         log = (submitted.results / f"logs/train/dph_js-s1/step{step}.log").read_text()
@@ -118,14 +123,36 @@ def test_a_training_has_a_rank_on_each_node(submitted: Submitted) -> None:
 
 
 def test_a_segment_over_its_walltime_is_tried_again_and_gives_the_same_bytes(submitted: Submitted) -> None:
-    files = ("policies/dph_js-s1/step4/model.safetensors", "train/dph_js-s1/step4/optimizer-001.safetensors")
-    before = [(submitted.results / file).read_bytes() for file in files]
-    for kind in ("policies", "train"):
-        (submitted.results / kind / "dph_js-s1/step4").rename(submitted.folder / kind)
+    before = _set_aside(submitted, "walltime")
     process = replace(submitted, walltime="1 if attempt == 1 else 60").start("--", "train")
     for job in _wait_for_a_job_of(submitted, "train_segment", process):
         job.suspend()
     assert process.wait() == 0, submitted.output()[-6000:]
     assert "TIMEOUT" in submitted.output()
     assert submitted.output().count("training dph_js, seed 1, up to step 4") == 2
-    assert [(submitted.results / file).read_bytes() for file in files] == before
+    assert _bytes(submitted) == before
+
+
+def test_a_training_on_one_node_with_two_gpus_gives_the_same_bytes(submitted: Submitted) -> None:
+    before = _set_aside(submitted, "one-node")
+    replace(submitted, nodes=1).run("--", "train")
+    log = (submitted.results / "logs/train/dph_js-s1/step4.log").read_text()
+    (node,) = {line.split()[-1] for line in log.splitlines() if line.startswith("rank ")}
+    assert node in ("node1", "node2")
+    assert submitted.cluster is not None
+    *_, job = submitted.cluster.ask("scontrol", "show", "job", "--oneliner").splitlines()
+    assert {"NumNodes=1", "TresPerJob=gres:gpu:2"} <= set(job.split())
+    assert _bytes(submitted) == before
+
+
+def _bytes(submitted: Submitted) -> list[bytes]:
+    files = ("policies/dph_js-s1/step4/model.safetensors", "train/dph_js-s1/step4/optimizer-001.safetensors")
+    return [(submitted.results / file).read_bytes() for file in files]
+
+
+def _set_aside(submitted: Submitted, name: str) -> list[bytes]:
+    """Move the last segment of the training away, and return what it wrote."""
+    before = _bytes(submitted)
+    for kind in ("policies", "train"):
+        (submitted.results / kind / "dph_js-s1/step4").rename(submitted.folder / f"{name}-{kind}")
+    return before

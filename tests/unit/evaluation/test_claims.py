@@ -99,9 +99,11 @@ def test_an_undecided_claim_says_what_it_could_have_found():
     assert twice["detectable"] > row["detectable"]
 
 
-def test_a_decided_claim_has_no_such_numbers():
-    row = judged(comparison(0.2)).row(0, named=True)
-    assert (row["detectable"], row["seeds_needed"], row["questions_needed"]) == (None,) * 3
+def test_of_decided_claims_the_primary_ones_say_what_they_could_have_found():
+    primary, other = judged(comparison(0.2), comparison(0.2, metric="greedy")).rows(named=True)
+    assert primary["detectable"] == pytest.approx(0.01 * (2.086 + 0.860), abs=1e-4)
+    assert (primary["seeds_needed"], primary["questions_needed"]) == (None, None)
+    assert (other["detectable"], other["seeds_needed"], other["questions_needed"]) == (None,) * 3
 
 
 def test_counts_have_a_margin_of_their_kind():

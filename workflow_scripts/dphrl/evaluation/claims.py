@@ -37,9 +37,9 @@ def claims(
 
     Returns:
         The table "claims". `p_corrected` is Holm's over the primary claims, Benjamini and Hochberg's over the others.
-        An undecided claim has the smallest difference that its test finds with 80 % power, and the seeds (with these
-        questions) and questions (with these seeds) with which that difference would be the margin; null where no
-        number is enough.
+        A primary or undecided claim has the smallest difference that its test finds with 80 % power; an undecided one
+        also the seeds (with these questions) and questions (with these seeds) with which that difference would be the
+        margin, null where no number is enough.
 
     Raises:
         ValueError: a primary endpoint of the configuration was not measured.
@@ -103,10 +103,10 @@ def _metric(name: str, measured: Sequence[str]) -> str:
 
 
 def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> None:
-    """Add the verdict, and what would decide an undecided claim.
+    """Add the verdict, what a primary claim could have found, and what would decide an undecided one.
 
     Args:
-        row: relation and the columns of "comparisons".
+        row: primary, relation and the columns of "comparisons".
         p: the corrected p value; NaN for a claim of equality.
         rules: how claims are decided.
         level: of the test, for what it could have found.
@@ -130,9 +130,11 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
         row["verdict"] = SUPPORTED
     elif low > margin or high < -margin:
         row["verdict"] = CONTRADICTED
-    if row["verdict"] != UNDECIDED:
+    undecided = row["verdict"] == UNDECIDED
+    if undecided or row["primary"]:
+        row["detectable"] = detectable(found.error, found.freedom, level)
+    if not undecided:
         return
-    row["detectable"] = detectable(found.error, found.freedom, level)
     parts = (row["of_seeds"], row["of_questions"], row["of_both"])
     # Of several base models the parts are not known.
     if None not in parts:

@@ -72,8 +72,9 @@ def _decided(row: dict[str, Any]) -> str:
     size = difference(row["metric"], row["margin"], sign="")
     if row["verdict"] == SUPPORTED and row["relation"] != "equal" and abs(row["difference"]) < row["margin"]:
         remarks.append(f"smaller than the margin of {size}")
-    if row["verdict"] == UNDECIDED and row["detectable"] is not None:
+    if row["detectable"] is not None:
         remarks.append(f"this run finds {difference(row['metric'], row['detectable'], sign='')} in 80 % of cases")
+    if row["verdict"] == UNDECIDED and row["detectable"] is not None:
         enough = [f"{row[name]} {name.partition('_')[0]}" for name in _NEEDED if row[name] is not None]
         remarks.append(f"{size} needs {' or '.join(enough) or 'more seeds and more questions'}")
     elif row["verdict"] == UNDECIDED:
