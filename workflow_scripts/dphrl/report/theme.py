@@ -104,14 +104,14 @@ def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
 
 
 def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Parameter]:
-    """A chart without marks of a line for each policy and seed, from `rows` without the column `unused`.
+    """A chart without marks of a line for each policy, from `rows` without the column `unused`.
 
     A click on a legend entry selects its policy. This selection is the second value: add it to one of the marks.
     """
     selected = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
     opacity = alt.when(selected).then(alt.value(1.0)).otherwise(alt.value(0.12))
     chart = alt.Chart(rows.drop(unused))
-    return chart.encode(x=x, y=y, color=policy_colour(rows), detail="seed:N", opacity=opacity), selected
+    return chart.encode(x=x, y=y, color=policy_colour(rows), opacity=opacity), selected
 
 
 def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, size: int = 60) -> list[alt.Chart]:

@@ -7,14 +7,14 @@ import altair as alt
 import polars as pl
 
 from dphrl.report import theme
-from dphrl.report.names import datasets_in_order, last_steps
+from dphrl.report.names import datasets_in_order
 
 TABLE = "passk"
 PUBLISHED = True
 CAPTION = (
     "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k has"
-    " narrowed: it repeats one answer where the base model had several. Bands are bootstrap intervals over questions;"
-    " one line for each training seed, at its last step. Drawn from tables/passk.parquet."
+    " narrowed: it repeats one answer where the base model had several. Lines are means over the training seeds, after"
+    " the last step; bands are means of their bootstrap intervals over questions. Drawn from tables/passk.parquet."
 )
 
 
@@ -22,7 +22,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     """Curves with bands, a panel per dataset."""
     if table.is_empty():
         raise ValueError("figure passk: the table has no rows, so no policy was evaluated")
-    rows = theme.with_policy(last_steps(table)).with_columns(pl.col("value", "low", "high").round(6))
+    rows = theme.mean_over_seeds(table, "k", "value", "low", "high")
     if published is not None:
         solved = published.filter(pl.col("metric").str.starts_with("pass@"))
         published = solved.with_columns(k=pl.col("metric").str.strip_prefix("pass@").cast(pl.Int32))
@@ -43,7 +43,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
     value = [alt.Tooltip("k:Q", title="k"), alt.Tooltip("value:Q", title="pass@k", format=".1%")]
     points = base.encode(shape=theme.policy_shape(rows))
     point = points.mark_point(filled=True, size=55).properties(name="points").add_params(selected)
-    point = point.encode(tooltip=[*theme.TRAINING_TOOLTIPS, *value, *theme.interval_tooltips()])
+    point = point.encode(tooltip=[theme.POLICY_TOOLTIP, *value, *theme.interval_tooltips()])
     layers = [band, base.mark_line(strokeWidth=2), point]
     panel = theme.panel(layers, points, rows, [theme.POLICY_TOOLTIP, *value]).properties(width=260, height=220)
     return theme.faceted(panel, rows, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets), CAPTION)

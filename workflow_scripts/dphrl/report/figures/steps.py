@@ -40,6 +40,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     point = base.mark_point(filled=True, size=55).encode(
         shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, value, *theme.interval_tooltips()]
     )
-    panel = alt.layer(base.mark_line(strokeWidth=2), point.add_params(selected)).properties(width=260, height=220)
+    line = base.mark_line(strokeWidth=2).encode(detail="seed:N")
+    panel = alt.layer(line, point.add_params(selected)).properties(width=260, height=220)
     order = datasets_in_order(rows, datasets)
     return theme.faceted(panel, rows, "dataset", f"Pass@{k} over training", 3, order, CAPTION)

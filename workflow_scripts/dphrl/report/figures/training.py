@@ -46,7 +46,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     )
     value = [alt.Tooltip("title:N", title="metric"), alt.Tooltip("value:Q", title="value", format=".4g")]
     line = base.mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14, filled=True)).add_params(selected)
-    line = line.encode(tooltip=[*theme.TRAINING_TOOLTIPS, *value]).properties(name="lines")
+    line = line.encode(detail="seed:N", tooltip=[*theme.TRAINING_TOOLTIPS, *value]).properties(name="lines")
     panel = alt.layer(line).properties(width=260, height=180)
     chart = theme.faceted(panel, rows, "title", "Training", 3, list(METRICS.values()), CAPTION)
     return chart.resolve_scale(y="independent")
