@@ -1,7 +1,10 @@
 # Checks within and across the artifacts of a run. `figures` and `FIGURES` are those of figures.smk.
 from dphrl.audit.staleness import recorded_code
 
-STAGES = {made.name: made.params for made in workflow.rules if made.name != "draw"}
+STAGES = {
+    made.name.removeprefix(PREFIX): made.params for made in workflow.modifier.rules
+}
+del STAGES["draw"]
 
 
 rule audit:
