@@ -16,6 +16,7 @@ rule audit:
         rules.lay_out.output,
         rules.count_rows.output,
         rules.collect_training.output if CONFIG.methods else [],
+        rules.write_cards.output if CONFIG.methods else [],
         LAYOUT.if_has_model(rules.tensorise.output),
         rules.report.input.figures,
         rules.report.input.svgs,
