@@ -37,7 +37,7 @@ def test_light_modules_import_without_the_extras() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
-@pytest.mark.parametrize("command", ["audit", "report", "plan"])
+@pytest.mark.parametrize("command", ["init", "audit", "report", "plan"])
 def test_help_acts_on_nothing_and_loads_no_library(command: str) -> None:
     libraries = ("altair", "numpy", "polars", "pydantic", "scipy", "torch", "yaml")
     script = f"""
@@ -58,7 +58,7 @@ def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     shown = capsys.readouterr().out
-    for name in ("diagnose", "audit", "report", "plan"):
+    for name in ("init", "diagnose", "audit", "report", "plan"):
         assert f"\n  {name} " in shown
     with pytest.raises(SystemExit, match="2"):
         main(["analyse"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,23 @@ def test_the_image_is_made_by_the_commands_of_the_readme_and_the_makefile() -> N
         assert make == "make"
         assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
     assert " ".join(json.loads(demo)) in readme
+
+
+def made(*variables: str) -> "subprocess.CompletedProcess[str]":
+    """What `make run` would start."""
+    command = ["make", "-s", "-n", "-o", "install", "run", *variables]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_make_run_starts_the_launcher_with_the_configuration_of_the_user() -> None:
+    assert made("CONFIG=my.yaml").stdout.endswith('workflow_scripts/launch.py --cores 2  --configfile "my.yaml"\n')
+    printed = made("CONFIG=my.yaml", "TARGET=presample", "CORES=4").stdout
+    assert printed.endswith('workflow_scripts/launch.py --cores 4 presample --configfile "my.yaml"\n')
+    without = subprocess.run(
+        ["make", "-s", "-o", "install", "run"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert without.returncode
+    assert "make run needs a configuration: make run CONFIG=my.yaml" in without.stderr
 
 
 def test_the_image_leaves_out_what_git_ignores() -> None:
