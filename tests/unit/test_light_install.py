@@ -1,5 +1,6 @@
 """The light installation: no torch, no snakemake, no scorers."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -99,9 +100,19 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     # Not this tree, which tests have on their path.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    for command in (["--help"], ["audit", "--help"], ["report", "--help"], ["plan", "--help"]):
+    for command in (["--help"], ["init", "--help"], ["audit", "--help"], ["report", "--help"], ["plan", "--help"]):
         shown = subprocess.check_output([light / "bin" / "dphrl", *command], env=environment, cwd=tmp_path, text=True)
         assert shown.startswith("usage: dphrl")
+    # As shares of 80 questions: half are solved; half of these are lost; with half of 8 questions nothing is certain.
+    half, fewer = {f"q{n}": n < 40 for n in range(80)}, {f"q{n}": n < 20 for n in range(80)}
+    samples = {"base": half, "worse": fewer, "few": dict([*half.items()][36:44])}
+    for name, solved in samples.items():
+        rows = [{"question_id": key, "text": f"{right}", "correct": right} for key, right in solved.items()]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows * 4))
+    for code, *files in ((0, "base", "base"), (3, "base", "worse"), (4, "few", "few")):
+        command = [light / "bin" / "dphrl", "diagnose", *(f"{name}.jsonl" for name in files)]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
     imports = [python, "-c", f"{IMPORT_ALL}\nprint(dphrl.__file__)"]
     extras, where = subprocess.check_output(imports, env=environment, cwd=tmp_path, text=True).splitlines()
     assert extras == "[]"
