@@ -113,6 +113,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
         command = [light / "bin" / "dphrl", "diagnose", *(f"{name}.jsonl" for name in files)]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stdout + done.stderr
+    for name in ("diagnose_samples", "pass_at_k"):
+        subprocess.run([python, ROOT / "examples" / f"{name}.py"], env=environment, cwd=tmp_path, check=True)
     imports = [python, "-c", f"{IMPORT_ALL}\nprint(dphrl.__file__)"]
     extras, where = subprocess.check_output(imports, env=environment, cwd=tmp_path, text=True).splitlines()
     assert extras == "[]"
