@@ -7,7 +7,7 @@ from dphrl.config.blocks.datasets import MATH, SQL
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
 
-# Names that are tried where a file has none of ours; in small letters, with "_" for blanks and "-".
+# Names that are tried where a file has no known one; in small letters, with "_" for blanks and "-".
 _QUESTION: Final = (
     *("ask", "input", "instruction", "text", "question_text", "query_text", "prompt_text", "problem_statement"),
     *("utterance", "nl_question", "nl", "q"),
