@@ -105,7 +105,7 @@ def _method(policy: PolicyName, config: Mapping[str, Any]) -> str:
     prompts = {"all": "the whole training set", "exp": "D_exp"}[method["online"]]
     divergence = f"the divergence {method['divergence']} with weight {method['eta']:g}"
     return (
-        f"{policy.step} steps of {train['prompts_per_step']} prompts of {prompts} with "
+        f"{policy.step} step{'s' if policy.step > 1 else ''} of {train['prompts_per_step']} prompts of {prompts} with "
         f"{train['rollouts_per_prompt']} rollouts each, learning rate {train['lr']:g}, with "
         f"{divergence if method['divergence'] else 'no divergence'}. D_pef holds the training prompts that the base "
         "model solves reliably, D_exp the others."
