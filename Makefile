@@ -3,6 +3,9 @@
 PYTHON          ?= python3
 VENV            ?= .venv
 CORES           ?= 2
+# Of `make run`: a configuration, and what to make (presample, partition, train, evaluate, ...; empty: all).
+CONFIG          ?=
+TARGET          ?=
 # Of `make gpu-check`: vllm or transformers.
 ENGINE          ?= vllm
 # Of `make fuzz`, for each family.
@@ -31,7 +34,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel demo demo-full test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
+.PHONY: help install wheel demo demo-full run test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,6 +66,10 @@ demo: install ## Run the embedded default; ends by printing where the report is.
 
 demo-full: install ## Six methods, five seeds each, on the embedded world: its primary endpoints.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
+
+run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presample] (see `dphrl init --help`).
+	@test -n "$(CONFIG)" || { echo "make run needs a configuration: make run CONFIG=my.yaml" >&2; exit 1; }
+	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) $(TARGET) --configfile "$(CONFIG)"
 
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit

@@ -1,7 +1,10 @@
 # Checks within and across the artifacts of a run. `figures` and `FIGURES` are those of figures.smk.
 from dphrl.audit.staleness import recorded_code
 
-STAGES = {made.name: made.params for made in workflow.rules if made.name != "draw"}
+STAGES = {
+    made.name.removeprefix(PREFIX): made.params for made in workflow.modifier.rules
+}
+del STAGES["draw"]
 
 
 rule audit:
@@ -13,6 +16,7 @@ rule audit:
         rules.lay_out.output,
         rules.count_rows.output,
         rules.collect_training.output if CONFIG.methods else [],
+        rules.write_cards.output if CONFIG.methods else [],
         LAYOUT.if_has_model(rules.tensorise.output),
         rules.report.input.figures,
         rules.report.input.svgs,

@@ -9,6 +9,8 @@ LAYOUT = Layout(CONFIG)
 path, slice_of = LAYOUT.path, LAYOUT.slice
 # Whether this run shares costly files with others (`--cache`). Without that option a marked rule gives a warning.
 SHARED = workflow.workflow_settings.cache is not None
+# Another workflow that imports this one as a module gives its rules a prefix, which no artifact records.
+PREFIX = workflow.modifier.modify_rulename("")
 # Wildcards that name the training set.
 TRAINING_SET = {"dataset": CONFIG.train_dataset}
 
@@ -46,4 +48,10 @@ def stage_params(script, config, *schemas, seed=None):
     code = code_digest([script], schemas)
     # Snakemake would take {name} in a text for a wildcard, but not in what a function returns.
     part = config if callable(config) else lambda wildcards: config
-    return dict(sources=[script], schemas=schemas, code=code, config=part, seed=seed)
+    given = dict(sources=[script], schemas=schemas, code=code, config=part, seed=seed)
+    return given | dict(prefix=prefix)
+
+
+def prefix(wildcards, output):
+    """`PREFIX`, as a function of the output, which Snakemake does not compare."""
+    return PREFIX

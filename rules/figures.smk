@@ -42,6 +42,7 @@ rule draw:
         code=lambda wildcards: code_digest(figure_sources(wildcards)),
         config=lambda wildcards: slices.figure(CONFIG, published_of(wildcards)),
         seed=None,
+        prefix=prefix,
         caption=lambda wildcards: figures.caption(wildcards.figure),
         datasets=list(CONFIG.evaluate.datasets),
     message:

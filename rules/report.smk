@@ -1,4 +1,4 @@
-# The report of the run.
+# The report of the run, and the model cards of its policies.
 from dphrl.report.further import FURTHER
 
 SAMPLED = report_plan.sampled_datasets(LAYOUT)
@@ -49,3 +49,32 @@ rule report:
         "writing the report"
     script:
         "../workflow_scripts/write_report.py"
+
+
+if CONFIG.methods:
+
+    rule write_cards:
+        """The model card of every trained policy that is evaluated, in its folder; no job reads it."""
+        input:
+            manifests=[LAYOUT.manifest(policy) for policy in LAYOUT.trained()],
+            headline=path("table", table="headline"),
+            datasets=path("datasets"),
+            partition=path("partition"),
+        output:
+            **with_digests(cards=[LAYOUT.card(policy) for policy in LAYOUT.trained()]),
+            timings="<timings>/cards.parquet",
+        log:
+            "<logs>/cards.log",
+        localrule: True
+        params:
+            **stage_params("write_cards.py", slices.cards(CONFIG)),
+            names=[str(policy) for policy in LAYOUT.trained()],
+            base=Path(CONFIG.policy.base).name if CONFIG.policy.base else None,
+            commands=[
+                f"snakemake --cores 2 {LAYOUT.manifest(policy)} --configfile CONFIG"
+                for policy in LAYOUT.trained()
+            ],
+        message:
+            "writing model cards"
+        script:
+            "../workflow_scripts/write_cards.py"

@@ -1,8 +1,9 @@
 # Tables over all policies with intervals, and the tables of the paper.
+import dphrl.report
 from dphrl.layout.kinds import TABLES
 
 PAPER_TABLES = report_plan.paper_tables(LAYOUT)
-PUBLISHED = f"{workflow.basedir}/workflow_scripts/dphrl/report/published.yaml"
+PUBLISHED = f"{Path(dphrl.report.__file__).parent}/published.yaml"
 
 
 rule tabulate:

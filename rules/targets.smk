@@ -26,7 +26,7 @@ rule train:
     """Every policy that is evaluated."""
     input:
         LAYOUT.if_has_model(path("base")),
-        [LAYOUT.manifest(policy) for policy in LAYOUT.policies() if policy.step],
+        [LAYOUT.manifest(policy) for policy in LAYOUT.trained()],
     localrule: True
 
 

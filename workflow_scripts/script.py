@@ -41,7 +41,7 @@ def stage(*libraries: str, hardware: HardwareConfig | None = None) -> Iterator[S
         print("GPUs:", *gpus, flush=True)
     machine = hardware.model_dump(mode="json") if hardware else None
     digests = params.sources, params.schemas, params.code
-    job = Stage(snakemake.rule, *digests, params.config, libraries, params.seed, machine)
+    job = Stage(snakemake.rule.removeprefix(params.prefix), *digests, params.config, libraries, params.seed, machine)
     job.add_timing("imports", imports)  # with the start of the process; not in the total
     yield job
     seconds = time.perf_counter() - started

@@ -3,6 +3,7 @@
 EXTRAS = (
     "accelerate",
     "deepspeed",
+    "huggingface_hub",
     "latex2sympy2_extended",
     "math_verify",
     "peft",

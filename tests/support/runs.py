@@ -18,7 +18,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "workflow" / "tiny.yaml"
-_PROJECT = ("Snakefile", "rules", "workflow_scripts", "config", "profiles")
+_PROJECT = ("Snakefile", "rules", "workflow_scripts", "config", "profiles", "examples")
 # The only files whose bytes may differ between equal runs: durations, and the page that shows them.
 TIMED = re.compile(r"(timings|logs)/|report/index\.html")
 

@@ -16,7 +16,7 @@ LAYERS = (
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
     ("audit", "report", "plan"),
-    ("diagnose",),
+    ("diagnose", "starter"),
     ("__main__",),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}

@@ -1,5 +1,6 @@
 """The light installation: no torch, no snakemake, no scorers."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,10 @@ from dphrl.__main__ import main
 ROOT = Path(__file__).resolve().parents[2]
 # Packages with nothing to import in a light installation; of the others the modules that need an extra.
 HEAVY = ("model", "objective", "ranks", "reference", "rollout", "toy", "training")
-NEED_AN_EXTRA = ("dphrl.audit.reference", "dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form")
+NEED_AN_EXTRA = (
+    *("dphrl.audit.reference", "dphrl.report.cards"),
+    *("dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form"),
+)
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys, dphrl
 heavy = tuple(f"dphrl.{{name}}." for name in {HEAVY})
@@ -34,7 +38,7 @@ def test_light_modules_import_without_the_extras() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
-@pytest.mark.parametrize("command", ["audit", "report", "plan"])
+@pytest.mark.parametrize("command", ["init", "audit", "report", "plan"])
 def test_help_acts_on_nothing_and_loads_no_library(command: str) -> None:
     libraries = ("altair", "numpy", "polars", "pydantic", "scipy", "torch", "yaml")
     script = f"""
@@ -55,7 +59,7 @@ def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     shown = capsys.readouterr().out
-    for name in ("diagnose", "audit", "report", "plan"):
+    for name in ("init", "diagnose", "audit", "report", "plan"):
         assert f"\n  {name} " in shown
     with pytest.raises(SystemExit, match="2"):
         main(["analyse"])
@@ -96,9 +100,21 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     # Not this tree, which tests have on their path.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    for command in (["--help"], ["audit", "--help"], ["report", "--help"], ["plan", "--help"]):
+    for command in (["--help"], ["init", "--help"], ["audit", "--help"], ["report", "--help"], ["plan", "--help"]):
         shown = subprocess.check_output([light / "bin" / "dphrl", *command], env=environment, cwd=tmp_path, text=True)
         assert shown.startswith("usage: dphrl")
+    # As shares of 80 questions: half are solved; half of these are lost; with half of 8 questions nothing is certain.
+    half, fewer = {f"q{n}": n < 40 for n in range(80)}, {f"q{n}": n < 20 for n in range(80)}
+    samples = {"base": half, "worse": fewer, "few": dict([*half.items()][36:44])}
+    for name, solved in samples.items():
+        rows = [{"question_id": key, "text": f"{right}", "correct": right} for key, right in solved.items()]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows * 4))
+    for code, *files in ((0, "base", "base"), (3, "base", "worse"), (4, "few", "few")):
+        command = [light / "bin" / "dphrl", "diagnose", *(f"{name}.jsonl" for name in files)]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+    for name in ("diagnose_samples", "pass_at_k"):
+        subprocess.run([python, ROOT / "examples" / f"{name}.py"], env=environment, cwd=tmp_path, check=True)
     imports = [python, "-c", f"{IMPORT_ALL}\nprint(dphrl.__file__)"]
     extras, where = subprocess.check_output(imports, env=environment, cwd=tmp_path, text=True).splitlines()
     assert extras == "[]"

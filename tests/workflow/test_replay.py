@@ -20,8 +20,8 @@ SYSTEMS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 
 
 def test_the_worked_example_of_custom_data_and_scorer(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "config").symlink_to(project / "config")
-    workflow = Workflow(project, tmp_path, EXPERIMENTS / "custom-scorer.yaml", "custom-scorer")
+    (tmp_path / "examples").symlink_to(project / "examples")
+    workflow = Workflow(project, tmp_path, ROOT / "examples/custom_scorer/config.yaml", "custom-scorer")
     workflow.run()
     (counts,) = pl.read_parquet(workflow.results / "tables/datasets.parquet").rows(named=True)
     assert (counts["rows"], counts["prompts"], counts["duplicate"], counts["kept"]) == (5, 4, 1, 4)

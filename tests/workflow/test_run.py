@@ -10,8 +10,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from huggingface_hub import ModelCard
 from runs import Workflow
 
+from dphrl.artifacts.manifest import read_manifest
 from dphrl.artifacts.tables import read_footer
 from dphrl.audit.run import audit_run, failed_checks
 
@@ -51,6 +53,22 @@ def test_jobs_with_a_model_take_one_gpu_each_and_others_none(pristine: Workflow)
     assert all(taken in (["0"], ["1"]) for stage in with_model for taken in stage)
     assert {gpu for stage in with_model for (gpu,) in stage} == {"0", "1"}
     assert not any(taken for stage in logs.values() for taken in stage)
+
+
+def test_every_evaluated_policy_has_a_model_card_that_no_other_stage_reads(finished: Workflow) -> None:
+    for method in ("grpo", "dph_js"):
+        folder = finished.results / f"policies/{method}-s1/step4"
+        assert "README.md" not in read_manifest(folder / "manifest.json")["files"]
+        card = ModelCard.load(folder / "README.md")
+        metrics = {(one.dataset_name, one.metric_type) for one in card.data.eval_results}
+        assert {("in_domain", "pass@4"), ("maths", "greedy")} <= metrics
+        assert f"results/tiny/policies/{method}-s1/step4/manifest.json --configfile" in card.text
+    (folder / "README.md").unlink()
+    assert finished.plan() == ["auditing the artifacts", "writing model cards"]
+    before = {path: path.read_bytes() for path in finished.results.rglob("README.md*")}
+    finished.run()
+    assert {path: path.read_bytes() for path in before} == before
+    assert (folder / "README.md").exists()
 
 
 def test_footers_name_no_run_no_place_and_no_time(pristine: Workflow) -> None:

@@ -12,6 +12,7 @@ from dphrl.pages.visible import visible
 
 # Module with `main(arguments)`, imported when it is called; what it does.
 _COMMANDS: Final = {
+    "init": ("dphrl.starter.__main__", "a first configuration for your questions and your model"),
     "diagnose": ("dphrl.diagnose.run", "did a model lose its diversity? two files of samples, a verdict"),
     "audit": ("dphrl.audit.__main__", "check every artifact of a run, or show one"),
     "report": ("dphrl.report.__main__", "one page and tables of several finished runs"),

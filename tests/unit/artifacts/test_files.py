@@ -186,6 +186,17 @@ def test_a_manifest_written_again_is_the_same(policy: Path) -> None:
     assert policy.read_bytes() == before
 
 
+def test_a_model_card_is_written_later_and_changes_no_digest(policy: Path) -> None:
+    before = policy.read_bytes()
+    write_text(policy.with_name("README.md"), "# A policy\n")
+    assert read_manifest(policy)
+    write_manifest(policy, {"seed": 1, "stage": "train"})
+    assert policy.read_bytes() == before
+    (policy.parent / "below" / "README.md").touch()
+    with pytest.raises(ManifestError, match=r"below/README\.md: not listed"):
+        read_manifest(policy)
+
+
 def test_the_digest_of_a_manifest_is_over_content_only(policy: Path) -> None:
     digest = manifest_digest(read_manifest(policy))
     write_manifest(policy, {"stage": "another"})

@@ -14,7 +14,7 @@ from dphrl.config.load import load_config, read_config
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "config" / "experiments"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-RECORDED = {"custom-scorer", "spider-replay"}
+RECORDED = {"spider-replay"}
 WORLD = [name for name in NAMES if name.startswith("world-")]
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from dphrl.artifacts.files import separate, sha256_file, sidecar, write_text
 from dphrl.artifacts.footer import Manifest, parsed
 
+_CARD = "README.md"
+
 
 class ManifestError(ValueError):
     """The files of a folder differ from its manifest; the text names the file."""
@@ -23,7 +25,8 @@ class ManifestError(ValueError):
 def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> None:
     """Write the manifest of the files in and below the folder of `path`.
 
-    Hidden and temporary files and sidecars are not listed, nor tables with a sidecar, which are separate artifacts.
+    Hidden and temporary files and sidecars are not listed, nor tables with a sidecar, which are separate artifacts, nor
+    the model card, which is written after the evaluation of the model.
 
     Args:
         digests: the sha256 of files that were hashed while they were written, by name; the others are read.
@@ -106,7 +109,7 @@ def _files(manifest: Path) -> list[str]:
         file.relative_to(folder).as_posix()
         for file in folder.rglob("*")
         if file.is_file()
-        and file != manifest
+        and file not in (manifest, manifest.with_name(_CARD))
         and not file.name.startswith(".")
         and not file.name.endswith((".tmp", ".sha256"))
         and not separate(file)

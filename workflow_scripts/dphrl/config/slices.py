@@ -144,6 +144,13 @@ def report(config: Config) -> str:
     return canonical(config.report)
 
 
+def cards(config: Config) -> str:
+    """For the model cards: the datasets with their tasks, and the confidence of intervals."""
+    tasks = {name: dataset.task for name, dataset in config.datasets.items()}
+    of_intervals = {"confidence": config.evaluate.bootstrap.confidence}
+    return canonical({"train_dataset": config.train_dataset, "tasks": tasks, **of_intervals})
+
+
 def _reading(config: Config, dataset: str) -> dict[str, Any]:
     """The keys that decide how rows of `dataset` become prompts."""
     chosen = config.datasets[dataset]

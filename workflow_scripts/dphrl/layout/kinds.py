@@ -260,7 +260,7 @@ _TEXTS = (
     *("tables/headline.csv", "tables/headline.md", "tables/claims.md", "tables/datasets.md"),
     *(f"tables/paper/{{name}}.{ending}" for ending in ("csv", "md", "tex")),
     *(f"figures/{{figure}}.{ending}" for ending in ("json", "svg")),
-    *("report/index.html", "audit/index.html", "accepted.json"),
+    *("report/index.html", "audit/index.html", "accepted.json", f"policies/{_TRAINED}/README.md"),
 )
 
 

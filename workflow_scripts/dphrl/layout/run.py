@@ -42,6 +42,10 @@ class Layout:
         """The manifest of a policy's folder."""
         return f"{self.root}/policies/{policy}/manifest.json"
 
+    def card(self, policy: PolicyName) -> str:
+        """The model card in a policy's folder."""
+        return f"{self.root}/policies/{policy}/README.md"
+
     def slice(self, kind: str) -> Callable[[Wildcards], str]:
         """The config slice of a kind of artifact, as a function of the wildcards of its rule."""
         part = KINDS[kind].slice
@@ -66,7 +70,11 @@ class Layout:
     def policies(self) -> list[PolicyName]:
         """The evaluated policies: the base, the ones with recorded answers, the ones of each training."""
         untrained = dict.fromkeys([BASE.method, *self.config.replay])
-        return [*map(PolicyName, untrained), *self._trained(self.config.train.eval_every)]
+        return [*map(PolicyName, untrained), *self.trained()]
+
+    def trained(self) -> list[PolicyName]:
+        """The evaluated policies of all trainings."""
+        return self._trained(self.config.train.eval_every)
 
     def segments(self) -> list[PolicyName]:
         """The policies at the end of every segment of every training."""

@@ -28,7 +28,7 @@ from dphrl.plan.sizes import sizes
 from dphrl.plan.work import Stage, stages, wall_seconds
 
 # The key of each field of a setting.
-_KEYS = {
+KEYS = {
     "zero_stage": "hardware.zero_stage",
     "checkpointing": "hardware.gradient_checkpointing",
     "ranks": "hardware.ranks",
@@ -64,7 +64,7 @@ def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
             changes = changes_that_fit(shape, setting, gpu_gib * 2**30)
             allowed = "a larger GPU: no combination of these keys fits"
             if changes:
-                allowed = ", ".join(f"{_KEYS[name]}: {show(value)}" for name, value in changes.items())
+                allowed = ", ".join(f"{KEYS[name]}: {show(value)}" for name, value in changes.items())
             problems.append(
                 Problem(f"methods {names}", found, f"at most {gpu_gib * 2**30 / GB:.0f}; for that: {allowed}")
             )

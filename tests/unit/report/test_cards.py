@@ -1,0 +1,95 @@
+"""Model cards: valid metadata, the values of the headline table, the same bytes for the same run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from huggingface_hub import ModelCard
+from huggingface_hub.repocard_data import eval_results_to_model_index
+
+from dphrl.config import slices
+from dphrl.config.config import Config
+from dphrl.config.load import read_config
+from dphrl.layout.names import PolicyName
+from dphrl.report.cards import Run, card
+
+POLICY = PolicyName("dph_js", 1, 40)
+COMMAND = "snakemake --cores 2 results/demo/policies/dph_js-s1/step40/manifest.json --configfile CONFIG"
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return read_config(Path(__file__).resolve().parents[3] / "config" / "config.yaml")
+
+
+def written(tables: dict[str, pl.DataFrame], config: Config, base: str | None = "Llama-3.1-8B") -> str:
+    sizes = pl.DataFrame({"dataset": ["cross", "maths"], "rows": [41, 40], "prompts": [40, 40], "kept": [39, 40]})
+    run = Run(
+        base,
+        "train",
+        {"cross": "sql", "in_domain": "sql", "maths": "math"},
+        0.95,
+        tables["headline"],
+        sizes,
+        {"pef": 12, "exp": 36},
+    )
+    return card(POLICY, run, json.loads(slices.train(config, "dph_js")), "0123abcd", COMMAND)
+
+
+def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any, config: Config) -> None:
+    found = ModelCard(written(tables, config)).data
+    assert (found.library_name, found.pipeline_tag) == ("transformers", "text-generation")
+    assert found.base_model == "Llama-3.1-8B"
+    assert found.tags == ["reinforcement-learning", "dph-rl", "dph_js"]
+    (index,) = eval_results_to_model_index(found.model_name, found.eval_results)
+    assert index["name"] == "DPH-JS, seed 1, step 40"
+    assert {one["dataset"]["name"] for one in index["results"]} == set(tables["headline"]["dataset"])
+    row = tables["headline"].row(
+        by_predicate=(pl.col("method") == "dph_js") & (pl.col("dataset") == "cross") & (pl.col("metric") == "pass@8"),
+        named=True,
+    )
+    (metric,) = [
+        metric
+        for one in index["results"]
+        for metric in one["metrics"]
+        if (one["dataset"]["name"], metric["type"]) == ("cross", "pass@8")
+    ]
+    assert metric["value"] == round(100 * row["value"], 2)
+    assert metric["args"] == {
+        "low": round(100 * row["low"], 2),
+        "high": round(100 * row["high"], 2),
+        "confidence": 0.95,
+    }
+
+
+def test_the_text_has_method_data_results_configuration_and_command(tables: Any, config: Config) -> None:
+    text = ModelCard(written(tables, config)).text
+    for part in (
+        "# DPH-JS, seed 1, step 40\n",
+        "trained from Llama-3.1-8B.",
+        "40 steps of 16 prompts of D_exp with 16 rollouts each, learning rate 0.0004, with the divergence js",
+        "12 prompts in D_pef, 36 in D_exp",
+        "with 95 % intervals over questions",
+        "| Base ",
+        "| DPH-JS (seed 1, step 40) ",
+        '  "divergence": "js",\n',
+        f"    {COMMAND}\n",
+    ):
+        assert part in text, part
+    assert "| cross | sql | 41 | 40 | 39 |" in " ".join(text.split())
+    assert "GRPO" not in text
+
+
+def test_equal_runs_have_equal_cards_and_a_base_without_a_name_has_none(tables: Any, config: Config) -> None:
+    assert written(tables, config) == written(tables, config)
+    found = ModelCard(written(tables, config, base=None))
+    assert found.data.base_model is None
+    assert "from a base model that the same run made." in found.text
+
+
+def test_a_name_that_is_yaml_or_markdown_stays_a_name(tables: Any, config: Config) -> None:
+    found = ModelCard(written(tables, config, base="a: [b] # `c`"))
+    assert found.data.base_model == "a: [b] # `c`"
+    assert "from a: [b] \\# \\`c\\`." in found.text

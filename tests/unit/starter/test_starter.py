@@ -1,0 +1,247 @@
+"""`dphrl init`: the configuration that it writes passes the checks of the workflow; what it cannot do, it says."""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from light import WITHOUT_EXTRAS
+
+from dphrl.__main__ import main
+from dphrl.config.config import Config
+from dphrl.config.load import check_files, read_config
+from dphrl.plan.describe import at_start
+
+DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
+LLAMA_8B = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "vocab_size": 128256,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+}
+SMALL = LLAMA_8B | {"num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 512, "max_position_embeddings": 8192}
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a small model that has a chat template, and a database."""
+    monkeypatch.chdir(tmp_path)
+    write_model(tmp_path / "model", SMALL)
+    (tmp_path / "database/school").mkdir(parents=True)
+    with sqlite3.connect(tmp_path / "database/school/school.sqlite") as database:
+        database.execute("CREATE TABLE pupils (name TEXT)")
+    return tmp_path
+
+
+def write_model(folder: Path, config: dict[str, Any], **tokenizer: str) -> None:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer or {"chat_template": "{{ messages }}"}))
+
+
+def init(*arguments: str) -> Config:
+    """The configuration that the command writes, checked as the Snakefile does."""
+    assert main(["init", *arguments]) == 0
+    (written,) = Path().glob("*.yaml")
+    config = read_config(written)
+    check_files(config, Path())
+    assert list(at_start(config, Path()))
+    return config
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["init", *arguments]) == 1
+    assert not [*Path().glob("*.yaml")]
+    return capsys.readouterr().err
+
+
+QUESTION = {"question": "How many?"}
+FORMATS: dict[str, tuple[dict[str, Any], str, dict[str, str]]] = {
+    "ours": ({**QUESTION, "answer": "7"}, "math", {}),
+    "messages": ({"messages": [{"role": "user", "content": "How many?"}], "answer": 7}, "math", {}),
+    "verl": ({"prompt": "How many?", "reward_model": {"ground_truth": "7"}}, "math", {}),
+    "trl": ({"prompt": "How many?", "ground_truth": "7"}, "math", {}),
+    "MATH": ({"problem": "How many?", "solution": r"It is \boxed{7}.", "level": "Level 1"}, "math", {}),
+    "GSM8K": ({**QUESTION, "answer": "3 + 4\n#### 7"}, "math", {}),
+    "Spider": ({**QUESTION, "db_id": "school", "query": "SELECT name FROM pupils"}, "sql", {}),
+    "BIRD": ({**QUESTION, "db_id": "school", "SQL": "SELECT 1", "evidence": "", "difficulty": "simple"}, "sql", {}),
+    "other names": ({"ask": "How many?", "label": 7}, "math", {"question": "ask", "answer": "label"}),
+    "capitals and blanks": (
+        {"Question Text": "How many?", "Expected-Answer": "7"},
+        "math",
+        {"question": "Question Text", "answer": "Expected-Answer"},
+    ),
+    "SQL by other names": (
+        {"utterance": "Who?", "database": "school", "sql": "SELECT name FROM pupils"},
+        "sql",
+        {"question": "utterance", "db_id": "database", "gold_sql": "sql"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_task_and_the_fields_of_a_format_are_found(name: str, folder: Path) -> None:
+    row, task, fields = FORMATS[name]
+    write(folder / "my.jsonl", [row])
+    config = init("--data", "my.jsonl", "--model", "model")
+    assert config.run == "my"
+    assert config.datasets["train"].model_dump(include={"task", "source", "fields"}) == {
+        **{"task": task, "source": "my.jsonl", "fields": fields}
+    }
+    assert config.evaluate.datasets == ("train",)
+
+
+PUBLISHED = {
+    **{f"math_eval/{name}/test.jsonl": "math" for name in ("aime24", "math500", "olympiadbench", "minerva_math")},
+    "math_train/dapo_math_17k.parquet": "math",
+    "math_train/math_train_7500.parquet": "math",
+    "text2sql/spider/dev.json": "sql",
+}
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not there; set DPHRL_TEST_DATA")
+@pytest.mark.parametrize("source", PUBLISHED)
+def test_published_datasets_need_no_fields(source: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = init("--data", str(DATA / source), "--model", "model", "--out", "published.yaml")
+    assert (config.datasets["train"].task, config.datasets["train"].fields) == (PUBLISHED[source], {})
+    found = re.search(r"of the first (\d+), (\d+) are prompts", capsys.readouterr().out)
+    assert found
+    # One of DAPO's is there twice.
+    assert int(found[2]) >= int(found[1]) - 1
+
+
+def test_fifty_rows_get_steps_and_lengths_that_they_and_the_model_allow(folder: Path) -> None:
+    write(folder / "my.jsonl", [{"ask": f"What is {n} + 1?", "label": n + 1} for n in range(50)])
+    config = init("--data", "my.jsonl", "--model", "model")
+    train = config.train
+    assert (train.prompts_per_step, train.rehearsal_per_step, train.steps) == (8, 16, 16)
+    assert 2 * 50 <= train.steps * train.prompts_per_step <= 4 * 50
+    assert (config.engine.max_model_len, config.prompts.max_tokens, train.max_tokens) == (8192, 4096, 4096)
+    assert config.partition.drop_all_wrong
+    # Every line says something, and no key has its default.
+    text = (folder / "my.yaml").read_text()
+    assert all(line.strip() for line in text.splitlines())
+    assert len(text.splitlines()) <= 25
+    bare = read_config(folder / "my.yaml").model_dump(mode="json")
+    for key, value in yaml.safe_load(text)["train"].items():
+        assert bare["train"][key] == value != type(config.train)().model_dump(mode="json")[key]
+
+
+def test_a_short_model_without_a_template_on_a_cpu(folder: Path) -> None:
+    write_model(folder / "tiny", SMALL | {"max_position_embeddings": 256}, unk_token="?")
+    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
+    config = init("--data", "my.jsonl", "--model", "tiny", "--cpu")
+    assert (config.prompts.template, config.prompts.max_tokens, config.engine.max_model_len) == ("plain", 128, 256)
+    lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
+    assert {config.train.max_tokens, *lengths} == {128}
+    assert (config.engine.dtype, config.train.dtype, config.hardware.gpu_gib) == ("float32", "float32", None)
+
+
+def test_a_large_model_gets_the_hardware_that_it_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_model(folder / "large", LLAMA_8B)
+    write(folder / "my.jsonl", [{**QUESTION, "answer": 7, "n": n} for n in range(1000)])
+    config = init("--data", "my.jsonl", "--model", "large")
+    assert (config.hardware.ranks, config.hardware.zero_stage) > (1, 1)
+    assert config.train.prompts_per_step == 128
+    (folder / "my.yaml").unlink()
+    message = refused(capsys, "--data", "my.jsonl", "--model", "large", "--gpu-gib", "4")
+    assert "a model that can be trained on GPUs of 4 GiB, or a larger --gpu-gib" in message
+
+
+def test_a_custom_task_has_its_scorer_and_other_questions_are_evaluated(folder: Path) -> None:
+    example = Path(__file__).resolve().parents[3] / "examples/custom_scorer"
+    for name in ("questions.jsonl", "scorer.py"):
+        (folder / name).write_bytes((example / name).read_bytes())
+    (folder / "test.jsonl").write_bytes((example / "questions.jsonl").read_bytes())
+    given = ["--data", "questions.jsonl", "--model", "model", "--task", "one_of", "--scorer", "scorer.py"]
+    config = init(*given, "--test", "test.jsonl")
+    assert config.datasets["train"].fields == {"question": "ask", "ground_truth": "expected"}
+    assert config.scoring.custom["one_of"].source == "scorer.py"
+    assert config.evaluate.datasets == ("test",)
+
+
+def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
+    (folder / "my.yaml").write_text("mine")
+    assert main(["init", "--data", "my.jsonl", "--model", "model"]) == 1
+    assert "my.yaml is there already: name another file with --out, or remove it" in capsys.readouterr().err
+    assert (folder / "my.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "message"),
+    [
+        (None, (), "my.jsonl: there is no such file; expected questions in .jsonl, .json or .parquet"),
+        ([], (), "my.jsonl: found no rows"),
+        (
+            [{"chat": "How many?", "seven": 7}],
+            (),
+            "my.jsonl: its fields are chat, seven, and no task has them (sql: expected db_id, found only 'chat, seven';"
+            " math: expected answer or target or final_answer or solution, found only 'chat, seven'). Name them, for "
+            "instance --field question=THEIRS",
+        ),
+        (
+            [{"chat": "How many?", "answer": 7}],
+            (),
+            "my.jsonl: none of 1 rows is a prompt (1 malformed); row 0: expected",
+        ),
+        (
+            [{**QUESTION, "db_id": "school", "gold_sql": "SELECT 1"}],
+            ("--databases", "none"),
+            "my.jsonl: expected its databases, none/<db_id>/<db_id>.sqlite: name their folder with --databases",
+        ),
+        ([{**QUESTION, "answer": 7}], ("--model", "Qwen/Qwen3-0.6B"), "allowed: a Hugging Face folder on this machine"),
+        ([{**QUESTION, "answer": 7}], ("--field", "asked=chat"), "fields: unknown asked: expected some of prompt,"),
+    ],
+)
+def test_an_error_names_the_file_and_what_was_expected(
+    rows: Any, more: tuple[str, ...], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if rows is not None:
+        write(folder / "my.jsonl", rows)
+    assert message in refused(capsys, "--data", "my.jsonl", "--model", "model", *more)
+
+
+def test_a_given_name_of_a_field_comes_first(folder: Path) -> None:
+    write(folder / "my.jsonl", [{"ask": "No", "chat": "How many?", "seven": 7}])
+    given = ["--data", "my.jsonl", "--model", "model", "--field", "question=chat", "--field", "answer=seven"]
+    assert init(*given).datasets["train"].fields == {"question": "chat", "answer": "seven"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--task", "one_of"), "--task NAME and --scorer FILE belong together"),
+        (("--scorer", "my.py"), "--task NAME and --scorer FILE belong together"),
+        (("--field", "question"), "--field question: expected OURS=THEIRS"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_a_usage_error(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["init", "--data", "my.jsonl", "--model", "model", *arguments])
+    assert message in capsys.readouterr().err
+
+
+def test_the_starter_needs_no_extra(folder: Path) -> None:
+    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
+    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, "init", "--data", "my.jsonl", "--model", "model"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

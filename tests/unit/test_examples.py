@@ -1,0 +1,81 @@
+"""The examples run, print what their docstrings say, and that is what a computation by hand gives."""
+
+import ast
+import math
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from scipy.stats import t
+
+from dphrl.config.load import check_files, read_config
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+@cache
+def printed(name: str) -> str:
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def numbers(name: str) -> list[float]:
+    return [float(number) for number in re.findall(r"-?\d+\.\d+", printed(name))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_prints_what_its_docstring_says_in_at_most_sixty_lines(name: str) -> None:
+    text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 60
+    said = ast.get_docstring(ast.parse(text)) or ""
+    assert "".join(f"    {line}\n" for line in printed(name).splitlines()) in f"{said}\n"
+
+
+def test_the_page_lists_every_example() -> None:
+    listed = re.findall(r"^\| \[([\w/.]+)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted([*(f"{name}.py" for name in NAMES), "custom_scorer/"])
+
+
+def test_answers_get_the_verdicts_of_the_page_on_scoring() -> None:
+    # Ben is 41 and Cleo 35; of the four fractions two are a half, and one answer has none.
+    found = [line.split() for line in printed("score_answers").splitlines()]
+    sql = ["correct", "wrong", "runtime_error", "refused", "no_answer"]
+    assert [verdict for task, verdict, _ in found if task == "sql"] == sql
+    maths = ["correct", "correct", "wrong", "no_answer"]
+    assert [verdict for task, verdict, _ in found if task == "math"] == maths
+    assert [float(reward) for *_, reward in found] == [1, 0, 0, 0, 0, 1, 1, 0, 0]
+
+
+def test_pass_at_k_is_the_share_of_draws_with_a_right_sample() -> None:
+    # Of 4 samples 4, 2, 1 or 0 are right; of the 6 pairs 6, 5, 3 and 0 have a right one; of 4 draws all but the last.
+    for k, of_question in enumerate(([1, 2 / 4, 1 / 4, 0], [1, 5 / 6, 3 / 6, 0], [1, 1, 1, 0])):
+        value, low, high = numbers("pass_at_k")[3 * k : 3 * k + 3]
+        mean = sum(of_question) / 4
+        assert value == pytest.approx(100 * mean, abs=0.051)
+        # The t interval over 20 questions, which resampling is near.
+        error = math.sqrt(5 * sum((one - mean) ** 2 for one in of_question) / 19 / 20)
+        half = 100 * t.ppf(0.975, 19) * error
+        assert (low, high) == pytest.approx((100 * mean - half, 100 * mean + half), abs=2.0)
+
+
+def test_a_new_divergence_has_its_closed_form_and_leads_back_to_the_reference() -> None:
+    assert numbers("new_divergence") == [round(2 - 2 * (math.sqrt(0.4) + math.sqrt(0.1)), 4), 0.8, 0.5]
+
+
+def test_the_diagnosis_is_the_t_interval_of_a_quarter_of_the_questions() -> None:
+    # 20 of 80 differences are -1, the others 0.
+    half = 100 * t.ppf(0.975, 79) * math.sqrt(0.25 * 0.75 / 79)
+    expected = [50.0, 25.0, -25.0, round(-25 - half, 1), round(-25 + half, 1)]
+    assert numbers("diagnose_samples") == expected
+    assert printed("diagnose_samples").endswith("lost questions: 20\nexit code 3\n")
+
+
+def test_the_example_of_a_custom_scorer_is_a_valid_configuration_from_the_root_of_the_project() -> None:
+    config = read_config(EXAMPLES / "custom_scorer" / "config.yaml")
+    check_files(config, ROOT)
+    assert config.replay["base"].keys() == {"capitals"}

@@ -1,0 +1,106 @@
+"""Files that belong to a release: they can be read, and they agree with each other."""
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FORMS = sorted(path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def released() -> tuple[str, str]:
+    """The newest version of the changelog with its date."""
+    versions = r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$"
+    found = re.findall(versions, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert found == sorted(found, key=lambda one: [*map(int, one[0].split("."))], reverse=True)
+    newest: tuple[str, str] = found[0]
+    return newest
+
+
+def test_the_version_is_the_newest_of_the_changelog() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == released()[0]
+    assert project["license"] == read("CITATION.cff")["license"]
+
+
+def test_the_citation_has_the_required_keys_and_the_released_version() -> None:
+    citation = read("CITATION.cff")
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= citation.keys()
+    assert (citation["version"], str(citation["date-released"])) == released()
+    paper = citation["preferred-citation"]
+    assert {"type", "title", "authors"} <= paper.keys()
+    assert paper["identifiers"] == [{"type": "other", "value": "arXiv:2509.07430"}]
+    for author in [*citation["authors"], *paper["authors"]]:
+        assert author.keys() in ({"name"}, {"family-names", "given-names"})
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
+def test_an_issue_form_has_what_github_requires(path: Path) -> None:
+    form = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert {"name", "description", "body"} <= form.keys()
+    names = [field["id"] for field in form["body"]]
+    assert len(set(names)) == len(names)
+    for field in form["body"]:
+        assert field["type"] in ("textarea", "input", "dropdown", "checkboxes", "markdown")
+        assert field["attributes"]["label"]
+
+
+def test_the_entry_of_the_workflow_catalog_has_its_keys() -> None:
+    usage = read(".snakemake-workflow-catalog.yml")["usage"]
+    assert {"desc", "flags"} == usage["mandatory-flags"].keys()
+    assert {"conda", "apptainer", "apptainer+conda", "report"} == usage["software-stack-deployment"].keys()
+    assert (ROOT / "Snakefile").is_file()
+    assert (ROOT / "config/README.md").is_file()
+    assert {"snakemake", "workflow"} <= {*re.findall(r"\w+", (ROOT / "README.md").read_text().lower())}
+
+
+def test_the_image_is_made_by_the_commands_of_the_readme_and_the_makefile() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    assert [name for name, _ in steps] == ["FROM", "RUN", "WORKDIR", "COPY", "RUN", "CMD"]
+    (_, image), (_, packages), _, _, (_, install), (_, demo) = steps
+    oldest = re.search(r'requires-python = ">=(\d+\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert oldest
+    assert image == f"python:{oldest[1]}-slim"
+    # A C++ compiler, as the README says; git is for `make lint` and for Snakemake's modules.
+    assert re.findall(r"(?<= )(?:make|g\+\+|git)(?= )", packages) == ["make", "g++", "git"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in (install, " ".join(json.loads(demo))):
+        make, target = command.split()
+        assert make == "make"
+        assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
+    assert " ".join(json.loads(demo)) in readme
+
+
+def made(*variables: str) -> "subprocess.CompletedProcess[str]":
+    """What `make run` would start."""
+    command = ["make", "-s", "-n", "-o", "install", "run", *variables]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_make_run_starts_the_launcher_with_the_configuration_of_the_user() -> None:
+    assert made("CONFIG=my.yaml").stdout.endswith('workflow_scripts/launch.py --cores 2  --configfile "my.yaml"\n')
+    printed = made("CONFIG=my.yaml", "TARGET=presample", "CORES=4").stdout
+    assert printed.endswith('workflow_scripts/launch.py --cores 4 presample --configfile "my.yaml"\n')
+    without = subprocess.run(
+        ["make", "-s", "-o", "install", "run"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert without.returncode
+    assert "make run needs a configuration: make run CONFIG=my.yaml" in without.stderr
+
+
+def test_the_image_leaves_out_what_git_ignores() -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert {".git", ".venv", "results/*"} <= {*lines}

@@ -1,0 +1,119 @@
+"""Model cards: the README.md of a trained policy's folder, with metadata for the Hugging Face Hub."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+import dphrl.pages
+from dphrl.layout.names import BASE, PolicyName
+from dphrl.report.headline import headline_markdown, metric_name
+from dphrl.report.names import label
+from dphrl.report.text import markdown, markdown_table
+
+_TEMPLATE = Path(dphrl.pages.__file__).parent / "templates" / "card.md.j2"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the cards of all policies of a run share.
+
+    Attributes:
+        base: the folder name of the base model; None for one that the run made.
+        train_dataset: the training set.
+        tasks: the task of each dataset.
+        confidence: of the intervals, a share.
+        headline, datasets: the tables of these names.
+        sizes: prompts of the training set by subset.
+    """
+
+    base: str | None
+    train_dataset: str
+    tasks: Mapping[str, str]
+    confidence: float
+    headline: pl.DataFrame
+    datasets: pl.DataFrame
+    sizes: Mapping[str, int]
+
+
+def card(policy: PolicyName, run: Run, config: Mapping[str, Any], folder_digest: str, command: str) -> str:
+    """The model card of a policy; equal arguments give equal text.
+
+    Args:
+        config: the config slice of its training, as its manifest has it.
+        folder_digest: the digest of its manifest.
+        command: what makes the policy again.
+    """
+    own = run.headline.filter(method=policy.method, seed=policy.seed, step=policy.step)
+    title = f"{label(policy.method)}, seed {policy.seed}, step {policy.step}"
+    shown = json.dumps(config, indent=1, sort_keys=True)
+    metadata = ModelCardData(
+        library_name="transformers",
+        pipeline_tag="text-generation",
+        base_model=run.base,
+        tags=["reinforcement-learning", "dph-rl", policy.method],
+        model_name=title,
+        eval_results=list(_results(own, run)),
+    )
+    made = ModelCard.from_template(
+        metadata,
+        template_path=str(_TEMPLATE),
+        title=title,
+        base=markdown(run.base) if run.base else "a base model that the same run made",
+        folder_digest=folder_digest,
+        method=_method(policy, config),
+        train_dataset=run.train_dataset,
+        pef=run.sizes.get("pef", 0),
+        exp=run.sizes.get("exp", 0),
+        datasets=_datasets(run),
+        confidence=f"{run.confidence * 100:g}",
+        counts=any(own["metric"].str.starts_with("distinct_")),
+        results=headline_markdown(pl.concat([run.headline.filter(method=BASE.method), own])),
+        config=shown,
+        config_digest=hashlib.sha256(shown.encode()).hexdigest(),
+        command=command,
+    )
+    return f"{made}\n"
+
+
+def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
+    """The values of a policy for the metadata, in per cent where they are shares."""
+    for row in own.iter_rows(named=True):
+        name, metric = row["dataset"], row["metric"]
+        scale = 1.0 if metric.startswith("distinct_") else 100.0
+        value, low, high = (round(scale * row[key], 2) for key in ("value", "low", "high"))
+        yield EvalResult(
+            task_type="text-generation",
+            task_name=run.tasks[name],
+            dataset_type=name,
+            dataset_name=name,
+            metric_type=metric,
+            metric_name=metric_name(metric),
+            metric_value=value,
+            metric_args={"low": low, "high": high, "confidence": run.confidence},
+        )
+
+
+def _method(policy: PolicyName, config: Mapping[str, Any]) -> str:
+    """What the training did, in two sentences."""
+    train, method = config["train"], config["method"]
+    prompts = {"all": "the whole training set", "exp": "D_exp"}[method["online"]]
+    divergence = f"the divergence {method['divergence']} with weight {method['eta']:g}"
+    return (
+        f"{policy.step} step{'s' if policy.step > 1 else ''} of {train['prompts_per_step']} prompts of {prompts} with "
+        f"{train['rollouts_per_prompt']} rollouts each, learning rate {train['lr']:g}, with "
+        f"{divergence if method['divergence'] else 'no divergence'}. D_pef holds the training prompts that the base "
+        "model solves reliably, D_exp the others."
+    )
+
+
+def _datasets(run: Run) -> str:
+    """The datasets of the run, with their sizes."""
+    columns = run.datasets.select("dataset", "rows", "prompts", "kept").iter_rows()
+    rows = [(name, run.tasks[name], *map(str, counts)) for name, *counts in columns]
+    return markdown_table([("Dataset", "Task", "Rows", "Prompts", "With a gold answer"), *rows])

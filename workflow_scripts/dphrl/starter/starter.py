@@ -1,0 +1,220 @@
+"""The text of a first configuration: only what differs from the defaults, each line with its reason."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dphrl.config.blocks.datasets import MATH, SQL
+from dphrl.config.config import Config
+from dphrl.config.errors import ConfigError, Problem
+from dphrl.config.load import check_files, load_config
+from dphrl.plan.advice import changes_that_fit
+from dphrl.plan.describe import KEYS, at_start, shape_of
+from dphrl.plan.memory import Setting
+from dphrl.starter.layouts import LayoutError, layout_of
+from dphrl.tasks.prepare import prepare
+from dphrl.tasks.source import SourceError, read_source
+
+_METHOD = "dph_js"
+_DEFAULTS = {"prompts": 16000, "response": 4096, "positions": 20480, "per_step": 128}
+# Rows whose prompts are made here, to say how many are questions.
+_TRIED = 200
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user gives; paths are relative to the folder in which the workflow runs.
+
+    Attributes:
+        name: of the run.
+        data, test: questions to train and to evaluate on; without `test` those of `data`.
+        model: folder of the base model.
+        task, scorer: of a custom task, its name and file; a task alone for sql or math that is not to be found.
+        databases: of SQL questions; None: the folder `database` next to `data`.
+        fields: our name of a field -> the file's.
+        gpu_gib: memory of a GPU; None for a machine without.
+    """
+
+    name: str
+    data: str
+    model: str
+    test: str | None = None
+    task: str | None = None
+    scorer: str | None = None
+    databases: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    gpu_gib: float | None = 80.0
+
+
+def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str]:
+    """The configuration as text, which passes the checks of the workflow, and one line on what was found.
+
+    Raises:
+        ConfigError: a file or folder is not there, or the model fits on no number of GPUs.
+        ValueError, OSError: a file of questions cannot be read, or has no question.
+    """
+    sources = {"train": wish.data} | ({"test": wish.test} if wish.test else {})
+    read = {name: _dataset(wish, source, folder) for name, source in sources.items()}
+    datasets = {name: entry for name, (entry, _, _) in read.items()}
+    model = _model(wish, folder)
+    # The largest power of two up to a quarter of the questions.
+    quarter = max(read["train"][2] // 4, 2)
+    per_step = min(_DEFAULTS["per_step"], 1 << (quarter.bit_length() - 1))
+    text = _text(wish, datasets, model, per_step, {})
+    config = load_config(yaml.safe_load(text))
+    if hardware := _hardware(wish, config, folder):
+        text = _text(wish, datasets, model, max(per_step, 2 * hardware.get("ranks", 1)), hardware)
+        config = load_config(yaml.safe_load(text))
+    check_files(config, folder)
+    list(at_start(config, folder))
+    return text, "\n".join(line for _, line, _ in read.values())
+
+
+def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str, int]:
+    """The entry of a dataset, what was found in its file, and its number of rows."""
+    if not (folder / source).is_file():
+        raise FileNotFoundError(f"{source}: there is no such file; expected questions in .jsonl, .json or .parquet")
+    rows = read_source(folder / source)
+    task, fields = layout_of(source, rows, wish.task, wish.fields)
+    entry: dict[str, Any] = {"task": task, "source": source}
+    databases = None
+    if task == SQL:
+        where = wish.databases or str(Path(source).parent / "database")
+        databases = folder / where
+        if not databases.is_dir():
+            raise FileNotFoundError(
+                f"{source}: expected its databases, {where}/<db_id>/<db_id>.sqlite: name their folder with --databases"
+            )
+        entry |= {"databases": wish.databases} if wish.databases else {}
+    entry |= {"fields": fields} if fields else {}
+    tried = rows[:_TRIED]
+    try:
+        made = prepare(tried, task, source, None, _DEFAULTS["prompts"], fields=fields, databases=databases)
+    except SourceError as error:
+        raise LayoutError(f"{error}. --field question=THEIRS names it") from None
+    renamed = ", ".join(f"{ours} is {theirs}" for ours, theirs in fields.items())
+    rejected = made.rejected.row(0, named=True)["detail"] if made.rejected.height else ""
+    line = (
+        f"{source}: {len(rows)} rows, task {task}{f' ({renamed})' if renamed else ''}; of the first {len(tried)}, "
+        f"{made.prompts.height} are prompts{f' (rejected: {rejected}, ...)' if rejected else ''}"
+    )
+    return entry, line, len(rows)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Of a model's folder: whether its tokenizer has a chat template, and how long a sequence may be."""
+
+    chat: bool
+    positions: int
+
+
+def _model(wish: Wish, folder: Path) -> _Model:
+    base = folder / wish.model
+    if not (base / "config.json").is_file():
+        expected = "a Hugging Face folder on this machine, with config.json, *.safetensors and a tokenizer"
+        raise ConfigError([Problem("--model", wish.model, expected)])
+    settings = json.loads((base / "config.json").read_text(encoding="utf-8"))
+    positions = settings.get("max_position_embeddings") or _DEFAULTS["positions"]
+    tokenizer = base / "tokenizer_config.json"
+    in_config = tokenizer.is_file() and "chat_template" in json.loads(tokenizer.read_text(encoding="utf-8"))
+    return _Model(in_config or (base / "chat_template.jinja").is_file(), min(positions, _DEFAULTS["positions"]))
+
+
+def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
+    """The keys of the block `hardware` that are needed."""
+    if wish.gpu_gib is None:
+        return {"gpu_gib": None, "kv_cache_gib": 2}
+    own = {"gpu_gib": wish.gpu_gib} if wish.gpu_gib != config.hardware.gpu_gib else {}
+    try:
+        shape = shape_of(config, folder)
+    except ValueError:
+        return own  # a model whose memory is not planned
+    assert shape is not None
+    changes = changes_that_fit(shape, Setting.of(config, _METHOD, shape), wish.gpu_gib * 2**30)
+    if changes is None:
+        expected = f"a model that can be trained on GPUs of {wish.gpu_gib:g} GiB, or a larger --gpu-gib"
+        raise ConfigError([Problem("--model", wish.model, expected)])
+    return own | {KEYS[name].removeprefix("hardware."): value for name, value in changes.items()}
+
+
+def _text(wish: Wish, datasets: Mapping[str, Any], model: _Model, per_step: int, hardware: Mapping[str, Any]) -> str:
+    """The configuration: each block in a line, those of `_SPREAD` with a line for each key."""
+    lines = ["# Written by `dphrl init`. Other keys have the defaults of config/defaults.yaml, the paper's values."]
+    for key, value, comment in _blocks(wish, datasets, model, per_step, hardware):
+        end = f"  # {comment}" if comment else ""
+        if key in _SPREAD:
+            lines += [f"{key}:{end}", *(f"  {name}: {_flow(inner)}{_why(name)}" for name, inner in value.items())]
+        elif value not in ({}, None):
+            lines.append(f"{key}: {_flow(value)}{end}")
+    return "\n".join([*lines, ""])
+
+
+def _blocks(
+    wish: Wish, datasets: Mapping[str, Any], model: _Model, per_step: int, hardware: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, str]]:
+    """Each block with its value and a comment."""
+    task, short = datasets["train"]["task"], model.positions < _DEFAULTS["positions"]
+    response = min(_DEFAULTS["response"], model.positions // 2)
+    lengths = {"max_tokens": response} if response < _DEFAULTS["response"] else {}
+    dtype = {"dtype": "float32"} if wish.gpu_gib is None else {}
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run"
+    yield "run", name, f"results are in results/{name}"
+    yield "policy", {"base": wish.model}, "the base model, which is also the reference"
+    yield "datasets", datasets, ""
+    yield "train_dataset", "train", ""
+    other = "" if "test" in datasets else "other questions say more: add them under datasets, and name them here"
+    yield "evaluate", {"datasets": ["test" if "test" in datasets else "train"]}, other
+    yield "scoring", {"custom": {task: {"source": wish.scorer}}} if wish.scorer else {}, ""
+    template = {} if model.chat else {"template": "plain"}
+    limit = {"max_tokens": model.positions - response} if short else {}
+    yield "prompts", template | limit, "" if model.chat else "plain: the tokenizer has no chat template"
+    positions = {"max_model_len": model.positions} if short else {}
+    yield "engine", positions | dtype, "as many positions as the model has" if short else ""
+    if lengths:
+        yield "sampling", dict.fromkeys(("presample", "refine", "evaluate"), lengths), "the rest of the positions"
+    partition = {"drop_all_wrong": True} if task == MATH else {}
+    yield "partition", partition, "as in the paper for mathematics: questions without a right sample are left out"
+    if train := _schedule(per_step) | dtype | lengths:
+        yield "train", train, "for few questions; the paper has 208 steps of 128"
+    yield "hardware", hardware, "no GPU" if wish.gpu_gib is None else "so that a training fits"
+    yield "methods", {"grpo": {"online": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
+
+
+_SPREAD = ("datasets", "sampling", "train", "methods")
+_WHY = {
+    "steps": "two to four passes over the questions",
+    "segment_steps": "a job has so many steps: the most that a crash costs",
+    "eval_every": "steps between two policies that are evaluated",
+    "prompts_per_step": "questions with 16 rollouts each",
+    "rehearsal_per_step": "stored responses of D_pef",
+    "grpo": "the baseline: reward on all questions",
+    _METHOD: "reward on D_exp, rehearsal of D_pef with the Jensen-Shannon divergence",
+}
+
+
+def _why(key: str) -> str:
+    return f"  # {_WHY[key]}" if key in _WHY else ""
+
+
+def _schedule(per_step: int) -> dict[str, Any]:
+    """Of a training with fewer questions than the paper's."""
+    if per_step >= _DEFAULTS["per_step"]:
+        return {}
+    steps = {"steps": 16, "segment_steps": 8, "eval_every": 16}
+    return steps | {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
+
+
+def _flow(value: Any) -> str:
+    """A value as YAML in one line; texts are quoted where they would be read as something else."""
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*", value)
+    return str(value) if plain and yaml.safe_load(value) == value else json.dumps(value, ensure_ascii=False)
