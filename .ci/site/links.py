@@ -1,7 +1,7 @@
 """MkDocs hook: links out of docs/ work on the source host and on the site.
 
-README.md is the first page of the site; any other file of the repository that a page links to is a page under repository/,
-as it is if it is Markdown, in a code block otherwise.
+README.md is the first page of the site. Any other file that a page links to is a page under repository/:
+as it is if it is Markdown, else in a code block.
 """
 
 import re

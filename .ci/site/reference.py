@@ -40,7 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def _configuration(root: Path) -> Iterator[str]:
     yield "# Keys of the configuration\n"
-    yield "A name of your choice is written as `<name>`, the place in a list as `[]`. A key without a default is required."
+    yield "`<name>` is a name of your choice, `[]` a place in a list. A key without a default is required."
     yield "[config/README.md](../repository/config/README.md) explains the blocks.\n"
     for block, node in SCHEMA["properties"].items():
         yield f"## {block}\n"
@@ -69,7 +69,7 @@ def _values(node: Node) -> str:
 
 def _artifacts(root: Path) -> Iterator[str]:
     yield "# Tables and their columns\n"
-    yield "Each kind of file of a run, in its folder `results/<run>`: the rule that makes it and the columns of its table."
+    yield "Each kind of file in `results/<run>`: the rule that makes it and the columns of its table."
     yield "Rows are sorted by the key. [The files of a run](../artifacts.md) says what is in them.\n"
     for kind in KINDS.values():
         for name in TABLES if kind.name == "table" else [kind.name]:
@@ -126,7 +126,7 @@ def _commands(root: Path) -> Iterator[str]:
 
 def _rules(root: Path) -> Iterator[str]:
     yield "# Rules\n"
-    yield "A target can be named on the command line; the others are stages, which run when a target needs their files.\n"
+    yield "A target can be named on the command line. A stage runs when a target needs its files.\n"
     yield from _table("rule", "file", "kind", "does")
     for path in [root / "Snakefile", *sorted((root / "rules").glob("*.smk"))]:
         for _, name, text, body in RULE.findall(path.read_text(encoding="utf-8")):
