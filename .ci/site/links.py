@@ -18,7 +18,7 @@ LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the first page and, from link to link, each file outside of docs/ that a page links to."""
-    root = _root(config)
+    root = Path(config.docs_dir).parent
     pending = [HOME, *(f"docs/{file.src_uri}" for file in files.documentation_pages())]
     for path in pending:
         if not path.startswith("docs/"):
@@ -26,28 +26,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, _page(path), content=_content(root, path), inclusion=in_nav))
         if path.endswith(".md"):
             targets = {_target(path, link) for link in LINK.findall((root / path).read_text(encoding="utf-8"))}
-            pending += sorted(
-                target
-                for target in targets - {*pending}
-                if (root / target).exists() and not target.startswith(("docs/", ".."))
-            )
+            known = {*pending, *(target for target in targets if target.startswith(("docs/", "..")))}
+            pending += sorted(target for target in targets - known if (root / target).exists())
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The same links, between pages of the site."""
-    here = page.file.src_uri
+    here, root = page.file.src_uri, Path(config.docs_dir).parent
     path = HOME if here == "index.md" else here.removeprefix("repository/") if "repository/" in here else f"docs/{here}"
 
     def on_site(link: re.Match[str]) -> str:
         target = _target(path, link[0])
-        return relpath(_page(target), dirname(here) or ".") if (_root(config) / target).exists() else link[0]
+        return relpath(_page(target), dirname(here) or ".") if (root / target).exists() else link[0]
 
-    return LINK.sub(on_site, markdown) if (_root(config) / path).is_file() else markdown
-
-
-def _root(config: MkDocsConfig) -> Path:
-    return Path(config.config_file_path).parent
+    return LINK.sub(on_site, markdown) if (root / path).is_file() else markdown
 
 
 def _target(path: str, link: str) -> str:

@@ -44,7 +44,8 @@ def _configuration(root: Path) -> Iterator[str]:
     yield "[config/README.md](../repository/config/README.md) explains the blocks.\n"
     for block, node in SCHEMA["properties"].items():
         yield f"## {block}\n"
-        yield f"{node.get('description') or resolve(node)['description']}\n"
+        if block_in(node) is not None:
+            yield f"{node.get('description') or resolve(node)['description']}\n"
         yield from _table("key", "value", "default", "meaning")
         for key, inner in [(block, node)] if block_in(node) is None else known_keys(node, block):
             # The keys of an inner block have rows, so the block itself has no value.

@@ -151,12 +151,19 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
     exec(compile(textwrap.dedent(code), page, "exec"), {})
 
 
-@pytest.mark.parametrize("page", SITE, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_a_page_has_the_same_lists_tables_and_blocks_on_the_site_and_on_the_source_host(page: Path) -> None:
+@pytest.fixture(scope="module")
+def renderer() -> Markdown:
+    """Markdown with the extensions of the site."""
     config = load_config(str(ROOT / "mkdocs.yml"))
+    return Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs)
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_has_the_same_lists_tables_and_blocks_on_the_site_and_on_the_source_host(
+    page: Path, renderer: Markdown
+) -> None:
     text = page.read_text(encoding="utf-8")
-    on_site = Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs).convert(text)
-    on_host = MarkdownIt("commonmark").enable("table").render(text)
+    on_site, on_host = renderer.reset().convert(text), MarkdownIt("commonmark").enable("table").render(text)
     for tag in ("li", "table", "pre", "ol", "ul", "h2", "h3"):
         assert (tag, len(re.findall(f"<{tag}\\b", on_site))) == (tag, len(re.findall(f"<{tag}\\b", on_host)))
 
@@ -185,12 +192,24 @@ def test_the_site_loads_nothing_from_another_host(site: Path) -> None:
         assert not re.search(r"(?:url\(|@import )[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
 
 
+def test_a_link_to_a_file_outside_of_docs_is_a_page(site: Path) -> None:
+    first = (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="repository/config/"' in first
+    assert 'href="tutorial/"' in first
+    assert 'src="images/passk.svg"' in first
+    assert 'href="../repository/config/experiments/llama-sql.yaml/"' in (site / "experiments/index.html").read_text()
+    shown = (site / "repository/config/experiments/llama-sql.yaml/index.html").read_text(encoding="utf-8")
+    assert "<h1" in shown
+    assert "train_dataset" in shown
+
+
 def test_the_site_has_every_key_table_rule_and_public_name(site: Path) -> None:
     def shown(page: str) -> str:
         return (site / "reference" / page / "index.html").read_text(encoding="utf-8")
 
     assert [key for key in known_paths() if f">{html.escape(key)}<" not in shown("configuration")] == []
-    assert [name for name in SCHEMAS if f"<code>{name}</code>" not in shown("artifacts")] == []
+    of_files = SCHEMAS.keys() - {"costs"}  # a table of the report page
+    assert [name for name in of_files if f"<code>{name}</code>" not in shown("artifacts")] == []
     rules = {name for file in (ROOT / "rules").glob("*.smk") for name in re.findall(r"rule (\w+):", file.read_text())}
     assert {name for name in rules if f"<code>{name}</code>" not in shown("rules")} == set()
     assert all(f'id="dphrl.scoring.{name}"' in shown("python") for name in scoring.__all__)
