@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from markdown import Markdown
 from markdown_it import MarkdownIt
-from mkdocs.config import load_config
+from mkdocs.config import load_config as site_config
 from small_run import build
 
 from dphrl import scoring
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.keys import known_paths
+from dphrl.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -154,7 +156,7 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
 @pytest.fixture(scope="module")
 def renderer() -> Markdown:
     """Markdown with the extensions of the site."""
-    config = load_config(str(ROOT / "mkdocs.yml"))
+    config = site_config(str(ROOT / "mkdocs.yml"))
     return Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs)
 
 
@@ -214,3 +216,9 @@ def test_the_site_has_every_key_table_rule_and_public_name(site: Path) -> None:
     assert {name for name in rules if f"<code>{name}</code>" not in shown("rules")} == set()
     assert all(f'id="dphrl.scoring.{name}"' in shown("python") for name in scoring.__all__)
     assert "exit status: 0 NOT COLLAPSED" in shown("commands")
+
+
+def test_the_configuration_of_the_page_on_own_data_is_valid() -> None:
+    page = (ROOT / "docs/how-to/own-data.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^ {8}run: .*\n(?:^ {8}.*\n)+", page, re.MULTILINE)
+    assert set(load_config(yaml.safe_load(textwrap.dedent(block))).methods) == {"grpo", "dph_f"}
