@@ -32,14 +32,14 @@ SITE = [*PAGES, *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIB
 # gpu, cluster: it needs one; long: it takes minutes; elsewhere: a command of another project, or of the system.
 PROGRAMS = r"make|dphrl|snakemake|python[\d.]*|pip|pytest|cp|srun|sqlite3"
 WORKFLOW, REPLAY = "tests/workflow/test_run.py::", "tests/workflow/test_replay.py::"
-PARTS = WORKFLOW + "test_a_part_of_a_run_is_named_and_forced"
+PARTS = REPLAY + "test_a_part_of_a_run_is_named_and_forced"
 HOW = {
     r"make demo\b": "long",
     r"make demo-full": "long",
     r"make test-slurm": "cluster",
     r"make gpu-check": "gpu",
     r"make (test|schema && make lint)$": ".ci/run",
-    r"make accept": WORKFLOW + "test_results_are_accepted_under_changed_code",
+    r"make accept": REPLAY + "test_results_are_accepted_under_changed_code",
     r"dphrl diagnose base\.jsonl tuned\.jsonl --task math": (
         "tests/unit/diagnose/test_run.py::test_answers_are_judged_here"
     ),
@@ -52,7 +52,7 @@ HOW = {
     r"python -m dphrl[ .]audit lineage": (
         "tests/unit/audit/test_lineage.py::test_the_command_prints_the_lineage_and_returns_a_status"
     ),
-    r"python -m dphrl[ .]audit accept": WORKFLOW + "test_results_are_accepted_under_changed_code",
+    r"python -m dphrl[ .]audit accept": REPLAY + "test_results_are_accepted_under_changed_code",
     r"python -m dphrl[ .]audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
     r"python -m dphrl[ .]report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
     r"python -m pytest -m gpu": "gpu",
@@ -71,13 +71,14 @@ HOW = {
     r"snakemake --workflow-profile profiles/gpu-node": "gpu",
     r"snakemake --workflow-profile": "cluster",
     r"snakemake --report": WORKFLOW + "test_snakemakes_own_report_holds_the_figures",
-    r"snakemake --touch": WORKFLOW + "test_results_are_accepted_under_changed_code",
+    r"snakemake --touch": REPLAY + "test_results_are_accepted_under_changed_code",
     r"snakemake .*config/experiments/custom-scorer.yaml": REPLAY + "test_the_worked_example_of_custom_data_and_scorer",
     r"snakemake .*config/experiments/world-2.yaml": (
         "tests/workflow/test_base.py::test_the_shipped_base_can_be_made_again_from_nothing"
     ),
     r"snakemake .*config/(experiments/|config.yaml)": "long",
-    r"snakemake .*(--force|--forcerun|presample|partition|reference|figures/)": PARTS,
+    r"snakemake .*(--force|--forcerun|presample|partition|figures/)": PARTS,
+    r"snakemake .*reference$": WORKFLOW + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
     r"snakemake .*--dry-run": WORKFLOW + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
     r"snakemake": WORKFLOW + "test_a_run_makes_every_artifact_and_the_audit_passes",
     r"pip install \.$": "tests/unit/test_light_install.py::test_the_wheel_works_in_an_empty_environment",
