@@ -34,7 +34,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel demo demo-full run test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
+.PHONY: help install wheel demo demo-full run docs test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -70,6 +70,10 @@ demo-full: install ## Six methods, five seeds each, on the embedded world: its p
 run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presample] (see `dphrl init --help`).
 	@test -n "$(CONFIG)" || { echo "make run needs a configuration: make run CONFIG=my.yaml" >&2; exit 1; }
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) $(TARGET) --configfile "$(CONFIG)"
+
+docs: install ## Build the documentation as a site in site/; a broken link fails it.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "To read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit
@@ -127,5 +131,5 @@ audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages
 	@$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes $(ENV_FILES:%=-r %)
 
 clean: ## Remove caches and .venv; results/ stays.
-	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist workflow_scripts/*.egg-info
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site workflow_scripts/*.egg-info
 	find tests workflow_scripts -name __pycache__ -type d -prune -exec rm -rf {} +

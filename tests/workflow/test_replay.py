@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 from runs import Workflow
 
+from dphrl.audit.__main__ import main
+
 pytestmark = pytest.mark.workflow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,10 +21,42 @@ DATA = Path(os.environ.get("DPHRL_TEST_DATA", ROOT.parent / "shared" / "data"))
 SYSTEMS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 
 
-def test_the_worked_example_of_custom_data_and_scorer(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "examples").symlink_to(project / "examples")
-    workflow = Workflow(project, tmp_path, ROOT / "examples/custom_scorer/config.yaml", "custom-scorer")
+@pytest.fixture(scope="module")
+def example(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """A finished run of the worked example; not to be changed."""
+    folder = tmp_path_factory.mktemp("example")
+    (folder / "examples").symlink_to(project / "examples")
+    workflow = Workflow(project, folder, ROOT / "examples/custom_scorer/config.yaml", "custom-scorer")
     workflow.run()
+    return workflow
+
+
+def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) -> None:
+    workflow = example.copied(tmp_path / "run")
+    for path in ("verdicts/base/capitals.presample/0.parquet", "partition/final.parquet", "figures/passk.svg"):
+        (workflow.results / path).unlink()
+    scoring, settling = "scoring base on capitals (presample)", "settling the partition"
+    assert workflow.plan("presample") == [scoring]
+    assert workflow.plan("partition") == [settling]
+    workflow.run("partition")
+    assert workflow.plan("--force", "results/custom-scorer/partition/final.parquet") == [settling]
+    assert workflow.plan("results/custom-scorer/figures/passk.svg") == ["drawing passk"]
+    figures = {f"drawing {path.stem}" for path in (workflow.results / "figures").glob("*.json")}
+    assert figures < set(workflow.plan("--forcerun", "draw"))
+
+
+def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Path, code: Path) -> None:
+    workflow = example.copied(tmp_path / "run")
+    module = code / "partition.py"
+    module.write_text(module.read_text() + "\n_NEW = 1\n")
+    assert "settling the partition" in workflow.plan()
+    workflow.run("--touch")
+    assert workflow.plan() == []
+    assert main(["accept", str(workflow.results)]) == 0
+
+
+def test_the_worked_example_of_custom_data_and_scorer(example: Workflow) -> None:
+    workflow = example
     (counts,) = pl.read_parquet(workflow.results / "tables/datasets.parquet").rows(named=True)
     assert (counts["rows"], counts["prompts"], counts["duplicate"], counts["kept"]) == (5, 4, 1, 4)
     rows = pl.read_parquet(workflow.results / "evaluation/base/capitals.parquet")

@@ -43,12 +43,17 @@ def node_at(location: Sequence[str | int]) -> Node:
     return node
 
 
-def known_paths(node: Node = SCHEMA, path: str = "") -> Iterator[str]:
-    """Every known key as a dotted path; a free name is written as <name>, the place in a list as []."""
+def known_keys(node: Node = SCHEMA, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Every known key as a dotted path, with its node; a free name is written as <name>, the place in a list as []."""
     node = resolve(node)
     for name, inner in node.get("properties", {}).items():
         key = f"{path}.{name}".removeprefix(".")
-        yield key
-        yield from known_paths(inner, key)
+        yield key, inner
+        yield from known_keys(inner, key)
     if "properties" not in node and (each := entry(node)):
-        yield from known_paths(each, path + ("[]" if "items" in node else ".<name>"))
+        yield from known_keys(each, path + ("[]" if "items" in node else ".<name>"))
+
+
+def known_paths() -> Iterator[str]:
+    """The paths of all known keys."""
+    return (path for path, _ in known_keys())
