@@ -39,6 +39,7 @@ HOW = {
     r"make test-slurm": "cluster",
     r"make gpu-check": "gpu",
     r"make (test|schema && make lint)$": ".ci/run",
+    r"(make run |dphrl init )": "tests/workflow/test_module.py::test_a_first_configuration_of_fifty_rows_is_planned",
     r"make accept": REPLAY + "test_results_are_accepted_under_changed_code",
     r"dphrl diagnose base\.jsonl tuned\.jsonl --task math": (
         "tests/unit/diagnose/test_run.py::test_answers_are_judged_here"
@@ -47,14 +48,14 @@ HOW = {
         "tests/unit/diagnose/test_run.py::test_sql_is_judged_here_and_programs_are_the_variety"
     ),
     r"dphrl diagnose": "tests/unit/sample_files/test_plain.py::test_recipes_of_the_docs_read_the_files_of_other_tools",
-    r"python -m dphrl[ .]plan ": "tests/unit/plan/test_work.py::test_the_command_says_what_does_not_fit",
+    r"(python -m )?dphrl[ .]plan ": "tests/unit/plan/test_work.py::test_the_command_says_what_does_not_fit",
     r"python -m dphrl[ .]audit show": "tests/unit/audit/test_show.py::test_the_command_shows_and_refuses_with_a_hint",
     r"python -m dphrl[ .]audit lineage": (
         "tests/unit/audit/test_lineage.py::test_the_command_prints_the_lineage_and_returns_a_status"
     ),
     r"python -m dphrl[ .]audit accept": REPLAY + "test_results_are_accepted_under_changed_code",
     r"python -m dphrl[ .]audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
-    r"python -m dphrl[ .]report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
+    r"(python -m )?dphrl[ .]report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
     r"python -m pytest -m gpu": "gpu",
     r"python -m pytest (?=.*tests/)": "itself",
     r"python benchmarks/gpu.py": "gpu",
