@@ -1,7 +1,6 @@
 # The workflow: config, stages, targets. The files that pass between stages: docs/artifacts.md.
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
@@ -24,7 +23,7 @@ try:
     check_files(CONFIG, Path.cwd())
     PLAN = list(at_start(CONFIG, Path.cwd()))
 except ConfigError as error:
-    raise WorkflowError(str(error)) from None
+    raise SystemExit(f"{', '.join(map(str, workflow.configfiles))}\n{error}") from None
 
 
 include: "rules/common.smk"
