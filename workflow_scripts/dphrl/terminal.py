@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from dphrl.artifacts.progress import counted
 from dphrl.config.errors import ConfigError, nearest
 from dphrl.config.load import read_yaml
 from dphrl.pages.visible import visible
@@ -81,7 +82,7 @@ class Terminal:
         self._planned = Counter(fields["stats"])
         total = self._planned.pop("total", 0)
         parts = ", ".join(f"{name} {count}" for name, count in self._planned.most_common())
-        return f"{number(total, 'job')}: {parts}"
+        return f"{counted(total, 'job')}: {parts}"
 
     def _start(self, _: str, fields: Mapping[str, Any]) -> str | None:
         job = Job(fields["rule_name"], fields["rule_msg"], fields["log"], self._clock())
@@ -136,7 +137,7 @@ class Terminal:
         if "CalledProcessError" in text or "At least one job did not complete" in text:
             if self._interrupted or "CalledProcessError" in text:
                 return None
-            return f"Not finished: {number(self._failed, 'job')} failed. When the cause is mended: {GOES_ON.lower()}"
+            return f"Not finished: {counted(self._failed, 'job')} failed. When the cause is mended: {GOES_ON.lower()}"
         return explained(text, self._command)
 
 
@@ -189,11 +190,6 @@ def last_exception(lines: Sequence[str]) -> list[str]:
             end = next((place for place, line in enumerate(rest) if line.startswith(("Traceback", "["))), len(rest))
             return [found[1], *rest[:end]]
     return []
-
-
-def number(count: int, noun: str) -> str:
-    """A count with its noun: 1 row, 2 rows."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def duration(seconds: float) -> str:

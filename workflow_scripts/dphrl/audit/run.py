@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.progress import counted
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import MISSING, RECORDED, Artifact, Run
 from dphrl.audit.footers import check_footer
@@ -129,8 +130,8 @@ def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
         lines.append(f"{kind:<{width}}  {artifacts:9}  {passed + failures:6}  {failures:6}")
     failed = failed_checks(table)
     lines += [f"FAILED  {text}" for text in failed]
-    passed = f"{table['passed'].sum()} checks passed"
-    lines.append(f"{len(failed)} checks failed." if failed else f"{passed}." if left_out else f"All {passed}.")
+    passed = f"{counted(table['passed'].sum(), 'check')} passed"
+    lines.append(f"{counted(len(failed), 'check')} failed." if failed else f"{passed}." if left_out else f"All {passed}.")
     return "\n".join([*lines, *(visible(f"Not compared: {what}.", keep="") for what in left_out)])
 
 
@@ -152,4 +153,4 @@ def require_passed(table: pl.DataFrame) -> None:
     """Raise AuditError with every failed check, if there is one."""
     failed = failed_checks(table)
     if failed:
-        raise AuditError("\n".join([f"{len(failed)} checks failed:", *failed]))
+        raise AuditError("\n".join([f"{counted(len(failed), 'check')} failed:", *failed]))
