@@ -14,7 +14,12 @@ from dphrl.__main__ import main
 ROOT = Path(__file__).resolve().parents[2]
 # Packages with nothing to import in a light installation; of the others the modules that need an extra.
 HEAVY = ("model", "objective", "ranks", "reference", "rollout", "toy", "training")
-NEED_AN_EXTRA = ("dphrl.audit.reference", "dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form")
+NEED_AN_EXTRA = (
+    "dphrl.artifacts.leftovers",
+    "dphrl.audit.reference",
+    "dphrl.scoring.math.guards",
+    "dphrl.scoring.sql.canonical_form",
+)
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys, dphrl
 heavy = tuple(f"dphrl.{{name}}." for name in {HEAVY})

@@ -1,4 +1,4 @@
-"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: what a run shows in the terminal (dphrl/terminal.py)."""
+"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: the terminal of a run (dphrl/terminal.py)."""
 
 import sys
 from logging import LogRecord

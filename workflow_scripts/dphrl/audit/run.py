@@ -21,6 +21,8 @@ from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, fill, kind_of, match
 from dphrl.pages.visible import visible
 
+_TO_MAKE = r"(?:\bis missing\b|\bDelete )"
+
 
 class AuditError(RuntimeError):
     """Checks failed; the text holds them."""
@@ -99,7 +101,7 @@ def _check_recorded(run: Run) -> None:
         if artifact.failed:
             continue  # its damage has a failed check already
         if artifact.sha256 == MISSING:
-            remedy = "Run snakemake again, with --forcerun audit if it was removed on purpose."
+            remedy = "Name it as a target of snakemake, or run it with --forcerun audit if it was removed on purpose."
             artifact.check(False, f"{path} is missing, but the last audit of this run saw it", remedy)
         else:
             then_now = f"({sha256[:12]} then, {artifact.sha256[:12]} now)"
@@ -131,7 +133,8 @@ def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
     failed = failed_checks(table)
     lines += [f"FAILED  {text}" for text in failed]
     passed = f"{counted(table['passed'].sum(), 'check')} passed"
-    lines.append(f"{counted(len(failed), 'check')} failed." if failed else f"{passed}." if left_out else f"All {passed}.")
+    count = counted(len(failed), "check")
+    lines.append(f"{count} failed." if failed else f"{passed}." if left_out else f"All {passed}.")
     return "\n".join([*lines, *(visible(f"Not compared: {what}.", keep="") for what in left_out)])
 
 
@@ -147,6 +150,22 @@ def kinds_of(table: pl.DataFrame) -> pl.DataFrame:
 def failed_checks(table: pl.DataFrame) -> list[str]:
     """The text of every failed check."""
     return [text for texts in table["failed"].to_list() for text in texts]
+
+
+def again(table: pl.DataFrame, root: Path, options: str) -> str | None:
+    """The command that makes missing and damaged artifacts again; None without any.
+
+    Snakemake makes an intermediate file again only where it is named, as long as what was made from it is there.
+
+    Args:
+        root: folder of the run, from where Snakemake runs.
+        options: that name the configuration of the run.
+    """
+    wanted = table.filter(pl.col("failed").list.eval(pl.element().str.contains(_TO_MAKE)).list.any())
+    if wanted.is_empty():
+        return None
+    paths = " ".join(str(root / path) for path in wanted["artifact"])
+    return f"To make what is missing or deleted again: snakemake --cores 2 {paths} all{options}"
 
 
 def require_passed(table: pl.DataFrame) -> None:
