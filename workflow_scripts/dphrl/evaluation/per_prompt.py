@@ -11,6 +11,8 @@ from dphrl.config.blocks.evaluate import OTHER_STYLE, StyleRule
 
 _KEY = SCHEMAS["rollouts"].key
 _JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")
+# What a style is looked for in, one after the other.
+_STYLED = ("text", "extracted")
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 # The lists of an evaluation, each with the column of the samples that it is made from.
 _CLASS_LISTS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
@@ -122,9 +124,7 @@ def evaluate(
     samples, classes = _judged_samples(rollouts, verdicts, shape), shape.classes
     if "program_class" not in classes:
         samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
-    samples = samples.with_columns(style=style_of(styles, ("text", "extracted"))).drop(
-        "text", "extracted", strict=False
-    )
+    samples = samples.with_columns(style=style_of(styles, _STYLED)).drop(*_STYLED, strict=False)
     reads = pl.col("reads_table").filter("correct")
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
