@@ -7,6 +7,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
+from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.scoring.scorer import Scorer
 from dphrl.scoring.verdict import Verdict
 
@@ -58,6 +59,8 @@ def _checked(score: FunctionType) -> Callable[..., list[Verdict]]:
                 shown = f"{verdict!r:.60} ({type(verdict).__name__}) for response {index}"
                 example = "Verdict('correct', True, 1.0) or Verdict('wrong', False, 0.0)"
                 raise TypeError(f"{where} returned {shown}: {expected}, for instance {example}")
+            if verdict.verdict not in VERDICTS:
+                raise ValueError(f"{where} returned the verdict {verdict.verdict!r}: expected {', '.join(VERDICTS)}")
         if len(found) != len(responses):
             raise ValueError(f"{where} returned {len(found)} verdicts for {len(responses)} responses: {expected}")
         return found
