@@ -104,6 +104,6 @@ def require_rehearsal(partition: pl.LazyFrame, methods: Sequence[str]) -> None:
 def _by_threshold(partition: pl.LazyFrame) -> dict[int, int]:
     """How many questions with a usable gold have at least 1, 2, ... right pre-samples, from the most on."""
     usable = partition.filter(~pl.col("reason").str.starts_with("gold: ")).select("c", "n").collect()
-    most = usable["n"].max()
-    counts = {least: usable.filter(pl.col("c") >= least).height for least in range(int(most or 0), 0, -1)}  # type: ignore[call-overload]
+    most: int = usable.select(pl.col("n").max()).item() or 0
+    counts = {least: usable.filter(pl.col("c") >= least).height for least in range(most, 0, -1)}
     return {least: count for least, count in counts.items() if count}

@@ -5,7 +5,7 @@ from logging import LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from dphrl.terminal import Terminal
+from dphrl.terminal import Terminal, explained
 
 
 class LogHandler(LogHandlerBase):
@@ -21,9 +21,11 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: LogRecord) -> None:
         try:
-            text = self.format(record)
+            event, text = str(getattr(record, "event", None)), self.format(record)
             if self._terminal is not None:
-                text = self._terminal.show(str(getattr(record, "event", None)), text, vars(record))
+                text = self._terminal.show(event, text, vars(record))
+            elif event == "error":
+                text = explained(text, sys.argv)
             if text and text != "None":
                 print(text, file=self._stream, flush=True)
         except Exception:

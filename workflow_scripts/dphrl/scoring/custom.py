@@ -1,10 +1,10 @@
 """Custom scorers: a registered class in a file that the configuration names."""
 
 import importlib.util
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from types import FunctionType
 from typing import Any, TypeVar
 
 from dphrl.artifacts.verdicts import VERDICTS
@@ -46,13 +46,13 @@ class CustomScorer(Scorer):
         """Release the scorer's resources."""
 
 
-def _checked(score: FunctionType) -> Callable[..., list[Verdict]]:
+def _checked(score: Callable[..., list[Verdict]]) -> Callable[..., list[Verdict]]:
     """`score`, which raises `TypeError` or `ValueError` unless it returns one `Verdict` for each response."""
 
     @wraps(score)
     def judged(scorer: CustomScorer, responses: Sequence[str], truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         found = list(score(scorer, responses, truths))
-        where = f"{score.__code__.co_filename}: {type(scorer).__name__}.score"
+        where = f"{inspect.getsourcefile(score)}: {type(scorer).__name__}.score"
         expected = "expected one Verdict for each response, in their order"
         for index, verdict in enumerate(found):
             if not isinstance(verdict, Verdict):
