@@ -22,4 +22,4 @@ with stage("torch", "transformers") as job:
     job.write(table, "audit", snakemake.output.table)
     write_text(Path(snakemake.output.page), render_page(table))
     require_passed(table)
-    job.note = f"all {counted(table['passed'].sum(), 'check')} passed"
+    job.note = f"all {counted(int(table['passed'].sum()), 'check')} passed"

@@ -5,6 +5,7 @@ folder is running; then it runs Snakemake. After Ctrl-C the exit status is 130, 
 """
 
 import argparse
+import logging
 import signal
 import sys
 from pathlib import Path
@@ -21,6 +22,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     """Note the Ctrl-C, which Snakemake answers with an ordinary failure."""
     global interrupted
     interrupted = True
+    # Without it Snakemake would print errors of its asyncio loop, which the interrupt may have left running.
+    logging.lastResort = logging.NullHandler()
     signal.default_int_handler(number, frame)
 
 

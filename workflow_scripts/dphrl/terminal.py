@@ -134,9 +134,10 @@ class Terminal:
         return visible("\n".join(found))
 
     def _error(self, text: str, fields: Mapping[str, Any]) -> str | None:
-        if "CalledProcessError" in text or "At least one job did not complete" in text:
-            if self._interrupted or "CalledProcessError" in text:
-                return None
+        # The job of a command that failed has its own event.
+        if self._interrupted or "CalledProcessError" in text:
+            return None
+        if "At least one job did not complete" in text:
             return f"Not finished: {counted(self._failed, 'job')} failed. When the cause is mended: {GOES_ON.lower()}"
         return explained(text, self._command)
 

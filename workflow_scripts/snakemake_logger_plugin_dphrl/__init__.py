@@ -21,10 +21,11 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: LogRecord) -> None:
         try:
-            event, text = str(getattr(record, "event", None)), self.format(record)
+            event = str(getattr(record, "event", None))
+            text: str | None = self.format(record)
             if self._terminal is not None:
-                text = self._terminal.show(event, text, vars(record))
-            elif event == "error":
+                text = self._terminal.show(event, text or "", vars(record))
+            elif event == "error" and text:
                 text = explained(text, sys.argv)
             if text and text != "None":
                 print(text, file=self._stream, flush=True)

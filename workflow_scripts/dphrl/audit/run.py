@@ -132,7 +132,7 @@ def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
         lines.append(f"{kind:<{width}}  {artifacts:9}  {passed + failures:6}  {failures:6}")
     failed = failed_checks(table)
     lines += [f"FAILED  {text}" for text in failed]
-    passed = f"{counted(table['passed'].sum(), 'check')} passed"
+    passed = f"{counted(int(table['passed'].sum()), 'check')} passed"
     count = counted(len(failed), "check")
     lines.append(f"{count} failed." if failed else f"{passed}." if left_out else f"All {passed}.")
     return "\n".join([*lines, *(visible(f"Not compared: {what}.", keep="") for what in left_out)])

@@ -92,7 +92,7 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
 
 def readable(frame: pl.DataFrame) -> pl.DataFrame:
     """A table for the page: names as words, methods by their labels, fractions to three digits."""
-    columns = {}
+    columns: dict[str, list[Any]] = {}
     for name, column in zip(frame.columns, frame.iter_columns(), strict=True):
         head = name.replace("_", " ").capitalize() if name == name.lower() else name
         if name == "method":

@@ -51,7 +51,7 @@ def _checked(score: Callable[..., list[Verdict]]) -> Callable[..., list[Verdict]
 
     @wraps(score)
     def judged(scorer: CustomScorer, responses: Sequence[str], truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        found = list(score(scorer, responses, truths))
+        found: list[Any] = list(score(scorer, responses, truths))
         where = f"{inspect.getsourcefile(score)}: {type(scorer).__name__}.score"
         expected = "expected one Verdict for each response, in their order"
         for index, verdict in enumerate(found):
