@@ -1,13 +1,18 @@
 """What a user is shown for each mistake that a newcomer made: what is wrong, where, and what to do."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+import torch
 import yaml
+from safetensors.torch import save_file
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
@@ -20,11 +25,13 @@ from dphrl.config.load import check_files, load_config, read_config
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.layout.folder import check_folder
 from dphrl.layout.kinds import slice_at
+from dphrl.model.checkpoint import tensor_files
 from dphrl.partition import NoRehearsalError, candidates, require_rehearsal, sizes
 from dphrl.scoring.custom import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import SourceError, read_source
+from dphrl.training.job import SegmentJob, _online_prompts
 from dphrl.training.schedule import epoch_indices
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -376,3 +383,47 @@ def test_two_runs_in_one_folder_are_refused_but_a_plan_is_not(tmp_path: Path) ->
     check_folder(config, tmp_path, False)
     lock.write_text("results/demo/prompts/train.parquet\n")
     check_folder(config, tmp_path, True)
+
+
+def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJob:
+    """A segment of a training on three questions, of which none is near-perfect."""
+    prompts = [(name, "math", "[]", [1], "s.jsonl", index, None) for index, name in enumerate("abc")]
+    divided = [(name, 8, 2, "exp", "below threshold", None) for name in "abc"]
+    tables = {"prompts": prompts, "partition": divided, "gold": gold("abc").rows()}
+    paths = {name: folder / f"{name}.parquet" for name in tables}
+    for name, rows in tables.items():
+        SCHEMAS[name].frame(rows).write_parquet(paths[name])
+    config = {"method": method, "train": {"mini_batches": 1, **train}, "engine": {}, "task": "math", "scorer": {}}
+    given = {field.name: "" for field in fields(SegmentJob) if field.default is MISSING}
+    named = {"config": config, "training": "mine-dph_f-s1", **{name: str(path) for name, path in paths.items()}}
+    return SegmentJob(**(given | named))  # type: ignore[arg-type]
+
+
+def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:  # 36c
+    with pytest.raises(ValueError, match="prompts_per_step is 64, but D_exp, which mine-dph_f-s1 trains on, has 3"):
+        _online_prompts(segment_job(tmp_path, {"online": "exp"}, prompts_per_step=64))
+    assert len(_online_prompts(segment_job(tmp_path, {"online": "all"}, prompts_per_step=3))) == 3
+
+
+def test_a_training_that_rehearses_an_empty_d_pef_stops_before_its_engine_starts(tmp_path: Path) -> None:
+    method = {"online": "exp", "divergence": "forward_kl"}
+    with pytest.raises(NoRehearsalError, match="D_pef is empty, and mine-dph_f-s1 rehearses it"):
+        _online_prompts(segment_job(tmp_path, method, prompts_per_step=1))
+
+
+def test_a_truncated_file_of_weights_is_named(tmp_path: Path) -> None:  # 40
+    file = tmp_path / "model.safetensors"
+    save_file({"weight": torch.zeros(64, 64)}, file)
+    file.write_bytes(file.read_bytes()[:500])
+    with pytest.raises(ValueError, match=f"{file}: .*download the model again"):
+        tensor_files(tmp_path)
+
+
+@pytest.mark.parametrize("command", [["-m", "dphrl.config.documentation"], ["workflow_scripts/launch.py"]])
+def test_help_only_shows_help(command: list[str]) -> None:
+    written = ROOT / "config/schema.json"
+    before = written.stat().st_mtime_ns
+    done = subprocess.run([sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: ")
+    assert written.stat().st_mtime_ns == before
