@@ -146,7 +146,7 @@ def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]
 
 
 def _positions(file: Path) -> int | None:
-    """The positions of a model; None where its config.json does not say, or extends them by a rule of its own."""
+    """The positions of a model; None where its config.json does not say, or extends them."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         data = data.get("text_config") or data
