@@ -1,11 +1,11 @@
 # The workflow: config, stages, targets. The files that pass between stages: docs/artifacts.md.
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config, read_yaml
+from dphrl.layout.folder import check_folder
 from dphrl.plan.describe import at_start
 
 min_version("9.0")
@@ -22,9 +22,12 @@ try:
         read_yaml(Path(file))
     CONFIG = load_config(config)
     check_files(CONFIG, Path.cwd())
+    jobs_start = workflow.is_main_process and not workflow.output_settings.dryrun
+    check_folder(CONFIG, Path.cwd(), jobs_start)
     PLAN = list(at_start(CONFIG, Path.cwd()))
 except ConfigError as error:
-    raise WorkflowError(str(error)) from None
+    files = ", ".join(map(str, workflow.configfiles))
+    raise SystemExit(str(ConfigError(error.problems, files))) from None
 
 
 include: "rules/common.smk"

@@ -1,15 +1,17 @@
 # What is done before the first job and after the last one.
-import sys
-
 import snakemake
+from snakemake.logging import logger
 
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.checks import notices
+from dphrl.report.ending import ending
 from dphrl.toy.collapse import collapse_cost
 
 
 onstart:
-    print("\n".join([*notices(CONFIG), *PLAN]), file=sys.stderr)
+    files = ", ".join(map(str, workflow.configfiles))
+    logger.info(f"run {CONFIG.run}: {files} -> {LAYOUT.root}")
+    logger.info("\n".join([*notices(CONFIG), *PLAN]))
     # Each finished job would start one more timer of this limit, and after 200 jobs the scheduler takes half a core
     # (https://github.com/snakemake/snakemake/pull/3744). The attribute is private, so it is known for version 9 only.
     if snakemake.__version__.startswith("9."):
@@ -18,9 +20,6 @@ onstart:
 
 onsuccess:
     remove_folders(LAYOUT.removable())
-    print(
-        LAYOUT.final_message(),
-        collapse_cost(Path(LAYOUT.root)),
-        sep="\n",
-        file=sys.stderr,
+    logger.info(
+        "\n".join(filter(None, [ending(LAYOUT), collapse_cost(Path(LAYOUT.root))]))
     )

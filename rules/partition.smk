@@ -1,6 +1,11 @@
 # The division of the training set into D_pef and D_exp: by the pre-samples, then by one refinement sample.
 
 
+def rehearsing(wildcards, output):
+    """The methods that rehearse D_pef, which may then not be empty; a function of the output is not compared."""
+    return [name for name, method in CONFIG.methods.items() if method.rehearses]
+
+
 rule find_candidates:
     """The training prompts, divided by how many of their pre-samples are correct."""
     input:
@@ -15,6 +20,7 @@ rule find_candidates:
     localrule: True
     params:
         **stage_params("find_candidates.py", slice_of("candidates"), "partition"),
+        rehearsing=rehearsing,
     message:
         "dividing the training prompts"
     script:
@@ -35,6 +41,7 @@ rule refine:
     localrule: True
     params:
         **stage_params("refine.py", slice_of("partition"), "partition"),
+        rehearsing=rehearsing,
     message:
         "settling the partition"
     script:

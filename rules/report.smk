@@ -44,6 +44,7 @@ rule report:
         facts=report_plan.facts(LAYOUT),
         answered=report_plan.answered_dataset(LAYOUT),
         sampled=SAMPLED,
+        datasets=CONFIG.evaluate.datasets,
         policies=report_plan.sampled_policies(LAYOUT),
     message:
         "writing the report"

@@ -7,6 +7,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.manifest import remove_folders
+from dphrl.artifacts.progress import counted
 from dphrl.audit.page import render_page
 from dphrl.audit.run import audit_run, require_passed
 from dphrl.config.load import load_config
@@ -21,3 +22,4 @@ with stage("torch", "transformers") as job:
     job.write(table, "audit", snakemake.output.table)
     write_text(Path(snakemake.output.page), render_page(table))
     require_passed(table)
+    job.note = f"all {counted(int(table['passed'].sum()), 'check')} passed"

@@ -1,7 +1,9 @@
 """The gold answers of a dataset, each scored as if a model had given it."""
 
 import json
+from collections import Counter
 
+import polars as pl
 from script import snakemake, stage
 
 from dphrl.scoring.factory import make_scorer
@@ -20,5 +22,7 @@ with stage("sqlglot", "math-verify") as job:
     files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
     with make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files) as scorer:
         audited = audit_gold(gold, scorer, config["drop"])
-    job.note = f"{audited['kept'].sum()} of {audited.height} kept"
+    reasons = Counter(audited.filter(~pl.col("kept"))["reason"].to_list())
+    left_out = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    job.note = f"{audited['kept'].sum()} of {audited.height} kept{f' ({left_out} left out)' if left_out else ''}"
     job.write(audited, "gold", snakemake.output.gold)

@@ -6,12 +6,13 @@ import polars as pl
 from script import snakemake, stage
 
 from dphrl.config.blocks.evaluate import StyleRule
-from dphrl.evaluation.per_prompt import evaluate_parts
+from dphrl.evaluation.per_prompt import evaluate_parts, unmatched_styles
 
 with stage() as job:
     rules = [StyleRule(**rule) for rule in json.loads(snakemake.params.config)["styles"]]
     inputs, output = snakemake.input, snakemake.output.evaluation
     tables = {name: job.scan(name, inputs[name]) for name in ("rollouts", "verdicts", "gold", "prompts")}
     job.write_parts(evaluate_parts(**tables, styles=rules), "evaluation", output)
-    right, samples = pl.scan_parquet(output, glob=False).select(pl.col("c", "n").sum()).collect().row(0)
-    job.note = f"{right} of {samples} samples correct"
+    evaluated = pl.scan_parquet(output, glob=False)
+    right, samples = evaluated.select(pl.col("c", "n").sum()).collect().row(0)
+    job.note = "; ".join(filter(None, [f"{right} of {samples} samples correct", unmatched_styles(evaluated)]))

@@ -2,11 +2,12 @@
 
 import json
 
+import polars as pl
 from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import candidates
+from dphrl.partition import candidates, require_rehearsal, sizes
 
 with stage() as job:
     config = json.loads(snakemake.params.config)
@@ -14,3 +15,6 @@ with stage() as job:
     gold, verdicts = job.scan("gold", snakemake.input.gold), job.scan("verdicts", snakemake.input.verdicts)
     parts = (candidates(answers, judged, n, rules) for judged, answers in by_prompts(verdicts, gold))
     job.write_parts(parts, "partition", snakemake.output.partition)
+    divided = pl.scan_parquet(snakemake.output.partition, glob=False)
+    require_rehearsal(divided, snakemake.params.rehearsing)
+    job.note = sizes(divided)

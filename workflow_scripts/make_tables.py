@@ -27,5 +27,5 @@ with stage("numpy", "scipy") as job:
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
     for path, render in zip(snakemake.output.texts, (headline_csv, headline_markdown), strict=True):
-        write_text(Path(path), render(tables["headline"]))
+        write_text(Path(path), render(tables["headline"], config.datasets))
     write_text(Path(snakemake.output.claims), claims_markdown(tables["claims"]))

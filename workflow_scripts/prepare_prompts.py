@@ -26,6 +26,6 @@ with stage("transformers", "tokenizers") if snakemake.input.get("policy") else s
         instruction=config["instruction"],
         databases=Path(databases) if databases else None,
     )
-    job.note = f"{prepared.prompts.height} prompts, {prepared.rejected.height} rows rejected"
+    job.note = prepared.summary()
     job.write(prepared.prompts, "prompts", snakemake.output.prompts)
     job.write(prepared.rejected, "rejected", snakemake.output.rejected)

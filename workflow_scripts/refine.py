@@ -2,11 +2,12 @@
 
 import json
 
+import polars as pl
 from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import refine
+from dphrl.partition import refine, require_rehearsal, sizes
 
 with stage() as job:
     config = PartitionConfig(**json.loads(snakemake.params.config))
@@ -14,3 +15,6 @@ with stage() as job:
     verdicts = job.scan("verdicts", snakemake.input.verdicts)
     parts = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
     job.write_parts(parts, "partition", snakemake.output.partition)
+    settled = pl.scan_parquet(snakemake.output.partition, glob=False)
+    require_rehearsal(settled, snakemake.params.rehearsing)
+    job.note = sizes(settled)

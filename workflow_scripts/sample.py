@@ -27,7 +27,7 @@ with stage(*libraries, hardware=hardware if libraries else None) as job, private
         tokenize = response_encoder(policy) if policy else None
         recorded = job.file("recorded", snakemake.input.recorded)
         completions = ReplayEngine(recorded, prompts, tokenize, config["first"]).generate(requests)
-        rows = rollout_frame(requests, completions)
+        rows, job.note = rollout_frame(requests, completions), f"{len(completions)} recorded responses"
     elif requests and policy:
         from dphrl.rollout.sampling import sample  # recorded answers need neither it nor torch
         from dphrl.rollout.sampling_job import SamplingJob

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from dphrl.config.blocks.hardware import HardwareConfig
 gc.disable()
 # Snakemake defines it in the script that it runs.
 snakemake: Snakemake = __main__.snakemake
-_terminal = log_to(snakemake.log[0])
+log_to(snakemake.log[0])
 # Not from the params, whose changes Snakemake answers with a rerun.
 hardware = HardwareConfig(**snakemake.config.get("hardware", {}))
 
@@ -47,8 +46,7 @@ def stage(*libraries: str, hardware: HardwareConfig | None = None) -> Iterator[S
     seconds = time.perf_counter() - started
     job.add_timing("total", seconds)
     job.write_timings(snakemake.output.timings)
-    print(f"{label()}: done in {seconds:.1f} s{f': {job.note}' if job.note else ''}", file=_terminal, flush=True)
-    sys.stdout.flush()
+    print(f"{label()}: done in {seconds:.1f} s{f': {job.note}' if job.note else ''}", flush=True)
     os._exit(0)  # a normal exit would take four more seconds to shut down an engine
 
 

@@ -33,6 +33,7 @@ with stage("jinja2", "vl-convert-python") as job:
         tables=page_tables(papers, further, training),
         figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
         claims=read["claims"],
+        order=params.datasets,
         samples=samples_of_run(params.sampled, params.policies, given, config.samples),
     )
     write_text(Path(snakemake.output.page), page)

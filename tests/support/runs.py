@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,6 +85,11 @@ class Workflow:
         code = self.start(*arguments).wait()
         assert code == 0, self.output()[-6000:]
         return self.output()
+
+    def stages(self) -> Counter[str]:
+        """How many jobs of each rule ended in the last run, as Snakemake's own log says."""
+        log = max((self.folder / ".snakemake" / "log").glob("*.snakemake.log"))
+        return Counter(re.findall(r"^Finished jobid: \d+ \(Rule: (\w+)\)$", log.read_text(), re.MULTILINE))
 
     def plan(self, *arguments: str) -> list[str]:
         """The messages of the jobs that a run would start now, sorted."""

@@ -11,7 +11,7 @@ SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
     ("artifacts", "config", "extras", "pages"),
-    ("layout", "sample_files"),
+    ("layout", "sample_files", "terminal"),
     ("tasks", "objective", "evaluation", "model", "partition", "ranks"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),

@@ -48,5 +48,5 @@ BOMB = ", ".join(["&b0 [x, x]", *(f"&b{n} [*b{n - 1}, *b{n - 1}]" for n in range
 def test_a_configuration_that_reads_wrong_is_refused(tmp_path: Path, added: str, message: str) -> None:
     done = dry_run(tmp_path, yaml.safe_dump(RECORDED) + added)
     assert done.returncode == 1
-    assert "WorkflowError" in done.stdout + done.stderr
+    assert f"The configuration {tmp_path / 'config.yaml'} has 1 problem" in done.stdout + done.stderr
     assert message in done.stdout + done.stderr

@@ -1,5 +1,7 @@
 """The division of the training prompts into D_pef, D_exp and the rest (arXiv 2509.07430, section 4, appendix F)."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from dphrl.config.blocks.partition import PartitionConfig
@@ -71,3 +73,37 @@ def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionCon
         reason=pl.when(tried & ~accepted).then(pl.lit("refined sample wrong")).otherwise("reason"),
         reference_sample=pl.when(accepted).then("drawn"),
     ).sort("prompt_id")
+
+
+class NoRehearsalError(ValueError):
+    """D_pef is empty, but a method rehearses it; the text names the key to change."""
+
+
+def sizes(partition: pl.LazyFrame) -> str:
+    """The sizes of the subsets, and how many questions other thresholds would make near-perfect before refinement."""
+    counts = dict(partition.group_by("subset").agg(pl.len()).collect().iter_rows())
+    pef, exp, dropped = (counts.get(subset, 0) for subset in ("pef", "exp", "dropped"))
+    found = f"{pef} near-perfect (D_pef), {exp} exploration (D_exp), {dropped} dropped"
+    others = ", ".join(f"{least} or more: {count}" for least, count in _by_threshold(partition).items())
+    return f"{found}; questions by right pre-samples: {others}" if others else found
+
+
+def require_rehearsal(partition: pl.LazyFrame, methods: Sequence[str]) -> None:
+    """Raise `NoRehearsalError` if D_pef is empty; `methods` are those that rehearse it, if there are any."""
+    if not methods or partition.filter(subset="pef").select(pl.len()).collect().item():
+        return
+    names, verb = ", ".join(methods), "rehearses" if len(methods) == 1 else "rehearse"
+    found = _by_threshold(partition)
+    advice = "No training question has a right sample: look at the verdicts, the scorer and the prompts"
+    if found:
+        counts = ", ".join(f"{least} ({count} before refinement)" for least, count in found.items())
+        advice = f"Lower partition.pef_min_correct, to which questions reach: {counts}"
+    raise NoRehearsalError(f"D_pef is empty, and {names} {verb} it. {advice}. Or train without {names}")
+
+
+def _by_threshold(partition: pl.LazyFrame) -> dict[int, int]:
+    """How many questions with a usable gold have at least 1, 2, ... right pre-samples, from the most on."""
+    usable = partition.filter(~pl.col("reason").str.starts_with("gold: ")).select("c", "n").collect()
+    most: int = usable.select(pl.col("n").max()).item() or 0
+    counts = {least: usable.filter(pl.col("c") >= least).height for least in range(most, 0, -1)}
+    return {least: count for least, count in counts.items() if count}

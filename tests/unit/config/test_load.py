@@ -123,7 +123,7 @@ def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
         ("engine.name", "transformer", "'vllm' or 'transformers'", "transformers"),
         ("engine.stages.evaluate", "vlm", "'vllm' or 'transformers'", "vllm"),
         ("engine.stages.rollout", "vllm", "'presample', 'refine', 'evaluate' or 'rollouts'", "rollouts"),
-        ("run", "../up", "match pattern", None),
+        ("run", "../up", "letters, digits, ., _ and -", None),
         ("run", MISSING, "this key is required", None),
         ("datasets.train.task", MISSING, "this key is required", None),
     ],
@@ -160,8 +160,8 @@ def test_a_wrong_value_names_what_is_allowed(
         ("toy", None, "datasets.train.source", "a block toy"),
         ("toy", None, "policy.base", "the folder of a base model"),
         ("methods.base", {}, "methods.base", "any other name"),
-        ("methods.a-b", {}, "methods.a-b", "match pattern"),
-        ("datasets.my set", {"task": "sql", "source": "x.jsonl"}, "datasets.my set", "match pattern"),
+        ("methods.a-b", {}, "methods.a-b", "a name of letters, digits and _"),
+        ("datasets.my set", {"task": "sql", "source": "x.jsonl"}, "datasets.my set", "a name of letters"),
         ("datasets.other", {"task": "sql", "source": "toy"}, "datasets.other.source", "the toy has the datasets train"),
         ("datasets.maths.task", "maths", "datasets.maths.task", "a task: sql, math"),
         ("datasets.maths.comparison", "bird", "datasets.maths.comparison", "only for task sql"),
@@ -367,7 +367,7 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     ]
     for name in ("model", "database"):
         (tmp_path / name).mkdir()
-    for name in ("model/config.json", "rows.jsonl", "answers.jsonl", "mine.py"):
+    for name in ("model/config.json", "model/tokenizer.json", "rows.jsonl", "answers.jsonl", "mine.py"):
         (tmp_path / name).touch()
     check_files(load_config(real), tmp_path)
 

@@ -155,15 +155,6 @@ def test_outputs_come_with_their_digests() -> None:
     }  # fmt: skip
 
 
-def test_the_final_message_has_no_control_character(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for file, text in (("tables/headline.md", "| \x1b[2J |\n"), ("report/index.html", "")):
-        (tmp_path / "results/run" / file).parent.mkdir(parents=True)
-        (tmp_path / "results/run" / file).write_text(text)
-    message = _layout().final_message()
-    assert message == f"\n| ␛[2J |\n\nThe report: {tmp_path}/results/run/report/index.html"
-
-
 class _Hashed:
     """What Snakemake's checkpoint gives for a dataset once its table is there."""
 

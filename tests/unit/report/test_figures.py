@@ -99,7 +99,7 @@ def test_unknown_methods_and_metrics(tables):
 def test_mean_distinct_styles_are_labelled(tables):
     svg = figures.to_svg(figures.draw("styles", tables["styles"]))
     for mean in tables["styles"]["distinct_styles"].unique():
-        assert f">{round(mean, 1)} styles</text>" in svg
+        assert f">{mean:.2f} styles</text>" in svg
 
 
 def test_a_dataset_without_unsolved_questions_has_no_explore_panel(tables):

@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from dphrl.pages.render import environment
-from dphrl.report.headline import Headline, headline_csv, headline_markdown
+from dphrl.report.headline import Headline, headline_csv, headline_markdown, main_metrics
 from dphrl.report.text import latex_table
 
 
@@ -23,6 +23,16 @@ def test_rows_and_columns_in_reading_order(tables):
     assert head[:5] == ["Policy", "cross Greedy", "cross Mean@16", "cross Pass@8", "cross Pass@16"]
     assert head[5:8] == ["cross Styles", "cross Right programs", "cross Right constants"]
     assert not {"maths Styles", "maths Right constants"} & {*head}
+
+
+def test_datasets_are_in_the_order_of_the_configuration(tables):
+    assert Headline(tables["headline"], ("in_domain", "maths")).datasets == ["in_domain", "maths", "cross"]
+
+
+def test_a_narrow_screen_has_the_largest_k_and_the_styles():
+    metrics = ["greedy", "mean@16", "pass@8", "pass@16", "distinct_styles", "constants"]
+    assert main_metrics(metrics) == ["pass@16", "distinct_styles"]
+    assert main_metrics(["greedy"]) == ["greedy"]
 
 
 def test_cells_hold_value_and_interval(tables):

@@ -116,7 +116,7 @@ def test_the_page_opens_on_the_summary_and_ends_with_samples(page):
 
 def test_a_further_table_has_its_caption_and_short_numbers(page):
     assert "<p>The layout of the paper.</p>" in page
-    assert "<td>123456.8</td>" in page
+    assert "<td>123,457</td>" in page
 
 
 def test_headings_are_in_order(page):

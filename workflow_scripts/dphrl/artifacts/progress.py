@@ -46,6 +46,11 @@ class ProgressLines(tqdm):
         """Do nothing: tqdm would move to the line of the bar with newlines and escape codes."""
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A count with its noun: 1 row, 2 rows."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 _stream: TextIO | None = None
 
 

@@ -165,7 +165,9 @@ def _check_samples(artifact: Artifact, drawn: pl.LazyFrame, decode: Decode | Non
 
 def _undecoded(drawn: pl.DataFrame, decode: Decode) -> pl.DataFrame:
     """The samples whose text is not that of their tokens, with the beginning of both."""
-    texts = pl.Series("decoded", decode(drawn["token_ids"].to_list()), dtype=pl.String)
+    # A tokenizer decodes no responses (an empty D_pef) as one empty text.
+    tokens = drawn["token_ids"].to_list()
+    texts = pl.Series("decoded", decode(tokens) if tokens else [], dtype=pl.String)
     # An engine leaves out the bytes of a character that the last token cuts; a tokenizer shows them as U+FFFD.
     bare = pl.col("text", "decoded").str.strip_chars_end("\ufffd")
     differs = drawn.with_columns(texts).with_columns(bare).filter(pl.col("text") != pl.col("decoded"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from dphrl.audit.artifacts import Run, is_failure
 from dphrl.audit.lineage import lineage
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.run import audit, failed_checks, summary, tensors_left_out
+from dphrl.audit.run import again, audit, failed_checks, summary, tensors_left_out
 from dphrl.audit.show import show
 from dphrl.audit.staleness import accept, not_compared
 from dphrl.config.config import Config
@@ -32,6 +32,10 @@ def check(folder: Path, named: Path | None, default: Path) -> int:
     except BaseException as error:
         return _failed(error)
     print(summary(table, [*left_out, *not_compared(run, run.recorded("stages"), config)]))
+    of_default = "" if config is not None else " --configfile FILE (the configuration of this run)"
+    command = again(table, folder, f" --configfile {named}" if named else of_default)
+    if command:
+        print(visible(command))
     return 1 if failed_checks(table) else 0
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.progress import counted
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import MISSING, RECORDED, Artifact, Run
 from dphrl.audit.footers import check_footer
@@ -19,6 +20,8 @@ from dphrl.audit.staleness import Stages, check_current
 from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, fill, kind_of, match
 from dphrl.pages.visible import visible
+
+_TO_MAKE = r"(?:\bis missing\b|\bDelete )"
 
 
 class AuditError(RuntimeError):
@@ -98,7 +101,7 @@ def _check_recorded(run: Run) -> None:
         if artifact.failed:
             continue  # its damage has a failed check already
         if artifact.sha256 == MISSING:
-            remedy = "Run snakemake again, with --forcerun audit if it was removed on purpose."
+            remedy = "Name it as a target of snakemake, or run it with --forcerun audit if it was removed on purpose."
             artifact.check(False, f"{path} is missing, but the last audit of this run saw it", remedy)
         else:
             then_now = f"({sha256[:12]} then, {artifact.sha256[:12]} now)"
@@ -129,8 +132,9 @@ def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
         lines.append(f"{kind:<{width}}  {artifacts:9}  {passed + failures:6}  {failures:6}")
     failed = failed_checks(table)
     lines += [f"FAILED  {text}" for text in failed]
-    passed = f"{table['passed'].sum()} checks passed"
-    lines.append(f"{len(failed)} checks failed." if failed else f"{passed}." if left_out else f"All {passed}.")
+    passed = f"{counted(int(table['passed'].sum()), 'check')} passed"
+    count = counted(len(failed), "check")
+    lines.append(f"{count} failed." if failed else f"{passed}." if left_out else f"All {passed}.")
     return "\n".join([*lines, *(visible(f"Not compared: {what}.", keep="") for what in left_out)])
 
 
@@ -148,8 +152,24 @@ def failed_checks(table: pl.DataFrame) -> list[str]:
     return [text for texts in table["failed"].to_list() for text in texts]
 
 
+def again(table: pl.DataFrame, root: Path, options: str) -> str | None:
+    """The command that makes missing and damaged artifacts again; None without any.
+
+    Snakemake makes an intermediate file again only where it is named, as long as what was made from it is there.
+
+    Args:
+        root: folder of the run, from where Snakemake runs.
+        options: that name the configuration of the run.
+    """
+    wanted = table.filter(pl.col("failed").list.eval(pl.element().str.contains(_TO_MAKE)).list.any())
+    if wanted.is_empty():
+        return None
+    paths = " ".join(str(root / path) for path in wanted["artifact"])
+    return f"To make what is missing or deleted again: snakemake --cores 2 {paths} all{options}"
+
+
 def require_passed(table: pl.DataFrame) -> None:
     """Raise AuditError with every failed check, if there is one."""
     failed = failed_checks(table)
     if failed:
-        raise AuditError("\n".join([f"{len(failed)} checks failed:", *failed]))
+        raise AuditError("\n".join([f"{counted(len(failed), 'check')} failed:", *failed]))

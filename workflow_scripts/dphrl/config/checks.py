@@ -18,7 +18,10 @@ TOY_DATASETS = tuple(ToyQuestions.model_fields)
 
 def problems(config: Config) -> list[Problem]:
     """Everything that is wrong between blocks, each of which is valid by itself."""
-    return [*_names(config), *_sources(config), *_answers(config), *_counts(config), *_lengths(config)]
+    names = [*_names(config)]
+    # Of a dataset or a policy that is not there, no answers are missing.
+    answers = [] if names else _answers(config)
+    return [*names, *_sources(config), *answers, *_counts(config), *_lengths(config)]
 
 
 def notices(config: Config) -> Iterator[str]:
@@ -153,12 +156,13 @@ def _at_most(path: str, value: int, limit_path: str, limit: int) -> Iterator[Pro
 
 
 def _counts(config: Config) -> Iterator[Problem]:
-    yield from _divides(config, "train.eval_every", "train.steps")
-    yield from _divides(config, "train.segment_steps", "train.eval_every")
-    yield from _divides(config, "train.mini_batches", "train.prompts_per_step")
+    if config.methods:
+        yield from _divides(config, "train.eval_every", "train.steps")
+        yield from _divides(config, "train.segment_steps", "train.eval_every")
+        yield from _divides(config, "train.mini_batches", "train.prompts_per_step")
+        yield from _divides(config, "hardware.ranks", "train.prompts_per_step / train.mini_batches")
     if any(method.rehearses for method in config.methods.values()):
         yield from _divides(config, "train.mini_batches", "train.rehearsal_per_step")
-    yield from _divides(config, "hardware.ranks", "train.prompts_per_step / train.mini_batches")
     parts = config.hardware.tensor_parallel
     if parts > 1 and {config.engine.name, *config.engine.stages.values()} != {"vllm"}:
         yield Problem("hardware.tensor_parallel", show(parts), "1: only vllm can spread an engine over several GPUs")
@@ -201,7 +205,7 @@ def _samples(config: Config) -> Iterator[Problem]:
 
 def _lengths(config: Config) -> Iterator[Problem]:
     prompt, model = config.prompts.max_tokens, config.engine.max_model_len
-    blocks = (*(f"sampling.{plan}" for plan in type(config.sampling).model_fields), "train")
+    blocks = [f"sampling.{plan}" for plan in type(config.sampling).model_fields] + ["train"] * bool(config.methods)
     lengths = {f"{block}.max_tokens": attrgetter(f"{block}.max_tokens")(config) for block in blocks}
     for path, length in lengths.items():
         if length > model - prompt:
@@ -215,6 +219,6 @@ def _lengths(config: Config) -> Iterator[Problem]:
     if budget < longest:
         allowed = f"at least {longest} = prompts.max_tokens + {response}: one sequence"
         yield Problem("hardware.token_budget", show(budget), allowed)
-    if config.engine.dtype != config.train.dtype:
+    if config.methods and config.engine.dtype != config.train.dtype:
         allowed = f"train.dtype = {config.train.dtype}: the trainer's weights are copied into the engine unchanged"
         yield Problem("engine.dtype", show(config.engine.dtype), allowed)

@@ -4,6 +4,7 @@ config/README.md for readers.
 `python -m dphrl.config.documentation` rewrites them; a test compares them with the models.
 """
 
+import argparse
 import json
 import re
 from collections.abc import Iterator
@@ -116,7 +117,8 @@ def _flow(value: Any) -> str:
 
 
 def main() -> None:
-    """Rewrite the three files."""
+    """Rewrite the three files; `--help` only says so."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for name, text in (("schema.json", schema_text), ("defaults.yaml", defaults_text), ("README.md", readme_text)):
         (FOLDER / name).write_text(text(), encoding="utf-8")
 

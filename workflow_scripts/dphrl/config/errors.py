@@ -22,11 +22,12 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used; the text lists every problem."""
+    """A configuration that cannot be used; the text lists every problem, after the file with the configuration."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], file: object = "") -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__("\n".join([f"The configuration has {count}:", *map(str, problems)]))
+        name = f"The configuration {file}".rstrip()
+        super().__init__("\n".join([f"{name} has {count}:", *map(str, problems)]))
         self.problems = tuple(problems)
 
 

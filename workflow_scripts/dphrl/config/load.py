@@ -1,6 +1,8 @@
 """Reading a configuration: a checked `Config`, or one error that lists every problem."""
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,13 @@ _MOVED_TO_HARDWARE = {
     *(f"engine.{key}" for key in ("tensor_parallel", "max_num_seqs", "kv_cache_gib")),
     "reference.token_budget",
 }
+# What the patterns of names allow.
+_NAMES = {
+    r"^[A-Za-z][A-Za-z0-9_]*$": "a name of letters, digits and _, a letter first",
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]*$": "a name of letters, digits, ., _ and -, a letter or digit first",
+}
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # Snakemake's wildcards and path variables.
 _REPLACED = re.compile(r"\{.*\}|<.*>")
 
@@ -78,8 +87,12 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_config(path: Path) -> Config:
-    """`load_config` of a YAML file; raises `ConfigError` also as `read_yaml` does."""
-    return load_config(read_yaml(path))
+    """`load_config` of a YAML file; raises `ConfigError`, which names the file, also as `read_yaml` does."""
+    data = read_yaml(path)
+    try:
+        return load_config(data)
+    except ConfigError as error:
+        raise ConfigError(error.problems, path) from None
 
 
 def check_files(config: Config, folder: Path) -> None:
@@ -94,19 +107,55 @@ def check_files(config: Config, folder: Path) -> None:
     folders = {f"datasets.{name}.databases": one.database_folder for name, one in config.datasets.items()}
     databases = {key: path for key, path in folders.items() if path not in (None, TOY)}
     base = config.policy.base
-    expected = "a file that exists"
+    here = f"(paths are relative to {folder})"
+    expected = f"a file that exists {here}"
     wrong = [Problem(key, show(path), expected) for key, path in files.items() if not (folder / path).is_file()]
-    expected = "a folder that exists and holds <db_id>/<db_id>.sqlite"
+    expected = f"a folder that exists and holds <db_id>/<db_id>.sqlite {here}"
     wrong += [
         Problem(key, show(path), expected) for key, path in databases.items() if not (folder / str(path)).is_dir()
     ]
-    if base is not None and not (folder / base / "config.json").is_file():
-        wrong.append(Problem("policy.base", show(base), "a folder that holds a Hugging Face model (config.json)"))
+    if base is not None:
+        wrong += _base_problems(config, base, folder)
     expected = "a path without {name} or <name>, which Snakemake would replace"
     named = {**files, **databases, "policy.base": base or ""}
     wrong += [Problem(key, show(path), expected) for key, path in named.items() if _REPLACED.search(str(path))]
     if wrong:
         raise ConfigError(wrong)
+
+
+def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]:
+    """What can be said of the base model before a job: it is there, has a tokenizer, and positions for the prompts."""
+    model = folder / base
+    if not (model / "config.json").is_file():
+        allowed = f"a folder that holds a Hugging Face model (config.json; paths are relative to {folder})"
+        if _HUB_ID.fullmatch(base) and not model.exists():
+            name = base.partition("/")[2]
+            allowed += (
+                f". An id of the Hub is not fetched; the download command is: hf download {base} --local-dir "
+                f"models/{name} -- then set policy.base to models/{name}"
+            )
+        yield Problem("policy.base", show(base), allowed)
+        return
+    if not any((model / name).is_file() for name in _TOKENIZERS):
+        allowed = f"a folder with the tokenizer of the model too: none of {', '.join(_TOKENIZERS)} is in it"
+        yield Problem("policy.base", show(base), allowed)
+    positions, length = _positions(model / "config.json"), config.engine.max_model_len
+    if positions is not None and length > positions:
+        allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base}/config.json)"
+        yield Problem("engine.max_model_len", show(length), allowed)
+
+
+def _positions(file: Path) -> int | None:
+    """The positions of a model; None where its config.json does not say, or extends them."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        data = data.get("text_config") or data
+        rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
+        found = data.get("max_position_embeddings")
+    except (ValueError, OSError, AttributeError):
+        return None  # the import of the base says what is wrong with it
+    extended = isinstance(rope, dict) and "factor" in rope
+    return found if isinstance(found, int) and not extended else None
 
 
 def _problem(details: ErrorDetails) -> Problem:
@@ -127,6 +176,10 @@ def _problem(details: ErrorDetails) -> Problem:
         allowed = "a block of keys (leave the key out to have the defaults)"
     elif kind == "value_error":
         allowed = str(context["error"])
+    elif kind in ("tuple_type", "list_type"):
+        allowed = f"a list: [{given}]" if isinstance(given, str | int | float) else "a list"
+    elif kind == "string_pattern_mismatch" and context["pattern"] in _NAMES:
+        allowed = _NAMES[context["pattern"]]
     else:
         allowed = details["msg"].removeprefix("Input should be ").removeprefix("String should ")
     choices = map(str, resolve(node).get("enum", ()))

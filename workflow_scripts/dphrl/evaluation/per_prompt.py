@@ -11,6 +11,8 @@ from dphrl.config.blocks.evaluate import OTHER_STYLE, StyleRule
 
 _KEY = SCHEMAS["rollouts"].key
 _JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")
+# What a style is looked for in, one after the other.
+_STYLED = ("text", "extracted")
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 # The lists of an evaluation, each with the column of the samples that it is made from.
 _CLASS_LISTS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
@@ -96,8 +98,9 @@ def evaluate(
     Args:
         rollouts: prompt_id, sample_index (greedy = -1 for all prompts or none, samples 0..n-1), text.
         verdicts: prompt_id, sample_index and the columns of `_JUDGED`: one row for each rollout.
-        styles: rules tried in order on the text after leading white space; a text that none matches has the style
-            "other" (arXiv 2509.07430, appendix B). Without rules `styles` is an empty list and both counts are 0.
+        styles: rules tried in order on the text after leading white space, and if none matches on the answer that the
+            scorer extracted from it; else the style is "other" (arXiv 2509.07430, appendix B). Without rules `styles`
+            is an empty list and both counts are 0.
         shape: of the dataset, where these are some of its prompts; None: they are all.
 
     Returns:
@@ -114,10 +117,14 @@ def evaluate(
             a rollout without a verdict or a verdict without a rollout, a verdict that does not judge the response.
     """
     shape = shape or dataset_shape([verdicts])
+    if not styles:
+        verdicts = verdicts.drop("extracted", strict=False)
+    elif "extracted" not in verdicts.columns:
+        verdicts = verdicts.with_columns(extracted=pl.lit(None, pl.String))
     samples, classes = _judged_samples(rollouts, verdicts, shape), shape.classes
     if "program_class" not in classes:
         samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
-    samples = samples.with_columns(style=style_of(styles)).drop("text")
+    samples = samples.with_columns(style=style_of(styles, _STYLED)).drop(*_STYLED, strict=False)
     reads = pl.col("reads_table").filter("correct")
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
@@ -165,7 +172,8 @@ def skeleton(text: pl.Expr) -> pl.Expr:
 def _judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, shape: DatasetShape) -> pl.DataFrame:
     """Each rollout with its verdict, checked as `evaluate` says and sorted by prompt_id and sample_index."""
     rollouts = _in_order(rollouts.select(*_KEY, "text"), "rollouts")
-    verdicts = _in_order(verdicts.select(*_KEY, *_JUDGED), "verdicts")
+    judged = (name for name in (*_JUDGED, "extracted") if name in verdicts.columns)
+    verdicts = _in_order(verdicts.select(*_KEY, *judged), "verdicts")
     if not rollouts.select(_KEY).equals(verdicts.select(_KEY)):
         unscored = rollouts.join(verdicts, on=_KEY, how="anti")
         _refuse(unscored, "has no verdict; run the score stage for these rollouts again")
@@ -224,13 +232,27 @@ def _rows_of(rows: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
     return rows.join(prompts, on="prompt_id", how="semi")
 
 
-def style_of(rules: Sequence[StyleRule]) -> pl.Expr:
-    """The style of each `text`: that of the first rule that it starts with, else "other"; null without rules."""
-    text = pl.col("text").str.strip_chars_start()
+def style_of(rules: Sequence[StyleRule], columns: Sequence[str] = ("text",)) -> pl.Expr:
+    """The style of each row: that of the first rule whose prefix the first column starts with, else the next column.
+
+    "other" where none matches; null without rules.
+    """
     style = pl.lit(OTHER_STYLE if rules else None, pl.String)
-    for rule in reversed(rules):
-        style = pl.when(text.str.starts_with(rule.prefix)).then(pl.lit(rule.name)).otherwise(style)
+    # A response in a code fence begins with the fence, its answer with the SQL.
+    for column in reversed(columns) if rules else ():
+        text = pl.col(column).str.strip_chars_start()
+        for rule in reversed(rules):
+            style = pl.when(text.str.starts_with(rule.prefix)).then(pl.lit(rule.name)).otherwise(style)
     return style
+
+
+def unmatched_styles(evaluation: pl.LazyFrame) -> str | None:
+    """A warning where most samples have no style of the configuration; None otherwise."""
+    style = pl.col("styles").explode()
+    other, samples = evaluation.select((style == OTHER_STYLE).sum(), style.count().alias("n")).collect().row(0)
+    if not samples or 2 * other <= samples:
+        return None
+    return f"WARNING: {other} of {samples} samples begin with no prefix of evaluate.styles and count as '{OTHER_STYLE}'"
 
 
 def _distinct(values: pl.Expr) -> pl.Expr:

@@ -15,7 +15,6 @@ from dphrl.config.blocks.datasets import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, fill, sliced
 from dphrl.layout.names import BASE, PolicyName, Wildcards
-from dphrl.pages.visible import visible
 
 
 def with_digests(**files: Any) -> dict[str, Any]:
@@ -157,12 +156,6 @@ class Layout:
         once = ["overlap", "candidates", "partition", *(["world"] if config.toy else [])]
         files += [self.path("databases", dataset=name) for name in config.datasets if self._has_files(name)]
         return [*files, *map(self.path, once), *self.evaluations(), *self.if_has_model([self.manifest(BASE)])]
-
-    def final_message(self) -> str:
-        """The text for the terminal at the end of a run: the headline table, and the path of the report."""
-        table, page = Path(self.root, "tables/headline.md"), Path(self.root, "report/index.html")
-        text = table.read_text(encoding="utf-8") if table.exists() else ""
-        return visible(f"\n{text}\nThe report: {page.resolve()}" if page.exists() else text)
 
     def _dataset(self, wildcards: Wildcards) -> DatasetConfig:
         return self.config.datasets[wildcards["dataset"]]

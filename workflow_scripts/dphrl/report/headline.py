@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from dphrl.report.names import in_order, label
+from dphrl.report.names import datasets_in_order, in_order, label
 from dphrl.report.text import markdown, markdown_table
 
 _METRICS = {"distinct_styles": "Styles", "distinct_programs": "Right programs", "constants": "Right constants"}
@@ -16,19 +16,20 @@ class Headline:
 
     Args:
         table: method, seed, step, dataset, metric, value, low, high; one row for each cell.
+        order: of the datasets.
 
     Attributes:
         policies: method, seed and step of each policy.
-        datasets: alphabetical.
+        datasets: in the given order, others after them alphabetically.
         metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs, then the
             share of right answers that read no table.
     """
 
-    def __init__(self, table: pl.DataFrame) -> None:
+    def __init__(self, table: pl.DataFrame, order: Sequence[str] = ()) -> None:
         place = pl.col("method").cast(pl.Enum(in_order(table["method"])))
         policies = table.select("method", "seed", "step").unique()
         self.policies: list[tuple[str, int, int]] = policies.sort(place, "seed", "step").rows()
-        self.datasets: list[str] = table["dataset"].unique().sort().to_list()
+        self.datasets: list[str] = datasets_in_order(table, order)
         self.metrics = {name: sorted(set(table.filter(dataset=name)["metric"]), key=_rank) for name in self.datasets}
         cells = table.select("method", "seed", "step", "dataset", "metric", "value", "low", "high")
         self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
@@ -57,22 +58,29 @@ class Headline:
             yield [self.policy_name(policy), *(" ".join(cell) if cell else "-" for cell in cells)]
 
 
+def main_metrics(metrics: Sequence[str]) -> list[str]:
+    """What a narrow screen shows: pass@k at the largest k, and styles; all, where none of these was measured."""
+    passes = [metric for metric in metrics if metric.startswith("pass@")]
+    found = [*passes[-1:], *(metric for metric in metrics if metric == "distinct_styles")]
+    return found or list(metrics)
+
+
 def metric_name(metric: str) -> str:
     """Name of a metric for a column head; proportions are in per cent."""
     return _METRICS.get(metric, metric[0].upper() + metric[1:])
 
 
-def headline_markdown(table: pl.DataFrame) -> str:
+def headline_markdown(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
     """The headline table as a Markdown table per dataset; names are escaped."""
-    headline = Headline(table)
+    headline = Headline(table, order)
     return "\n".join(
         f"**{markdown(dataset)}**\n\n{markdown_table(list(headline.rows([dataset])))}" for dataset in headline.datasets
     )
 
 
-def headline_csv(table: pl.DataFrame) -> str:
+def headline_csv(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
     """The headline table as one CSV table, the same cells as in Markdown."""
-    headline = Headline(table)
+    headline = Headline(table, order)
     head, *rows = headline.rows(headline.datasets)
     return pl.DataFrame(rows, schema=head, orient="row").write_csv()
 

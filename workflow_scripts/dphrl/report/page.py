@@ -14,7 +14,7 @@ from dphrl.report.datasets import FOUND, REJECTED, SHARED
 from dphrl.report.headline import Headline
 from dphrl.report.names import label, last_steps
 from dphrl.report.samples import Sample
-from dphrl.report.views import claims_table, cost_table, headline_table, sample_choices
+from dphrl.report.views import claims_table, cost_table, headline_table, readable, sample_choices
 
 CATEGORIES = {
     "What is solved": ("gap", "keep_explore"),
@@ -40,6 +40,7 @@ def render_page(
     figures: Mapping[str, Mapping[str, Any]],
     claims: pl.DataFrame,
     samples: Sequence[Sample],
+    order: Sequence[str] = (),
 ) -> str:
     """One self-contained page: what was run, its results, figures, claims, audit, samples.
 
@@ -54,23 +55,23 @@ def render_page(
         facts: what was run, by the name of a fact.
         sizes: counts (questions, D_exp, D_pef, dropped) by the words to show.
         notes: what a reader must know to judge the results, shown before them.
-        tables: (title, caption, frame) of each further table; a frame's first column heads its rows, and fractions
-            are shown to one digit.
+        tables: (title, caption, frame) of each further table; a frame's first column heads its rows; it is shown as
+            `readable` makes it.
         figures: Vega-Lite specifications by name; that of `OPENING` comes after the answers, the others by
             `CATEGORIES`. A specification's title is the heading of its figure, its description the caption.
         claims: the table "claims".
         samples: prompts with the responses to them.
+        order: of the evaluation sets.
 
     Raises:
         ValueError: the headline has no rows.
     """
     if headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
-    final = Headline(last_steps(headline))
+    final = Headline(last_steps(headline), order)
     numbered = _numbered(figures)
     opening = numbered.pop(OPENING, None)
     drawn = _figures(numbered)
-    short = pl.selectors.float().round(1).cast(pl.String)
     further = (["Tables"] if tables else [], [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
     return render(
         "report.html.j2",
@@ -83,7 +84,7 @@ def render_page(
         sizes=sizes,
         headlines=[headline_table({"": final}, dataset) for dataset in final.datasets],
         costs=cost_table(costs),
-        tables=[(heading, caption, frame.with_columns(short)) for heading, caption, frame in tables],
+        tables=[(heading, caption, readable(frame)) for heading, caption, frame in tables],
         opening=opening,
         figures=drawn,
         claims_found=claims_table(claims),

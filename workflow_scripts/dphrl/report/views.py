@@ -7,7 +7,7 @@ import polars as pl
 
 from dphrl.report.claims import HEADS, claim_tables
 from dphrl.report.further import Shown, further_tables
-from dphrl.report.headline import Headline, metric_name
+from dphrl.report.headline import Headline, main_metrics, metric_name
 from dphrl.report.names import in_order, label
 from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.samples import Sample
@@ -33,6 +33,8 @@ TRAINING = {
     ),
 }
 """Tables about the trainings: heading and caption, by schema."""
+# Whole numbers that name something: 2,509 would be odd.
+_NAMES_OF = ("seed", "step", "k")
 _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
 
@@ -84,7 +86,27 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
         detail = ([run] if len(runs) > 1 else []) + ([f"seed {seed}, step {step}"] if step else [])
         cells = [runs[run].cell(policy, dataset, metric) for metric in metrics]
         rows.append({"policy": label(method), "detail": ", ".join(detail), "cells": cells, "base": method == "base"})
-    return {"dataset": dataset, "metrics": [metric_name(metric) for metric in metrics], "rows": rows}
+    main = [metric in main_metrics(metrics) for metric in metrics]
+    return {"dataset": dataset, "metrics": [metric_name(metric) for metric in metrics], "main": main, "rows": rows}
+
+
+def readable(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table for the page: names as words, methods by their labels, fractions to three digits."""
+    columns: dict[str, list[Any]] = {}
+    for name, column in zip(frame.columns, frame.iter_columns(), strict=True):
+        head = name.replace("_", " ").capitalize() if name == name.lower() else name
+        if name == "method":
+            columns[head] = [label(value) for value in column]
+        elif column.dtype.is_float():
+            columns[head] = [None if value is None else _number(value) for value in column]
+        else:
+            counts = column.dtype.is_integer() and name not in _NAMES_OF
+            columns[head] = [f"{value:,}" if counts and value is not None else value for value in column]
+    return pl.DataFrame(columns, strict=False)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def claims_table(found: pl.DataFrame) -> dict[str, Any]:

@@ -10,8 +10,6 @@ import polars as pl
 from dphrl.rollout.requests import GREEDY, Completion, Request
 from dphrl.tasks.source import read_source
 
-_FIELDS = {"prompt_id", "source_index", "response", "responses", "sample_index", "finish_reason"}
-
 
 class RecordedError(ValueError):
     """A file of recorded responses cannot be used; the text names the file and the row."""
@@ -22,8 +20,8 @@ class ReplayEngine:
 
     A row of the file has `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0),
     and `response` or `responses`. Optional are `sample_index` (-1: greedy; by default a prompt's responses are
-    numbered in file order) and `finish_reason` (stop, length). Rows that belong to no prompt, such as a duplicate
-    question, are ignored.
+    numbered in file order) and `finish_reason` (stop, length). Other fields are
+    ignored, and rows that belong to no prompt, such as a duplicate question.
 
     Args:
         file: JSONL, JSON or parquet.
@@ -42,11 +40,15 @@ class ReplayEngine:
         self._source = dict(prompts.select("prompt_id", "source_index").iter_rows())
         by_source = {index: key for key, index in self._source.items()}
         self._responses: dict[str, dict[int, Completion]] = {}
+        # Keys of rows that belong to no prompt: rejected questions, or a wrong numbering.
+        self._others: list[int | str] = []
         for number, row in enumerate(read_source(file)):
             key, responses = self._read(number, row)
             prompt = by_source.get(key) if isinstance(key, int) else key
             if isinstance(prompt, str) and prompt in self._source:
                 self._record(number, prompt, row.get("sample_index"), responses)
+            else:
+                self._others.append(key)
         if not self._responses:
             raise RecordedError(f"{file}: no row belongs to a prompt of the dataset: is this the right file?")
 
@@ -55,22 +57,24 @@ class ReplayEngine:
         return [self._completion(request) for request in requests]
 
     def _read(self, number: int, row: dict[str, Any]) -> tuple[int | str, list[Completion]]:
-        unknown = sorted(row.keys() - _FIELDS)
         keys = [row[name] for name in ("prompt_id", "source_index") if row.get(name) is not None]
         texts = [row["response"]] if "response" in row else row.get("responses")
         finish = row.get("finish_reason") or "stop"
-        if unknown:
-            raise self._error(number, f"unknown fields {', '.join(unknown)}; known: {', '.join(sorted(_FIELDS))}")
         if len(keys) != 1 or isinstance(keys[0], bool) or not isinstance(keys[0], int | str):
             raise self._error(number, "expected either prompt_id (text) or source_index (a whole number)")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise self._error(number, "expected a text under response, or a list of texts under responses")
+            found = f"found only {', '.join(map(str, row))}" if texts is None else "found something else"
+            raise self._error(number, f"expected a text under response, or a list of texts under responses, {found}")
         if finish not in ("stop", "length"):
             raise self._error(number, f"finish_reason {finish!r}: expected stop or length")
         return keys[0], [Completion([], [], text, finish) for text in texts]
 
     def _record(self, number: int, prompt: str, index: int | None, responses: Sequence[Completion]) -> None:
         recorded = self._responses.setdefault(prompt, {})
+        if index is None and recorded and len(responses) > 1:
+            raise self._error(
+                number, "this prompt has responses in an earlier row too: put them in one row, or give sample_index"
+            )
         if index is None:
             index = max(recorded, default=GREEDY) + 1
         if not isinstance(index, int) or index < GREEDY or (index == GREEDY and len(responses) > 1):
@@ -86,10 +90,16 @@ class ReplayEngine:
         if index not in recorded:
             wanted = "a greedy response (sample_index -1)" if index == GREEDY else f"sample {index}"
             found = ", ".join(map(str, sorted(recorded))) or "none"
+            others = (
+                f"; {len(self._others)} rows belong to no prompt, the first names {self._others[0]!r}: is "
+                "source_index counted from 0?"
+                if self._others
+                else ""
+            )
             raise RecordedError(
                 f"{self._file}: row {self._source[request.prompt_id]} of the dataset (prompt {request.prompt_id}) has "
                 f"the samples {found}, but {wanted} is needed: record it, or lower n (or switch greedy off) of the "
-                "plan under sampling"
+                f"plan under sampling{others}"
             )
         response = recorded[index]
         return replace(response, token_ids=self._tokenize(response.text) if self._tokenize else [])

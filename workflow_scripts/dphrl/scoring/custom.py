@@ -1,10 +1,13 @@
 """Custom scorers: a registered class in a file that the configuration names."""
 
 import importlib.util
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.scoring.scorer import Scorer
 from dphrl.scoring.verdict import Verdict
 
@@ -18,6 +21,11 @@ class CustomScorer(Scorer):
     It runs in the scoring job itself. A scorer that executes model output must do so in separate processes under
     limits, as `SqlScorer` does.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "score" in cls.__dict__:
+            cls.score = _checked(cls.score)  # type: ignore[method-assign]
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         raise NotImplementedError
@@ -36,6 +44,28 @@ class CustomScorer(Scorer):
 
     def close(self) -> None:
         """Release the scorer's resources."""
+
+
+def _checked(score: Callable[..., list[Verdict]]) -> Callable[..., list[Verdict]]:
+    """`score`, which raises `TypeError` or `ValueError` unless it returns one `Verdict` for each response."""
+
+    @wraps(score)
+    def judged(scorer: CustomScorer, responses: Sequence[str], truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        found: list[Any] = list(score(scorer, responses, truths))
+        where = f"{inspect.getsourcefile(score)}: {type(scorer).__name__}.score"
+        expected = "expected one Verdict for each response, in their order"
+        for index, verdict in enumerate(found):
+            if not isinstance(verdict, Verdict):
+                shown = f"{verdict!r:.60} ({type(verdict).__name__}) for response {index}"
+                example = "Verdict('correct', True, 1.0) or Verdict('wrong', False, 0.0)"
+                raise TypeError(f"{where} returned {shown}: {expected}, for instance {example}")
+            if verdict.verdict not in VERDICTS:
+                raise ValueError(f"{where} returned the verdict {verdict.verdict!r}: expected {', '.join(VERDICTS)}")
+        if len(found) != len(responses):
+            raise ValueError(f"{where} returned {len(found)} verdicts for {len(responses)} responses: {expected}")
+        return found
+
+    return judged
 
 
 def register(name: str) -> Callable[[_Class], _Class]:

@@ -61,7 +61,7 @@ class Fields:
 
     def missing(self, row: Row, *names: FieldName) -> MalformedError:
         """The error that a row has none of these fields."""
-        wanted = " or ".join(self._written(name) for name in names)
+        wanted = " or ".join(dict.fromkeys(self._written(name) for name in names))
         found = ", ".join(str(name) for name, value in row.items() if value is not None)
         return MalformedError(f"expected {wanted}, found only {show(found)}")
 

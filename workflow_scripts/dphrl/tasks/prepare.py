@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.progress import counted
 from dphrl.tasks.fields import Fields, MalformedError, Renames, Row, json_text, show
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
@@ -31,6 +32,16 @@ class Prepared:
 
     prompts: pl.DataFrame
     rejected: pl.DataFrame
+
+    def summary(self) -> str:
+        """How many rows are prompts, and why others are not, with the first rejected row."""
+        found = counted(self.prompts.height, "prompt")
+        if self.rejected.is_empty():
+            return found
+        reasons = Counter(self.rejected["reason"].to_list())
+        counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        index, _, detail, _ = self.rejected.row(0)
+        return f"{found}, {counted(self.rejected.height, 'row')} rejected ({counts}; row {index}: {detail})"
 
 
 def prompt_id(task: str, messages: Sequence[dict[str, str]]) -> str:

@@ -18,6 +18,7 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
+from dphrl.partition import require_rehearsal
 from dphrl.reference.responses import load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
@@ -127,6 +128,7 @@ def run_job(job: SegmentJob) -> Trained:
     started = time.perf_counter()
     start_process_group()
     method, config, hardware = job.method, job.train, job.machine
+    prompts = _online_prompts(job)
     with ExitStack() as stack:
         files = {"databases": job.databases, "source": job.scorer}
         scorer = make_scorer(job.config["task"], job.config["scorer"], workers=job.workers, programs=False, **files)
@@ -134,7 +136,6 @@ def run_job(job: SegmentJob) -> Trained:
         engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), hardware, distributed=True)
         if hardware.tensor_parallel > 1:
             engine = SharedEngine(engine, hardware.tensor_parallel)
-        prompts = _online_prompts(job)
         # vLLM starts on an almost free GPU only, and the trainer needs memory to divide its model: in this order, and
         # with the engine asleep, neither has to fit next to the most that the other needs.
         canary = canary_text(engine, (prompt.tokens for prompt in prompts))
@@ -168,8 +169,13 @@ def run_job(job: SegmentJob) -> Trained:
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
-    """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped."""
+    """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped.
+
+    Raises `ValueError` if they are fewer than a step draws, or nothing is there to rehearse.
+    """
     partition, prompts, gold = _tables(job)
+    if job.method.rehearses:
+        require_rehearsal(partition, [job.training])
     rows = (
         partition.filter(pl.col("subset").is_in(["exp"] if job.method.online == "exp" else ["exp", "pef"]))
         .join(prompts, on="prompt_id")
@@ -178,6 +184,12 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
         .select("prompt_id", "prompt_token_ids", "ground_truth")
         .collect()
     )
+    wanted, drawn_from = job.train.prompts_per_step, "D_exp" if job.method.online == "exp" else "D_pef and D_exp"
+    if rows.height < wanted:
+        raise ValueError(
+            f"train.prompts_per_step is {wanted}, but {drawn_from}, which {job.training} trains on, has {rows.height} "
+            f"questions, and a step draws each at most once: set it to at most {rows.height}, or add questions"
+        )
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
 
 

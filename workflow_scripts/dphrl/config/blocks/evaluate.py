@@ -17,7 +17,10 @@ class StyleRule(Block):
     """One solution style, identified by the start of a response."""
 
     name: Text = Field(..., description="Name of the style in tables and figures.")
-    prefix: Text = Field(..., description="Text that a response of this style starts with; case matters.")
+    prefix: Text = Field(
+        ...,
+        description="Text that responses of this style, or the answers extracted from them, start with; case matters.",
+    )
 
     @field_validator("name")
     @classmethod
@@ -71,7 +74,9 @@ class EvaluateConfig(Block):
         "(sampling.evaluate); headline tables show the two largest.",
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
-        {}, description="Solution styles by task; the first matching prefix decides, no match gives 'other'."
+        {},
+        description="Solution styles by task; the first prefix that the response matches decides, else the first that "
+        "its extracted answer matches; no match gives 'other'.",
     )
     bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Intervals, by resampling prompts.")
     against: tuple[str, ...] = Field(

@@ -41,7 +41,8 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFr
         color=theme.policy_colour(rows),
     )
     line = alt.when("datum.value == 0").then(alt.value("#5f6672")).otherwise(alt.value("#e3e6ea"))
-    axis, scale = alt.Axis(format="+%", tickCount=5, gridColor=line), alt.Scale(zero=True)
+    in_points = "datum.value == 0 ? '0' : format(100 * datum.value, '+.3~g')"
+    axis, scale = alt.Axis(labelExpr=in_points, tickCount=5, gridColor=line), alt.Scale(zero=True)
     low, value = (alt.Y(f"{name}:Q", title=_TITLE, axis=axis, scale=scale) for name in ("low", "difference"))
     points = base.encode(y=value, shape=theme.policy_shape(rows))
     tip = [

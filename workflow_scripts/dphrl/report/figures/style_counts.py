@@ -23,7 +23,9 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         raise ValueError("figure style_counts: the table has no rows; name style prefixes in evaluate.styles")
     rows = theme.mean_over_seeds(table, "styles", "share").sort("dataset", "styles", maintain_order=True)
     base = alt.Chart(rows.drop("method")).encode(y=theme.policy_axis(rows))
-    colour = alt.Color("styles:O", scale=alt.Scale(scheme="blues"), legend=alt.Legend(title="styles"))
+    # With one style only, the scheme alone would take the middle of its colours for it.
+    numbers = list(range(1, max(2, *rows["styles"]) + 1))
+    colour = alt.Color("styles:O", scale=alt.Scale(scheme="blues", domain=numbers), legend=alt.Legend(title="styles"))
     tooltip = [theme.POLICY_TOOLTIP, alt.Tooltip("styles:Q", title="styles"), theme.SHARE_TOOLTIP]
     bar = theme.share_bars(base, "share of questions", color=colour, order="styles:Q", tooltip=tooltip)
     panel = alt.layer(bar).properties(width=230, height={"step": 30})

@@ -25,7 +25,7 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     scale = theme.style_colour(rows["style"])
     rank = pl.col("style").replace_strict(scale.domain, list(range(len(scale.domain))), return_dtype=pl.Int32)
     first = pl.int_range(pl.len()).over("method", "dataset") == 0
-    words = pl.format("{} styles", pl.col("distinct_styles").round(1))
+    words = pl.col("distinct_styles").map_elements(lambda count: f"{count:.2f} styles", return_dtype=pl.String)
     rows = rows.with_columns(rank=rank, label=pl.when(first).then(words))
     base = alt.Chart().encode(y=theme.policy_axis(rows))
     colour = alt.Color("style:N", scale=scale, sort=scale.domain, legend=alt.Legend(title=None))

@@ -1,0 +1,25 @@
+"""The end of a run in the terminal: about ten lines, plain text, sets in the order of the configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from dphrl.config.load import read_config
+from dphrl.layout.run import Layout
+from dphrl.report.ending import ending, results
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_a_row_per_method_with_the_largest_k_and_the_styles_of_each_set(tables):
+    lines = results(tables["headline"], ("in_domain", "cross", "maths")).splitlines()
+    assert lines[0].split() == ["in_domain", "in_domain", "cross", "cross", "maths"]
+    assert lines[1].split() == ["Pass@16", "Styles", "Pass@16", "Styles", "Pass@16"]
+    assert [line.split("  ")[0] for line in lines[3:]] == ["Base", "GRPO", "D_exp only", "DPH-F", "DPH-JS"]
+    assert len(lines) <= 10
+    assert "\\" not in "".join(lines)
+
+
+def test_without_a_report_nothing_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ending(Layout(read_config(ROOT / "config/config.yaml"))) == ""

@@ -1,0 +1,142 @@
+"""The terminal: one line per finished job, the rest, failures in short, errors of Snakemake in words."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dphrl.terminal import Terminal, config_files, duration, explained, last_exception
+
+COMMAND = ["snakemake", "--cores", "2", "--configfile", "my.yaml"]
+TRACEBACK = """\
+INFO loading
+Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+    f()
+dphrl.partition.NoRehearsalError: D_pef is empty
+Lower partition.pef_min_correct""".splitlines()
+
+
+class Run:
+    """A terminal with a clock that the test sets."""
+
+    def __init__(self, stats: Mapping[str, int]) -> None:
+        self.now = 0.0
+        self.terminal = Terminal(COMMAND, lambda: self.now)
+        self.show("run_info", stats={**stats, "total": sum(stats.values())})
+
+    def show(self, event: str, text: str = "", **fields: Any) -> str | None:
+        return self.terminal.show(event, text, fields)
+
+    def start(self, number: int, rule: str, log: Path | None = None) -> str | None:
+        logs = [str(log)] if log else []
+        return self.show("job_info", jobid=number, rule_name=rule, rule_msg=f"{rule}ing {number}", log=logs)
+
+    def end(self, number: int, done: int, total: int) -> str | None:
+        assert self.show("job_finished", job_id=number) is None
+        return self.show("progress", done=done, total=total)
+
+
+def test_the_first_job_of_a_stage_is_announced_and_each_finished_one_has_a_line_with_its_result(tmp_path: Path) -> None:
+    log = tmp_path / "1.log"
+    log.write_text("much\nscore base maths 0: done in 37.2 s: 3 of 4 correct\n")
+    run = Run({"score": 3, "all": 1})
+    assert run.start(1, "score", log) == "started: scoreing 1"
+    assert run.start(2, "score") is None
+    run.now = 37.2
+    assert run.end(1, 1, 4) == "[1 of 4, about 1 min left] scoreing 1: done in 37 s: 3 of 4 correct"
+    run.now = 40.0
+    assert run.end(2, 2, 4) == "[2 of 4, about 20 s left] scoreing 2: done in 40 s"
+
+
+def test_what_is_left_is_at_least_that_while_a_stage_has_not_ended_once() -> None:
+    run = Run({"score": 3, "train_segment": 1})
+    run.start(1, "score")
+    run.now = 10.0
+    assert run.end(1, 1, 4) == "[1 of 4, at least 20 s left] scoreing 1: done in 10 s"
+
+
+@pytest.mark.parametrize("text", ["Select jobs to execute...", "Assuming unrestricted shared filesystem usage."])
+def test_lines_about_snakemake_itself_are_left_out(text: str) -> None:
+    assert Run({}).show("None", text) is None
+    assert Run({}).show("None", "Building DAG of jobs...") == "Building DAG of jobs..."
+
+
+def test_a_failed_job_shows_its_last_exception_then_the_end_of_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("\n".join(["first", *["warning"] * 50, *TRACEBACK]))
+    run = Run({"train": 1})
+    run.start(7, "train", log)
+    shown = run.show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
+    assert shown is not None
+    assert shown.splitlines()[:4] == [
+        "FAILED: training 7", "  NoRehearsalError: D_pef is empty", "  Lower partition.pef_min_correct",
+        f"The end of {log}:",
+    ]  # fmt: skip
+    assert "first" not in shown
+    assert run.show("error", "RuleException:\nCalledProcessError in file x") is None
+    said = run.show("error", "WorkflowError:\nAt least one job did not complete successfully.")
+    assert said is not None
+    assert said.startswith("Not finished: 1 job failed.")
+
+
+def test_ctrl_c_is_one_line_without_the_tracebacks_of_the_jobs(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("Traceback (most recent call last):\n  File x\nKeyboardInterrupt\n")
+    run = Run({"train": 1})
+    run.start(7, "train", log)
+    assert run.show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)]) is None
+    shown = run.show("None", "Terminating processes on user request, this might take some time.")
+    assert shown == "Interrupted: ending the jobs at work. The same command goes on where this one stopped."
+    assert run.show("error", "WorkflowError:\nAt least one job did not complete successfully.") is None
+
+
+def test_the_exception_of_a_rank_is_found_without_its_prefix() -> None:
+    lines = ["[rank0]: Traceback (most recent call last):", "[rank0]: ValueError: no rehearsal", "[W1 06:00] destroy"]
+    assert last_exception(lines) == ["ValueError: no rehearsal"]
+    assert last_exception(["all is well"]) == []
+
+
+MISSING = "  File load_configfile\nFileNotFoundError: [Errno 2] No such file or directory: '{}'\n"
+
+
+def test_a_missing_configuration_is_named() -> None:
+    assert explained(MISSING.format("my.yaml"), COMMAND) == "my.yaml: There is no such configuration file."
+
+
+def test_a_target_behind_configfile_is_explained_with_the_right_command() -> None:
+    shown = explained(MISSING.format("presample"), COMMAND)
+    assert "name targets before it, snakemake --cores 2 presample --configfile FILE" in shown
+
+
+def test_a_misspelt_target_is_answered_with_the_targets() -> None:
+    shown = explained("MissingRuleException:\nNo rule to produce presampel (if you use input functions ...", COMMAND)
+    assert shown.startswith("presampel: no such target. Targets are all, presample,")
+    assert shown.endswith("nearest: presample")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run: a\n\tb: 1\n", "line 2, column 1"),
+        ("run: [1\n", "my.yaml"),
+        ("- a\n", "expected a block of keys"),
+        ("", "expected a block of keys"),
+    ],
+)
+def test_wrong_yaml_is_named_with_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(text)
+    shown = explained("WorkflowError:\nConfig file is not valid JSON or YAML. In case ...", [*COMMAND[:-1], str(file)])
+    assert str(file) in shown
+    assert message in shown
+
+
+def test_the_files_of_a_command_are_found() -> None:
+    command = ["snakemake", "--configfile", "a", "b", "--cores", "2", "--configfile=c", "d", "-n", "x"]
+    assert [path.name for path in config_files(command)] == ["a", "b", "c", "d"]
+
+
+def test_durations_are_short() -> None:
+    assert [duration(seconds) for seconds in (0.44, 37.2, 720, 11400)] == ["0.4 s", "37 s", "12 min", "3 h 10 min"]

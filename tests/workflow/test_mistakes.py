@@ -1,0 +1,73 @@
+"""Mistakes that Snakemake answers, as a user meets them: at the start, in a job, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from runs import Workflow
+
+pytestmark = pytest.mark.workflow
+
+EXPERIMENT = Path(__file__).resolve().parents[2] / "config/experiments/custom-scorer.yaml"
+COMMANDS = [
+    (["--configfile", "nothere.yaml"], "nothere.yaml: There is no such configuration file."),
+    (["--configfile", str(EXPERIMENT), "presample"], "name targets before it, snakemake --cores 2 presample"),
+    (["--configfile", "wrong.yaml"], "wrong.yaml"),
+    (["presampel", "--configfile", str(EXPERIMENT)], "presampel: no such target. Targets are all, presample,"),
+]
+
+
+@pytest.fixture
+def workflow(project: Path, tmp_path: Path) -> Workflow:
+    """The worked example of a custom scorer, which needs no model."""
+    (tmp_path / "config").symlink_to(project / "config")
+    return Workflow(project, tmp_path, EXPERIMENT, "custom-scorer")
+
+
+@pytest.mark.parametrize(("arguments", "message"), COMMANDS)
+def test_a_command_that_snakemake_cannot_read_is_explained(
+    workflow: Workflow, arguments: list[str], message: str
+) -> None:
+    (workflow.folder / "wrong.yaml").write_text("run: a\n\tb: 1\n")
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(workflow.project / "Snakefile"), "--cores", "2"]
+    profile = ["--workflow-profile", str(workflow.project / "profiles/default")]
+    options = {"cwd": workflow.folder, "env": workflow.environment, "capture_output": True, "text": True}
+    done = subprocess.run([*command, *profile, *arguments], check=False, **options)  # type: ignore[call-overload]
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_job_shows_its_exception_first_and_names_its_log(workflow: Workflow) -> None:
+    config = yaml.safe_load(EXPERIMENT.read_text())
+    (workflow.folder / "scorer.py").write_text(
+        "from dphrl.scoring import CustomScorer, register\n\n@register('one_of')\nclass Mine(CustomScorer):\n"
+        "    def score(self, responses, ground_truths):\n        return [True] * len(responses)\n"
+    )
+    config["scoring"]["custom"]["one_of"] = {"source": "scorer.py"}
+    (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
+    process = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml").start()
+    assert process.wait() == 1
+    lines = workflow.output().splitlines()
+    (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
+    assert lines[place + 1].startswith("  TypeError: ")
+    assert "scorer.py: Mine.score returned True (bool) for response 0" in lines[place + 1]
+    assert "The end of results/custom-scorer/logs/" in workflow.output()
+    assert "Not finished: 1 job failed." in workflow.output()
+
+
+def test_ctrl_c_is_one_line_and_the_exit_status_130(workflow: Workflow) -> None:
+    with (workflow.folder / "output.txt").open("w") as output:
+        options = {"cwd": workflow.project, "env": workflow.environment, "stdout": output, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(workflow.command(), start_new_session=True, text=True, **options)  # type: ignore[call-overload]
+    workflow.wait_for("started: ", process)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=120) == 130
+    assert "Interrupted: ending the jobs at work. The same command goes on" in workflow.output()
+    assert "Traceback" not in workflow.output()

@@ -1,0 +1,213 @@
+"""What a run shows in the terminal: the first job of each stage, each finished job with its time, failures in short."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from dphrl.artifacts.progress import counted
+from dphrl.config.errors import ConfigError, nearest
+from dphrl.config.load import read_yaml
+from dphrl.pages.visible import visible
+
+TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
+GOES_ON: Final = "The same command goes on where this one stopped."
+# Lines of Snakemake that say nothing about the run.
+_NOISE: Final = (
+    "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because", "Provided ", "Rules claiming",
+    "Select jobs", "Shutting down", "Using shell",
+)  # fmt: skip
+_SILENT: Final = {"shellcmd", "job_started", "resources_info", "workflow_started", "rulegraph", "debug_dag"}
+# The last line of a traceback, with the module of the exception and the prefix of a rank.
+_EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?(?:\w+\.)*(\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
+_LAST_LINES: Final = 12
+_SHORTEST_ESTIMATE: Final = 5.0
+
+
+@dataclass
+class Job:
+    """A job at work: its rule, its message, its log, and when it started."""
+
+    rule: str
+    message: str | None
+    log: Sequence[str]
+    started: float
+
+
+class Terminal:
+    """Makes the lines of a terminal from the events of a run of Snakemake.
+
+    Args:
+        command: of this Snakemake, as in `sys.argv`.
+        clock: seconds.
+    """
+
+    def __init__(self, command: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._command, self._clock, self._began = command, clock, clock()
+        self._jobs: dict[int, Job] = {}
+        self._ended: list[tuple[Job, float]] = []
+        self._planned: Counter[str] = Counter()
+        self._seconds: dict[str, list[float]] = defaultdict(list)
+        self._failed, self._interrupted = 0, False
+
+    def show(self, event: str, text: str, fields: Mapping[str, Any]) -> str | None:
+        """The lines for an event, None for none.
+
+        Args:
+            event: name of Snakemake's LogEvent, "None" for a plain message.
+            text: as Snakemake would print it.
+            fields: of the event.
+        """
+        if event in _SILENT or (event == "None" and text.startswith(_NOISE)):
+            return None
+        if text.startswith("Terminating processes on user request"):
+            self._interrupted = True
+            return f"Interrupted: ending the jobs at work. {GOES_ON}"
+        shown = {
+            "run_info": self._plan,
+            "job_info": self._start,
+            "job_finished": self._finish,
+            "progress": self._progress,
+            "job_error": self._job_error,
+            "error": self._error,
+        }.get(event)
+        return shown(text, fields) if shown else text
+
+    def _plan(self, _: str, fields: Mapping[str, Any]) -> str:
+        self._planned = Counter(fields["stats"])
+        total = self._planned.pop("total", 0)
+        parts = ", ".join(f"{name} {count}" for name, count in self._planned.most_common())
+        return f"{counted(total, 'job')}: {parts}"
+
+    def _start(self, _: str, fields: Mapping[str, Any]) -> str | None:
+        job = Job(fields["rule_name"], fields["rule_msg"], fields["log"], self._clock())
+        known = job.rule in self._seconds or any(other.rule == job.rule for other in self._jobs.values())
+        self._jobs[fields["jobid"]] = job
+        return None if known or job.message is None else f"started: {job.message}"
+
+    def _finish(self, _: str, fields: Mapping[str, Any]) -> None:
+        job = self._jobs.pop(fields["job_id"], None)
+        if job is not None:
+            seconds = self._clock() - job.started
+            self._seconds[job.rule].append(seconds)
+            self._ended.append((job, seconds))
+
+    def _progress(self, _: str, fields: Mapping[str, Any]) -> str | None:
+        ended, self._ended = self._ended, []
+        place, left = f"{fields['done']} of {fields['total']}", self._left()
+        place += f", {left} left" if left else ""
+        lines = [f"[{place}] {job.message}: {_note(job, seconds)}" for job, seconds in ended if job.message]
+        return "\n".join(lines) or None
+
+    def _left(self) -> str | None:
+        """How long the rest takes, by the mean time of each rule's finished jobs; None if it is short or unknown."""
+        rest = {rule: count - len(self._seconds.get(rule, ())) for rule, count in self._planned.items()}
+        open_rules = {rule: count for rule, count in rest.items() if count > 0 and rule not in TARGETS}
+        seconds = [spent for found in self._seconds.values() for spent in found]
+        elapsed = self._clock() - self._began
+        known = [rule for rule in open_rules if self._seconds.get(rule)]
+        work = sum(open_rules[rule] * sum(self._seconds[rule]) / len(self._seconds[rule]) for rule in known)
+        left = work / max(1.0, sum(seconds) / elapsed) if elapsed else 0.0
+        if left < _SHORTEST_ESTIMATE:
+            return None
+        return f"{'about' if len(known) == len(open_rules) else 'at least'} {duration(left)}"
+
+    def _job_error(self, _: str, fields: Mapping[str, Any]) -> str | None:
+        job = self._jobs.pop(fields["jobid"], None)
+        name = job.message if job is not None and job.message else fields["rule_name"]
+        logs = [Path(path) for path in fields["log"]]
+        lines = [line for path in logs if path.is_file() for line in path.read_text("utf-8", "replace").splitlines()]
+        reason = last_exception(lines)
+        if self._interrupted or reason[:1] == ["KeyboardInterrupt"]:
+            return None
+        self._failed += 1
+        found = [f"FAILED: {name}", *(f"  {line}" for line in [*_said(fields["rule_msg"]), *reason])]
+        if lines:
+            found += [f"The end of {', '.join(map(str, logs))}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
+        elif logs:
+            found.append(f"Its log is empty: {', '.join(map(str, logs))}")
+        return visible("\n".join(found))
+
+    def _error(self, text: str, fields: Mapping[str, Any]) -> str | None:
+        # The job of a command that failed has its own event.
+        if self._interrupted or "CalledProcessError" in text:
+            return None
+        if "At least one job did not complete" in text:
+            return f"Not finished: {counted(self._failed, 'job')} failed. When the cause is mended: {GOES_ON.lower()}"
+        return explained(text, self._command)
+
+
+def explained(text: str, command: Sequence[str]) -> str:
+    """An error of Snakemake about its command in words that name the file or the target; other errors as they are."""
+    missing = re.search(r"FileNotFoundError: .*: '(.+)'\s*$", text)
+    if missing and "configfile" in text:
+        advice = "There is no such configuration file."
+        if missing[1] in TARGETS or not missing[1].endswith((".yaml", ".yml", ".json")):
+            advice += (
+                " All words after --configfile are read as files: name targets before it, "
+                f"snakemake --cores 2 {missing[1]} --configfile FILE"
+            )
+        return f"{missing[1]}: {advice}"
+    if "Config file" in text and "JSON or YAML" in text:
+        for path in config_files(command):
+            try:
+                if not isinstance(read_yaml(path), dict):
+                    return f"{path}: expected a block of keys (run: ..., datasets: ...), found something else"
+            except ConfigError as error:
+                return str(error)
+    unknown = re.search(r"No rule to produce (\S+)", text)
+    if unknown:
+        near = nearest(unknown[1], TARGETS)
+        known = f"Targets are {', '.join(TARGETS)}, or a file under results/."
+        return f"{unknown[1]}: no such target. {known}" + (f"\n  nearest: {near}" if near else "")
+    return text
+
+
+def config_files(command: Sequence[str]) -> list[Path]:
+    """The files after --configfile in a command."""
+    found: list[Path] = []
+    reading = False
+    for word in command:
+        if word.startswith("-"):
+            option, _, value = word.partition("=")
+            reading = option in ("--configfile", "--configfiles")
+            found += [Path(value)] if reading and value else []
+        elif reading:
+            found.append(Path(word))
+    return found
+
+
+def last_exception(lines: Sequence[str]) -> list[str]:
+    """The last exception of a log, without its traceback: its line and what follows; empty if there is none."""
+    for index in range(len(lines) - 1, -1, -1):
+        found = _EXCEPTION.fullmatch(lines[index])
+        if found:
+            rest = [line.removeprefix("[rank0]: ") for line in lines[index + 1 : index + _LAST_LINES]]
+            end = next((place for place, line in enumerate(rest) if line.startswith(("Traceback", "["))), len(rest))
+            return [found[1], *rest[:end]]
+    return []
+
+
+def duration(seconds: float) -> str:
+    """Seconds for a reader: 0.4 s, 37 s, 12 min, 3 h 10 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _said(message: str | None) -> list[str]:
+    return message.splitlines() if message else []
+
+
+def _note(job: Job, seconds: float) -> str:
+    """The time of a job, and its result as the last line of its log says it."""
+    logs = [Path(path) for path in job.log if Path(path).is_file()]
+    last = logs[-1].read_text("utf-8", "replace").rstrip().rpartition("\n")[2] if logs else ""
+    said = re.fullmatch(r".*: done in [\d.]+ s(?:: (.*))?", last)
+    return visible(f"done in {duration(seconds)}" + (f": {said[1]}" if said and said[1] else ""), keep="")
