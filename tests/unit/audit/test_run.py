@@ -376,6 +376,15 @@ def test_require_passed_and_the_page_name_every_failed_check(small_run: Any) -> 
     assert "http" not in page
 
 
+def test_a_missing_file_comes_with_the_command_that_makes_it_again(
+    small_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (small_run.root / FINAL).unlink()
+    assert main([str(small_run.root)]) == 1
+    command = f"snakemake --cores 2 {small_run.root / FINAL} all --configfile FILE"
+    assert f"To make what is missing or deleted again: {command}" in capsys.readouterr().out
+
+
 def test_the_exit_status_shows_whether_all_is_well(
     small_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
