@@ -405,12 +405,6 @@ def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> Non
     assert len(_online_prompts(segment_job(tmp_path, {"online": "all"}, prompts_per_step=3))) == 3
 
 
-def test_a_training_that_rehearses_an_empty_d_pef_stops_before_its_engine_starts(tmp_path: Path) -> None:
-    method = {"online": "exp", "divergence": "forward_kl"}
-    with pytest.raises(NoRehearsalError, match="D_pef is empty, and mine-dph_f-s1 rehearses it"):
-        _online_prompts(segment_job(tmp_path, method, prompts_per_step=1))
-
-
 def test_a_truncated_file_of_weights_is_named(tmp_path: Path) -> None:  # 40
     file = tmp_path / "model.safetensors"
     save_file({"weight": torch.zeros(64, 64)}, file)

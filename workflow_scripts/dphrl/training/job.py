@@ -152,6 +152,9 @@ def run_job(job: SegmentJob) -> Trained:
             seed=job.seed,
         )
         rehearsal = load(Path(job.reference)) if job.reference else None
+        if rehearsal is not None and not len(rehearsal):
+            # The partition stops a run like that, unless the method was added after it.
+            require_rehearsal(_tables(job)[0], [job.training])
         if rehearsal is not None and job.first == 1:
             (ours,) = trainer.logprobs([Row(canary[:1], canary[1:])])
             check_reference(trainer, rehearsal, Path(job.policy), float((ours - start).abs().mean()))
@@ -171,11 +174,9 @@ def run_job(job: SegmentJob) -> Trained:
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped.
 
-    Raises `ValueError` if they are fewer than a step draws, or nothing is there to rehearse.
+    Raises `ValueError` if they are fewer than a step draws.
     """
     partition, prompts, gold = _tables(job)
-    if job.method.rehearses:
-        require_rehearsal(partition, [job.training])
     rows = (
         partition.filter(pl.col("subset").is_in(["exp"] if job.method.online == "exp" else ["exp", "pef"]))
         .join(prompts, on="prompt_id")
