@@ -14,7 +14,7 @@ from runs import Workflow
 
 pytestmark = pytest.mark.workflow
 
-EXPERIMENT = Path(__file__).resolve().parents[2] / "config/experiments/custom-scorer.yaml"
+EXPERIMENT = Path(__file__).resolve().parents[2] / "examples/custom_scorer/config.yaml"
 COMMANDS = [
     (["--configfile", "nothere.yaml"], "nothere.yaml: There is no such configuration file."),
     (["--configfile", str(EXPERIMENT), "presample"], "name targets before it, snakemake --cores 2 presample"),
@@ -26,7 +26,7 @@ COMMANDS = [
 @pytest.fixture
 def workflow(project: Path, tmp_path: Path) -> Workflow:
     """The worked example of a custom scorer, which needs no model."""
-    (tmp_path / "config").symlink_to(project / "config")
+    (tmp_path / "examples").symlink_to(project / "examples")
     return Workflow(project, tmp_path, EXPERIMENT, "custom-scorer")
 
 
