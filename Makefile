@@ -21,9 +21,9 @@ TORCH           ?= torch==2.13.0+cpu
 UV      ?= uv==0.13.9
 COMPILE = $(VENV)/pins/bin/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make pins" $(PINS)
-# build.txt, dev.txt and slurm.txt have only packages that are not in cpu.txt.
+# build.txt, dev.txt and slurm.txt have only packages that are not in cpu.txt, which has colorama for Windows only.
 ON_TOP = --override envs/overrides.txt -c envs/cpu.txt --extra cpu
-NAMES  = s/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p
+NAMES  = /^colorama==/!s/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p
 
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input

@@ -83,7 +83,7 @@ def load_scorer(name: str, source: str | Path, options: Mapping[str, Any]) -> Cu
     spec = importlib.util.spec_from_file_location(f"dphrl_scorer_{name}", source)
     if spec is None or spec.loader is None:
         raise ValueError(f"scoring.custom.{name}: {source} is not a Python file: expected a name that ends in .py")
-    _registered.pop(name, None)
+    _registered.clear()  # of other files
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
     if name not in _registered:
         found = f"{source} registers {', '.join(sorted(_registered)) or 'nothing'}"
