@@ -65,6 +65,7 @@ def _write_placeholders(name: str, folder: Path) -> None:
         base = folder / config.policy.base
         base.mkdir(parents=True)
         (base / "config.json").write_text("{}")
+        (base / "tokenizer.json").touch()
         (base / "model.safetensors").touch()
 
 

@@ -18,7 +18,6 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
-from dphrl.partition import require_rehearsal
 from dphrl.reference.responses import load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
@@ -154,7 +153,10 @@ def run_job(job: SegmentJob) -> Trained:
         rehearsal = load(Path(job.reference)) if job.reference else None
         if rehearsal is not None and not len(rehearsal):
             # The partition stops a run like that, unless the method was added after it.
-            require_rehearsal(_tables(job)[0], [job.training])
+            raise ValueError(
+                f"{job.reference} has no responses, but {job.training} rehearses them: lower partition.pef_min_correct, "
+                "or leave the method out"
+            )
         if rehearsal is not None and job.first == 1:
             (ours,) = trainer.logprobs([Row(canary[:1], canary[1:])])
             check_reference(trainer, rehearsal, Path(job.policy), float((ours - start).abs().mean()))
