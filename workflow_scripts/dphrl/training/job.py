@@ -154,8 +154,8 @@ def run_job(job: SegmentJob) -> Trained:
         if rehearsal is not None and not len(rehearsal):
             # The partition stops a run like that, unless the method was added after it.
             raise ValueError(
-                f"{job.reference} has no responses, but {job.training} rehearses them: lower partition.pef_min_correct, "
-                "or leave the method out"
+                f"{job.reference} has no responses, but {job.training} rehearses them: lower "
+                "partition.pef_min_correct, or leave the method out"
             )
         if rehearsal is not None and job.first == 1:
             (ours,) = trainer.logprobs([Row(canary[:1], canary[1:])])
