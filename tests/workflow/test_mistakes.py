@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,10 @@ def test_ctrl_c_is_one_line_and_the_exit_status_130(workflow: Workflow) -> None:
         options = {"cwd": workflow.project, "env": workflow.environment, "stdout": output, "stderr": subprocess.STDOUT}
         process = subprocess.Popen(workflow.command(), start_new_session=True, text=True, **options)  # type: ignore[call-overload]
     workflow.wait_for("started: ", process)
+    # The start of Python itself, before a job has its log, writes its traceback to the terminal.
+    while not (workflow.folder / "results/custom-scorer/logs/prompts/capitals.log").exists():
+        assert process.poll() is None, workflow.output()
+        time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=120) == 130
     assert "Interrupted: ending the jobs at work. The same command goes on" in workflow.output()
