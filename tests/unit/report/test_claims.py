@@ -74,6 +74,14 @@ def test_a_verdict_says_what_limits_it(row, words):
     assert first["decided"] == words
 
 
+def test_no_more_seeds_are_asked_for_where_a_difference_is_just_too_near_the_margin():
+    equal = {"method": "dph_f", "against": "grpo", "relation": "equal", "metric": "pass@16", "dataset": "d"}
+    (_, _, (first,)) = claims_table(table(comparison(0.043), primary=[equal]))["tables"][0]
+    assert first["decided"] == (
+        "undecided; this run finds 2.9 in 80 % of cases; the 90 % interval reaches beyond the margin of 5.0"
+    )
+
+
 def test_the_page_has_a_row_for_each_claim():
     text = claims_html(TABLE)
     assert text.count('<th scope="row">') == TABLE.height

@@ -74,11 +74,14 @@ def _decided(row: dict[str, Any]) -> str:
         remarks.append(f"smaller than the margin of {size}")
     if row["detectable"] is not None:
         remarks.append(f"this run finds {difference(row['metric'], row['detectable'], sign='')} in 80 % of cases")
-    if row["verdict"] == UNDECIDED and row["detectable"] is not None:
+    if row["verdict"] == UNDECIDED and row["detectable"] is None:
+        remarks.append("too few seeds" if row["low"] is not None else "nothing varies")
+    elif row["verdict"] == UNDECIDED and row["detectable"] <= row["margin"]:
+        # The run is large enough; the difference is too near the margin.
+        remarks.append(f"the 90 % interval reaches beyond the margin of {size}")
+    elif row["verdict"] == UNDECIDED:
         enough = [f"{row[name]} {name.partition('_')[0]}" for name in _NEEDED if row[name] is not None]
         remarks.append(f"{size} needs {' or '.join(enough) or 'more seeds and more questions'}")
-    elif row["verdict"] == UNDECIDED:
-        remarks.append("too few seeds" if row["low"] is not None else "nothing varies")
     if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
         remarks.append(f"for these {row['clusters']} databases only")
     return "; ".join([row["verdict"], *remarks])
