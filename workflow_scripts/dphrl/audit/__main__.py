@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _CONFIG = Path("config/config.yaml")
-_SUBCOMMANDS = ("show", "lineage", "accept")
+_SUBCOMMANDS = {
+    "show": ("FILE", "Print one artifact: its footer, columns and first rows."),
+    "lineage": ("FILE", "Print every step that made an artifact, back to the data."),
+    "accept": ("RUN", "After `make accept`: record in a run that the code which made it is equivalent to today's."),
+}
 _EXAMPLES = """\
 examples:
   dphrl audit results/demo                                     check every artifact of a run
@@ -22,15 +26,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     subcommand = given[0] if given and given[0] in _SUBCOMMANDS else None
-    parser = argparse.ArgumentParser(
-        prog="dphrl audit",
-        usage="dphrl audit [-h] RUN [--config FILE] | show FILE | lineage FILE | accept RUN",
-        description="Check all artifacts of a run, or show one of them.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("path", metavar="PATH", type=Path, help="folder of a run, or an artifact")
-    if subcommand is None:
+    kind = argparse.RawDescriptionHelpFormatter
+    if subcommand:
+        name, description = _SUBCOMMANDS[subcommand]
+        parser = argparse.ArgumentParser(prog=f"dphrl audit {subcommand}", description=description, formatter_class=kind)
+        parser.add_argument("path", metavar=name, type=Path)
+    else:
+        parser = argparse.ArgumentParser(
+            prog="dphrl audit",
+            usage="dphrl audit [-h] RUN [--config FILE] | show FILE | lineage FILE | accept RUN",
+            description="Check all artifacts of a run, or show one of them.",
+            epilog=_EXAMPLES,
+            formatter_class=kind,
+        )
+        parser.add_argument("path", metavar="RUN", type=Path, help="folder of the run")
         parser.add_argument("--config", type=Path, help=f"configuration to compare footers with; default: {_CONFIG}")
     options = parser.parse_args(given[1:] if subcommand else given)
     # Help needs none of this.

@@ -42,9 +42,10 @@ def check(folder: Path, named: Path | None, default: Path) -> int:
 def print_one(name: str, path: Path) -> int:
     """Print what a subcommand (show, lineage, accept) says of a path; the exit status is 2 if it can say nothing."""
     try:
-        print(_SUBCOMMANDS[name](path))
+        text = _SUBCOMMANDS[name](path)
     except BaseException as error:
         return _failed(error)
+    print(text)
     return 0
 
 
