@@ -18,13 +18,13 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Headless Chromium that reaches no network; skipped where there is none."""
+    """Headless Chromium that reaches this machine alone; skipped where there is none."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         pytest.skip("chromium or chromedriver is not installed (Debian: chromium, chromium-driver)")
@@ -36,21 +36,32 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     session.execute_cdp_cmd("Network.enable", {})
-    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
-    session.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
     yield session
     session.quit()
 
 
 @pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Callable[[str, int, int, int], None]:
-    """Shows a page at a width and height, and waits for that many figures."""
+def resize(browser: Any) -> Callable[[int, int], None]:
+    """Gives the screen a width and height, below a width of 600 those of a telephone."""
+
+    def metrics(width: int, height: int) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    return metrics
+
+
+@pytest.fixture
+def open_page(browser: Any, resize: Callable[[int, int], None], tmp_path: Path) -> Callable[[str, int, int, int], None]:
+    """Shows a page without any network at a width and height, and waits for that many figures."""
+
+    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
 
     def show(page: str, width: int, height: int, figures: int) -> None:
         path = tmp_path / "index.html"
         path.write_text(page, encoding="utf-8")
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        resize(width, height)
         browser.get(path.as_uri())
         end = time.monotonic() + 60
         while browser.execute_script("return document.querySelectorAll('.chart[data-drawn]').length") < figures:

@@ -10,7 +10,11 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 import yaml
@@ -224,3 +228,33 @@ def test_the_configuration_of_the_page_on_own_data_is_valid() -> None:
     page = (ROOT / "docs/how-to/own-data.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^ {8}run: .*\n(?:^ {8}.*\n)+", page, re.MULTILINE)
     assert set(load_config(yaml.safe_load(textwrap.dedent(block))).methods) == {"grpo", "dph_f"}
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Where the site is served on this machine."""
+    handler = partial(SilentHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class SilentHandler(SimpleHTTPRequestHandler):
+    """Serves files and logs nothing."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """No line for a request."""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+@pytest.mark.parametrize("page", ["", "tutorial/", "diagnose/", "methods/", "troubleshooting/", "worked-example/"])
+def test_the_site_in_a_browser(
+    browser: Any, resize: Any, serious: Any, address: str, page: str, width: int, height: int
+) -> None:
+    resize(width, height)
+    browser.get(f"{address}/{page}")
+    assert browser.find_element("css selector", "h1").text
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert serious() == []
+    assert browser.get_log("browser") == []
