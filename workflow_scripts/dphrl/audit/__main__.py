@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     subcommand = given[0] if given and given[0] in _SUBCOMMANDS else None
     kind = argparse.RawDescriptionHelpFormatter
     if subcommand:
-        name, description = _SUBCOMMANDS[subcommand]
-        parser = argparse.ArgumentParser(prog=f"dphrl audit {subcommand}", description=description, formatter_class=kind)
+        name, text = _SUBCOMMANDS[subcommand]
+        parser = argparse.ArgumentParser(prog=f"dphrl audit {subcommand}", description=text, formatter_class=kind)
         parser.add_argument("path", metavar=name, type=Path)
     else:
         parser = argparse.ArgumentParser(
