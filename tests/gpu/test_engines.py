@@ -6,7 +6,10 @@ Needs torch, transformers, polars and pydantic; vLLM for its part.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +17,7 @@ import torch
 pytest.importorskip("polars")
 pytest.importorskip("pydantic")
 
+import batch_invariant_engine
 from engine_suite import CHECKS, IN_BFLOAT16, Policy
 from tiny_models import HEADS_OF_128
 
@@ -53,6 +57,14 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 )
 def test_what_every_engine_does(made: tuple[Policy, Engine], check: Check) -> None:
     check(*made)
+
+
+def test_with_batch_invariance_a_response_does_not_depend_on_others(device: str, tmp_path: Path) -> None:
+    pytest.importorskip("vllm")
+    if device == "cuda" and torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("vLLM's attention does not depend on the batch on GPUs of capability 9 or higher only")
+    # A process can have one vLLM that sleeps.
+    subprocess.run([sys.executable, str(batch_invariant_engine.__file__), str(tmp_path)], check=True)
 
 
 @pytest.mark.usefixtures("cuda")

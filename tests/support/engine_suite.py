@@ -52,7 +52,7 @@ class Policy:
     @property
     def tolerance(self) -> float:
         """Of log-probs, in nats."""
-        return 1e-4 if self.dtype == torch.float32 else 0.1
+        return 1e-4 if self.dtype == torch.float32 else 0.3
 
     @classmethod
     def with_template(cls, folder: Path) -> Policy:
@@ -63,10 +63,10 @@ class Policy:
         policy.tokenizer.save_pretrained(folder)
         return replace(policy, ends=policy.ends | {policy.tokenizer.convert_tokens_to_ids("<turn>")})
 
-    def engine(self, name: str, *, distributed: bool = False, stop: tuple[str, ...] = ()) -> Engine:
-        """An engine of that name with this policy."""
+    def engine(self, name: str, *, distributed: bool = False, **settings: Any) -> Engine:
+        """An engine of that name with this policy; `settings` are of the block `engine`."""
         dtype = str(self.dtype).removeprefix("torch.")
-        config = EngineConfig(name=name, dtype=dtype, max_model_len=MAX_MODEL_LEN, stop=stop)
+        config = EngineConfig(name=name, dtype=dtype, max_model_len=MAX_MODEL_LEN, **settings)
         hardware = HardwareConfig(max_num_seqs=32, kv_cache_gib=0.1)
         return make_engine(self.folder, config, hardware, distributed=distributed)
 
@@ -162,7 +162,7 @@ def a_nucleus_is_never_left(policy: Policy, engine: Engine) -> None:
         probs = (policy.logits(prompt, completion.token_ids).double() / temperature).softmax(-1)
         for row, token in zip(probs, completion.token_ids, strict=True):
             more_probable = row[row > row[token]]
-            assert float(more_probable.sum()) < top_p + policy.tolerance / 10
+            assert float(more_probable.sum()) < top_p + policy.tolerance / 3
             ranks.add(len(more_probable))
             drawn += 1
     # The nuclei had several tokens: not only the most probable one was drawn.
