@@ -326,8 +326,8 @@ CHECKS = [
 ]
 
 # In bfloat16 a response depends on what is computed at the same time.
-ALONE_IN_FLOAT32 = {
+ALONE_IN_FLOAT32 = [
     completions_come_in_the_order_of_the_requests,
     a_response_is_the_same_alone_and_among_forty_others,
-}
+]
 IN_BFLOAT16 = [check for check in CHECKS if check not in ALONE_IN_FLOAT32]
