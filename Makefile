@@ -78,12 +78,14 @@ docs: install ## Build the documentation as a site in site/; a broken link fails
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit
 	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder tests/workflow
+	@$(BIN)/python -m pytest -m gpu --device cpu -k "reference or resumed" tests/gpu
 
 test-unit: install ## The fast tests only.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit
 
 test-full: install ## All tests, the long matrices too.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/fuzz tests/workflow
+	@$(BIN)/python -m pytest -m gpu --device cpu tests/gpu
 
 fuzz: install ## Odd answers and damaged files by seed: make fuzz MINUTES=10 SEED=2.
 	@FUZZ_MINUTES=$(MINUTES) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -s -m full tests/fuzz
@@ -121,8 +123,10 @@ pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade tak
 	@$(COMPILE) $(ON_TOP) --extra slurm -o envs/slurm.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
 	@$(COMPILE) --extra gpu -o envs/gpu.txt
 
+# As jobs have it, see docs/decisions/expandable-segments.md.
+gpu-check: export PYTORCH_ALLOC_CONF ?= expandable_segments:True
 gpu-check: ## On a machine with a GPU and envs/gpu.txt: tests, then measured memory and speed next to the plan.
-	@$(BIN)/python -m pytest -q -m gpu tests/gpu
+	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu
 	@$(BIN)/python benchmarks/gpu.py --engine $(ENGINE)
 
 audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).

@@ -7,7 +7,7 @@ reference log-probs, and saving and loading the state.
 1. Device memory at the peak of each phase, next to what `python -m dphrl.plan` plans.
 2. Seconds and tokens per second; of the updates also the share of the device's own bfloat16 matrix-product rate.
 
-Without a GPU the memory is left out and --small is wanted: it only shows that the program runs.
+Without a GPU the memory is left out and --small is needed: it only shows that the program runs.
 """
 
 import argparse
@@ -200,6 +200,8 @@ def main() -> None:
     parser.add_argument("--model", choices=["0.5B", "1.5B"], default="0.5B", help="sizes of Qwen2.5 (default 0.5B)")
     parser.add_argument("--small", action="store_true", help="a tiny model, only to see that the program runs")
     given = parser.parse_args()
+    if not (given.small or torch.cuda.is_available()):
+        parser.error("no CUDA device, and a CPU would take hours: --small shows that the program runs")
     shape = Shape(2, 2, 24, 8, 256) if given.small else Shape(8, 16, 2000, 400, 32384)
     os.environ["HF_HUB_OFFLINE"] = "1"
     hardware = HardwareConfig(token_budget=shape.budget, kv_cache_gib=0.1 if given.small else 24)
@@ -217,6 +219,7 @@ def main() -> None:
         with meter.part("reference", sum(row.length for row in rows)):
             response_logprobs(module, rows, shape.budget)
         del module
+        torch.cuda.empty_cache()  # vLLM starts on an almost free GPU only
         length = shape.prompt + shape.response
         engine = make_engine(
             folder,

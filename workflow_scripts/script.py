@@ -10,7 +10,7 @@ import psutil
 from snakemake.iocontainers import Snakemake
 
 import __main__
-from dphrl.artifacts.gpus import take_gpus
+from dphrl.artifacts.gpus import take_gpus, use_expandable_segments
 from dphrl.artifacts.progress import log_to
 from dphrl.artifacts.stage import Stage
 from dphrl.config.blocks.hardware import HardwareConfig
@@ -22,6 +22,8 @@ snakemake: Snakemake = __main__.snakemake
 log_to(snakemake.log[0])
 # Not from the params, whose changes Snakemake answers with a rerun.
 hardware = HardwareConfig(**snakemake.config.get("hardware", {}))
+if snakemake.resources.get("gpu", 0):
+    use_expandable_segments(hardware.tensor_parallel)
 
 
 @contextmanager

@@ -1,9 +1,13 @@
-"""Packed rows on a GPU: PyTorch's flash attention, a whole policy, and the memory that fake tensors foretell."""
+"""Packed rows on a GPU: PyTorch's flash attention, a whole policy, and the memory that fake tensors foretell.
+
+Needs torch and transformers. On a CPU `tests/unit/model/test_packing.py` has the same checks.
+"""
 
 import pytest
 import torch
-from attention_suite import MODELS, RUNS, Runs, check_operator, check_packed_rows, model_of, rows_of
+from attention_suite import RUNS, Runs, check_operator, check_packed_rows, model_of, rows_of
 from layer_memory import BUDGET, LLAMA_8B, SHAPES, layer_peak
+from tiny_models import KINDS
 from torch import nn
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
@@ -11,10 +15,7 @@ from dphrl.model.batch import Form, Row, collate
 from dphrl.model.logprobs import LogProbs
 from dphrl.model.micro_batches import plan
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: packed rows are not checked"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 
 # Prompts and responses as of SQL, one of them at the limit of 4,096 tokens; and short ones.
 ROWS = {
@@ -35,7 +36,7 @@ def test_packed_attention_is_the_masked_attention_of_the_whole_sequence(
 
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("width", [64, 128])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_packed_rows_in_bfloat16_are_as_close_to_float32_as_padded_ones(kind: str, width: int, rows: list[Row]) -> None:
     """Root mean square of log-probs and norm of the gradient: at most 1.25 times the error of padded rows."""
     check_packed_rows(kind, width, "cuda", rows, max(10_000 * (len(rows[0].prompt) > 100), 100))

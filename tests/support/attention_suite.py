@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from tiny_models import KINDS
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedModel
 
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import Attention, LogProbs
@@ -17,7 +18,6 @@ from dphrl.model.micro_batches import PromptSharing
 from dphrl.model.packing import packed_attention, packed_layout
 
 VOCABULARY = 512
-MODELS = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM)}
 # Packed rows may be so much farther from float32 than padded ones.
 MORE = 1.25
 
@@ -39,7 +39,7 @@ def model_of(
     kind: str, width: int, device: str, dtype: torch.dtype, heads: int = 8, of_keys: int = 2
 ) -> PreTrainedModel:
     """Two layers with heads of this width, the weights equal for all types but for their rounding."""
-    config, model = MODELS[kind]
+    config, model = KINDS[kind]
     torch.manual_seed(0)
     return model(
         config(
@@ -56,12 +56,12 @@ def model_of(
     ).to(device, dtype)
 
 
-def rows_of(prompts: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Row]:
+def rows_of(prompts: Sequence[int], responses: Sequence[Sequence[int]], vocabulary: int = VOCABULARY) -> list[Row]:
     """Responses of these lengths to each prompt, of random tokens."""
     chance = random.Random(0)
 
     def tokens(length: int) -> list[int]:
-        return chance.choices(range(VOCABULARY), k=length)
+        return chance.choices(range(vocabulary), k=length)
 
     return [
         Row(prompt, tokens(length))

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from tiny_models import EOS, tiny_llama, write_tokenizer
+from tiny_models import EOS, tiny_model, write_tokenizer
 from torch import Tensor
-from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from dphrl.artifacts import progress
 from dphrl.config.blocks.engine import EngineConfig
@@ -25,22 +26,33 @@ MAX_MODEL_LEN = 64
 
 @dataclass(frozen=True)
 class Policy:
-    """A random model on disk and in memory; its responses end with either of two tokens."""
+    """A random model on disk and in memory; its responses end with either of two tokens.
+
+    Attributes:
+        model: on the CPU in float32, with weights that `dtype` can hold.
+        dtype: of the files and of engines.
+    """
 
     folder: Path
-    model: LlamaForCausalLM
+    model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     ends: frozenset[int]
+    dtype: torch.dtype = torch.float32
 
     @classmethod
-    def write(cls, folder: Path, *, tied: bool = False) -> Policy:
-        """Write one in float32."""
-        model = tiny_llama(tie_word_embeddings=tied).eval().requires_grad_(False)
+    def write(cls, folder: Path, *, dtype: torch.dtype = torch.float32, **changes: Any) -> Policy:
+        """Write one; `changes` as in `tiny_model`."""
+        model = tiny_model(**changes).to(dtype).eval().requires_grad_(False)
         tokenizer = write_tokenizer(folder)
         ends = [EOS, 7]
         model.generation_config.eos_token_id = ends
         model.save_pretrained(folder)
-        return cls(folder, model, tokenizer, frozenset(ends))
+        return cls(folder, model.float(), tokenizer, frozenset(ends), dtype)
+
+    @property
+    def tolerance(self) -> float:
+        """Of log-probs, in nats."""
+        return 1e-4 if self.dtype == torch.float32 else 0.3
 
     @classmethod
     def with_template(cls, folder: Path) -> Policy:
@@ -51,9 +63,10 @@ class Policy:
         policy.tokenizer.save_pretrained(folder)
         return replace(policy, ends=policy.ends | {policy.tokenizer.convert_tokens_to_ids("<turn>")})
 
-    def engine(self, name: str, *, distributed: bool = False, stop: tuple[str, ...] = ()) -> Engine:
-        """An engine of that name with this policy."""
-        config = EngineConfig(name=name, dtype="float32", max_model_len=MAX_MODEL_LEN, stop=stop)
+    def engine(self, name: str, *, distributed: bool = False, **settings: Any) -> Engine:
+        """An engine of that name with this policy; `settings` are of the block `engine`."""
+        dtype = str(self.dtype).removeprefix("torch.")
+        config = EngineConfig(name=name, dtype=dtype, max_model_len=MAX_MODEL_LEN, **settings)
         hardware = HardwareConfig(max_num_seqs=32, kv_cache_gib=0.1)
         return make_engine(self.folder, config, hardware, distributed=distributed)
 
@@ -70,11 +83,11 @@ class Policy:
         generator = torch.Generator().manual_seed(1)
         for name, tensor in self.model.named_parameters():
             noise = torch.randn(tensor.shape, generator=generator)
-            yield name, tensor + scale * tensor.std() * noise
+            yield name, (tensor + scale * tensor.std() * noise).to(self.dtype)
 
     def perturbed(self, scale: float) -> Policy:
         """The policy with the weights of `weights(scale)`, in memory only."""
-        model = LlamaForCausalLM(self.model.config).eval().requires_grad_(False)
+        model = type(self.model)(self.model.config).float().eval().requires_grad_(False)
         model.load_state_dict(dict(self.weights(scale)), strict=False)
         model.tie_weights()
         return replace(self, model=model)
@@ -119,25 +132,27 @@ def a_response_is_the_same_alone_and_among_forty_others(policy: Policy, engine: 
             among[i].text,
             among[i].finish_reason,
         )
-        assert alone.logprobs == pytest.approx(among[i].logprobs, abs=1e-4)
+        assert alone.logprobs == pytest.approx(among[i].logprobs, abs=policy.tolerance)
 
 
 def greedy_is_the_argmax_of_the_forward_pass(policy: Policy, engine: Engine) -> None:
     for prompt, completion in _pairs(engine, requests(temperature=0.0)):
-        assert policy.logits(prompt, completion.token_ids).argmax(-1).tolist() == completion.token_ids
+        logits = policy.logits(prompt, completion.token_ids)
+        chosen = logits.gather(1, torch.tensor(completion.token_ids)[:, None])[:, 0]
+        assert (chosen >= logits.amax(-1) - policy.tolerance).all()
 
 
 def logprobs_are_those_of_the_untruncated_softmax_at_temperature_1(policy: Policy, engine: Engine) -> None:
     for prompt, completion in _pairs(engine, requests(temperature=1.5, top_p=0.8)):
         expected = policy.logprobs(prompt, completion.token_ids)
-        torch.testing.assert_close(torch.tensor(completion.logprobs), expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(torch.tensor(completion.logprobs), expected, atol=policy.tolerance, rtol=0)
 
 
 def logprobs_of_a_text_are_those_of_the_forward_pass(policy: Policy, engine: Engine) -> None:
     text = [3 + i * i % 50 for i in range(MAX_MODEL_LEN - 1)]
     found = engine.text_logprobs(text)
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found, policy.logprobs(text[:1], text[1:]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(found, policy.logprobs(text[:1], text[1:]), atol=policy.tolerance, rtol=0)
 
 
 def a_nucleus_is_never_left(policy: Policy, engine: Engine) -> None:
@@ -147,7 +162,7 @@ def a_nucleus_is_never_left(policy: Policy, engine: Engine) -> None:
         probs = (policy.logits(prompt, completion.token_ids).double() / temperature).softmax(-1)
         for row, token in zip(probs, completion.token_ids, strict=True):
             more_probable = row[row > row[token]]
-            assert float(more_probable.sum()) < top_p + 1e-5
+            assert float(more_probable.sum()) < top_p + policy.tolerance / 3
             ranks.add(len(more_probable))
             drawn += 1
     # The nuclei had several tokens: not only the most probable one was drawn.
@@ -215,7 +230,7 @@ def a_push_changes_the_samples_and_the_logprobs_of_a_text(policy: Policy, engine
             check(other, engine)
         for prompt, completion in _pairs(engine, asked):
             expected = other.logprobs(prompt, completion.token_ids)
-            torch.testing.assert_close(torch.tensor(completion.logprobs), expected, atol=1e-4, rtol=0)
+            torch.testing.assert_close(torch.tensor(completion.logprobs), expected, atol=policy.tolerance, rtol=0)
         assert [c.token_ids for c in engine.generate(asked)] != [c.token_ids for c in before]
     finally:
         engine.push(policy.weights())
@@ -260,7 +275,7 @@ def digests_are_those_of_what_was_pushed(policy: Policy, engine: Engine) -> None
     assert {"model.embed_tokens.weight", "model.norm.weight"} <= same.keys()
     assert all(same.values())
     # The norms' weights are all ones: their deviation is 0, and so is the noise.
-    assert not compared(1e-6)["model.embed_tokens.weight"]
+    assert not compared(1e-6 if policy.dtype == torch.float32 else 1e-2)["model.embed_tokens.weight"]
 
 
 def no_requests_no_completions(policy: Policy, engine: Engine) -> None:
@@ -309,3 +324,10 @@ CHECKS = [
     a_prompt_that_leaves_no_token_for_a_response_is_refused_by_name,
     progress_comes_in_lines_under_the_label,
 ]
+
+# In bfloat16 a response depends on what is computed at the same time.
+ALONE_IN_FLOAT32 = [
+    completions_come_in_the_order_of_the_requests,
+    a_response_is_the_same_alone_and_among_forty_others,
+]
+IN_BFLOAT16 = [check for check in CHECKS if check not in ALONE_IN_FLOAT32]

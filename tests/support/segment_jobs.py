@@ -47,11 +47,15 @@ class EvenScorer(CustomScorer):
 """
 
 
-def first_segment(folder: Path) -> SegmentJob:
-    """The job of a training's first two steps on two ranks, without folders for its results."""
+def first_segment(folder: Path, dtype: str = "float32", **changes: Any) -> SegmentJob:
+    """The job of a training's first two steps on two ranks, without folders for its results.
+
+    Args:
+        changes: of the policy, as in `tiny_model`.
+    """
     base = folder / "base"
-    write_tiny_policy(base)
-    write_reference(base, folder)
+    write_tiny_policy(base, **changes)
+    write_reference(base, folder, dtype)
     (folder / "scorer.py").write_text(SCORER)
     tokenizer = AutoTokenizer.from_pretrained(base)
     keys = [f"p{i}" for i in range(len(ONLINE))]
@@ -84,8 +88,8 @@ def first_segment(folder: Path) -> SegmentJob:
     return SegmentJob(
         config={
             "method": MethodConfig(divergence="js").model_dump(mode="json"),
-            "train": train_config(probe=probe).model_dump(mode="json"),
-            "engine": ENGINE.model_dump(mode="json"),
+            "train": train_config(probe=probe, dtype=dtype).model_dump(mode="json"),
+            "engine": ENGINE.model_copy(update={"dtype": dtype}).model_dump(mode="json"),
             "task": "even",
             "scorer": {"options": {}},
         },
@@ -112,3 +116,9 @@ def into(job: SegmentJob, folder: Path, hardware: Mapping[str, Any] | None = Non
     }
     folders = {"policy_out": str(folder / "policy"), "state_out": str(folder / "state")}
     return replace(job, **folders, config=config, hardware={**job.hardware, **(hardware or {})})
+
+
+def following(job: SegmentJob) -> SegmentJob:
+    """The job of as many steps more, without folders for its results."""
+    steps = {"first": job.last + 1, "last": 2 * job.last - job.first + 1}
+    return replace(job, policy=job.policy_out, state=job.state_out, policy_out="", state_out="", **steps)

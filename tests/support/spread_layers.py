@@ -12,8 +12,9 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tiny_models import tiny_llama
 from tiny_training import hardware, train_config
 from two_ranks import VOCABULARY, share
@@ -23,6 +24,8 @@ from dphrl.config.blocks.methods import LoraConfig, MethodConfig
 from dphrl.training.collectives import rank, start_process_group, world_size
 from dphrl.training.trainer import Trainer
 
+# Relative difference of the gradient's norms, and mean difference of the weights after two steps of 1e-3.
+ROUNDING = {"float32": (5e-5, 3e-8), "bfloat16": (3e-2, 1e-4)}
 SHAPE = {"hidden_size": 384, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 4}
 
 
@@ -48,6 +51,18 @@ def train(setting: str, folder: Path) -> None:
     if rank() == 0:
         save_file(weights, folder / f"{world_size()}-{setting}.weights")
         (folder / f"{world_size()}-{setting}.json").write_text(json.dumps(norms))
+
+
+def check_alike(folder: Path, name: str, expected: str) -> None:
+    """Two trainings, named "<ranks>-<setting>", agree but for rounding."""
+    norm, mean = ROUNDING[name.split("-")[4]]
+    ours, theirs = (json.loads((folder / f"{one}.json").read_text()) for one in (name, expected))
+    assert ours == pytest.approx(theirs, rel=norm), name
+    weights, others = (load_file(folder / f"{one}.weights") for one in (name, expected))
+    assert weights.keys() == others.keys()
+    gaps = torch.cat([(weights[part] - others[part]).abs().flatten() for part in weights])
+    assert gaps.mean() < mean, name
+    assert gaps.max() < 5e-3, name
 
 
 def main(folder: str, seconds: str, *settings: str) -> None:

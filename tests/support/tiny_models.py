@@ -1,4 +1,4 @@
-"""One tiny Llama with random weights, and one tokenizer whose tokens are single characters."""
+"""Tiny models with random weights, and one tokenizer whose tokens are single characters."""
 
 from __future__ import annotations
 
@@ -8,20 +8,35 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 PAD, EOS = 0, 1
 # The letters a to h are the tokens 2 to 9.
 TOKENS = ("<pad>", "<eos>", *string.ascii_lowercase, *string.digits, *" :?\n_AQ")
 # More than the tokenizer has, and a multiple of vLLM's padding.
 VOCABULARY = 64
+KINDS: dict[str, tuple[Any, Any]] = {
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+}
+
+# As of real models; two queries share a key.
+HEADS_OF_128 = {"hidden_size": 256, "num_attention_heads": 2, "num_key_value_heads": 1}
 
 
-def tiny_llama(vocabulary: int = VOCABULARY, *, seed: int = 0, **changes: Any) -> LlamaForCausalLM:
-    """A Llama of two layers, with weights so large that a wrong position or a look at the padding shows.
+def tiny_model(vocabulary: int = VOCABULARY, *, kind: str = "llama", seed: int = 0, **changes: Any) -> PreTrainedModel:
+    """A model of two layers, with weights so large that a wrong position or a look at the padding shows.
 
     Args:
-        changes: settings of `LlamaConfig` that differ from the usual ones here.
+        kind: of `KINDS`.
+        changes: settings of its configuration that differ from the usual ones here.
     """
     settings: dict[str, Any] = {
         "hidden_size": 64,
@@ -35,8 +50,19 @@ def tiny_llama(vocabulary: int = VOCABULARY, *, seed: int = 0, **changes: Any) -
         "pad_token_id": PAD,
         "eos_token_id": EOS,
     }
+    config, model = KINDS[kind]
     torch.manual_seed(seed)
-    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **(settings | changes)))
+    made = model(config(vocab_size=vocabulary, **(settings | changes)))
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(std=0.5)  # Zero at the start: a forgotten bias would not show.
+    return made
+
+
+def tiny_llama(vocabulary: int = VOCABULARY, **changes: Any) -> LlamaForCausalLM:
+    """`tiny_model` of this kind."""
+    return tiny_model(vocabulary, **changes)
 
 
 def write_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
@@ -55,9 +81,9 @@ def write_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     return wrapped
 
 
-def write_tiny_policy(folder: Path, **changes: Any) -> LlamaForCausalLM:
-    """Write a tiny Llama and the tokenizer to a folder; returns the model."""
-    model = tiny_llama(**changes)
+def write_tiny_policy(folder: Path, **changes: Any) -> PreTrainedModel:
+    """Write a tiny model (`changes` as in `tiny_model`) and the tokenizer to a folder; returns the model."""
+    model = tiny_model(**changes)
     model.save_pretrained(folder)
     write_tokenizer(folder)
     return model

@@ -9,22 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
+from stored_responses import store
 from tiny_models import write_tokenizer
 from torch import Tensor
 from transformers import AutoTokenizer
 
-from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs, response_topk
-from dphrl.reference import load
-from dphrl.reference.build import save_tensors, tensorise
+from dphrl.reference.build import load_reference
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
 from dphrl.scoring.verdict import Verdict
@@ -154,24 +152,12 @@ def recorded_rows(policy: Path, base: Path) -> list[Example]:
     return [[*examples, *kept][i] for i in mixed]
 
 
-def write_reference(base: Path, folder: Path) -> ReferenceResponses:
-    """Stored responses, as the reference stage writes them."""
+def write_reference(base: Path, folder: Path, dtype: str = "float32") -> ReferenceResponses:
+    """Stored responses, where and in the precision in which a training computes its own log-probs."""
     tokenizer = AutoTokenizer.from_pretrained(base)
-    prompts = [tokenizer(text)["input_ids"] for text in REHEARSED]
-    responses = [tokenizer(f"old {i}")["input_ids"] for i in range(len(prompts))]
-    rows = pl.DataFrame(
-        {
-            "prompt_id": [f"r{i}" for i in range(len(prompts))],
-            "sample_index": 0,
-            "prompt_token_ids": prompts,
-            "token_ids": responses,
-            "sampler_logprobs": [[0.0] * len(ids) for ids in responses],
-        }
-    )
-    parts = tensorise([rows], LogProbs(load_model(base, "float32")), 1000, top_k=TOP_K)
-    (index,) = save_tensors(parts, folder / "responses.safetensors")
-    write_table(index, "reference_index", folder / "index.parquet", {})
-    return load(folder / "responses.safetensors")
+    texts = [(prompt, f"old {i}") for i, prompt in enumerate(REHEARSED)]
+    rows = [Row(*(tokenizer(text)["input_ids"] for text in pair)) for pair in texts]
+    return store(rows, [[0.0] * len(row.response) for row in rows], load_reference(base, dtype, "auto"), TOP_K, folder)
 
 
 def online_prompts(base: Path) -> list[OnlinePrompt]:

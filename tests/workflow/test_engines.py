@@ -91,7 +91,7 @@ def test_tokens_texts_and_log_probs_are_those_of_vllm_with_its_own_settings(poli
 
 def test_tied_embeddings_are_pushed_whole(made: list[Engine], tmp_path: Path) -> None:
     """The output head too, of which vLLM's CPU build keeps a packed copy."""
-    policy = Policy.write(tmp_path, tied=True)
+    policy = Policy.write(tmp_path, tie_word_embeddings=True)
     engine = policy.engine("vllm", distributed=True)
     made.append(engine)
     text = [3 + i % 50 for i in range(40)]

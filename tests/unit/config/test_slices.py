@@ -16,6 +16,7 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.config.blocks.scoring import ScoringConfig
 from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.config.slices import canonical
 
@@ -150,6 +151,15 @@ def test_the_engine_of_a_stage_is_in_the_slices_of_that_stage_only(stage: str, c
     assert {key for key in before if before[key] != after[key]} == changed
     assert {json.loads(after[key])["engine"]["name"] for key in changed} == {"transformers"}
     assert drawn(stages={stage: "vllm"}) == before
+
+
+def test_independence_of_the_batch_is_of_sampling_alone() -> None:
+    """In training vLLM shares its process, whose matrix products and NCCL it would replace and restrict."""
+    before, after = drawn(), drawn(batch_invariant=True)
+    assert {key for key in before if before[key] != after[key]} == {key for key in before if key[0] != "training"}
+    drawn(batch_invariant=True, stages={"rollouts": "transformers"})
+    with pytest.raises(ConfigError, match="only vllm has it"):
+        drawn(batch_invariant=True, stages={"evaluate": "transformers"})
 
 
 def test_one_engine_for_all_stages_is_the_same_however_it_is_written() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from attention_suite import MODELS, RUNS, Runs, check_operator, check_packed_rows, rows_of
+from attention_suite import RUNS, Runs, check_operator, check_packed_rows, rows_of
 from flash_attention import flash_attention_on_cpu
 from layer_memory import BUDGET, LLAMA_8B, SHAPES, head_peak, layer_peak, worst
-from tiny_models import tiny_llama
+from tiny_models import KINDS, tiny_llama
 
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import _LOGITS_PER_CHUNK_ON_GPU, LogProbs
@@ -26,7 +26,7 @@ def test_packed_attention_is_the_masked_attention_of_the_whole_sequence(
         check_operator("cpu", torch.float64, 1e-13, heads, 8, runs, scale)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_packed_rows_in_bfloat16_are_as_close_to_float32_as_padded_ones(kind: str) -> None:
     rows = rows_of([40, 9, 1], [[30, 5, 1, 12], [20], [2, 3]])
     with flash_attention_on_cpu():

@@ -126,3 +126,28 @@ def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
         check_memory(config, LLAMA_8B, 80)
     large = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
     check_memory(load_config(data | {"methods": {"grpo": {"online": "all"}}, "hardware": large}), LLAMA_8B, 80)
+
+
+@pytest.mark.parametrize(
+    ("method", "hardware", "refused"),
+    [
+        ({"online": "all"}, {}, set()),
+        ({"online": "all"}, {"sampling_kv_cache_gib": 72}, {"sampling"}),
+        # 70 billion parameters are too much for the one GPU of the reference, on which only methods that rehearse wait.
+        ({"divergence": "js"}, {}, {"stored responses"}),
+        ({"divergence": "js"}, {"sampling_kv_cache_gib": 72}, {"sampling", "stored responses"}),
+    ],
+)
+def test_jobs_before_the_training_are_refused_too(method, hardware, refused):
+    data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
+    data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}
+    spread = {"ranks": 64, "zero_stage": 3, "gradient_checkpointing": True, "tensor_parallel": 8, "kv_cache_gib": 12}
+    data |= {"methods": {"m": method}, "hardware": {**spread, "token_budget": 24576, **hardware}}
+    data |= {"train": {"prompts_per_step": 256, "rehearsal_per_step": 256}}
+    llama_70b = shape("llama", 80, 8192, 128256, 28672, 64, 8)
+    found = set()
+    try:
+        check_memory(load_config(data), llama_70b, 80)
+    except ConfigError as error:
+        found = {problem.path for problem in error.problems}
+    assert found == refused

@@ -1,29 +1,40 @@
 """What a rank is started with; ranks that run are in tests/workflow/test_ranks.py."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
 
+from dphrl.ranks import launch
 from dphrl.ranks.launch import cores_of_rank, threads_of_rank
 
 
 @pytest.mark.parametrize(
-    ("gpu", "rule", "job", "ranks", "threads"),
+    ("gpus", "rule", "job", "ranks", "threads"),
     [
-        (True, 8, "96", 8, 12),
-        (True, 8, "4", 8, 1),
-        (True, 64, None, 8, 8),
+        (8, 8, "96", 8, 12),
+        (8, 8, "4", 8, 1),
+        (8, 64, None, 8, 8),
+        # Without SLURM, on a machine with 40 cores.
+        (8, 8, None, 8, 5),
+        (8, 2, None, 2, 5),
+        (1, 1, None, 1, 40),
+        (8, 1, "6", 1, 6),
         # On a CPU more threads would add up in another order.
-        (False, 8, "96", 8, 1),
-        (False, 2, None, 3, 1),
+        (0, 8, "96", 8, 1),
+        (0, 2, None, 3, 1),
     ],
 )
 def test_a_rank_has_its_share_of_the_cores(
-    gpu: bool, rule: int, job: str | None, ranks: int, threads: int, monkeypatch: pytest.MonkeyPatch
+    gpus: int, rule: int, job: str | None, ranks: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{i}" for i in range(gpus))):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(launch, "_DEVICES", tmp_path)
     monkeypatch.setattr(torch, "get_num_threads", lambda: rule)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(40)))
     monkeypatch.delenv("SLURM_CPUS_ON_NODE", raising=False)
     if job is not None:
         monkeypatch.setenv("SLURM_CPUS_ON_NODE", job)

@@ -181,7 +181,7 @@ def test_rows_are_drawn_each_by_its_own_settings() -> None:
 
 
 def test_tied_embeddings_are_pushed_whole(tmp_path: Path) -> None:
-    policy = Policy.write(tmp_path, tied=True)
+    policy = Policy.write(tmp_path, tie_word_embeddings=True)
     engine = policy.engine("transformers")
     assert "lm_head.weight" not in dict(policy.weights())
     engine.push(policy.weights(0.3))

@@ -13,6 +13,7 @@ from dphrl.plan.advice import changes_that_fit
 from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import (
     GB,
+    Phase,
     Setting,
     host_bytes,
     phases,
@@ -54,22 +55,32 @@ def shape_of(config: Config, folder: Path) -> ModelShape | None:
 
 
 def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
-    """Raises `ConfigError` that names each training that does not fit on such GPUs, with the keys to change."""
-    problems = []
+    """Raises `ConfigError` that names each training and other job that does not fit, with the keys to change."""
+    limit, problems = gpu_gib * 2**30, []
     for names, setting in _settings(config, shape).items():
         worst = max(phases(shape, setting), key=lambda phase: phase.total)
-        if worst.total > gpu_gib * 2**30:
-            parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in worst.parts.items() if size > GB)
-            found = f"{worst.total / GB:.0f} GB per GPU while {worst.name} ({parts})"
-            changes = changes_that_fit(shape, setting, gpu_gib * 2**30)
-            allowed = "a larger GPU: no combination of these keys fits"
-            if changes:
-                allowed = ", ".join(f"{KEYS[name]}: {show(value)}" for name, value in changes.items())
-            problems.append(
-                Problem(f"methods {names}", found, f"at most {gpu_gib * 2**30 / GB:.0f}; for that: {allowed}")
-            )
+        changes = changes_that_fit(shape, setting, limit) if worst.total > limit else {}
+        advice = "a larger GPU: no combination of these keys fits"
+        if changes:
+            advice = ", ".join(f"{KEYS[name]}: {show(value)}" for name, value in changes.items())
+        problems += _too_large(f"methods {names}", worst, limit, advice)
+    # All methods have these jobs' keys in common. They come first: without this check they would fail after hours.
+    advice = "a higher hardware.tensor_parallel, or a lower hardware.sampling_kv_cache_gib"
+    problems += _too_large("sampling", sampling_phase(shape, setting), limit, advice)
+    if any(method.rehearses for method in config.methods.values()):
+        advice = "a lower hardware.token_budget, or a larger GPU: this job has one"
+        problems += _too_large("stored responses", reference_phase(shape, setting), limit, advice)
     if problems:
         raise ConfigError(problems)
+
+
+def _too_large(what: str, phase: Phase, limit: float, advice: str) -> list[Problem]:
+    """The problem of a phase that needs more than `limit` bytes."""
+    if phase.total <= limit:
+        return []
+    parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in phase.parts.items() if size > GB)
+    found = f"{phase.total / GB:.0f} GB per GPU while {phase.name} ({parts})"
+    return [Problem(what, found, f"at most {limit / GB:.0f}; for that: {advice}")]
 
 
 def describe(config: Config, folder: Path, machine: str, slots: int) -> str:

@@ -24,6 +24,7 @@ _LOCALHOST = "127.0.0.1"
 # Gives each task of srun the variables that torchrun would set: its number among all, and on its node.
 _SET_RANKS = 'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID"; exec "$0" "$@"'
 _POLL_SECONDS = 0.1
+_DEVICES = Path("/dev")
 
 
 class RankError(RuntimeError):
@@ -126,13 +127,16 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
 def threads_of_rank(ranks: int) -> int:
     """Threads of each of the ranks on a machine.
 
-    Those of the rule, divided by the ranks. With a GPU those of the SLURM job, if they are more: there they change no
-    result, and an offloaded optimizer would otherwise run in one thread.
+    Those of the rule, divided by the ranks. With a GPU, where threads change no result and an offloaded optimizer needs
+    them, those of the SLURM job, or without one the GPU's share of the machine, if they are more.
     """
-    threads = torch.get_num_threads()
+    threads = torch.get_num_threads() // ranks
     if torch.cuda.is_available():
-        threads = max(threads, int(os.environ.get("SLURM_CPUS_ON_NODE", 0)))
-    return max(1, threads // ranks)
+        # Of all users and jobs: CUDA_VISIBLE_DEVICES hides none of these files.
+        cards = max(ranks, len([*_DEVICES.glob("nvidia[0-9]*")]))
+        share = len(os.sched_getaffinity(0)) // cards
+        threads = max(threads, int(of_job) // ranks if (of_job := os.environ.get("SLURM_CPUS_ON_NODE")) else share)
+    return max(1, threads)
 
 
 def cores_of_rank(ranks: int, nodes: int) -> int:

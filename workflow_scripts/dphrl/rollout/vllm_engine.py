@@ -37,7 +37,8 @@ def _prepare_environment(kv_cache_gib: float, batch_invariant: bool) -> None:
         "VLLM_CPU_KVCACHE_SPACE": str(math.ceil(kv_cache_gib)),
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"),
-        "VLLM_BATCH_INVARIANT": str(int(batch_invariant)),
+        # On a CPU responses never depend on others, and the CPU build does not start with this setting.
+        "VLLM_BATCH_INVARIANT": str(int(batch_invariant and torch.cuda.is_available())),
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }

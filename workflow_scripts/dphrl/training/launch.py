@@ -3,10 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.private import private_temporary_folder
-from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks, cores_of_rank
+from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks, cores_of_rank, threads_of_rank
 from dphrl.training import rank_process
 from dphrl.training.job import SegmentJob, Trained, run_job
 
@@ -24,7 +26,10 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
     with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
         workers = min(job.workers, cores_of_rank(job.machine.ranks, nodes.number))
         job = replace(job, policy_out=str(policy), state_out=str(state), workers=workers)
-        return run_job(job) if job.machine.ranks == nodes.number == 1 else _run_on_ranks(job, nodes)
+        if job.machine.ranks > 1 or nodes.number > 1:
+            return _run_on_ranks(job, nodes)
+        torch.set_num_threads(threads_of_rank(1))
+        return run_job(job)
 
 
 def _run_on_ranks(job: SegmentJob, nodes: Nodes) -> Trained:

@@ -1,6 +1,6 @@
 """The block `engine`, for every stage that draws responses from a policy."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -36,13 +36,13 @@ class EngineConfig(Block):
     )
     batch_invariant: bool = Field(
         False,
-        description="On a GPU: a response does not depend on which others are drawn at the same time; slower. Needs "
-        "vllm. On a CPU it never does.",
+        description="In sampling on a GPU: a response does not depend on which others are drawn at the same time; "
+        "slower. Needs vllm. On a CPU it never does. Not in training, where it would slow down the trainer too.",
     )
 
     @model_validator(mode="after")
     def _batch_invariant_needs_vllm(self) -> Self:
-        if self.batch_invariant and {self.name, *self.stages.values()} != {"vllm"}:
+        if self.batch_invariant and {self.name_of(plan) for plan in get_args(Plan)} != {"vllm"}:
             raise PydanticCustomError("batch_invariant_needs_vllm", "batch_invariant false: only vllm has it")
         return self
 
@@ -52,4 +52,9 @@ class EngineConfig(Block):
 
     def of(self, stage: DrawingStage) -> dict[str, Any]:
         """The keys that decide what a stage draws, with the engine of that stage as `name`."""
-        return {**self.model_dump(mode="json", exclude={"stages"}), "name": self.name_of(stage)}
+        exact = self.batch_invariant and stage != "rollouts"
+        return {
+            **self.model_dump(mode="json", exclude={"stages"}),
+            "name": self.name_of(stage),
+            "batch_invariant": exact,
+        }

@@ -12,7 +12,7 @@ class HardwareConfig(Block):
 
     gpu_gib: Positive | None = Field(
         80,
-        description="Memory of a GPU in GiB: a run whose trainings cannot fit is refused before anything runs; null: "
+        description="Memory of a GPU in GiB: a run whose jobs cannot fit is refused before anything runs; null: "
         "no job asks for a GPU.",
     )
     ranks: Count = Field(

@@ -1,0 +1,74 @@
+"""The reference stage in bfloat16: what it stores, compared with float32 on the CPU.
+
+The first test needs torch and transformers, the second polars and pydantic too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from attention_suite import rows_of
+from tiny_models import HEADS_OF_128, KINDS, write_tiny_policy
+from torch import Tensor
+
+from dphrl.model.batch import Row
+from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs, response_topk
+
+pytestmark = pytest.mark.gpu
+
+ROWS = rows_of([40, 9, 1, 30], [[30, 5, 1, 12], [20], [2, 3], [50]], vocabulary=64)
+TOP_K = 4
+# In nats: of the largest difference, and of the root mean square.
+LARGEST, USUAL = 0.3, 0.05
+
+
+def _close(found: list[Tensor], exact: list[Tensor]) -> None:
+    difference = torch.cat([part.flatten() for part in found]) - torch.cat([part.flatten() for part in exact])
+    print(
+        f"differences of log-probs: largest {difference.abs().max():.3g}, usual {difference.square().mean() ** 0.5:.3g}"
+    )
+    assert difference.abs().max() < LARGEST
+    assert difference.square().mean() ** 0.5 < USUAL
+
+
+@pytest.fixture(params=KINDS)
+def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A policy that is stored in bfloat16, as published models are."""
+    write_tiny_policy(tmp_path, kind=request.param, **HEADS_OF_128).bfloat16().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def _exact(base: Path, rows: list[Row]) -> tuple[list[Tensor], list[Tensor]]:
+    """Log-probs of the responses, and of the likeliest tokens."""
+    found = response_topk(LogProbs(load_model(base, "float32"), "padded"), rows, 10_000, TOP_K)
+    return [logprobs for logprobs, _, _ in found], [values for _, _, values in found]
+
+
+def test_log_probs_on_the_device_are_those_of_float32_on_a_cpu_but_for_rounding(base: Path, device: str) -> None:
+    module = LogProbs(load_model(base, "bfloat16").to(device_of_job()))
+    assert module.device.startswith(device)
+    assert module.form() == ("packed" if device == "cuda" else "padded")
+    exact, _ = _exact(base, ROWS)
+    for budget in (60, 10_000):
+        _close(response_logprobs(module, ROWS, budget), exact)
+
+
+def test_the_reference_stage_stores_the_log_probs_of_float32_but_for_rounding(base: Path, device: str) -> None:
+    for library in ("polars", "pydantic"):
+        pytest.importorskip(library)
+    from stored_responses import store
+
+    from dphrl.reference.build import load_reference
+
+    exact, likeliest = _exact(base, ROWS)
+    module = load_reference(base, "bfloat16", "auto")
+    assert module.device.startswith(device)
+    stored = store(ROWS, [part.tolist() for part in exact], module, TOP_K, base)
+    rows, logprobs = stored.rows(range(len(ROWS)))
+    assert [[*row.prompt, *row.response] for row in rows] == [[*row.prompt, *row.response] for row in ROWS]
+    _close(logprobs, exact)
+    _close(stored.topk(range(len(ROWS)))[1], likeliest)
+    gaps = [float((ours - theirs).abs().max()) for ours, theirs in zip(logprobs, exact, strict=True)]
+    assert stored.index.collect()["max_sampler_gap"].to_list() == pytest.approx(gaps)
