@@ -29,7 +29,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SITE = [*PAGES, *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 
 # How each command of the docs is run, by its beginning; the first pattern that fits counts. A test, a script of CI, or:
-# gpu, cluster, container: it needs one; long: it takes minutes; elsewhere: a command of another project, or of the system.
+# gpu, cluster, container: needs one; long: takes minutes; elsewhere: a command of another project, or of the system.
 PROGRAMS = r"make|dphrl|snakemake|python[\d.]*|pip|pytest|cp|srun|sqlite3|docker|apptainer"
 WORKFLOW, REPLAY = "tests/workflow/test_run.py::", "tests/workflow/test_replay.py::"
 PARTS = REPLAY + "test_a_part_of_a_run_is_named_and_forced"
