@@ -2,6 +2,10 @@
 
 PYTHON          ?= python3
 VENV            ?= .venv
+STAMP           := $(VENV)/.installed
+INSTALLED       := $(if $(wildcard $(STAMP)),$(or $(shell cat $(STAMP)),cpu))
+# Of `make install`: cpu, or gpu (docs/gpu.md). The other targets keep the set that is installed.
+SET             ?= $(or $(INSTALLED),cpu)
 CORES           ?= 2
 # Of `make run`: a configuration, and what to make (presample, partition, train, evaluate, ...; empty: all).
 CONFIG          ?=
@@ -27,8 +31,11 @@ NAMES  = /^colorama==/!s/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p
 
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
-ENV_FILES := envs/build.txt envs/cpu.txt envs/dev.txt
-STAMP := $(VENV)/.installed
+ENV_FILES := envs/build.txt envs/$(SET).txt envs/dev.txt
+
+ifneq ($(filter-out $(SET),$(INSTALLED)),)
+$(error $(VENV) has the set $(INSTALLED), not $(SET): `make clean` removes it; VENV=.venv-$(SET) makes another)
+endif
 
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
@@ -39,7 +46,7 @@ export PYTHONPATH =
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Make .venv (once; again when pyproject.toml or a file under envs/ changes).
+install: $(STAMP) ## Make .venv (once; again when pyproject.toml or a file under envs/ changes); SET=gpu: for GPUs.
 
 $(STAMP): $(ENV_FILES) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -47,15 +54,17 @@ $(STAMP): $(ENV_FILES) pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV): a few minutes the first time."
 	@$(PIP) install -qq --no-deps --require-hashes -r envs/build.txt
+ifeq ($(SET),cpu)
 	@if [ -n "$(TORCH_INDEX)" ]; then \
 		$(PIP) install -qq --no-deps "$(TORCH)" --index-url "$(TORCH_INDEX)"; \
 	else \
 		$(PIP) install -qq --no-deps "$(TORCH)" 2>/dev/null \
 			|| $(PIP) install -qq --no-deps "$(TORCH)" --extra-index-url "$(TORCH_CPU_INDEX)"; \
 	fi
-	@$(PIP) install -qq --no-deps --no-build-isolation --require-hashes -r envs/cpu.txt -r envs/dev.txt
+endif
+	@$(PIP) install -qq --no-deps --no-build-isolation --require-hashes -r envs/$(SET).txt -r envs/dev.txt
 	@$(PIP) install -qq --no-deps --no-build-isolation --editable .
-	@touch $@
+	@echo $(SET) > $@
 
 wheel: install ## Build dist/dphrl-*.whl, which installs without torch, snakemake and the scorers.
 	@$(PIP) wheel -qq --no-deps --no-build-isolation --wheel-dir dist .
@@ -125,7 +134,7 @@ pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade tak
 
 # As jobs have it, see docs/decisions/expandable-segments.md.
 gpu-check: export PYTORCH_ALLOC_CONF ?= expandable_segments:True
-gpu-check: ## On a machine with a GPU and envs/gpu.txt: tests, then measured memory and speed next to the plan.
+gpu-check: ## On a machine with a GPU, after `make install SET=gpu`: tests, then measured memory and speed next to the plan.
 	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu
 	@$(BIN)/python benchmarks/gpu.py --engine $(ENGINE)
 

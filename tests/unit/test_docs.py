@@ -33,8 +33,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SITE = [*PAGES, *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 
 # How each command of the docs is run, by its beginning; the first pattern that fits counts. A test, a script of CI, or:
-# gpu, cluster: it needs one; long: it takes minutes; elsewhere: a command of another project, or of the system.
-PROGRAMS = r"make|dphrl|snakemake|python[\d.]*|pip|pytest|cp|srun|sqlite3"
+# gpu, cluster, container: needs one; long: takes minutes; elsewhere: a command of another project, or of the system.
+PROGRAMS = r"make|dphrl|snakemake|python[\d.]*|pip|pytest|cp|srun|sqlite3|docker|apptainer"
 WORKFLOW, REPLAY = "tests/workflow/test_run.py::", "tests/workflow/test_replay.py::"
 PARTS = REPLAY + "test_a_part_of_a_run_is_named_and_forced"
 HOW = {
@@ -87,10 +87,9 @@ HOW = {
     r"snakemake .*--dry-run": WORKFLOW + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
     r"snakemake": WORKFLOW + "test_a_run_makes_every_artifact_and_the_audit_passes",
     r"pip install \.$": "tests/unit/test_light_install.py::test_the_wheel_works_in_an_empty_environment",
-    r"pip install .*envs/gpu.txt": "gpu",
     r"pip install .*envs/slurm.txt": "cluster",
-    r"pip install --no-deps --editable": ".ci/run",
-    r"python3.12 -m venv": "gpu",
+    r"make install SET=gpu": "gpu",
+    r"(docker|apptainer) ": "container",
     r"cp -r profiles/slurm": "cluster",
     r"python math_eval.py": "elsewhere",
 }
@@ -121,7 +120,7 @@ def test_every_command_is_run_by_a_test_or_marked() -> None:
     assert len(commands) > 100
     assert [command for command in commands if _how(command) is None] == []
     assert set(HOW.values()) - {_how(command) for command in commands} == set()
-    for how in {*HOW.values()} - {"gpu", "cluster", "long", "elsewhere", "itself"}:
+    for how in {*HOW.values()} - {"gpu", "cluster", "container", "long", "elsewhere", "itself"}:
         file, _, name = how.partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8") if name else (ROOT / file).is_file(), how
     for command in commands:

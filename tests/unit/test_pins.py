@@ -1,8 +1,11 @@
 """The pinned files under envs/."""
 
+import csv
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -50,3 +53,16 @@ def test_packages_of_cuda_do_not_overwrite_each_other():
     pins = _pins("gpu")
     assert int(pins["cuda-python"].split(".")[0]) >= 13
     assert pins["cuda-python"] == pins["cuda-bindings"]
+
+
+def test_no_two_installed_packages_have_the_same_file() -> None:
+    """Else the order of installation decides which of them works."""
+    owners = defaultdict(set)
+    for package in distributions():
+        name = package.name
+        for path, *_ in csv.reader((package.read_text("RECORD") or "").splitlines()):
+            owners[path].add(name)
+    assert len(owners) > 10_000
+    shared = {path for path, names in owners.items() if len(names) > 1 and "__pycache__" not in path}
+    # In the set for GPUs, of flashinfer-python and torch-c-dlpack-ext; nothing imports it.
+    assert shared <= {"build_backend.py"}

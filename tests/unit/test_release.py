@@ -69,19 +69,35 @@ def test_the_entry_of_the_workflow_catalog_has_its_keys() -> None:
 def test_the_image_is_made_by_the_commands_of_the_readme_and_the_makefile() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
-    assert [name for name, _ in steps] == ["FROM", "RUN", "WORKDIR", "COPY", "RUN", "CMD"]
-    (_, image), (_, packages), _, _, (_, install), (_, demo) = steps
+    once = {name: rest for name, rest in steps if name not in ("ARG", "RUN")}
     oldest = re.search(r'requires-python = ">=(\d+\.\d+)"', (ROOT / "pyproject.toml").read_text())
     assert oldest
-    assert image == f"python:{oldest[1]}-slim"
+    assert once["FROM"] == f"python:{oldest[1]}-slim-bookworm"
+    packages, user, install = (rest for name, rest in steps if name == "RUN")
     # A C++ compiler, as the README says; git is for `make lint` and for Snakemake's modules.
     assert re.findall(r"(?<= )(?:make|g\+\+|git)(?= )", packages) == ["make", "g++", "git"]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for command in (install, " ".join(json.loads(demo))):
-        make, target = command.split()
+    # Nothing after the packages is done or owned by root.
+    names = [name for name, _ in steps]
+    assert names.index("USER") < names.index("WORKDIR") < names.index("COPY")
+    assert once["COPY"] == f"--chown={once['USER']} . ."
+    assert re.search(rf"--home-dir {once['WORKDIR']} {once['USER']}$", user)
+    demo = " ".join(json.loads(once["CMD"]))
+    for command in (install, demo):
+        make, target, *_ = command.split()
         assert make == "make"
         assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
-    assert " ".join(json.loads(demo)) in readme
+    assert demo in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_containers_has_the_arguments_and_folders_of_the_image() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/containers.md").read_text(encoding="utf-8")
+    arguments = dict(re.findall(r"^ARG (\w+)=(\w+)$", text, re.MULTILINE))
+    assert arguments == {"UID": "1000", "SET": "cpu"}
+    assert {*re.findall(r"--build-arg (\w+)=", page + text)} == arguments.keys()
+    assert {*re.findall(r"(?<=[ :])/\w+(?=/)", "\n".join(re.findall(r"^ {4}.*", page, re.MULTILINE)))} == {"/dphrl"}
+    for line in re.findall(r"^#     (.*)", text, re.MULTILINE):
+        assert f"    {line}\n" in page
 
 
 def made(*variables: str) -> "subprocess.CompletedProcess[str]":
@@ -102,5 +118,28 @@ def test_make_run_starts_the_launcher_with_the_configuration_of_the_user() -> No
 
 
 def test_the_image_leaves_out_what_git_ignores() -> None:
+    """And the users' models and data, of any size."""
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split()}
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
-    assert {".git", ".venv", "results/*"} <= {*lines}
+    assert ignored | {".git", "models", "data"} == {line.removeprefix("**/") for line in lines}
+
+
+def installs(folder: Path, *variables: str) -> "subprocess.CompletedProcess[str]":
+    """What `make install` would do with an environment that is older than the files of pins."""
+    command = ["make", "-s", "-n", "-W", "pyproject.toml", "install", f"VENV={folder}", *variables]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_an_environment_for_gpus_is_never_overwritten_by_the_packages_for_cpus(tmp_path: Path) -> None:
+    cpu, gpu = installs(tmp_path).stdout, installs(tmp_path, "SET=gpu").stdout
+    assert "-r envs/cpu.txt -r envs/dev.txt" in cpu
+    assert "torch==" in cpu
+    assert "-r envs/gpu.txt -r envs/dev.txt" in gpu
+    assert "torch==" not in gpu
+    (tmp_path / ".installed").write_text("gpu\n")
+    assert installs(tmp_path).stdout == gpu
+    assert f"{tmp_path} has the set gpu, not cpu" in installs(tmp_path, "SET=cpu").stderr
+    # Of an earlier version, which did not write the name of the set.
+    (tmp_path / ".installed").write_text("")
+    assert installs(tmp_path).stdout == cpu
+    assert f"{tmp_path} has the set cpu, not gpu" in installs(tmp_path, "SET=gpu").stderr
