@@ -138,7 +138,9 @@ def test_fifty_rows_get_steps_and_lengths_that_they_and_the_model_allow(folder: 
     assert all(line.strip() for line in text.splitlines())
     assert len(text.splitlines()) <= 25
     bare = read_config(folder / "my.yaml").model_dump(mode="json")
-    for key, value in yaml.safe_load(text)["train"].items():
+    written = yaml.safe_load(text)["train"]
+    assert written.pop("probe") == {"every": train.steps}
+    for key, value in written.items():
         assert bare["train"][key] == value != type(config.train)().model_dump(mode="json")[key]
 
 
