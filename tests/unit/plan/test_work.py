@@ -90,6 +90,18 @@ def test_units_fit_the_size_of_the_run(tmp_path, capsys, monkeypatch):
     assert re.search(r"Time: \d+ minutes on 2 cores", out)
 
 
+@pytest.mark.parametrize(("gpu_gib", "machine"), [("80", "h100"), ("null", "cpu")])
+def test_the_machine_is_that_of_the_configuration(tmp_path, capsys, monkeypatch, gpu_gib, machine):
+    monkeypatch.chdir(tmp_path)
+    base = ROOT / "config/world-1"
+    (tmp_path / "my.yaml").write_text(
+        f"{{run: my, policy: {{base: {base}}}, datasets: {{d: {{task: math, source: d.jsonl}}}}, train_dataset: d,"
+        f" evaluate: {{datasets: [d]}}, hardware: {{gpu_gib: {gpu_gib}}}}}\n"
+    )
+    assert main(["my.yaml"]) == 0
+    assert f"speeds from the table of machines, {machine})" in capsys.readouterr().out
+
+
 def test_the_command_names_a_missing_config(tmp_path, capsys):
     assert main([str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
