@@ -52,9 +52,10 @@ $(STAMP): $(ENV_FILES) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing into $(VENV): a few minutes the first time."
+	@echo "Installing into $(VENV), 5 GB: 1 of 4, what builds packages"
 	@$(PIP) install -qq --no-deps --require-hashes -r envs/build.txt
 ifeq ($(SET),cpu)
+	@echo "2 of 4, torch"
 	@if [ -n "$(TORCH_INDEX)" ]; then \
 		$(PIP) install -qq --no-deps "$(TORCH)" --index-url "$(TORCH_INDEX)"; \
 	else \
@@ -62,9 +63,12 @@ ifeq ($(SET),cpu)
 			|| $(PIP) install -qq --no-deps "$(TORCH)" --extra-index-url "$(TORCH_CPU_INDEX)"; \
 	fi
 endif
+	@echo "3 of 4, all other packages: most of the time, minutes without a line"
 	@$(PIP) install -qq --no-deps --no-build-isolation --require-hashes -r envs/$(SET).txt -r envs/dev.txt
+	@echo "4 of 4, this project"
 	@$(PIP) install -qq --no-deps --no-build-isolation --editable .
 	@echo $(SET) > $@
+	@echo "Installed. The commands are in $(BIN): make demo, $(BIN)/dphrl --help"
 
 wheel: install ## Build dist/dphrl-*.whl, which installs without torch, snakemake and the scorers.
 	@$(PIP) wheel -qq --no-deps --no-build-isolation --wheel-dir dist .

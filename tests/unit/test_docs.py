@@ -53,12 +53,14 @@ HOW = {
     ),
     r"dphrl diagnose": "tests/unit/sample_files/test_plain.py::test_recipes_of_the_docs_read_the_files_of_other_tools",
     r"(python -m )?dphrl[ .]plan ": "tests/unit/plan/test_work.py::test_the_command_says_what_does_not_fit",
-    r"python -m dphrl[ .]audit show": "tests/unit/audit/test_show.py::test_the_command_shows_and_refuses_with_a_hint",
-    r"python -m dphrl[ .]audit lineage": (
+    r"(python -m )?dphrl[ .]audit show": (
+        "tests/unit/audit/test_show.py::test_the_command_shows_and_refuses_with_a_hint"
+    ),
+    r"(python -m )?dphrl[ .]audit lineage": (
         "tests/unit/audit/test_lineage.py::test_the_command_prints_the_lineage_and_returns_a_status"
     ),
-    r"python -m dphrl[ .]audit accept": REPLAY + "test_results_are_accepted_under_changed_code",
-    r"python -m dphrl[ .]audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
+    r"(python -m )?dphrl[ .]audit accept": REPLAY + "test_results_are_accepted_under_changed_code",
+    r"(python -m )?dphrl[ .]audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
     r"(python -m )?dphrl[ .]report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
     r"python -m pytest -m gpu": "gpu",
     r"python -m pytest (?=.*tests/)": "itself",
@@ -149,12 +151,12 @@ def _texts(file: Path) -> Iterator[str]:
         yield text
 
 
-@pytest.mark.parametrize("page", ["own-scorer", "own-divergence", "debug"])
+@pytest.mark.parametrize("page", ["tutorial", "how-to/own-scorer", "how-to/own-divergence", "how-to/debug"])
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "results").mkdir()
     build(tmp_path / "results/demo")
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"^ *```python\n(.*?)```", (ROOT / f"docs/how-to/{page}.md").read_text("utf-8"), re.M | re.S)
+    (code,) = re.findall(r"^ *```python\n(.*?)```", (ROOT / f"docs/{page}.md").read_text("utf-8"), re.M | re.S)
     exec(compile(textwrap.dedent(code), page, "exec"), {})
 
 

@@ -255,7 +255,7 @@ def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None: 
         require_rehearsal(divided.lazy(), ["dph_f", "dph_js"])
     message = str(caught.value)
     assert message.startswith("D_pef is empty, and dph_f, dph_js rehearse it. Lower partition.pef_min_correct")
-    assert "5 (1 before refinement)" in message
+    assert "before refinement: 5 or more: 1" in message
     require_rehearsal(divided.lazy(), [])
 
 

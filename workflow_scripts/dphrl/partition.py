@@ -96,8 +96,8 @@ def require_rehearsal(partition: pl.LazyFrame, methods: Sequence[str]) -> None:
     found = _by_threshold(partition)
     advice = "No training question has a right sample: look at the verdicts, the scorer and the prompts"
     if found:
-        counts = ", ".join(f"{least} ({count} before refinement)" for least, count in found.items())
-        advice = f"Lower partition.pef_min_correct, to which questions reach: {counts}"
+        counts = ", ".join(f"{least} or more: {count}" for least, count in found.items())
+        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
     raise NoRehearsalError(f"D_pef is empty, and {names} {verb} it. {advice}. Or train without {names}")
 
 

@@ -319,6 +319,20 @@ def test_progress_is_whole_lines_even_with_other_bars() -> None:
     assert "\x1b" not in out.getvalue()
 
 
+def test_the_remaining_time_is_unknown_at_the_beginning_and_an_equal_line_is_printed_once() -> None:
+    out = io.StringIO()
+    bar = ProgressLines(total=100, desc="x", unit=" responses", file=out, initial=0)
+    bar.start_t -= 60  # the start of an engine
+    bar.update(1)
+    bar.refresh()
+    bar.refresh()
+    bar.update(49)
+    bar.refresh()
+    bar.close()
+    left = [line.partition(" < ")[2] for line in out.getvalue().splitlines()]
+    assert left == ["?", "?", "01:00"]
+
+
 def test_a_bar_that_is_switched_off_says_nothing() -> None:
     out = io.StringIO()
     bar = ProgressLines(range(3), desc="x", disable=True, file=out)

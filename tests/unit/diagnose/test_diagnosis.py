@@ -1,5 +1,6 @@
 """A made example whose every number is known by enumeration, and what is joined, left out and named."""
 
+import json
 from collections import Counter
 from itertools import combinations, product
 
@@ -12,8 +13,10 @@ from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names
 from dphrl.diagnose.portfolio import splits
+from dphrl.diagnose.sentences import sentences
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.samples import read_samples
 
 # "+" is right; letters are ways.
 BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}
@@ -194,6 +197,23 @@ def test_k_above_the_samples_of_a_question_is_refused_with_the_largest_possible_
     assert diagnose(files, k=3).k == 3
     with pytest.raises(KError, match=r"--k 4: question 'b' of base has only 3 samples.*largest possible k is 3"):
         diagnose(files, k=4)
+
+
+def test_a_question_without_an_id_is_named_by_its_text(tmp_path):
+    for name, count in (("base", 3), ("two", 2)):
+        rows = [{"question": f"What is {n} + 1?", "text": str(n + 1), "correct": True} for n in range(count)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [read_samples(tmp_path / f"{name}.jsonl") for name in ("base", "two")]
+    assert join(files).left_out["base"] == ["What is 2 + 1?"]
+    with pytest.raises(KError, match=r"question 'What is [01] \+ 1\?' of base has only 1 samples"):
+        diagnose(files, k=4)
+
+
+def test_equal_texts_of_all_right_answers_are_said_to_show_no_variety():
+    answers = {f"q{n}": ["+x", "+x", "-", "-"] for n in range(40)}
+    found = diagnose([sample_file("base", answers), sample_file("two", answers)])
+    _, variety, *_ = sentences("two", found.models["two"])
+    assert "all are the same text in both models, over 40 questions" in variety
 
 
 def test_doubtful_comparisons_are_named():

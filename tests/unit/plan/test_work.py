@@ -1,5 +1,6 @@
 """Jobs, tokens, disk and hours of runs that were made on two CPU cores: planned before anything ran, within 30 %."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,44 @@ def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
     assert main([str(config), "--gpu-gib", "80", "--slots", "8"]) == 1
     out = capsys.readouterr().out
     assert "a model of 8.03 billion parameters" in out
+    assert "Not there, so 1,000 questions are assumed in each: dev.json\n" in out
     assert "This does not fit." in out
     assert "rkl: divergence on rollouts weighs 0.01 of the policy loss (eta 0.01); strength w f''(1) = 0.01" in out
     assert "hardware.zero_stage: 3, hardware.gradient_checkpointing: true" in out
+
+
+def test_a_plan_needs_the_config_json_of_the_model_and_not_its_weights(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bird.yaml").write_text(
+        "{run: bird, policy: {base: models/none}, datasets: {d: {task: math, source: d.jsonl}}, train_dataset: d,"
+        " evaluate: {datasets: [d]}}\n"
+    )
+    assert main(["bird.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "models/none, in which there is no config.json" in said
+    assert "without the weights" in said
+
+
+def test_units_fit_the_size_of_the_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([str(MEASURED / "demo.yaml")]) == 0
+    out = capsys.readouterr().out
+    assert " million parameters" in out
+    assert "Not there" not in out
+    assert re.search(r"Disk: \d+ MB in all", out)
+    assert re.search(r"Time: \d+ minutes on 2 cores", out)
+
+
+@pytest.mark.parametrize(("gpu_gib", "machine"), [("80", "h100"), ("null", "cpu")])
+def test_the_machine_is_that_of_the_configuration(tmp_path, capsys, monkeypatch, gpu_gib, machine):
+    monkeypatch.chdir(tmp_path)
+    base = ROOT / "config/world-1"
+    (tmp_path / "my.yaml").write_text(
+        f"{{run: my, policy: {{base: {base}}}, datasets: {{d: {{task: math, source: d.jsonl}}}}, train_dataset: d,"
+        f" evaluate: {{datasets: [d]}}, hardware: {{gpu_gib: {gpu_gib}}}}}\n"
+    )
+    assert main(["my.yaml"]) == 0
+    assert f"speeds from the table of machines, {machine})" in capsys.readouterr().out
 
 
 def test_the_command_names_a_missing_config(tmp_path, capsys):

@@ -52,7 +52,7 @@ def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
         "Was coverage lost?": "Questions solved by at least one of 16 samples, in per cent, on in_domain: fell under"
         " GRPO (-6.0 [-8.0, -4.0]); rose under DPH-F (+5.0 [+3.0, +7.0]); no difference is shown under"
         " D_exp only (+0.0 [-2.0, +2.0]); the base has 93.1.",
-        "Who kept it?": "Pass@16, in points: higher than under GRPO with DPH-F (+11.0 [+7.0, +15.0]); no difference is"
+        "Who kept it?": "Pass@16 against GRPO, in points: higher with DPH-F (+11.0 [+7.0, +15.0]); no difference is"
         " shown with D_exp only (+1.0 [-5.0, +7.0]).",
         "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together.",
         "What is open?": "Whether another base model behaves so: all policies start from one.",

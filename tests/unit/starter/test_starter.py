@@ -138,7 +138,9 @@ def test_fifty_rows_get_steps_and_lengths_that_they_and_the_model_allow(folder: 
     assert all(line.strip() for line in text.splitlines())
     assert len(text.splitlines()) <= 25
     bare = read_config(folder / "my.yaml").model_dump(mode="json")
-    for key, value in yaml.safe_load(text)["train"].items():
+    written = yaml.safe_load(text)["train"]
+    assert written.pop("probe") == {"every": train.steps}
+    for key, value in written.items():
         assert bare["train"][key] == value != type(config.train)().model_dump(mode="json")[key]
 
 
@@ -173,6 +175,33 @@ def test_a_custom_task_has_its_scorer_and_other_questions_are_evaluated(folder: 
     assert config.datasets["train"].fields == {"question": "ask", "ground_truth": "expected"}
     assert config.scoring.custom["one_of"].source == "scorer.py"
     assert config.evaluate.datasets == ("test",)
+
+
+def test_the_next_commands_are_those_of_the_machine(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
+    given = ["init", "--data", "my.jsonl", "--model", "model"]
+
+    def commands(*more: str) -> list[str]:
+        assert main([*given, *more]) == 0
+        lines = capsys.readouterr().out.partition("Next:\n")[2].splitlines()
+        return [line.strip() for line in lines if not line.strip().startswith("#")]
+
+    monkeypatch.setenv("PATH", str(folder))
+    assert commands("--cpu", "--out", "a.yaml") == [
+        ".venv/bin/dphrl plan a.yaml",
+        "make run CONFIG=a.yaml TARGET=partition",
+        "make run CONFIG=a.yaml",
+    ]
+    (folder / "dphrl").write_text("#!/bin/sh\n")
+    (folder / "dphrl").chmod(0o755)
+    on_gpus = ".venv/bin/snakemake {}--workflow-profile profiles/gpu-node --configfile b.yaml"
+    assert commands("--gpu-gib", "141", "--out", "b.yaml") == [
+        "dphrl plan b.yaml --gpu-gib 141 --slots 1",
+        on_gpus.format("partition "),
+        on_gpus.format(""),
+    ]
 
 
 def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

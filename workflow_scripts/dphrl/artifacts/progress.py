@@ -10,6 +10,8 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 5.0
+# The share that is done before the remaining time is shown: an engine's start would count as the speed of its answers.
+_FORESEEABLE = 0.05
 
 
 class ProgressLines(tqdm):
@@ -23,14 +25,25 @@ class ProgressLines(tqdm):
         )
         super().__init__(*args, **kwargs)
 
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        """What a line is made of; the remaining time is unknown at the beginning."""
+        found: dict[str, Any] = super().format_dict
+        if self.total and self.n < _FORESEEABLE * self.total and not self.disable:
+            found["bar_format"] = found["bar_format"].replace("{remaining}", "?")
+        return found
+
     @staticmethod
     def status_printer(file: TextIO) -> Callable[[str], None]:
-        """Print each status as a separate line."""
+        """Print each status as a separate line, an equal one after it not again."""
+        last = ""
 
         def print_status(status: str) -> None:
-            if status.strip():
+            nonlocal last
+            if status.strip() and status != last:
                 file.write(status + "\n")
                 file.flush()
+            last = status
 
         return print_status
 

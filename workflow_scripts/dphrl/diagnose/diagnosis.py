@@ -9,7 +9,7 @@ import polars as pl
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.diagnose.checks import answers, largest_k, left_out, limits, qualifications, unequal_settings
 from dphrl.diagnose.classes import study_of
-from dphrl.diagnose.joined import Joined, join
+from dphrl.diagnose.joined import Joined, join, known_as
 from dphrl.diagnose.portfolio import SCHEMA, portfolio
 from dphrl.diagnose.variety import KINDS, Variety, variety
 from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, EXIT, NOT_COLLAPSED, Verdict, decide, paired
@@ -151,10 +151,11 @@ def diagnose(
 
 def _fewest(joined: Joined) -> tuple[int, str]:
     """The fewest samples that any question has in any file, and where."""
+    texts = dict(joined.questions.select("prompt_id", "question").iter_rows())
     found = []
     for name, rows in joined.rows.items():
-        question, number = rows.group_by("prompt_id").len().sort("len", "prompt_id").row(0)
-        found.append((number, f"question {question[:60]!r} of {name}"))
+        key, number = rows.group_by("prompt_id").len().sort("len", "prompt_id").row(0)
+        found.append((number, f"question {known_as(key, texts[key])[:60]!r} of {name}"))
     return min(found, key=lambda one: one[0])
 
 

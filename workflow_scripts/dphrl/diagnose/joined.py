@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dphrl.evaluation.names import BASE, BASE_ITSELF
+from dphrl.sample_files.batches import key_of_text
 from dphrl.sample_files.columns import SampleFileError
 from dphrl.sample_files.samples import SampleFile
 
@@ -131,9 +132,14 @@ def _listed(keys: pl.Series) -> str:
     return ", ".join(repr(one) for one in keys.head(_SHOWN)) + (", ..." if keys.len() > _SHOWN else "")
 
 
+def known_as(key: str, question: str | None) -> str:
+    """A question as a reader knows it: its id in the file, or its text where the file has no ids."""
+    return question if question and key == key_of_text(question) else key
+
+
 def _left_out(rows: pl.DataFrame, common: pl.Series) -> list[str]:
-    keys = rows[_KEY].unique(maintain_order=True)
-    return keys.filter(~keys.is_in(common.implode())).to_list()
+    left = rows.filter(~pl.col(_KEY).is_in(common.implode())).unique(_KEY, keep="first", maintain_order=True)
+    return [known_as(*row) for row in left.select(_KEY, "question").iter_rows()]
 
 
 def _numbered(rows: pl.DataFrame, common: pl.Series) -> pl.DataFrame:

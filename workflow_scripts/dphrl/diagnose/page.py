@@ -7,6 +7,7 @@ import polars as pl
 
 from dphrl.diagnose import shown
 from dphrl.diagnose.diagnosis import Diagnosis, Lost
+from dphrl.diagnose.joined import known_as
 from dphrl.diagnose.sentences import sentences, verdict_sentence
 from dphrl.evaluation.names import BASE
 from dphrl.pages.render import render
@@ -84,7 +85,7 @@ def _lost(found: Diagnosis, name: str, lost: Sequence[Lost]) -> list[dict[str, A
     first = _answers(found.joined.rows[name], keys)
     return [
         {
-            "id": visible(one.prompt_id[:80], ""),
+            "id": visible(known_as(one.prompt_id, questions[one.prompt_id]["question"])[:80], ""),
             "question": _cut(questions[one.prompt_id]["question"] or ""),
             "gold": _cut(questions[one.prompt_id]["gold"] or ""),
             "solved": f"base {one.base_right} of {one.base_samples}, {visible(name, '')} 0 of {one.tuned_samples}",

@@ -103,11 +103,12 @@ def _parser() -> argparse.ArgumentParser:
     reading.add_argument("--format", help="verl, trl, lm-eval, verifiers, qwen-math or plain (default: by the fields)")
     reading.add_argument(
         "--map",
-        metavar="FIELD=NAME",
+        metavar="OURS=THEIRS",
         action="append",
         type=_pair,
         default=[],
-        help="the file's name of a field: question_id, question, text, correct, score, gold, level, truncated",
+        help="the file's name of a field: question_id, question, text, correct, score, gold, level, truncated, "
+        "finish_reason, sample_index",
     )
     reading.add_argument("--threshold", type=float, help="a sample is right if its score is at least this")
     judging = parser.add_argument_group("judging here, in a sandbox")

@@ -44,6 +44,11 @@ def variety_sentence(name: str, found: Variety | None) -> str:
             " both files."
         )
     difference = found.difference
+    if found.kind == "answers" and found.base == found.tuned == 1.0:
+        return (
+            f"Among {found.m} right answers to a question, all are the same text in both models, over"
+            f" {difference.questions:,} questions: such short answers cannot show variety."
+        )
     low, high = difference.wide
     word = "less variety" if high < 0 else "more variety" if low > 0 else "no difference is shown"
     return (

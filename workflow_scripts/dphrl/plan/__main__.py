@@ -28,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--gpu-gib", type=float, help="memory of a GPU in GiB; exit status 1 if a training does not fit"
     )
-    parser.add_argument("--machine", choices=MACHINES, help="default: h100 with --gpu-gib, else cpu")
+    parser.add_argument(
+        "--machine", choices=MACHINES, help="default: cpu for the demo and with hardware.gpu_gib: null, else h100"
+    )
     parser.add_argument("--slots", type=int, default=2, help="GPUs, or CPU cores, that work at one time (default: 2)")
     given = parser.parse_args(arguments)
     # Help needs none of this.

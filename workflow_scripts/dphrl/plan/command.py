@@ -14,7 +14,7 @@ def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int) -> i
     Args:
         file: the configuration.
         gpu_gib: memory of a GPU in GiB, if a training has to fit.
-        machine: a name of `MACHINES`; by default h100 with `gpu_gib`, else cpu.
+        machine: a name of `MACHINES`; by default h100 for a run on GPUs or with `gpu_gib`, else cpu.
         slots: GPUs, or CPU cores, that work at one time.
 
     Returns:
@@ -24,7 +24,8 @@ def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int) -> i
     try:
         config = read_config(file)
         shape = shape_of(config, folder)
-        print(describe(config, folder, machine or ("h100" if gpu_gib else "cpu"), slots))
+        on_gpus = gpu_gib or (config.toy is None and config.hardware.gpu_gib is not None)
+        print(describe(config, folder, machine or ("h100" if on_gpus else "cpu"), slots))
     except (OSError, ValueError, ConfigError) as error:
         print(f"dphrl.plan: {error}", file=sys.stderr)
         return 2

@@ -25,7 +25,7 @@ from dphrl.plan.memory import (
 )
 from dphrl.plan.rates import Rates
 from dphrl.plan.shape import ModelShape
-from dphrl.plan.sizes import sizes
+from dphrl.plan.sizes import ASSUMED_PROMPTS, sizes
 from dphrl.plan.work import Stage, stages, wall_seconds
 
 # The key of each field of a setting.
@@ -42,10 +42,15 @@ KEYS = {
 def shape_of(config: Config, folder: Path) -> ModelShape | None:
     """The shape of the base model, from its config.json or the block `toy`; None for a run of recorded answers.
 
-    Raises `ValueError` as `ModelShape.from_config`.
+    Raises `ValueError` as `ModelShape.from_config`, and `ConfigError` without a config.json.
     """
     if config.policy.base is not None:
-        return ModelShape.from_config(json.loads((folder / config.policy.base / "config.json").read_text("utf-8")))
+        file = folder / config.policy.base / "config.json"
+        if not file.is_file():
+            found = f"{config.policy.base}, in which there is no config.json"
+            need = "a folder with the model's config.json; a plan reads this file alone, so copy it without the weights"
+            raise ConfigError([Problem("policy.base", found, need)])
+        return ModelShape.from_config(json.loads(file.read_text("utf-8")))
     if config.toy is None:
         return None
     model = config.toy.model
@@ -102,7 +107,9 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     planned = stages(config, shape, found, rates)
     source = "the timings of this run" if rates != table else f"the table of machines, {machine}"
     known = "measured" if found.measured == frozenset(config.datasets) else "partly assumed"
-    lines = [f"{config.run}: a model of {shape.parameters / GB:.3g} billion parameters"]
+    lines = [f"{config.run}: a model of {_parameters(shape.parameters)} parameters"]
+    if found.absent:
+        lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(found.absent)}"]
     if machine != "cpu":
         lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
     lines += ["", f"Work (lengths {known}; speeds from {source})", _work_table(planned)]
@@ -110,7 +117,7 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
         (state_bytes(shape, one) + policy_bytes(shape, one) for one in _settings(config, shape).values()), default=0
     )
     disk = sum(stage.size for stage in planned)
-    lines += ["", f"Disk: {disk / GB:,.3g} GB in all, {segment / GB:,.3g} GB for each segment (policy and state)"]
+    lines += ["", f"Disk: {_disk(disk)} in all, {_disk(segment)} for each segment (policy and state)"]
     hours = wall_seconds(planned, slots) / 3600
     spent = _hours(planned)
     train = config.train
@@ -118,16 +125,16 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     each = _hours(stages(config.model_copy(update={"train": more}), shape, found, rates)) - spent
     unit = "core" if machine == "cpu" else "GPU"
     lines.append(
-        f"Time: {_rounded(hours)} hours on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of which"
+        f"Time: {_duration(hours)} on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of which"
         f" {_rounded(each)} for each training seed"
     )
     if divergences := [*strengths(config)]:
-        lines += ["", "Divergences", *divergences]
+        lines += ["", "Divergences (weight and strength: docs/method.md)", *divergences]
     return "\n".join(lines)
 
 
 def at_start(config: Config, folder: Path) -> Iterator[str]:
-    """What a user should know before a run starts: memory per GPU, where a model is given, and disk.
+    """What a user should know before a run starts: memory per GPU, except for the embedded world, and disk.
 
     Raises `ConfigError` where a training cannot fit on `hardware.gpu_gib`.
     """
@@ -138,14 +145,14 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
         return
     if shape is None or not config.methods:
         return
-    if config.policy.base is not None and config.hardware.gpu_gib is not None:
+    if config.toy is None and config.hardware.gpu_gib is not None:
         check_memory(config, shape, config.hardware.gpu_gib)
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
     settings = {name: Setting.of(config, name, shape) for name in config.methods}
     each = (training_bytes(shape, one, config.train, config.steps(name)) for name, one in settings.items())
     disk = len(config.train.seeds) * sum(each)
     yield (
-        f"disk: at most {disk / GB:.3g} GB for the policies and optimizer states of "
+        f"disk: at most {_disk(disk)} for the policies and optimizer states of "
         f"{len(config.train.seeds) * len(settings)} trainings (train.keep_state: {config.train.keep_state})"
     )
 
@@ -179,9 +186,22 @@ def _rounded(hours: float) -> str:
     return f"{hours:.2g}" if hours < 100 else f"{round(hours, -1):,.0f}"
 
 
+def _duration(hours: float) -> str:
+    return f"{_rounded(hours)} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
+
+
+def _disk(size: float) -> str:
+    return f"{size / GB:,.0f} GB" if size >= 10 * GB else f"{size / 1e6:,.0f} MB"
+
+
+def _parameters(count: int) -> str:
+    return f"{count / 1e9:.3g} billion" if count >= 1e8 else f"{count / 1e6:.2g} million"
+
+
 def _work_table(planned: list[Stage]) -> str:
+    unit, size = ("GB", GB) if sum(one.size for one in planned) >= 100 * GB else ("MB", 1e6)
     rows = [
-        (one.name, one.jobs, one.gpus, one.tokens, one.trained, one.seconds / 60, one.size / 1e6) for one in planned
+        (one.name, one.jobs, one.gpus, one.tokens, one.trained, one.seconds / 60, one.size / size) for one in planned
     ]
-    head = ("stage", "jobs", "cores or GPUs each", "tokens drawn", "tokens trained", "minutes", "MB")
+    head = ("stage", "jobs", "cores or GPUs each", "tokens drawn", "tokens trained", "minutes of all jobs", unit)
     return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ",.1f", ",.1f"))

@@ -16,7 +16,7 @@ _TOY = {"sql": (41.0, 20.0), "math": (22.0, 11.0)}
 _REAL = {"sql": (3000.0, 400.0), "math": (150.0, 1000.0)}
 _OTHER = (500.0, 500.0)
 # Prompts of a dataset whose file is not there yet.
-_PROMPTS = 1000
+ASSUMED_PROMPTS = 1000
 # The share of the training prompts that becomes D_pef, before the partition is known.
 _PEF = 0.4
 
@@ -30,6 +30,7 @@ class Sizes:
         prompt_tokens, response_tokens: mean lengths.
         pef: prompts of D_pef.
         measured: datasets whose lengths are those of drawn responses.
+        absent: files of questions that are not there, of which a number of prompts is assumed.
     """
 
     prompts: dict[str, int]
@@ -37,6 +38,7 @@ class Sizes:
     response_tokens: dict[str, float]
     pef: float
     measured: frozenset[str]
+    absent: tuple[str, ...] = ()
 
 
 def sizes(config: Config, folder: Path) -> Sizes:
@@ -58,7 +60,16 @@ def sizes(config: Config, folder: Path) -> Sizes:
     final, pef = folder / layout.path("partition"), _PEF * counts[train]
     if final.exists():
         pef = pl.scan_parquet(final).filter(subset="pef").select(pl.len()).collect().item()
-    return Sizes(counts, asked, answered, pef, frozenset(measured))
+    absent = tuple(
+        dataset.source
+        for name, dataset in config.datasets.items()
+        if not (folder / layout.path("prompts", dataset=name)).exists() and not _there(dataset.source, folder)
+    )
+    return Sizes(counts, asked, answered, pef, frozenset(measured), absent)
+
+
+def _there(source: str, folder: Path) -> bool:
+    return source == TOY or (folder / source).exists()
 
 
 def _rows(config: Config, name: str, folder: Path) -> int:
@@ -66,7 +77,7 @@ def _rows(config: Config, name: str, folder: Path) -> int:
     source = config.datasets[name].source
     if source == TOY:
         return int(getattr(config.toy and config.toy.questions, name))
-    return len(read_source(folder / source)) if (folder / source).exists() else _PROMPTS
+    return len(read_source(folder / source)) if _there(source, folder) else ASSUMED_PROMPTS
 
 
 def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:

@@ -75,8 +75,8 @@ def _kept(rows: pl.DataFrame) -> str | None:
     if baseline is None:
         return None
     compared, other = rows.filter(against=baseline), label(baseline)
-    words = (f"lower than under {other} with", f"higher than under {other} with", "no difference is shown with")
-    return f"{compared['metric'][0].capitalize()}, in points: {_directions(compared, words)}."
+    words = ("lower with", "higher with", "no difference is shown with")
+    return f"{compared['metric'][0].capitalize()} against {other}, in points: {_directions(compared, words)}."
 
 
 def _directions(rows: pl.DataFrame, words: tuple[str, str, str]) -> str:

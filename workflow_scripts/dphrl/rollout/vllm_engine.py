@@ -209,10 +209,16 @@ def _pack_head(model: nn.Module) -> None:
             module.quant_method.process_weights_after_loading(module)
 
 
+class _Answers(ProgressLines):
+    """Without the speeds that vLLM appends to each line: at its start they are wrong for minutes."""
+
+    postfix: Any = property(lambda _: None, lambda _, __: None)
+
+
 def _progress(label: str) -> Any:
     """A factory of vLLM's progress bars: silent while it adds the requests, lines while it answers them."""
 
     def make(*iterable: Any, **options: Any) -> ProgressLines:
-        return ProgressLines(*iterable, **{**options, "desc": label, "unit": " responses", "disable": bool(iterable)})
+        return _Answers(*iterable, **{**options, "desc": label, "unit": " responses", "disable": bool(iterable)})
 
     return make

@@ -28,6 +28,13 @@ from dphrl.sample_files.records import Record
 
 # The index of a greedy response in recorded answers (docs/replay.md).
 _GREEDY: Final = -1
+
+
+def key_of_text(question: str) -> str:
+    """The id of a question in a file without ids."""
+    return blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
+
+
 # As read, sample_index is the file's; null where it has none.
 AS_READ: Final = COLUMNS | {"sample_index": pl.Int64()}
 
@@ -119,7 +126,7 @@ class Reader:
             problem = f"{names}: expected an id or the text of the question, found nothing"
             raise RecordError(questions.index(""), problem)
         for question in set(questions).difference(self._hashes):
-            self._hashes[question] = blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
+            self._hashes[question] = key_of_text(question)
         return [self._hashes[question] for question in questions]
 
     def _indices(self, records: Sequence[Record], sizes: Sequence[int]) -> list[int | None]:

@@ -1,9 +1,12 @@
 """`dphrl init`: the smallest configuration for a file of questions and a model."""
 
 import argparse
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import yaml
 
 from dphrl.pages.visible import visible
 
@@ -88,8 +91,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, ConfigError) as error:
         print(visible(f"dphrl init: {error}"), file=sys.stderr)
         return 1
-    print(visible(f"{found}\nWritten: {out}\n\nNext:\n  dphrl plan {out}\n  make run CONFIG={out} TARGET=presample"))
+    ranks = (yaml.safe_load(text).get("hardware") or {}).get("ranks", 1)
+    steps = "\n".join(_next_steps(out, None if given.cpu else given.gpu_gib, ranks))
+    print(visible(f"{found}\nWritten: {out}\n\nNext:\n{steps}"))
     return 0
+
+
+def _next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
+    """The commands that follow: what it costs, whether there is anything to rehearse, and the whole run."""
+    dphrl = "dphrl" if shutil.which("dphrl") else ".venv/bin/dphrl"
+    yield f"  {dphrl} plan {out}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
+    if gpu_gib:
+        run, end = ".venv/bin/snakemake", f"--workflow-profile profiles/gpu-node --configfile {out}"
+        yield f"  {run} partition {end}"
+    else:
+        run, end = "make run", f"CONFIG={out}"
+        yield f"  {run} {end} TARGET=partition"
+    yield "      # says how large D_pef is; where it is empty or small, lower partition.pef_min_correct"
+    yield f"  {run} {end}"
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ def _blocks(
     partition = {"drop_all_wrong": True} if task == MATH else {}
     yield "partition", partition, "as in the paper for mathematics: questions without a right sample are left out"
     if train := _schedule(per_step) | dtype | lengths:
-        yield "train", train, "for few questions; the paper has 208 steps of 128"
+        yield "train", train, "for few questions; the paper has 208 steps of 128. A small model needs a larger lr"
     yield "hardware", hardware, "no GPU" if wish.gpu_gib is None else "so that a training fits"
     yield "methods", {"grpo": {"online": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
 
@@ -191,6 +191,7 @@ _WHY = {
     "steps": "two to four passes over the questions",
     "segment_steps": "a job has so many steps: the most that a crash costs",
     "eval_every": "steps between two policies that are evaluated",
+    "probe": "answers before the first and after the last step",
     "prompts_per_step": "questions with 16 rollouts each",
     "rehearsal_per_step": "stored responses of D_pef",
     "grpo": "the baseline: reward on all questions",
@@ -206,7 +207,7 @@ def _schedule(per_step: int) -> dict[str, Any]:
     """Of a training with fewer questions than the paper's."""
     if per_step >= _DEFAULTS["per_step"]:
         return {}
-    steps = {"steps": 16, "segment_steps": 8, "eval_every": 16}
+    steps = {"steps": 16, "segment_steps": 8, "eval_every": 16, "probe": {"every": 16}}
     return steps | {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
 
 
