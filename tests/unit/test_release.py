@@ -32,6 +32,8 @@ def test_the_version_is_the_newest_of_the_changelog() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["version"] == released()[0]
     assert project["license"] == read("CITATION.cff")["license"]
+    module = (ROOT / "docs/module.md").read_text(encoding="utf-8")
+    assert {*re.findall(r"\bv(\d+\.\d+\.\d+)\b", module)} == {released()[0]}
 
 
 def test_the_citation_has_the_required_keys_and_the_released_version() -> None:
