@@ -8,7 +8,7 @@ import yaml
 
 from dphrl.config.load import read_config
 from dphrl.plan.__main__ import main
-from dphrl.plan.describe import shape_of
+from dphrl.plan.describe import at_start, shape_of
 from dphrl.plan.machines import MACHINES
 from dphrl.plan.rates import Rates
 from dphrl.plan.sizes import sizes
@@ -88,6 +88,11 @@ def test_units_fit_the_size_of_the_run(tmp_path, capsys, monkeypatch):
     assert "Not there" not in out
     assert re.search(r"Disk: \d+ MB in all", out)
     assert re.search(r"Time: \d+ minutes on 2 cores", out)
+
+
+def test_the_start_of_the_demo_says_nothing_of_gpus():
+    (line,) = at_start(read_config(ROOT / "config/config.yaml"), ROOT)
+    assert line.startswith("disk: at most 120 MB for the policies and optimizer states of 4 trainings")
 
 
 @pytest.mark.parametrize(("gpu_gib", "machine"), [("80", "h100"), ("null", "cpu")])
