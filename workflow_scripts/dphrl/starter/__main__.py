@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import yaml
-
 from dphrl.pages.visible import visible
 
 _EPILOG = """\
@@ -63,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong := [pair for pair in given.field if not all(pair.partition("="))]:
         parser.error(f"--field {wrong[0]}: expected OURS=THEIRS, for instance question=prompt_text")
     # Help needs none of this.
+    import yaml
+
     from dphrl.config.errors import ConfigError
     from dphrl.starter.starter import Wish, starter
 
