@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -303,8 +304,14 @@ def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_p
     finally:
         stage.kill()
     stage.wait()
-    _, alive = psutil.wait_procs(processes, timeout=2)
-    assert not alive
+    _wait_until(lambda: all(map(_ended, processes)), seconds=2)
+
+
+def _ended(process: psutil.Process) -> bool:
+    """Whether a process has ended; a zombie only waits for its new parent."""
+    with suppress(psutil.NoSuchProcess):
+        return process.status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 def _wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
