@@ -33,7 +33,7 @@ def test_it_is_the_bases_pass_at_the_largest_k_less_the_share_of_the_commonest_r
     write_run(tmp_path, [3, 3, 6, 10], {"mean@16": 0.3, "pass@8": 0.8, "pass@16": 0.93})
     assert collapse_cost(tmp_path) == (
         "Collapse cost: the base solves 93.0 % of the ambiguous in-domain questions with 16 samples, a policy with one "
-        "reading of them at most 50.0 %: a difference of -43.0 points."
+        "reading of them at most 50.0 %: that costs 43.0 points."
     )
 
 

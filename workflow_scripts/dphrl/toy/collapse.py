@@ -33,5 +33,5 @@ def collapse_cost(results: Path) -> str:
     one = max(radii.values()) / radii.total()
     return (
         f"Collapse cost: the base solves {100 * value:.1f} % of the ambiguous in-domain questions with {k} samples, a "
-        f"policy with one reading of them at most {100 * one:.1f} %: a difference of {100 * (one - value):+.1f} points."
+        f"policy with one reading of them at most {100 * one:.1f} %: that costs {100 * (value - one):.1f} points."
     )
