@@ -1,5 +1,6 @@
 """A claim that is attributed to the paper holds in the paper's own tables, or is listed as one that does not."""
 
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -17,9 +18,14 @@ ROLES["qwen-math"] = "in_domain"
 MARGIN = 0.05
 
 
+@cache
+def published_points(setting):
+    return published.published_points(TABLES, setting)
+
+
 def value(setting, claim, method):
     """The published value that a claim is about; None where the paper has none."""
-    points = published.published_points(TABLES, setting).filter(method=method)
+    points = published_points(setting).filter(method=method)
     roles = ROLES[setting]
     if isinstance(roles, str):
         start = {PASS: "pass@", "greedy": "mean"}.get(claim.metric)

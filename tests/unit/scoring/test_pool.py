@@ -177,6 +177,7 @@ def test_a_worker_frozen_while_it_reads_a_batch_does_not_block_the_parent(databa
     assert [v.correct for v in verdicts] == [i == 1 for i in range(20)]
 
 
+@pytest.mark.full
 def test_ten_thousand_answers_while_workers_are_killed_at_random(databases: Path) -> None:
     queries = [f"SELECT a FROM t WHERE a <= {i % 4} AND {i} = {i}" for i in range(10_000)]
     queries[::1000] = [f"{ENDLESS} WHERE {i} = {i}" for i in range(10)]
