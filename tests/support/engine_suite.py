@@ -138,6 +138,8 @@ def a_response_is_the_same_alone_and_among_forty_others(policy: Policy, engine: 
 def greedy_is_the_argmax_of_the_forward_pass(policy: Policy, engine: Engine) -> None:
     for prompt, completion in _pairs(engine, requests(temperature=0.0)):
         logits = policy.logits(prompt, completion.token_ids)
+        if policy.dtype == torch.float32:
+            assert logits.argmax(-1).tolist() == completion.token_ids
         chosen = logits.gather(1, torch.tensor(completion.token_ids)[:, None])[:, 0]
         assert (chosen >= logits.amax(-1) - policy.tolerance).all()
 
@@ -162,7 +164,7 @@ def a_nucleus_is_never_left(policy: Policy, engine: Engine) -> None:
         probs = (policy.logits(prompt, completion.token_ids).double() / temperature).softmax(-1)
         for row, token in zip(probs, completion.token_ids, strict=True):
             more_probable = row[row > row[token]]
-            assert float(more_probable.sum()) < top_p + policy.tolerance / 3
+            assert float(more_probable.sum()) < top_p + policy.tolerance / (10 if policy.dtype == torch.float32 else 3)
             ranks.add(len(more_probable))
             drawn += 1
     # The nuclei had several tokens: not only the most probable one was drawn.

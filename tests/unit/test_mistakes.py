@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from dphrl.scoring.custom import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import SourceError, read_source
-from dphrl.training.job import SegmentJob, _online_prompts
+from dphrl.training.job import SegmentJob, _online_prompts, _rehearsal
 from dphrl.training.schedule import epoch_indices
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -403,6 +403,16 @@ def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="prompts_per_step is 64, but D_exp, which mine-dph_f-s1 trains on, has 3"):
         _online_prompts(segment_job(tmp_path, {"online": "exp"}, prompts_per_step=64))
     assert len(_online_prompts(segment_job(tmp_path, {"online": "all"}, prompts_per_step=3))) == 3
+
+
+def test_a_method_that_rehearses_nothing_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
+    stored = tmp_path / "responses.safetensors"
+    save_file({"logprobs": torch.zeros(0), "token_ids": torch.zeros(0, dtype=torch.int32)}, stored)
+    write_table(SCHEMAS["reference_index"].frame(), "reference_index", tmp_path / "index.parquet", {})
+    job = segment_job(tmp_path, {"online": "exp", "divergence": "forward_kl"})
+    with pytest.raises(ValueError, match="has no responses, but mine-dph_f-s1 rehearses them: lower"):
+        _rehearsal(replace(job, reference=str(stored)))
+    assert _rehearsal(replace(job, reference=None)) is None
 
 
 def test_a_truncated_file_of_weights_is_named(tmp_path: Path) -> None:  # 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -54,15 +53,15 @@ def test_a_failed_job_shows_its_exception_first_and_names_its_log(workflow: Work
     )
     config["scoring"]["custom"]["one_of"] = {"source": "scorer.py"}
     (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
-    process = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml").start()
+    # One job at a time: the audit of the golds would fail with the scoring of the answers.
+    process = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml").start("--cores", "1")
     assert process.wait() == 1
     lines = workflow.output().splitlines()
-    # The audit of the golds may fail at the same time.
-    place = next(place for place, line in enumerate(lines) if line.startswith("FAILED: "))
+    (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
     assert lines[place + 1].startswith("  TypeError: ")
     assert "scorer.py: Mine.score returned True (bool) for response 0" in lines[place + 1]
     assert "The end of results/custom-scorer/logs/" in workflow.output()
-    assert re.search(r"Not finished: (1 job|2 jobs) failed\.", workflow.output())
+    assert "Not finished: 1 job failed." in workflow.output()
 
 
 def test_ctrl_c_is_one_line_and_the_exit_status_130(workflow: Workflow) -> None:

@@ -28,13 +28,6 @@ from dphrl.sample_files.records import Record
 
 # The index of a greedy response in recorded answers (docs/replay.md).
 _GREEDY: Final = -1
-
-
-def key_of_text(question: str) -> str:
-    """The id of a question in a file without ids."""
-    return blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
-
-
 # As read, sample_index is the file's; null where it has none.
 AS_READ: Final = COLUMNS | {"sample_index": pl.Int64()}
 
@@ -42,6 +35,11 @@ _TEXT: Final = frozenset({str})
 _NOTHING: Final = frozenset({NoneType})
 
 Convert = Callable[[Field, Any], Any]
+
+
+def key_of_text(question: str) -> str:
+    """The id of a question in a file without ids."""
+    return blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
 
 
 class RecordError(ValueError):

@@ -18,7 +18,7 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
-from dphrl.reference.responses import load
+from dphrl.reference.responses import ReferenceResponses, load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
 from dphrl.training.collectives import all_gather, rank, start_process_group
@@ -127,7 +127,7 @@ def run_job(job: SegmentJob) -> Trained:
     started = time.perf_counter()
     start_process_group()
     method, config, hardware = job.method, job.train, job.machine
-    prompts = _online_prompts(job)
+    prompts, rehearsal = _online_prompts(job), _rehearsal(job)
     with ExitStack() as stack:
         files = {"databases": job.databases, "source": job.scorer}
         scorer = make_scorer(job.config["task"], job.config["scorer"], workers=job.workers, programs=False, **files)
@@ -150,13 +150,6 @@ def run_job(job: SegmentJob) -> Trained:
             reference_model=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
             seed=job.seed,
         )
-        rehearsal = load(Path(job.reference)) if job.reference else None
-        if rehearsal is not None and not len(rehearsal):
-            # The partition stops a run like that, unless the method was added after it.
-            raise ValueError(
-                f"{job.reference} has no responses, but {job.training} rehearses them: lower "
-                "partition.pef_min_correct, or leave the method out"
-            )
         if rehearsal is not None and job.first == 1:
             (ours,) = trainer.logprobs([Row(canary[:1], canary[1:])])
             check_reference(trainer, rehearsal, Path(job.policy), float((ours - start).abs().mean()))
@@ -171,6 +164,18 @@ def run_job(job: SegmentJob) -> Trained:
         digests = _save(trainer, job)
     timings = [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
     return Trained(metrics, probes.table(), timings, digests)
+
+
+def _rehearsal(job: SegmentJob) -> ReferenceResponses | None:
+    """The stored responses that the method rehearses. Raises `ValueError` if there are none."""
+    found = load(Path(job.reference)) if job.reference else None
+    if found is not None and not len(found):
+        # The partition stops a run like that, unless the method was added after it.
+        raise ValueError(
+            f"{job.reference} has no responses, but {job.training} rehearses them: lower "
+            "partition.pef_min_correct, or leave the method out"
+        )
+    return found
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
