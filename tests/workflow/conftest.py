@@ -91,6 +91,7 @@ GROUPS = {
     "methods": ("test_methods.py",),
     "engines": ("test_trainer.py", "test_engines.py"),
     "databases": ("test_databases.py",),
+    "replay": ("test_replay.py",),
 }
 
 

@@ -122,6 +122,7 @@ def test_a_database_with_other_content_reruns_what_reads_it_and_what_follows(run
     assert run.plan() == []
 
 
+@pytest.mark.full
 def test_a_new_and_a_removed_database_rerun_what_reads_them(run: Workflow) -> None:
     write_database(database(run, "north"), largest=3)
     assert set(stages(run)) >= READERS

@@ -41,7 +41,7 @@ MOMENTS = {
 }
 VICTIMS = ("snakemake", "stage", "both")
 # The others run in `make test-full`.
-QUICK = {("sampling", "both")}
+QUICK = {("training", "both")}
 CASES = [
     pytest.param(moment, victim, marks=[] if (moment, victim) in QUICK else pytest.mark.full)
     for moment in MOMENTS

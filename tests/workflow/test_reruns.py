@@ -58,6 +58,7 @@ EDITS: list[tuple[str, set[str]]] = [
 # In `make test-full` only: files whose stages another edit shows too.
 LONG = {
     *(f"dphrl/{name}.py" for name in ("layout/names", "artifacts/databases", "config/blocks/train", "tasks/overlap")),
+    *(f"dphrl/{name}.py" for name in ("artifacts/tables", "tasks/ground_truth", "rollout/replay", "reference/build")),
     *(f"dphrl/rollout/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
     *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),
     *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/plan")),

@@ -246,6 +246,25 @@ def test_an_error_that_no_code_foresees_is_a_verdict_and_ends_no_worker(database
     assert replies[2]["detail"] == "ValueError: comparison='?': expected 'spider', 'bird' or 'strict'"
 
 
+def test_answers_past_the_wall_clock_are_tried_again_one_at_a_time_for_a_limited_time(databases: Path) -> None:
+    seconds, workers, number = 0.4, 3, 6
+    options = {**OPTIONS, "limits": {**LIMITS, "max_steps": 10**12, "timeout_s": seconds}}
+    task = {"database": str(databases / "d" / "d.sqlite"), "gold": GOLD, "comparison": "spider", "repair": False}
+    spent = {}
+    for alone_s in (600.0, 0.0):
+        pool = Pool("sql", options, workers, deadline_s=20, memory_mib=512, alone_s=alone_s)
+        try:
+            pool.run([[{"id": i, **task, "sql": "SELECT 1"}] for i in range(workers)])
+            start = time.monotonic()
+            replies = pool.run([[{"id": i, **task, "sql": f"{ENDLESS} WHERE {i} = {i}"}] for i in range(number)])
+            spent[alone_s] = time.monotonic() - start
+        finally:
+            pool.close()
+        assert {i: reply["verdict"] for i, reply in replies.items()} == dict.fromkeys(range(number), "timeout")
+    rounds = number // workers
+    assert spent[600.0] > (rounds + number) * seconds > spent[0.0] > 2 * rounds * seconds
+
+
 def test_an_interrupt_of_the_batch_system_costs_no_answer_its_verdict(databases: Path) -> None:
     slow = ENDLESS.replace("FROM t)", "FROM t LIMIT 200000)")
     queries = [f"{slow} WHERE {i} = {i}" for i in range(10)]

@@ -1,10 +1,12 @@
 """Worker processes that can be killed: every task gets a reply, even if its answer crashes the process."""
 
+import math
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple
 
 from dphrl.scoring.verdict import InfrastructureError
@@ -28,15 +30,24 @@ class Pool:
         workers: number of processes, started on first use.
         deadline_s: seconds after which a task's worker is killed; the handler's limits must be lower.
         memory_mib: address space of a worker.
+        alone_s: seconds of each run in which tasks may be tried again one at a time; other ranks wait meanwhile.
     """
 
-    def __init__(self, kind: str, options: Message, workers: int, deadline_s: float, memory_mib: int) -> None:
+    def __init__(
+        self,
+        kind: str,
+        options: Message,
+        workers: int,
+        deadline_s: float,
+        memory_mib: int,
+        alone_s: float = 600.0,
+    ) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers}: expected at least 1")
         if memory_mib < _MIN_MEMORY_MIB:
             raise ValueError(f"memory_mib={memory_mib}: a worker needs at least {_MIN_MEMORY_MIB} to start")
         self._first = {"kind": kind, "options": options, "memory_mib": memory_mib, "cpu_s": deadline_s}
-        self._deadline_s = deadline_s
+        self._deadline_s, self._alone_s = deadline_s, alone_s
         self._slots: list[WorkerProcess | None] = [None] * workers
         self._stopped = threading.Event()
         self._bus_errors = 0
@@ -55,7 +66,8 @@ class Pool:
 
         A task that ran out of time or memory, or whose worker died, runs once more while no other task does, after a
         lack of memory in a new worker. If that happens again, its verdict is timeout, out_of_memory, or runtime_error
-        for a crash. A task whose worker was killed from outside runs again, a few times.
+        for a crash. After `alone_s` seconds of such tasks, those left run once more in all workers at the same time.
+        A task whose worker was killed from outside runs again, a few times.
 
         Raises InfrastructureError where a worker cannot be started or fails by an error in its code, workers are
         repeatedly killed from outside on one task, die of SIGBUS on several tasks in a row, or the verdict on a task is
@@ -70,10 +82,11 @@ class Pool:
         try:
             slots = range(min(len(self._slots), len(queue)))
             drains = [executor.submit(self._drain, slot, queue, replies, suspects) for slot in slots]
-            for drain in wait(drains, return_when=FIRST_EXCEPTION).done:
-                drain.result()
-            for suspect in sorted(suspects, key=lambda suspect: int(suspect.task["id"])):
-                replies[suspect.task["id"]] = self._run_alone(suspect)
+            _wait(drains)
+            again = deque(sorted(suspects, key=lambda suspect: int(suspect.task["id"])))
+            self._repeat(0, again, replies, time.monotonic() + self._alone_s)
+            slots = range(min(len(self._slots), len(again)))
+            _wait([executor.submit(self._repeat, slot, again, replies, math.inf) for slot in slots])
         except BaseException:
             # The threads end when the pipes do; only then may the pipes be closed.
             self._stopped.set()
@@ -124,21 +137,32 @@ class Pool:
                     self._slots[slot] = None
                     suspects.append(_Suspect(pending.pop(next(iter(pending)))))
 
-    def _run_alone(self, suspect: "_Suspect") -> Message:
+    def _repeat(self, slot: int, suspects: deque["_Suspect"], replies: dict[int, Message], until: float) -> None:
+        """Run these tasks again in one worker, up to a time of the monotonic clock; all but those left are taken."""
+        while not self._stopped.is_set() and time.monotonic() < until:
+            try:
+                suspect = suspects.popleft()
+            except IndexError:
+                return
+            replies[suspect.task["id"]] = self._run_again(slot, suspect)
+
+    def _run_again(self, slot: int, suspect: "_Suspect") -> Message:
         task = suspect.task
         if suspect.in_new_worker:
-            self._end(0)
+            self._end(slot)
         for _ in range(_MAX_KILLS):
-            process = self._worker(0)
+            process = self._worker(slot)
             try:
                 process.send({"tasks": [task]}, self._deadline_s)
                 reply = _checked(process.receive(self._deadline_s))
                 self._bus_errors = 0
                 if reply.get("renew"):
-                    self._end(0)
+                    self._end(slot)
                 return reply
             except WorkerLost as loss:
-                self._slots[0] = None
+                self._slots[slot] = None
+                if self._stopped.is_set():
+                    raise
                 if loss.late or loss.signal in _TIME_UP:
                     return verdict_reply("timeout", detail=_STOPPED)
                 if loss.signal == signal.SIGBUS:
@@ -181,8 +205,14 @@ class Pool:
             raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
 
 
+def _wait(futures: Sequence[Future[None]]) -> None:
+    """Wait until all are done, or one fails: raise what it raised."""
+    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+        future.result()
+
+
 class _Suspect(NamedTuple):
-    """A task that must run once more, alone."""
+    """A task that must run once more."""
 
     task: Message
     in_new_worker: bool = False
