@@ -250,8 +250,18 @@ class SilentHandler(SimpleHTTPRequestHandler):
         """No line for a request."""
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-@pytest.mark.parametrize("page", ["", "tutorial/", "diagnose/", "methods/", "troubleshooting/", "worked-example/"])
+WIDE, NARROW, PAGES = (1280, 900), (390, 844), ("tutorial", "diagnose", "methods", "troubleshooting", "worked-example")
+
+
+@pytest.mark.parametrize(
+    ("page", "width", "height"),
+    [
+        ("", *WIDE),
+        ("", *NARROW),
+        *(pytest.param(f"{page}/", *NARROW, id=f"{page}-narrow") for page in PAGES),
+        *(pytest.param(f"{page}/", *WIDE, id=f"{page}-wide", marks=pytest.mark.full) for page in PAGES),
+    ],
+)
 def test_the_site_in_a_browser(
     browser: Any, resize: Any, serious: Any, address: str, page: str, width: int, height: int
 ) -> None:

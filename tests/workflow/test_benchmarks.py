@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs import ROOT, TINY, Workflow
@@ -34,7 +35,7 @@ SMALLEST = {
     "world": [str(TINY), "{run}", "--questions", "2", "--memory"],
 }
 # In `make test-full` only: half a minute each.
-LONG = ("gpu", "memory", "training")
+LONG = ("gpu", "memory", "sampling", "training")
 PEER = ["--peer-python", sys.executable]
 OF_A_RUN = [name for name, arguments in SMALLEST.items() if "{run}" in arguments]
 DOCUMENTED = re.compile(r"python benchmarks/(\w+)\.py(.*)")
@@ -51,6 +52,11 @@ def run(name: str, *arguments: str) -> str:
 def has_a_row_of_figures(table: str) -> bool:
     """Whether a Markdown table has a row below its head."""
     return re.search(r"^\| ---.*\n\|.*\d", table, re.MULTILINE) is not None
+
+
+def marked(names: list[str]) -> list[Any]:
+    """The names as values of a parameter, the long ones for `make test-full`."""
+    return [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +83,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in sorted(SMALLEST.keys() - OF_A_RUN)],
-)
+@pytest.mark.parametrize("name", marked(sorted(SMALLEST.keys() - OF_A_RUN)))
 def test_a_benchmark_prints_its_table(name: str, data: Path) -> None:
     assert has_a_row_of_figures(run(name, *(argument.format(data=data) for argument in SMALLEST[name])))
 
 
-@pytest.mark.parametrize("name", OF_A_RUN)
+@pytest.mark.parametrize("name", marked(OF_A_RUN))
 def test_a_benchmark_of_a_run_prints_its_table(name: str, pristine: Workflow) -> None:
     assert has_a_row_of_figures(run(name, *(argument.format(run=pristine.results) for argument in SMALLEST[name])))
 

@@ -72,6 +72,7 @@ def _write_placeholders(name: str, folder: Path) -> None:
 # In `make test-full` only: those that differ from another file in numbers alone.
 LONG = {name for name in JOBS if name.endswith(("-equal-epochs", "-ablation"))} | {"qwen-math", "rkl-estimators"}
 LONG |= {"llama-math", "llama-sql-maths"} | {name for name in JOBS if name.startswith("world-") and name != "world-2"}
+LONG |= {name for name in JOBS if name.endswith("-mini")}  # There they also run.
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in JOBS])
