@@ -49,8 +49,7 @@ help: ## Show what there is.
 install: $(STAMP) ## Make .venv (once; again when pyproject.toml or a file under envs/ changes); SET=gpu: for GPUs.
 
 $(STAMP): $(ENV_FILES) pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) envs/needs.py $(SET)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV), 5 GB: 1 of 4, what builds packages"
 	@$(PIP) install -qq --no-deps --require-hashes -r envs/build.txt
