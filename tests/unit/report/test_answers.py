@@ -86,7 +86,7 @@ def test_a_run_without_styles_or_baselines_answers_what_it_can() -> None:
 def test_a_value_that_does_not_vary_shows_nothing() -> None:
     unknown = dict.fromkeys(("low", "high", "error", "freedom", "p"))
     found = texts([{**row("grpo", "pass@16", 0.0, 1.0), **unknown}])
-    assert "no difference is shown under GRPO (+0.0 [nothing varies])" in found["Was coverage lost?"]
+    assert "no difference is shown under GRPO (+0.0, no interval: all questions agree)" in found["Was coverage lost?"]
 
 
 def test_a_run_that_compares_nothing_has_no_answers() -> None:

@@ -129,7 +129,7 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
         f" {_rounded(each)} for each training seed"
     )
     if divergences := [*strengths(config)]:
-        lines += ["", "Divergences (weight and strength: docs/method.md)", *divergences]
+        lines += ["", *divergences]
     return "\n".join(lines)
 
 
