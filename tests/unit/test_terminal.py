@@ -63,22 +63,34 @@ def test_lines_about_snakemake_itself_are_left_out(text: str) -> None:
     assert Run({}).show("None", "Building DAG of jobs...") == "Building DAG of jobs..."
 
 
-def test_a_failed_job_shows_its_last_exception_then_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_failed_job_shows_its_last_exception_once_then_the_path_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("\n".join(["first", *["warning"] * 50, *TRACEBACK]))
     run = Run({"train": 1})
     run.start(7, "train", log)
     shown = run.show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
     assert shown is not None
-    assert shown.splitlines()[:4] == [
+    assert shown.splitlines() == [
         "FAILED: training 7", "  NoRehearsalError: D_pef is empty", "  Lower partition.pef_min_correct",
-        f"The end of {log}:",
+        f"The traceback: {log}",
     ]  # fmt: skip
-    assert "first" not in shown
     assert run.show("error", "RuleException:\nCalledProcessError in file x") is None
     said = run.show("error", "WorkflowError:\nAt least one job did not complete successfully.")
     assert said is not None
     assert said.startswith("Not finished: 1 job failed.")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [(["killed", "out of memory"], ["The end of {}:", "  | killed", "  | out of memory"]), ([], ["Its log is empty: {}"])],
+)
+def test_a_failed_job_without_an_exception_shows_the_end_of_its_log(
+    tmp_path: Path, lines: list[str], said: list[str]
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("\n".join(lines))
+    shown = Run({"train": 1}).show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
+    assert shown == "\n".join(["FAILED: train", *said]).format(log)
 
 
 def test_ctrl_c_is_one_line_without_the_tracebacks_of_the_jobs(tmp_path: Path) -> None:
@@ -96,6 +108,13 @@ def test_the_exception_of_a_rank_is_found_without_its_prefix() -> None:
     lines = ["[rank0]: Traceback (most recent call last):", "[rank0]: ValueError: no rehearsal", "[W1 06:00] destroy"]
     assert last_exception(lines) == ["ValueError: no rehearsal"]
     assert last_exception(["all is well"]) == []
+
+
+def test_where_a_rank_ended_its_exception_comes_first() -> None:
+    ended = ["Traceback (most recent call last):", "  File x", "dphrl.ranks.launch.RankError: rank 1 ended with status 1"]
+    assert last_exception([*TRACEBACK, *ended]) == [
+        "NoRehearsalError: D_pef is empty", "Lower partition.pef_min_correct", "RankError: rank 1 ended with status 1",
+    ]  # fmt: skip
 
 
 MISSING = "  File load_configfile\nFileNotFoundError: [Errno 2] No such file or directory: '{}'\n"

@@ -45,7 +45,7 @@ def test_a_command_that_snakemake_cannot_read_is_explained(
     assert "Traceback" not in done.stderr
 
 
-def test_a_failed_job_shows_its_exception_first_and_names_its_log(workflow: Workflow) -> None:
+def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workflow) -> None:
     config = yaml.safe_load(EXPERIMENT.read_text())
     (workflow.folder / "scorer.py").write_text(
         "from dphrl.scoring import CustomScorer, register\n\n@register('one_of')\nclass Mine(CustomScorer):\n"
@@ -60,7 +60,9 @@ def test_a_failed_job_shows_its_exception_first_and_names_its_log(workflow: Work
     (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
     assert lines[place + 1].startswith("  TypeError: ")
     assert "scorer.py: Mine.score returned True (bool) for response 0" in lines[place + 1]
-    assert "The end of results/custom-scorer/logs/" in workflow.output()
+    assert lines[place + 2].startswith("The traceback: results/custom-scorer/logs/")
+    assert workflow.output().count("Mine.score returned") == 1
+    assert "Traceback" not in workflow.output()
     assert "Not finished: 1 job failed." in workflow.output()
 
 

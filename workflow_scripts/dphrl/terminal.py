@@ -127,10 +127,13 @@ class Terminal:
             return None
         self._failed += 1
         found = [f"FAILED: {name}", *(f"  {line}" for line in [*_said(fields["rule_msg"]), *reason])]
-        if lines:
-            found += [f"The end of {', '.join(map(str, logs))}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
+        names = ", ".join(map(str, logs))
+        if reason:
+            found.append(f"The traceback: {names}")
+        elif lines:
+            found += [f"The end of {names}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
         elif logs:
-            found.append(f"Its log is empty: {', '.join(map(str, logs))}")
+            found.append(f"Its log is empty: {names}")
         return visible("\n".join(found))
 
     def _error(self, text: str, fields: Mapping[str, Any]) -> str | None:
@@ -183,13 +186,17 @@ def config_files(command: Sequence[str]) -> list[Path]:
 
 
 def last_exception(lines: Sequence[str]) -> list[str]:
-    """The last exception of a log, without its traceback: its line and what follows; empty if there is none."""
+    """The last exception of a log, without its traceback: its line and what follows; empty if there is none.
+
+    Where it says only that a rank ended, what the rank raised comes first.
+    """
     for index in range(len(lines) - 1, -1, -1):
         found = _EXCEPTION.fullmatch(lines[index])
         if found:
             rest = [line.removeprefix("[rank0]: ") for line in lines[index + 1 : index + _LAST_LINES]]
             end = next((place for place, line in enumerate(rest) if line.startswith(("Traceback", "["))), len(rest))
-            return [found[1], *rest[:end]]
+            before = last_exception(lines[:index]) if found[1].startswith("RankError") else []
+            return [*before, found[1], *rest[:end]]
     return []
 
 
