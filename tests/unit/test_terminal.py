@@ -82,7 +82,10 @@ def test_a_failed_job_shows_its_last_exception_once_then_the_path_of_its_log(tmp
 
 @pytest.mark.parametrize(
     ("lines", "said"),
-    [(["killed", "out of memory"], ["The end of {}:", "  | killed", "  | out of memory"]), ([], ["Its log is empty: {}"])],
+    [
+        (["step 1", "step 2"], ["The end of {}:", "  | step 1", "  | step 2"]),
+        ([], ["Its log is empty: {}"]),
+    ],
 )
 def test_a_failed_job_without_an_exception_shows_the_end_of_its_log(
     tmp_path: Path, lines: list[str], said: list[str]
@@ -91,6 +94,14 @@ def test_a_failed_job_without_an_exception_shows_the_end_of_its_log(
     log.write_text("\n".join(lines))
     shown = Run({"train": 1}).show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
     assert shown == "\n".join(["FAILED: train", *said]).format(log)
+
+
+def test_what_follows_an_exception_for_long_is_the_end_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("\n".join(["ValueError: tried again", *["step"] * 50, "the last"]))
+    shown = Run({"train": 1}).show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
+    assert shown is not None
+    assert shown.endswith("  | step\n  | the last")
 
 
 def test_ctrl_c_is_one_line_without_the_tracebacks_of_the_jobs(tmp_path: Path) -> None:

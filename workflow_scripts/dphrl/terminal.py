@@ -128,7 +128,7 @@ class Terminal:
         self._failed += 1
         found = [f"FAILED: {name}", *(f"  {line}" for line in [*_said(fields["rule_msg"]), *reason])]
         names = ", ".join(map(str, logs))
-        if reason:
+        if reason and lines[-1].endswith(reason[-1]):
             found.append(f"The traceback: {names}")
         elif lines:
             found += [f"The end of {names}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
