@@ -169,4 +169,5 @@ def test_the_files_of_a_command_are_found() -> None:
 
 
 def test_durations_are_short() -> None:
-    assert [duration(seconds) for seconds in (0.44, 37.2, 720, 11400)] == ["0.4 s", "37 s", "12 min", "3 h 10 min"]
+    shown = {0.44: "0.4 s", 37.2: "37 s", 720: "12 min", 11_400: "3 h 10 min", 91_000: "25 h", 4_440_000: "1,230 h"}
+    assert {seconds: duration(seconds) for seconds in shown} == shown

@@ -87,7 +87,7 @@ def test_units_fit_the_size_of_the_run(tmp_path, capsys, monkeypatch):
     assert " million parameters" in out
     assert "Not there" not in out
     assert re.search(r"Disk: \d+ MB in all", out)
-    assert re.search(r"Time: \d+ minutes on 2 cores", out)
+    assert re.search(r"Time: \d+ min on 2 cores", out)
 
 
 def test_the_start_of_the_demo_says_nothing_of_gpus():

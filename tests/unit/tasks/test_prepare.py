@@ -178,6 +178,10 @@ def test_malformed_sql_rows_say_why(row: dict[str, Any], detail: str) -> None:
     ("row", "detail"),
     [
         ({}, "expected answer or target or final_answer or solution, found only 'prompt'"),
+        (
+            {"ground_truth": {"sorted": [1]}},
+            "expected answer or target or final_answer or solution, found only 'prompt, ground_truth'",
+        ),
         ({"answer": True}, "answer: expected text or a number, found True"),
         ({"answer": float("nan")}, "answer: expected text or a number, found nan"),
         ({"answer": " "}, "answer: expected text, found ' '"),
