@@ -122,9 +122,9 @@ def test_the_exception_of_a_rank_is_found_without_its_prefix() -> None:
 
 
 def test_where_a_rank_ended_its_exception_comes_first() -> None:
-    ended = ["Traceback (most recent call last):", "  File x", "dphrl.ranks.launch.RankError: rank 1 ended with status 1"]
+    ended = ["Traceback (most recent call last):", "  File x", "dphrl.ranks.launch.RankError: rank 1 ended"]
     assert last_exception([*TRACEBACK, *ended]) == [
-        "NoRehearsalError: D_pef is empty", "Lower partition.pef_min_correct", "RankError: rank 1 ended with status 1",
+        "NoRehearsalError: D_pef is empty", "Lower partition.pef_min_correct", "RankError: rank 1 ended",
     ]  # fmt: skip
 
 

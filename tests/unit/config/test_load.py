@@ -341,6 +341,28 @@ def test_effective_weight_and_strength_of_every_divergence_are_stated(data: dict
     assert not list(notices(load_config(RECORDED)))
 
 
+@pytest.mark.parametrize(
+    ("datasets", "seen"),
+    [
+        ({"train": "a.jsonl", "test": "b.jsonl"}, None),
+        ({"train": "a.jsonl"}, "(train)"),
+        ({"train": "a.jsonl", "test": "b.jsonl", "again": "a.jsonl"}, "(again)"),
+    ],
+)
+def test_evaluation_on_the_training_questions_is_stated(datasets: dict[str, str], seen: str | None) -> None:
+    evaluated = [name for name in datasets if name != "train"] or ["train"]
+    blocks = {
+        "run": "r",
+        "policy": {"base": "b"},
+        "datasets": {name: {"task": "math", "source": source} for name, source in datasets.items()},
+        "train_dataset": "train",
+        "evaluate": {"datasets": evaluated},
+    }
+    lines = [line for line in notices(load_config(blocks)) if line.startswith("evaluate.datasets has the training")]
+    assert len(lines) == (seen is not None)
+    assert seen is None or seen in lines[0]
+
+
 def test_every_field_of_a_row_can_be_renamed() -> None:
     assert set(get_args(FieldName)) == set(NAMES)
 

@@ -130,8 +130,8 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     each = _hours(stages(config.model_copy(update={"train": more}), shape, found, rates)) - spent
     unit = "core" if machine == "cpu" else "GPU"
     lines.append(
-        f"Time: {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of which"
-        f" {_rounded(each)} for each training seed"
+        f"Time: {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of"
+        f" which {_rounded(each)} for each training seed"
     )
     if divergences := [*strengths(config)]:
         lines += ["", *divergences]

@@ -53,8 +53,8 @@ def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFr
     fell = (
         _against_base(with_base, headline, variety, _VARIETY[variety])
         if variety
-        else f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them, "
-        "or a scorer that gives right answers of several kinds different classes (answer_class)."
+        else f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them,"
+        " or a scorer that gives right answers of several kinds different classes (answer_class)."
     )
     found = [Answer("Did diversity fall?", fell)]
     solved = f"Questions solved by at least one of {most} samples, in per cent"
