@@ -39,8 +39,8 @@ def notices(config: Config) -> Iterator[str]:
         )
     if config.methods and (seen := [*_trained_on(config)]):
         yield (
-            f"evaluate.datasets has the training questions ({', '.join(seen)}): results on them say nothing about other "
-            "questions"
+            f"evaluate.datasets has the training questions ({', '.join(seen)}): results on them say nothing about "
+            "other questions"
         )
 
 
