@@ -140,6 +140,13 @@ def test_a_target_behind_configfile_is_explained_with_the_right_command() -> Non
     assert "name targets before it, snakemake --cores 2 presample --configfile FILE" in shown
 
 
+def test_a_locked_folder_is_named_with_what_to_do() -> None:
+    error = "LockException:\nError: Directory cannot be locked. Please make sure ... directory:\n/data/my\nIf"
+    shown = explained(error, COMMAND)
+    assert shown.startswith("Another Snakemake is at work in /data/my: wait for it, or stop it with Ctrl-C.")
+    assert "\n" not in shown
+
+
 def test_a_misspelt_target_is_answered_with_the_targets() -> None:
     shown = explained("MissingRuleException:\nNo rule to produce presampel (if you use input functions ...", COMMAND)
     assert shown.startswith("presampel: no such target. Targets are all, presample,")

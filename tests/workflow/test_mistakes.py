@@ -45,6 +45,26 @@ def test_a_command_that_snakemake_cannot_read_is_explained(
     assert "Traceback" not in done.stderr
 
 
+def test_without_a_configfile_the_demo_is_named(workflow: Workflow) -> None:
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run"]
+    options = {"cwd": workflow.project, "env": workflow.environment, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **options)  # type: ignore[call-overload]
+    assert "No --configfile is given: this is the demo, config/config.yaml" in done.stdout + done.stderr
+
+
+def test_a_second_run_of_a_configuration_is_refused_in_words(workflow: Workflow) -> None:
+    lock = workflow.folder / ".snakemake/locks/0.output.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("results/custom-scorer/gold/overlap.parquet\n")
+    command = [sys.executable, "-m", "snakemake", *workflow.command()[2:]]
+    profile = ["--workflow-profile", str(workflow.project / "profiles/default")]
+    options = {"cwd": workflow.project, "env": workflow.environment, "capture_output": True, "text": True}
+    done = subprocess.run([*command, *profile], check=False, **options)  # type: ignore[call-overload]
+    assert done.returncode == 1
+    assert f"Another Snakemake is at work in {workflow.folder}: wait for it" in done.stderr
+    assert "LockException" not in done.stderr
+
+
 def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workflow) -> None:
     config = yaml.safe_load(EXPERIMENT.read_text())
     (workflow.folder / "scorer.py").write_text(

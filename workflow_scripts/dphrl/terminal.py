@@ -163,6 +163,12 @@ def explained(text: str, command: Sequence[str]) -> str:
                     return f"{path}: expected a block of keys (run: ..., datasets: ...), found something else"
             except ConfigError as error:
                 return str(error)
+    locked = re.search(r"Directory cannot be locked.*:\n(.+)", text)
+    if locked:
+        return (
+            f"Another Snakemake is at work in {locked[1]}: wait for it, or stop it with Ctrl-C. If none is, a killed "
+            "one left its lock: start with workflow_scripts/launch.py, which removes it, or once with --unlock"
+        )
     unknown = re.search(r"No rule to produce (\S+)", text)
     if unknown:
         near = nearest(unknown[1], TARGETS)
