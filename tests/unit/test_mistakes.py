@@ -391,7 +391,7 @@ def test_results_that_cannot_be_written_are_refused_at_the_start(
 ) -> None:  # 53
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "results")
-    with pytest.raises(ConfigError, match=f"but {tmp_path}/results is read-only, or another user's: change its perm"):
+    with pytest.raises(ConfigError, match=f"{tmp_path}/results, which is read-only or another user's"):
         check_folder(load_config(SAMPLED), tmp_path, True)
     check_folder(load_config(SAMPLED), tmp_path, False)
 

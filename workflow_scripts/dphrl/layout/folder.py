@@ -73,11 +73,8 @@ def _not_writable(config: Config, folder: Path) -> Iterator[Problem]:
     root = folder / Layout(config).root
     there = next(path for path in (root, *root.parents) if path.exists())
     if not os.access(there, os.W_OK):
-        allowed = (
-            f"a run whose results can be written, but {there} is read-only, or another user's: change its permissions, "
-            "or start in another folder (--directory)"
-        )
-        yield Problem("run", show(config.run), allowed)
+        allowed = "a folder that can be written to: change its permissions, or start in another folder (--directory)"
+        yield Problem(Layout(config).root, f"{there}, which is read-only or another user's", allowed)
 
 
 def _no_greedy(config: Config, folder: Path) -> Iterator[Problem]:
