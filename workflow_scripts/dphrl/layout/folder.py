@@ -79,6 +79,8 @@ def _not_writable(config: Config, folder: Path) -> Iterator[Problem]:
 
 def _no_greedy(config: Config, folder: Path) -> Iterator[Problem]:
     """Files without any greedy response. Where some questions lack one, the sampling job says which."""
+    if not config.sampling.evaluate.greedy:
+        return
     recorded = {
         f"replay.{policy}.{name}": files[name]
         for policy, files in config.replay.items()
@@ -86,7 +88,7 @@ def _no_greedy(config: Config, folder: Path) -> Iterator[Problem]:
         if name in files
     }
     lacking = [key for key, path in recorded.items() if not _has_greedy(folder / path)]
-    if config.sampling.evaluate.greedy and lacking:
+    if lacking:
         allowed = f"false, as there is no greedy response (sample_index -1) in {', '.join(lacking)}; or record them"
         yield Problem("sampling.evaluate.greedy", show(True), allowed)
 
