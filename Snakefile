@@ -1,6 +1,7 @@
 # The workflow: config, stages, targets. The files that pass between stages: docs/artifacts.md.
 from pathlib import Path
 
+from snakemake.logging import logger
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
@@ -12,6 +13,8 @@ min_version("9.0")
 
 # A config file is complete: Snakemake would merge one given by --configfile over a `configfile:` read here.
 if not workflow.configfiles:
+    if workflow.is_main_process and not workflow.modifier.skip_configfile:
+        logger.info("No --configfile is given: this is the demo, config/config.yaml")
 
     configfile: Path(workflow.basedir) / "config/config.yaml"
 

@@ -2,10 +2,12 @@
 
 from script import snakemake, stage
 
-from dphrl.tasks.overlap import overlap
+from dphrl.tasks.overlap import overlap, shared
 
 with stage() as job:
     train = job.read("prompts", snakemake.input.train)
     others = dict(zip(snakemake.params.datasets, snakemake.input.others, strict=True))
-    found = overlap(train, {name: job.read(name, path, "prompts") for name, path in others.items()})
+    prompts = {name: job.read(name, path, "prompts") for name, path in others.items()}
+    found = overlap(train, prompts)
     job.write(found, "overlap", snakemake.output.overlap)
+    job.note = shared(found, prompts)

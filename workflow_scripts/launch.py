@@ -33,7 +33,7 @@ try:
     remove_leftovers(parser.parse_known_args()[0].directory.resolve())
     signal.signal(signal.SIGINT, interrupt)
     main(sys.argv[1:])
-except AtWorkError as error:
+except (AtWorkError, OSError) as error:
     sys.exit(str(error))
 except (KeyboardInterrupt, SystemExit) as ended:
     sys.exit(130 if interrupted else ended.code if isinstance(ended, SystemExit) else 1)

@@ -22,7 +22,7 @@ with stage("jinja2", "vl-convert-python") as job:
     training = {name: read_table(Path(path), name) for name, path in zip(TRAINING, given.training, strict=False)}
     read = {name: job.read(name, given[name]) for name in ("headline", "claims", "comparisons", "datasets")}
     page = render_page(
-        title=config.title,
+        title=config.title or f"{params.facts['Run']}: did diversity collapse?",
         answers=answers(read["comparisons"], read["headline"], read["claims"], params.answered),
         headline=read["headline"],
         data=read["datasets"],

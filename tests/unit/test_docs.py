@@ -133,7 +133,8 @@ def test_every_command_is_run_by_a_test_or_marked() -> None:
 
 
 def test_every_quoted_message_is_one_of_the_code() -> None:
-    files = [*(ROOT / "workflow_scripts").rglob("*.py"), ROOT / "Makefile", ROOT / "envs/needs.py"]
+    others = [ROOT / name for name in ("Makefile", "Snakefile", "envs/needs.py")]
+    files = [*(ROOT / "workflow_scripts").rglob("*.py"), *others]
     messages = "\n".join(text for file in files for text in _texts(file))
     rows = re.findall(r"^\| (.*?) \| .* \|$", (ROOT / "docs/troubleshooting.md").read_text("utf-8"), re.MULTILINE)
     quoted = {text for row in rows for text in re.findall(r"(?<!`)`([^`]+)`", row)}

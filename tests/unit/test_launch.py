@@ -50,3 +50,11 @@ def test_what_a_killed_run_of_this_machine_left_is_removed_but_not_finished_part
 def test_the_machine_is_written_down(tmp_path):
     assert launched(tmp_path).returncode == 0
     assert (tmp_path / ".snakemake/started_on").read_text() == socket.gethostname()
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path):
+    (tmp_path / ".snakemake").touch()
+    found = launched(tmp_path)
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"{tmp_path}: Snakemake cannot write its folder .snakemake there (")
+    assert found.stderr.count("\n") == 1

@@ -1,6 +1,7 @@
 """What a user is shown for each mistake that a newcomer made: what is wrong, where, and what to do."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -383,6 +384,29 @@ def test_two_runs_in_one_folder_are_refused_but_a_plan_is_not(tmp_path: Path) ->
     check_folder(config, tmp_path, False)
     lock.write_text("results/demo/prompts/train.parquet\n")
     check_folder(config, tmp_path, True)
+
+
+def test_results_that_cannot_be_written_are_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # 53
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "results")
+    with pytest.raises(ConfigError, match=f"{tmp_path}/results, which is read-only or another user's"):
+        check_folder(load_config(SAMPLED), tmp_path, True)
+    check_folder(load_config(SAMPLED), tmp_path, False)
+
+
+@pytest.mark.parametrize("name", ["answers.jsonl", "answers.parquet"])
+def test_greedy_answers_that_were_not_recorded_are_missed_at_the_start(tmp_path: Path, name: str) -> None:  # 20
+    rows = pl.DataFrame({"source_index": [0, 0], "sample_index": [0, 1], "response": ["a", "-1"]})
+    write = pl.DataFrame.write_parquet if name.endswith("parquet") else pl.DataFrame.write_ndjson
+    write(rows, tmp_path / name)
+    data = changed(REPLAY, "replay.base.sums", name)
+    with pytest.raises(ConfigError, match=r"false, as there is no greedy response \(.*\) in replay\.base\.sums; or"):
+        check_folder(load_config(data), tmp_path, True)
+    check_folder(load_config(changed(data, "sampling.evaluate.greedy", False)), tmp_path, True)
+    write(rows.with_columns(pl.col("sample_index") - 1), tmp_path / name)
+    check_folder(load_config(data), tmp_path, True)
 
 
 def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJob:

@@ -63,22 +63,45 @@ def test_lines_about_snakemake_itself_are_left_out(text: str) -> None:
     assert Run({}).show("None", "Building DAG of jobs...") == "Building DAG of jobs..."
 
 
-def test_a_failed_job_shows_its_last_exception_then_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_failed_job_shows_its_last_exception_once_then_the_path_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("\n".join(["first", *["warning"] * 50, *TRACEBACK]))
     run = Run({"train": 1})
     run.start(7, "train", log)
     shown = run.show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
     assert shown is not None
-    assert shown.splitlines()[:4] == [
+    assert shown.splitlines() == [
         "FAILED: training 7", "  NoRehearsalError: D_pef is empty", "  Lower partition.pef_min_correct",
-        f"The end of {log}:",
+        f"The traceback: {log}",
     ]  # fmt: skip
-    assert "first" not in shown
     assert run.show("error", "RuleException:\nCalledProcessError in file x") is None
     said = run.show("error", "WorkflowError:\nAt least one job did not complete successfully.")
     assert said is not None
     assert said.startswith("Not finished: 1 job failed.")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["step 1", "step 2"], ["The end of {}:", "  | step 1", "  | step 2"]),
+        ([], ["Its log is empty: {}"]),
+    ],
+)
+def test_a_failed_job_without_an_exception_shows_the_end_of_its_log(
+    tmp_path: Path, lines: list[str], said: list[str]
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("\n".join(lines))
+    shown = Run({"train": 1}).show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
+    assert shown == "\n".join(["FAILED: train", *said]).format(log)
+
+
+def test_what_follows_an_exception_for_long_is_the_end_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("\n".join(["ValueError: tried again", *["step"] * 50, "the last"]))
+    shown = Run({"train": 1}).show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
+    assert shown is not None
+    assert shown.endswith("  | step\n  | the last")
 
 
 def test_ctrl_c_is_one_line_without_the_tracebacks_of_the_jobs(tmp_path: Path) -> None:
@@ -98,6 +121,13 @@ def test_the_exception_of_a_rank_is_found_without_its_prefix() -> None:
     assert last_exception(["all is well"]) == []
 
 
+def test_where_a_rank_ended_its_exception_comes_first() -> None:
+    ended = ["Traceback (most recent call last):", "  File x", "dphrl.ranks.launch.RankError: rank 1 ended"]
+    assert last_exception([*TRACEBACK, *ended]) == [
+        "NoRehearsalError: D_pef is empty", "Lower partition.pef_min_correct", "RankError: rank 1 ended",
+    ]  # fmt: skip
+
+
 MISSING = "  File load_configfile\nFileNotFoundError: [Errno 2] No such file or directory: '{}'\n"
 
 
@@ -108,6 +138,13 @@ def test_a_missing_configuration_is_named() -> None:
 def test_a_target_behind_configfile_is_explained_with_the_right_command() -> None:
     shown = explained(MISSING.format("presample"), COMMAND)
     assert "name targets before it, snakemake --cores 2 presample --configfile FILE" in shown
+
+
+def test_a_locked_folder_is_named_with_what_to_do() -> None:
+    error = "LockException:\nError: Directory cannot be locked. Please make sure ... directory:\n/data/my\nIf"
+    shown = explained(error, COMMAND)
+    assert shown.startswith("Another Snakemake is at work in /data/my: wait for it, or stop it with Ctrl-C.")
+    assert "\n" not in shown
 
 
 def test_a_misspelt_target_is_answered_with_the_targets() -> None:
@@ -139,4 +176,5 @@ def test_the_files_of_a_command_are_found() -> None:
 
 
 def test_durations_are_short() -> None:
-    assert [duration(seconds) for seconds in (0.44, 37.2, 720, 11400)] == ["0.4 s", "37 s", "12 min", "3 h 10 min"]
+    shown = {0.44: "0.4 s", 37.2: "37 s", 720: "12 min", 11_400: "3 h 10 min", 91_000: "25 h", 4_440_000: "1,230 h"}
+    assert {seconds: duration(seconds) for seconds in shown} == shown

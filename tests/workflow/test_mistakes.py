@@ -31,21 +31,41 @@ def workflow(project: Path, tmp_path: Path) -> Workflow:
     return Workflow(project, tmp_path, EXPERIMENT, "custom-scorer")
 
 
+def snakemake(workflow: Workflow, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Snakemake itself, not the launcher, in a folder; standard output and error together."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(workflow.project / "Snakefile"), "--cores", "2"]
+    command += ["--workflow-profile", str(workflow.project / "profiles/default"), *arguments]
+    options = {"env": workflow.environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run(command, cwd=folder, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
 @pytest.mark.parametrize(("arguments", "message"), COMMANDS)
 def test_a_command_that_snakemake_cannot_read_is_explained(
     workflow: Workflow, arguments: list[str], message: str
 ) -> None:
     (workflow.folder / "wrong.yaml").write_text("run: a\n\tb: 1\n")
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(workflow.project / "Snakefile"), "--cores", "2"]
-    profile = ["--workflow-profile", str(workflow.project / "profiles/default")]
-    options = {"cwd": workflow.folder, "env": workflow.environment, "capture_output": True, "text": True}
-    done = subprocess.run([*command, *profile, *arguments], check=False, **options)  # type: ignore[call-overload]
+    done = snakemake(workflow, workflow.folder, *arguments)
     assert done.returncode == 1
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert message in done.stdout
+    assert "Traceback" not in done.stdout
 
 
-def test_a_failed_job_shows_its_exception_first_and_names_its_log(workflow: Workflow) -> None:
+def test_without_a_configfile_the_demo_is_named(workflow: Workflow) -> None:
+    done = snakemake(workflow, workflow.project, "--dry-run")
+    assert "No --configfile is given: this is the demo, config/config.yaml" in done.stdout
+
+
+def test_a_second_run_of_a_configuration_is_refused_in_words(workflow: Workflow) -> None:
+    lock = workflow.folder / ".snakemake/locks/0.output.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("results/custom-scorer/gold/overlap.parquet\n")
+    done = snakemake(workflow, workflow.folder, "--configfile", str(EXPERIMENT))
+    assert done.returncode == 1
+    assert f"Another Snakemake is at work in {workflow.folder}: wait for it" in done.stdout
+    assert "LockException" not in done.stdout
+
+
+def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workflow) -> None:
     config = yaml.safe_load(EXPERIMENT.read_text())
     (workflow.folder / "scorer.py").write_text(
         "from dphrl.scoring import CustomScorer, register\n\n@register('one_of')\nclass Mine(CustomScorer):\n"
@@ -60,7 +80,9 @@ def test_a_failed_job_shows_its_exception_first_and_names_its_log(workflow: Work
     (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
     assert lines[place + 1].startswith("  TypeError: ")
     assert "scorer.py: Mine.score returned True (bool) for response 0" in lines[place + 1]
-    assert "The end of results/custom-scorer/logs/" in workflow.output()
+    assert lines[place + 2].startswith("The traceback: results/custom-scorer/logs/")
+    assert workflow.output().count("Mine.score returned") == 1
+    assert "Traceback" not in workflow.output()
     assert "Not finished: 1 job failed." in workflow.output()
 
 

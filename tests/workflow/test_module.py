@@ -80,6 +80,7 @@ def test_a_module_from_a_folder_is_planned_and_other_rules_use_its_files(project
     printed = snakemake(folder, project, "--dry-run")
     counts = {words[0]: words[1] for line in printed.splitlines() if len(words := line.split()) == 2}
     assert [counts[name] for name in ("dphrl_sample", "dphrl_score", "dphrl_audit", "best", "all")] == list("33111")
+    assert "this is the demo" not in printed
 
 
 def test_a_module_from_github_runs_and_its_artifacts_pass_the_audit(project: Path, tmp_path: Path) -> None:

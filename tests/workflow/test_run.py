@@ -31,7 +31,9 @@ def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> 
     assert audit["failed"].list.len().sum() == 0
     assert audit["passed"].sum() > audit.height
     assert "<svg" in (pristine.results / "figures/passk.svg").read_text()
-    assert (pristine.results / "report/index.html").stat().st_size > 100_000
+    page = (pristine.results / "report/index.html").read_text()
+    assert len(page) > 100_000
+    assert "<h1>tiny: did diversity collapse?</h1>" in page
     assert not list(pristine.results.rglob(".*.tmp"))
     assert not list((pristine.folder / "temporary").iterdir())
 

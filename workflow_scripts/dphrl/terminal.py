@@ -127,10 +127,13 @@ class Terminal:
             return None
         self._failed += 1
         found = [f"FAILED: {name}", *(f"  {line}" for line in [*_said(fields["rule_msg"]), *reason])]
-        if lines:
-            found += [f"The end of {', '.join(map(str, logs))}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
+        names = ", ".join(map(str, logs))
+        if reason and lines[-1].endswith(reason[-1]):
+            found.append(f"The traceback: {names}")
+        elif lines:
+            found += [f"The end of {names}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
         elif logs:
-            found.append(f"Its log is empty: {', '.join(map(str, logs))}")
+            found.append(f"Its log is empty: {names}")
         return visible("\n".join(found))
 
     def _error(self, text: str, fields: Mapping[str, Any]) -> str | None:
@@ -160,6 +163,12 @@ def explained(text: str, command: Sequence[str]) -> str:
                     return f"{path}: expected a block of keys (run: ..., datasets: ...), found something else"
             except ConfigError as error:
                 return str(error)
+    locked = re.search(r"Directory cannot be locked.*:\n(.+)", text)
+    if locked:
+        return (
+            f"Another Snakemake is at work in {locked[1]}: wait for it, or stop it with Ctrl-C. If none is, a killed "
+            "one left its lock: start with workflow_scripts/launch.py, which removes it, or once with --unlock"
+        )
     unknown = re.search(r"No rule to produce (\S+)", text)
     if unknown:
         near = nearest(unknown[1], TARGETS)
@@ -183,22 +192,29 @@ def config_files(command: Sequence[str]) -> list[Path]:
 
 
 def last_exception(lines: Sequence[str]) -> list[str]:
-    """The last exception of a log, without its traceback: its line and what follows; empty if there is none."""
+    """The last exception of a log, without its traceback: its line and what follows; empty if there is none.
+
+    Where it says only that a rank ended, what the rank raised comes first.
+    """
     for index in range(len(lines) - 1, -1, -1):
         found = _EXCEPTION.fullmatch(lines[index])
         if found:
             rest = [line.removeprefix("[rank0]: ") for line in lines[index + 1 : index + _LAST_LINES]]
             end = next((place for place, line in enumerate(rest) if line.startswith(("Traceback", "["))), len(rest))
-            return [found[1], *rest[:end]]
+            before = last_exception(lines[:index]) if found[1].startswith("RankError") else []
+            return [*before, found[1], *rest[:end]]
     return []
 
 
 def duration(seconds: float) -> str:
-    """Seconds for a reader: 0.4 s, 37 s, 12 min, 3 h 10 min."""
+    """Seconds for a reader: 0.4 s, 37 s, 12 min, 3 h 10 min, 25 h, 1,230 h."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 600:
+        return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    hours = minutes / 60
+    return f"{round(hours, -1) if hours >= 100 else hours:,.0f} h"
 
 
 def _said(message: str | None) -> list[str]:

@@ -306,7 +306,9 @@ def test_a_run_of_recorded_answers_needs_no_model() -> None:
 
 
 def test_effective_weight_and_strength_of_every_divergence_are_stated(data: dict[str, Any]) -> None:
-    separate = list(notices(load_config(data)))
+    what, *separate = notices(load_config(data))
+    assert "how strongly it holds the policy near the base" in what
+    assert what.endswith("(docs/method.md).")
     assert [line.split(" weighs ")[1].split()[0] for line in separate] == ["0.1", "0.2"]
     methods = {
         "rkl": {"online": "all", "divergence": "reverse_kl"},
@@ -325,18 +327,40 @@ def test_effective_weight_and_strength_of_every_divergence_are_stated(data: dict
         "halves": [("0.025", "0.00625"), ("0.02", "0.005")],
     }
     found: dict[str, list[tuple[str, str]]] = {}
-    for line in notices(load_config(put(put(data, "methods", methods), "train.rehearsal_norm", "joint"))):
+    for line in list(notices(load_config(put(put(data, "methods", methods), "train.rehearsal_norm", "joint"))))[1:]:
         name, _, rest = line.partition(": ")
         words = rest.split(" weighs ")[1].split()
         found.setdefault(name, []).append((words[0], words[-1]))
     assert found == expected
-    (line,) = notices(
+    _, line = notices(
         load_config(put(put(data, "methods", {"m": {"divergence": "js"}}), "train.rehearsal_norm", "tokens"))
     )
     assert " weighs 0.025 x (mean length of stored responses / of rollouts) of the policy loss" in line
     found = list(notices(load_config(put(put(data, "train.top_p", 0.95), "methods", {"grpo": {}}))))
     assert ["supports differ" in line for line in found] == [True]
     assert not list(notices(load_config(RECORDED)))
+
+
+@pytest.mark.parametrize(
+    ("datasets", "seen"),
+    [
+        ({"train": "a.jsonl", "test": "b.jsonl"}, None),
+        ({"train": "a.jsonl"}, "(train)"),
+        ({"train": "a.jsonl", "test": "b.jsonl", "again": "a.jsonl"}, "(again)"),
+    ],
+)
+def test_evaluation_on_the_training_questions_is_stated(datasets: dict[str, str], seen: str | None) -> None:
+    evaluated = [name for name in datasets if name != "train"] or ["train"]
+    blocks = {
+        "run": "r",
+        "policy": {"base": "b"},
+        "datasets": {name: {"task": "math", "source": source} for name, source in datasets.items()},
+        "train_dataset": "train",
+        "evaluate": {"datasets": evaluated},
+    }
+    lines = [line for line in notices(load_config(blocks)) if line.startswith("evaluate.datasets has the training")]
+    assert len(lines) == (seen is not None)
+    assert seen is None or seen in lines[0]
 
 
 def test_every_field_of_a_row_can_be_renamed() -> None:

@@ -147,6 +147,14 @@ def test_boxed_answers_are_alike_by_value_and_ways_by_their_steps():
     assert found.study.policies[0].codes("answers")[0].tolist() == [0, 0, 2]
 
 
+def test_where_nothing_is_calculated_answers_are_reported_not_ways():
+    base = {f"q{n}": ["+ so\nA: red", "+ so\nA: blue", "- so\nA: wood"] for n in range(40)}
+    tuned = {key: ["+ so\nA: red", "+ so\nA: red", "- so\nA: wood"] for key in base}
+    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
+    kinds = {one.kind: (one.base, one.tuned) for one in found.models["two"].varieties}
+    assert kinds == {"answers": (2, 1)}
+
+
 def test_questions_of_one_file_only_are_counted_and_named():
     base = {key: ["+", "-"] for key in "abcde"}
     tuned = {key: ["+", "-"] for key in "defgh"}

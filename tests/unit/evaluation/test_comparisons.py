@@ -190,6 +190,20 @@ def test_answers_and_skeletons_are_compared_where_they_are_known(evaluations):
     )
     found = comparisons(study(frame))["metric"].unique().to_list()
     assert {"maj@16", "distinct_skeletons"} <= set(found)
+    assert "distinct_right_answers" not in found
+
+
+def of_custom_task(evaluations, right):
+    """Metrics of a scorer's classes without programs and skeletons; all samples are right and of the classes given."""
+    nothing = pl.lit([], pl.List(pl.Int32))
+    columns = {"correct": pl.lit([True] * 16), "answers": pl.lit(right, pl.List(pl.Int32))}
+    frame = evaluations.filter(pl.col("seed") < 2).with_columns(**columns, programs=nothing, skeletons=nothing)
+    return comparisons(study(frame))["metric"].unique().to_list()
+
+
+def test_of_a_custom_task_the_kinds_of_right_answers_are_compared_where_a_question_has_several(evaluations):
+    assert "distinct_right_answers" in of_custom_task(evaluations, [0, 1] * 8)
+    assert "distinct_right_answers" not in of_custom_task(evaluations, [0] * 16)
 
 
 def test_the_base_alone_has_nothing_to_compare(evaluations):

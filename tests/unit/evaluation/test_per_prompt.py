@@ -215,7 +215,7 @@ def _tables(programs: bool = True, greedy: bool = True) -> dict[str, pl.DataFram
             "program_class": f"c{sample % 3}" if (programs and prompt in (4, 5)) or prompt == 4 else None,
             "kept": f"p{prompt}" != DROPPED,
             "ground_truth": f'{{"db_id": "d{prompt % 2}"}}',
-            "task": "sql",
+            "task": "sql" if programs else "math",
             "messages": "[]",
             "prompt_token_ids": [1],
             "source": "made",
@@ -267,6 +267,14 @@ def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, 
     assert whole.height == PROMPTS - 1
     assert whole["programs"].list.len().to_list() == [5 * programs] * whole.height
     assert whole["skeletons"].list.len().to_list() == [5 * (not programs)] * whole.height
+
+
+def test_texts_of_a_custom_task_have_no_skeletons() -> None:
+    tables = _tables(programs=False, greedy=False)
+    prompts = tables["prompts"].with_columns(task=pl.lit("one_of"))
+    found = pl.concat(evaluate_parts(*_lazy(tables | {"prompts": prompts}), PLAIN))
+    assert found["skeletons"].list.len().sum() == 0
+    assert found["answers"].list.len().to_list() == [5] * found.height
 
 
 @pytest.mark.usefixtures("_small_parts")

@@ -18,6 +18,7 @@ from transformers import (
     Qwen2Config,
     Qwen3MoeConfig,
 )
+from transformers.utils.logging import enable_progress_bar
 
 from dphrl.model.checkpoint import check_base
 from dphrl.model.logprobs import load_model
@@ -283,6 +284,12 @@ def test_such_a_folder_is_not_loaded(name: str, whole: Path) -> None:
     harm(whole)
     with pytest.raises(ValueError, match=words):
         load_model(whole, "float32")
+
+
+def test_loading_a_model_prints_no_progress(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    enable_progress_bar()
+    load_model(whole, "float32")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_complete_adapter_is_not_applied(whole: Path) -> None:

@@ -80,13 +80,21 @@ def test_primary_claims_are_counted_with_the_smallest_size_that_the_run_finds() 
 
 def test_a_run_without_styles_or_baselines_answers_what_it_can() -> None:
     found = texts([row("dph_f", "pass@4", 0.01, 0.02)])
-    assert list(found) == ["Was coverage lost?", "How sure is this?", "What is open?"]
+    assert list(found) == ["Did diversity fall?", "Was coverage lost?", "How sure is this?", "What is open?"]
+    assert found["Did diversity fall?"].startswith("Not measured: no kinds of right answers are known on in_domain.")
+
+
+def test_classes_of_right_answers_show_the_diversity_of_a_custom_task() -> None:
+    found = texts([row("grpo", "distinct_right_answers", -1.5, 0.1), row("grpo", "pass@4", 0.01, 0.02)])
+    assert found["Did diversity fall?"] == (
+        "Different right answers per question, on in_domain: fell under GRPO (-1.50 [-1.70, -1.30])."
+    )
 
 
 def test_a_value_that_does_not_vary_shows_nothing() -> None:
     unknown = dict.fromkeys(("low", "high", "error", "freedom", "p"))
     found = texts([{**row("grpo", "pass@16", 0.0, 1.0), **unknown}])
-    assert "no difference is shown under GRPO (+0.0 [nothing varies])" in found["Was coverage lost?"]
+    assert "no difference is shown under GRPO (+0.0, no interval: all questions agree)" in found["Was coverage lost?"]
 
 
 def test_a_run_that_compares_nothing_has_no_answers() -> None:

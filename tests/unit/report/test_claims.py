@@ -66,7 +66,10 @@ def test_the_markdown_says_what_was_measured():
         ),
         (comparison(0.2, metric="pass@8", clusters=5), "supported; this run finds 2.9 in 80 % of cases"),
         (comparison(0.2, metric="greedy", clusters=5), "supported"),
-        (comparison(0.2, metric="pass@8") | dict.fromkeys(("low", "high", "error", "p")), "undecided; nothing varies"),
+        (
+            comparison(0.2, metric="pass@8") | dict.fromkeys(("low", "high", "error", "p")),
+            "undecided; no interval: all questions agree",
+        ),
     ],
 )
 def test_a_verdict_says_what_limits_it(row, words):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.tasks.fields import NAMES
 from dphrl.tasks.gold import gold_of
-from dphrl.tasks.overlap import overlap
+from dphrl.tasks.overlap import overlap, shared
 from dphrl.tasks.prepare import prepare, prompt_id
 from dphrl.tasks.source import SourceError, read_source
 
@@ -178,6 +178,10 @@ def test_malformed_sql_rows_say_why(row: dict[str, Any], detail: str) -> None:
     ("row", "detail"),
     [
         ({}, "expected answer or target or final_answer or solution, found only 'prompt'"),
+        (
+            {"ground_truth": {"sorted": [1]}},
+            "expected answer or target or final_answer or solution, found only 'prompt, ground_truth'",
+        ),
         ({"answer": True}, "answer: expected text or a number, found True"),
         ({"answer": float("nan")}, "answer: expected text or a number, found nan"),
         ({"answer": " "}, "answer: expected text, found ' '"),
@@ -428,6 +432,8 @@ def test_overlap_is_exact_or_normalised() -> None:
     }
     assert SCHEMAS["overlap"].conform(found, "test").equals(found)
     assert overlap(train, {}).schema == found.schema
+    assert shared(found, other) == "training prompts too: 1 of 3 prompts of b, 2 of 2 prompts of a"
+    assert shared(overlap(train, {"c": prompts("new")}), {"c": prompts("new")}) == "none"
 
 
 @pytest.mark.parametrize(

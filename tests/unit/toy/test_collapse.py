@@ -32,8 +32,9 @@ def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:
 def test_it_is_the_bases_pass_at_the_largest_k_less_the_share_of_the_commonest_reading(tmp_path: Path) -> None:
     write_run(tmp_path, [3, 3, 6, 10], {"mean@16": 0.3, "pass@8": 0.8, "pass@16": 0.93})
     assert collapse_cost(tmp_path) == (
-        "Collapse cost: the base solves 93.0 % of the ambiguous in-domain questions with 16 samples, a policy with one "
-        "reading of them at most 50.0 %: that costs 43.0 points."
+        "What collapse would cost here: of the ambiguous questions of in_domain, which have several readings, the base "
+        "solves 93.0 % within 16 samples; a policy with one reading left solves at most 50.0 %, 43.0 points less "
+        "(docs/tutorial.md)."
     )
 
 

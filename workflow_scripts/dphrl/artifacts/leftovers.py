@@ -19,7 +19,7 @@ class AtWorkError(RuntimeError):
 def remove_leftovers(folder: Path) -> None:
     """End the orphans of an interrupted run, remove its files and its lock, and write down this machine.
 
-    Raises `AtWorkError` unless the run has ended; then nothing is changed.
+    Raises `AtWorkError` unless the run has ended; then nothing is changed. `OSError` where files cannot be written.
     """
     locks, started_on, here = folder / ".snakemake/locks", folder / ".snakemake/started_on", os.uname().nodename
     if locks.is_dir() and any(locks.iterdir()) and started_on.exists() and (host := started_on.read_text()) != here:
@@ -46,8 +46,14 @@ def remove_leftovers(folder: Path) -> None:
     shutil.rmtree(locks, ignore_errors=True)
     for leftover in [*(folder / "results").rglob(".*.tmp")]:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
-    started_on.parent.mkdir(exist_ok=True)
-    started_on.write_text(here)
+    try:
+        started_on.parent.mkdir(parents=True, exist_ok=True)
+        started_on.write_text(here)
+    except OSError as error:
+        raise OSError(
+            f"{folder}: Snakemake cannot write its folder .snakemake there ({error.strerror}): change the permissions, "
+            "or start in another folder (--directory)"
+        ) from None
 
 
 def _runs_in(process: psutil.Process, command: list[str], folder: Path) -> bool:

@@ -14,6 +14,10 @@ from dphrl.config.scorers import MathAnswer, SqlAnswer
 
 BASE = "base"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
+STRENGTHS = (
+    "Weight of each divergence (the policy loss has 1), and strength: how strongly it holds the policy near the base. "
+    "Methods compare at equal strength (docs/method.md)."
+)
 
 
 def problems(config: Config) -> list[Problem]:
@@ -33,19 +37,33 @@ def notices(config: Config) -> Iterator[str]:
             f"train.top_p is {train.top_p:g}: rollouts are drawn from the truncated policy, but pi_old is the full "
             "softmax, so their supports differ"
         )
+    if config.methods and (seen := [*_trained_on(config)]):
+        yield (
+            f"evaluate.datasets has the training questions ({', '.join(seen)}): results on them say nothing about "
+            "other questions"
+        )
+
+
+def _trained_on(config: Config) -> Iterator[str]:
+    """The evaluation sets that are the training set, by name or by file."""
+    train = config.datasets[config.train_dataset]
+    for name in config.evaluate.datasets:
+        if name == config.train_dataset or (config.datasets[name].source == train.source != TOY):
+            yield name
 
 
 def strengths(config: Config) -> Iterator[str]:
-    """The effective weight and the strength of every method's divergence, one line each.
+    """What weight and strength are, then those of every method's divergence, one line each; nothing without any.
 
     The weight w is the coefficient of the divergence's mean over tokens when that of the policy loss is 1. Near the
     reference it acts as w f''(1) / 2 * l^2, so w f''(1) is the strength by which methods can be compared.
     """
     train = config.train
     rollouts = train.prompts_per_step * train.rollouts_per_prompt
-    for name, method in config.methods.items():
-        if method.divergence is None:
-            continue
+    held = {name: method for name, method in config.methods.items() if method.divergence is not None}
+    if held:
+        yield STRENGTHS
+    for name, method in held.items():
         weight, unit, reason = method.eta, "", f"eta {method.eta:g}"
         if method.rehearses:
             reason += f", rehearsal_norm {train.rehearsal_norm}"
@@ -58,12 +76,12 @@ def strengths(config: Config) -> Iterator[str]:
         if method.divergence == "js_definition" and method.js_beta == "auto":
             what = "each half of the divergence"
         strength = f"{weight * method.curvature:g}{unit}"
-        yield f"{name}: {what} weighs {weight:g}{unit} of the policy loss ({reason}); strength w f''(1) = {strength}"
+        yield f"{name}: {what} weighs {weight:g}{unit} of the policy loss ({reason}); strength {strength}"
         if method.js_beta != "auto":
             half = method.eta * method.js_beta
             yield (
                 f"{name}: divergence on rollouts weighs {half:g} of the policy loss (eta {method.eta:g}, js_beta "
-                f"{method.js_beta:g}); strength w f''(1) = {half * method.curvature:g}"
+                f"{method.js_beta:g}); strength {half * method.curvature:g}"
             )
 
 

@@ -55,11 +55,8 @@ def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFra
     without = [pl.lit(None, pl.String).alias(name) for name in _SCORED if name not in samples.columns]
     verdict = pl.when("correct").then(pl.lit("correct")).otherwise(pl.lit("wrong"))
     verdicts = samples.with_columns(*without, verdict=verdict, reads_table=pl.lit(None, pl.Boolean))
-    whole = "whole" in samples.columns
-    # Skeletons are made of all texts, which takes long: none are read where there are no steps to tell apart.
-    texts = samples if styles or not whole else samples.with_columns(text=pl.lit(None, pl.String))
-    frame = evaluate(texts, verdicts, styles, DatasetShape(None, greedy=False, classes=found))
-    return frame.with_columns(skeletons=pl.lit([], frame.schema["skeletons"])) if whole else frame
+    shape = DatasetShape(None, greedy=False, classes=found, solutions="whole" not in samples.columns)
+    return evaluate(samples, verdicts, styles, shape)
 
 
 def _with_answers(rows: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -136,8 +136,9 @@ def diagnose(
     qualified = qualifications(shares, chosen)
     kinds = [kind for kind in KINDS if study.datasets_with(kind)]
     if "skeletons" in kinds:
-        # Right answers are then one class by their value.
-        kinds.remove("answers")
+        # Right answers are one class by their value, unless nothing was calculated.
+        calculated = any((policy.codes("skeletons") > 0).any() for policy in study.policies)
+        kinds.remove("answers" if calculated else "skeletons")
     models = {}
     for name in joined.tuned:
         varieties = [variety(base, tuned[name], kind) for kind in kinds]

@@ -7,6 +7,7 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import by_prompts
+from dphrl.config.blocks.datasets import MATH
 from dphrl.config.blocks.evaluate import OTHER_STYLE, StyleRule
 
 _KEY = SCHEMAS["rollouts"].key
@@ -40,14 +41,16 @@ class DatasetShape:
         n: samples per prompt; None: each prompt can have another number.
         greedy: whether each prompt also has a greedy response.
         classes: the columns of verdicts that hold a class for at least one sample.
+        solutions: whether texts are solutions in mathematics; without programs, these have skeletons.
     """
 
     n: int | None
     greedy: bool
     classes: frozenset[str]
+    solutions: bool = True
 
 
-def dataset_shape(parts: Iterable[pl.DataFrame]) -> DatasetShape:
+def dataset_shape(parts: Iterable[pl.DataFrame], solutions: bool = True) -> DatasetShape:
     """The shape of a dataset from its verdicts, those of a prompt in one part. Raises `ValueError` without samples."""
     n, greedy, rows, classes = 0, False, 0, set[str]()
     for verdicts in parts:
@@ -59,7 +62,7 @@ def dataset_shape(parts: Iterable[pl.DataFrame]) -> DatasetShape:
         raise ValueError("evaluate: no verdicts; the dataset has no prompt to evaluate")
     if not n:
         raise ValueError("evaluate: the prompts have greedy responses only; sample at least one response per prompt")
-    return DatasetShape(n, greedy, frozenset(classes))
+    return DatasetShape(n, greedy, frozenset(classes), solutions)
 
 
 def evaluate_parts(
@@ -79,7 +82,9 @@ def evaluate_parts(
     # Questions on one database are not independent of each other.
     kept = gold.filter("kept").select("prompt_id", cluster=pl.col("ground_truth").str.json_path_match("$.db_id"))
     classes = verdicts.select(*_KEY, "answer_class", "program_class")
-    shape = dataset_shape(_rows_of(part, here) for part, here in by_prompts(classes, kept))
+    # Of another task only its scorer knows what answers have in common.
+    solutions = prompts.select(pl.col("task").first() == MATH).collect().item()
+    shape = dataset_shape((_rows_of(part, here) for part, here in by_prompts(classes, kept)), solutions)
     texts, levels = rollouts.select(*_KEY, "text"), prompts.select("prompt_id", "level")
     for *samples, clusters, level in by_prompts(texts, verdicts, kept, levels):
         drawn, judged = (_rows_of(frame, clusters) for frame in samples)
@@ -108,7 +113,7 @@ def evaluate(
         sample order. `distinct_styles` counts all samples, the other counts only the correct ones; a program that does
         not parse has no class. `answers`, `programs` and `skeletons` have for each sample the index of the prompt's
         first sample in the same class, null without a class; a list is empty where no sample of the dataset has such a
-        class. Samples have a `skeleton` only in datasets without programs, as in mathematics. `constants` counts the
+        class. Samples have a `skeleton` only in mathematics, where they have no programs. `constants` counts the
         right samples whose program read no table; null where no verdict on a right sample says what it read.
         The greedy response counts in `greedy_correct` only, which is null without it.
 
@@ -122,7 +127,7 @@ def evaluate(
     elif "extracted" not in verdicts.columns:
         verdicts = verdicts.with_columns(extracted=pl.lit(None, pl.String))
     samples, classes = _judged_samples(rollouts, verdicts, shape), shape.classes
-    if "program_class" not in classes:
+    if shape.solutions and "program_class" not in classes:
         samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
     samples = samples.with_columns(style=style_of(styles, _STYLED)).drop(*_STYLED, strict=False)
     reads = pl.col("reads_table").filter("correct")

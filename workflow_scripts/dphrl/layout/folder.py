@@ -1,8 +1,13 @@
-"""Checks of the folder in which a run starts: whose results are there, and whether another run is at work in it."""
+"""Checks of the folder in which a run starts: results of another seed, another run at work, what cannot end well."""
 
 import json
+import mmap
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import polars as pl
 
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer
@@ -13,16 +18,21 @@ from dphrl.layout.names import BASE
 from dphrl.layout.run import Layout
 
 _LOCKS = ".snakemake/locks"
+_GREEDY = re.compile(rb'"sample_index"\s*:\s*-1\b')
 
 
 def check_folder(config: Config, folder: Path, starts: bool) -> None:
-    """Raise `ConfigError` if a run would replace samples of another seed, or would start next to another run.
+    """Raise `ConfigError` if a run would replace samples of another seed, start next to another run, or surely fail.
+
+    It would fail where it cannot write, and where recorded answers lack the greedy responses that are asked for.
 
     Args:
         folder: where Snakemake runs.
         starts: whether jobs will be started; a dry run may look while another run is at work.
     """
-    problems = [*_other_seed(config, folder), *(_other_run(config, folder) if starts else ())]
+    problems = [*_other_seed(config, folder)]
+    if starts:
+        problems += [*_other_run(config, folder), *_not_writable(config, folder), *_no_greedy(config, folder)]
     if problems:
         raise ConfigError(problems)
 
@@ -57,3 +67,40 @@ def _other_run(config: Config, folder: Path) -> Iterator[Problem]:
             )
             yield Problem("run", show(config.run), allowed)
             return
+
+
+def _not_writable(config: Config, folder: Path) -> Iterator[Problem]:
+    root = folder / Layout(config).root
+    there = next(path for path in (root, *root.parents) if path.exists())
+    if not os.access(there, os.W_OK):
+        allowed = "a folder that can be written to: change its permissions, or start in another folder (--directory)"
+        yield Problem(Layout(config).root, f"{there}, which is read-only or another user's", allowed)
+
+
+def _no_greedy(config: Config, folder: Path) -> Iterator[Problem]:
+    """Files without any greedy response. Where some questions lack one, the sampling job says which."""
+    if not config.sampling.evaluate.greedy:
+        return
+    recorded = {
+        f"replay.{policy}.{name}": files[name]
+        for policy, files in config.replay.items()
+        for name in config.evaluate.datasets
+        if name in files
+    }
+    lacking = [key for key, path in recorded.items() if not _has_greedy(folder / path)]
+    if lacking:
+        allowed = f"false, as there is no greedy response (sample_index -1) in {', '.join(lacking)}; or record them"
+        yield Problem("sampling.evaluate.greedy", show(True), allowed)
+
+
+def _has_greedy(file: Path) -> bool:
+    """Whether a file of recorded answers has a greedy response; true if it cannot be read, which its job names."""
+    try:
+        if file.suffix == ".parquet":
+            rows = pl.scan_parquet(file, glob=False)
+            has_index = "sample_index" in rows.collect_schema()
+            return has_index and rows.select((pl.col("sample_index") == -1).any()).collect().item()
+        with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            return _GREEDY.search(text) is not None
+    except (OSError, ValueError, pl.exceptions.PolarsError):
+        return True

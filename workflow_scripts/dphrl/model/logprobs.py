@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
 
 from dphrl.artifacts.private import use_private_caches
 from dphrl.model.batch import Batch, Form, Row, collate
@@ -91,6 +92,7 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
     Raises:
         ValueError: a tensor is missing, is not of this model, or has another shape.
     """
+    disable_progress_bar()
     checks = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:
         model, found = kind.from_pretrained(source, local_files_only=True, trust_remote_code=False, **checks, **options)

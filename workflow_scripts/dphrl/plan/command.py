@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
-from dphrl.plan.describe import check_memory, describe, shape_of
+from dphrl.plan.describe import check_memory, describe, planned_gpu_gib, shape_of
 
 
 def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int) -> int:
@@ -24,7 +24,7 @@ def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int) -> i
     try:
         config = read_config(file)
         shape = shape_of(config, folder)
-        on_gpus = gpu_gib or (config.toy is None and config.hardware.gpu_gib is not None)
+        on_gpus = gpu_gib or planned_gpu_gib(config)
         print(describe(config, folder, machine or ("h100" if on_gpus else "cpu"), slots))
     except (OSError, ValueError, ConfigError) as error:
         print(f"dphrl.plan: {error}", file=sys.stderr)

@@ -27,6 +27,7 @@ from dphrl.plan.rates import Rates
 from dphrl.plan.shape import ModelShape
 from dphrl.plan.sizes import ASSUMED_PROMPTS, sizes
 from dphrl.plan.work import Stage, stages, wall_seconds
+from dphrl.terminal import duration
 
 # The key of each field of a setting.
 KEYS = {
@@ -57,6 +58,11 @@ def shape_of(config: Config, folder: Path) -> ModelShape | None:
     sizes_of_toy = {"num_hidden_layers": model.layers, "hidden_size": model.width, "num_attention_heads": model.heads}
     sizes_of_toy |= {"vocab_size": config.toy.vocabulary, "intermediate_size": model.feed_forward}
     return ModelShape.from_config({"model_type": "llama", **sizes_of_toy})
+
+
+def planned_gpu_gib(config: Config) -> float | None:
+    """Memory of the GPUs that a run is planned for; None for a machine without, and for the embedded world."""
+    return config.hardware.gpu_gib if config.toy is None else None
 
 
 def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
@@ -118,18 +124,17 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     )
     disk = sum(stage.size for stage in planned)
     lines += ["", f"Disk: {_disk(disk)} in all, {_disk(segment)} for each segment (policy and state)"]
-    hours = wall_seconds(planned, slots) / 3600
     spent = _hours(planned)
     train = config.train
     more = train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})
     each = _hours(stages(config.model_copy(update={"train": more}), shape, found, rates)) - spent
     unit = "core" if machine == "cpu" else "GPU"
     lines.append(
-        f"Time: {_duration(hours)} on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of which"
-        f" {_rounded(each)} for each training seed"
+        f"Time: {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of"
+        f" which {_rounded(each)} for each training seed"
     )
     if divergences := [*strengths(config)]:
-        lines += ["", "Divergences (weight and strength: docs/method.md)", *divergences]
+        lines += ["", *divergences]
     return "\n".join(lines)
 
 
@@ -145,8 +150,8 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
         return
     if shape is None or not config.methods:
         return
-    if config.toy is None and config.hardware.gpu_gib is not None:
-        check_memory(config, shape, config.hardware.gpu_gib)
+    if gpu_gib := planned_gpu_gib(config):
+        check_memory(config, shape, gpu_gib)
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
     settings = {name: Setting.of(config, name, shape) for name in config.methods}
     each = (training_bytes(shape, one, config.train, config.steps(name)) for name, one in settings.items())
@@ -184,10 +189,6 @@ def _hours(planned: list[Stage]) -> float:
 def _rounded(hours: float) -> str:
     """Two digits, or whole tens."""
     return f"{hours:.2g}" if hours < 100 else f"{round(hours, -1):,.0f}"
-
-
-def _duration(hours: float) -> str:
-    return f"{_rounded(hours)} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
 
 
 def _disk(size: float) -> str:

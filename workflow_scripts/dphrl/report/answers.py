@@ -16,6 +16,7 @@ _VARIETY = {
     "distinct_styles": "Different styles per question",
     "distinct_programs": "Different right programs per question",
     "distinct_skeletons": "Different ways to the answer per question",
+    "distinct_right_answers": "Different right answers per question",
 }
 # What a method can keep its coverage against, the first of them that a run has.
 _BASELINES = ("grpo", "exp_only", "dapo")
@@ -49,9 +50,13 @@ def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFr
     single = (name for name in with_base["metric"] if name.startswith("mean@"))
     coverage = f"pass@{most}" if most > 1 else next(single)
     variety = next((name for name in _VARIETY if name in with_base["metric"]), None)
-    found = []
-    if variety:
-        found.append(Answer("Did diversity fall?", _against_base(with_base, headline, variety, _VARIETY[variety])))
+    fell = (
+        _against_base(with_base, headline, variety, _VARIETY[variety])
+        if variety
+        else f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them,"
+        " or a scorer that gives right answers of several kinds different classes (answer_class)."
+    )
+    found = [Answer("Did diversity fall?", fell)]
     solved = f"Questions solved by at least one of {most} samples, in per cent"
     found.append(Answer("Was coverage lost?", _against_base(with_base, headline, coverage, solved)))
     if kept := _kept(here.filter(metric=coverage)):

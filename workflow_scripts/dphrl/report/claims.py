@@ -13,6 +13,7 @@ HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Verdi
 _CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "decided")
 _NEEDED = ("seeds_needed", "questions_needed")
 _TITLES = {True: "Primary endpoints", False: "Other claims"}
+_NO_INTERVAL = "no interval: all questions agree"
 _CORRECTED = {True: "Holm's", False: "Benjamini and Hochberg's"}
 
 
@@ -52,7 +53,7 @@ def difference(metric: str, value: float | None, sign: str = "+") -> str:
 def interval(row: dict[str, Any]) -> str:
     """The difference of a row with its interval."""
     value, low, high = (difference(row["metric"], row[name]) for name in ("difference", "low", "high"))
-    return f"{value} [{low}, {high}]" if row["low"] is not None else f"{value} [nothing varies]"
+    return f"{value} [{low}, {high}]" if row["low"] is not None else f"{value}, {_NO_INTERVAL}"
 
 
 def chance(p: float | None) -> str:
@@ -75,7 +76,7 @@ def _decided(row: dict[str, Any]) -> str:
     if row["detectable"] is not None:
         remarks.append(f"this run finds {difference(row['metric'], row['detectable'], sign='')} in 80 % of cases")
     if row["verdict"] == UNDECIDED and row["detectable"] is None:
-        remarks.append("too few seeds" if row["low"] is not None else "nothing varies")
+        remarks.append("too few seeds" if row["low"] is not None else _NO_INTERVAL)
     elif row["verdict"] == UNDECIDED and row["detectable"] <= row["margin"]:
         # The run is large enough; the difference is too near the margin.
         remarks.append(f"the 90 % interval reaches beyond the margin of {size}")

@@ -61,14 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong := [pair for pair in given.field if not all(pair.partition("="))]:
         parser.error(f"--field {wrong[0]}: expected OURS=THEIRS, for instance question=prompt_text")
     # Help needs none of this.
-    import yaml
-
     from dphrl.config.errors import ConfigError
     from dphrl.starter.starter import Wish, starter
 
     out = given.out or Path(f"{Path(given.data).stem}.yaml")
     try:
-        text, found = starter(
+        text, found, ranks = starter(
             Wish(
                 name=out.stem,
                 data=given.data,
@@ -91,7 +89,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, ConfigError) as error:
         print(visible(f"dphrl init: {error}"), file=sys.stderr)
         return 1
-    ranks = (yaml.safe_load(text).get("hardware") or {}).get("ranks", 1)
     steps = "\n".join(_next_steps(out, None if given.cpu else given.gpu_gib, ranks))
     print(visible(f"{found}\nWritten: {out}\n\nNext:\n{steps}"))
     return 0

@@ -51,8 +51,8 @@ class Wish:
     gpu_gib: float | None = 80.0
 
 
-def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str]:
-    """The configuration as text, which passes the checks of the workflow, and one line on what was found.
+def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
+    """The configuration as text, which passes the checks of the workflow, what was found in its files, and its ranks.
 
     Raises:
         ConfigError: a file or folder is not there, or the model fits on no number of GPUs.
@@ -72,7 +72,7 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str]:
         config = load_config(yaml.safe_load(text))
     check_files(config, folder)
     list(at_start(config, folder))
-    return text, "\n".join(line for _, line, _ in read.values())
+    return text, "\n".join(line for _, line, _ in read.values()), config.hardware.ranks
 
 
 def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str, int]:

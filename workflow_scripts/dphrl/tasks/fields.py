@@ -1,6 +1,7 @@
 """Fields of a dataset's rows, found under our names or those of known datasets."""
 
 import json
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
@@ -60,7 +61,8 @@ class Fields:
         return text(given, value)
 
     def missing(self, row: Row, *names: FieldName) -> MalformedError:
-        """The error that a row has none of these fields."""
+        """The error that a row has none of these fields; of those that it has, without what is inside of one."""
+        row = row.maps[0] if isinstance(row, ChainMap) else row
         wanted = " or ".join(dict.fromkeys(self._written(name) for name in names))
         found = ", ".join(str(name) for name, value in row.items() if value is not None)
         return MalformedError(f"expected {wanted}, found only {show(found)}")

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import ChainMap
 from typing import Any, Final, get_args
 
 from dphrl.config.scorers import Comparison
@@ -34,7 +35,7 @@ def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
         return _object(name, value)
     # A ground truth that is not an object is the answer.
     within = value if isinstance(value, dict) else {"gold_sql" if task == "sql" else "answer": value}
-    merged = {field: found for field, found in (*within.items(), *row.items()) if found is not None}
+    merged = ChainMap(*({field: found for field, found in one.items() if found is not None} for one in (row, within)))
     return _sql(merged, fields) if task == "sql" else _math(merged, fields)
 
 

@@ -20,6 +20,8 @@ class SamplesConfig(Block):
 class ReportConfig(Block):
     """Configuration of the block `report`."""
 
-    title: Text = Field("DPH-RL", description="Title of the report page.")
+    title: Text | None = Field(
+        None, description="Title of the report page; null: the name of the run, and `did diversity collapse?`."
+    )
     notes: tuple[str, ...] = Field((), description="Caveats that the page shows before the results.")
     samples: SamplesConfig = Field(SamplesConfig(), description="Prompts and responses shown in full.")
