@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
+from runs import ROOT, Workflow
 from safetensors.numpy import load_file
 from tiny_models import tiny_model, write_tokenizer
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file, sidecar
-from dphrl.artifacts.tables import write_table
-from dphrl.ranks.launch import RankError
+from dphrl.artifacts.tables import read_footer, write_table
+from dphrl.ranks.launch import RankError, run_ranks
 from dphrl.reference.job import ReferenceJob
 from dphrl.reference.launch import store_responses
 
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.workflow
 VOCABULARY = 2048
 SHAPE = {"hidden_size": 384, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 4}
 DIVIDED = {"ranks": 2, "zero_stage": 3}
+PROGRAM = str(ROOT / "tests" / "support" / "divided_reference.py")
+TENSORS, INDEX = "responses.safetensors", "index.parquet"
 
 
 def _job(folder: Path, responses: int, top_k: int, **model: Any) -> ReferenceJob:
@@ -65,48 +69,65 @@ def _job(folder: Path, responses: int, top_k: int, **model: Any) -> ReferenceJob
     )
 
 
-def _stored(job: ReferenceJob, folder: Path, **hardware: Any) -> tuple[dict[str, np.ndarray], pl.DataFrame]:
-    """Tensors and index, with the block `hardware` changed; nothing else is left in the folder."""
-    folder.mkdir()
-    tensors = folder / "responses.safetensors"
-    changed = replace(job, output=str(tensors), hardware={**job.hardware, **hardware})
-    index = pl.concat(store_responses(changed))
-    assert sorted(folder.iterdir()) == [tensors, sidecar(tensors)]
-    assert sidecar(tensors).read_text() == f"{sha256_file(tensors)}  responses.safetensors\n"
-    return load_file(tensors), index
+KINDS: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "log-probs": (9, 0, {}),
+    "top-k and a head that is tied": (9, 3, {"kind": "qwen2", "tie_word_embeddings": True}),
+    "fewer than ranks": (1, 3, {}),
+    "none": (0, 3, {}),
+}
 
 
-@pytest.mark.parametrize(
-    ("responses", "top_k", "model"),
-    [
-        pytest.param(9, 0, {}, id="log-probs"),
-        pytest.param(9, 3, {"kind": "qwen2", "tie_word_embeddings": True}, id="top-k and a head that is tied"),
-        pytest.param(1, 3, {}, id="fewer than ranks"),
-        pytest.param(0, 3, {}, id="none"),
-    ],
-)
-def test_two_ranks_store_what_one_process_stores(
-    tmp_path: Path, responses: int, top_k: int, model: dict[str, Any]
-) -> None:
-    job = _job(tmp_path, responses, top_k, **model)
-    expected, alone = _stored(job, tmp_path / "one")
-    found, index = _stored(job, tmp_path / "two", **DIVIDED)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each kind, with what one process stores in `one`, and two ranks in `two`; these start once."""
+    folder, texts = tmp_path_factory.mktemp("stored"), []
+    for kind, settings in KINDS.items():
+        for name in ("one", "two"):
+            (folder / kind / name).mkdir(parents=True)
+        job = _job(folder / kind, *settings[:2], **settings[2])
+        pl.concat(store_responses(replace(job, output=str(folder / kind / "one" / TENSORS)))).write_parquet(
+            folder / kind / "one" / INDEX
+        )
+        files = {"tensors": str(folder / kind / "two" / TENSORS), "index": str(folder / kind / "two" / INDEX)}
+        texts.append(folder / kind / "text")
+        texts[-1].write_text(json.dumps({"job": asdict(replace(job, hardware=job.hardware | DIVIDED)), **files}))
+    run_ranks(2, [PROGRAM, "200", *map(str, texts)])
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_ranks_store_what_one_process_stores(stored: Path, kind: str) -> None:
+    expected, found = (load_file(stored / kind / name / TENSORS) for name in ("one", "two"))
     assert found.keys() == expected.keys()
     for name, tensor in expected.items():
         assert (found[name].shape, found[name].dtype) == (tensor.shape, tensor.dtype)
-        if name.endswith("ids"):
-            np.testing.assert_array_equal(found[name], tensor)
-        else:
-            np.testing.assert_allclose(found[name], tensor, rtol=0, atol=1e-5)
-    gap = pl.col("max_sampler_gap")
-    assert index.height == responses
-    assert index.drop("max_sampler_gap").equals(alone.drop("max_sampler_gap"))
-    assert index.select(gap).to_series().to_list() == pytest.approx(alone["max_sampler_gap"].to_list(), abs=1e-5)
+        np.testing.assert_allclose(found[name], tensor, rtol=0, atol=0 if name.endswith("ids") else 1e-5)
+    alone, index = (pl.read_parquet(stored / kind / name / INDEX) for name in ("one", "two"))
+    assert index.height == KINDS[kind][0]
+    assert_frame_equal(index, alone, rel_tol=0, abs_tol=1e-5)
 
 
 def test_ranks_that_fail_leave_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     job = _job(tmp_path, 1, VOCABULARY + 1)
+    out = tmp_path / "out"
+    out.mkdir()
+    job = replace(job, hardware=job.hardware | DIVIDED, output=str(out / TENSORS))
     with pytest.raises(RankError, match=r"test: rank [01] ended with status 1.* Nothing was kept: run snakemake again"):
-        _stored(job, tmp_path / "two", **DIVIDED)
+        next(store_responses(job))
     assert "top-K with K = 2049: expected 1 to 2048" in capfd.readouterr().err
-    assert not [*(tmp_path / "two").iterdir()]
+    assert not [*out.iterdir()]
+
+
+def test_the_reference_of_a_run_is_the_same_on_the_ranks_of_training(finished: Workflow) -> None:
+    tensors, index = (finished.results / "reference" / name for name in (TENSORS, INDEX))
+    alone, rows = load_file(tensors), pl.read_parquet(index)
+    tensors.unlink()
+    divided = finished.configured(hardware=DIVIDED)
+    divided.run("reference")
+    assert divided.stages() == {"tensorise": 1, "reference": 1}
+    assert "rank 1 of 2 on " in (finished.results / "logs" / "reference.log").read_text()
+    assert read_footer(index)["hardware"]["zero_stage"] == 3
+    for name, tensor in load_file(tensors).items():
+        np.testing.assert_allclose(tensor, alone[name], rtol=0, atol=1e-5)
+    assert_frame_equal(pl.read_parquet(index), rows, rel_tol=0, abs_tol=1e-5)
+    assert not [*finished.results.rglob(".*.tmp")]
