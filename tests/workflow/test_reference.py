@@ -18,6 +18,7 @@ from tiny_models import tiny_model, write_tokenizer
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import read_footer, write_table
+from dphrl.config.blocks.base import Dtype
 from dphrl.ranks.launch import RankError, run_ranks
 from dphrl.reference.job import ReferenceJob
 from dphrl.reference.launch import store_responses
@@ -32,7 +33,7 @@ PROGRAM = str(ROOT / "tests" / "support" / "divided_reference.py")
 TENSORS, INDEX = "responses.safetensors", "index.parquet"
 
 
-def _job(folder: Path, responses: int, top_k: int, **model: Any) -> ReferenceJob:
+def _job(folder: Path, responses: int, top_k: int, dtype: Dtype = "float32", **model: Any) -> ReferenceJob:
     """A job with so many stored responses, of which each micro-batch has one or a few, and one prompt of D_exp."""
     policy = folder / "policy"
     tiny_model(VOCABULARY, **SHAPE, **model).save_pretrained(policy)
@@ -59,7 +60,7 @@ def _job(folder: Path, responses: int, top_k: int, **model: Any) -> ReferenceJob
     files = {table: str(folder / f"{table}.parquet") for table in ("partition", "prompts")}
     return ReferenceJob(
         policy=str(policy),
-        dtype="float32",
+        dtype=dtype,
         top_k=top_k,
         hardware={"token_budget": 40, "kv_cache_gib": 1},
         **files,
@@ -72,6 +73,7 @@ def _job(folder: Path, responses: int, top_k: int, **model: Any) -> ReferenceJob
 KINDS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "log-probs": (9, 0, {}),
     "top-k and a head that is tied": (9, 3, {"kind": "qwen2", "tie_word_embeddings": True}),
+    "in bfloat16": (9, 3, {"dtype": "bfloat16"}),
     "fewer than ranks": (1, 3, {}),
     "none": (0, 3, {}),
 }
