@@ -36,10 +36,10 @@ from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs
 from dphrl.plan.memory import GB, Setting, phases
 from dphrl.plan.shape import ModelShape
+from dphrl.ranks.collectives import start_process_group
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Completion, Request
-from dphrl.training.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 from dphrl.training.weight_sync import WeightSync, canary_text

@@ -38,11 +38,11 @@ from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, load_model, response_topk
 from dphrl.model.micro_batches import PromptSharing, plan
+from dphrl.ranks.collectives import rank, start_process_group
 from dphrl.ranks.launch import run_ranks
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.verdict import Verdict
-from dphrl.training.collectives import rank, start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment

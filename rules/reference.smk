@@ -21,7 +21,7 @@ rule tensorise:
     # As many as train with the same model.
     threads: CONFIG.hardware.ranks
     resources:
-        gpu=LAYOUT.gpus(1),
+        gpu=LAYOUT.gpus(CONFIG.hardware.reference_ranks),
     params:
         **stage_params("tensorise.py", slice_of("index"), "reference_index"),
     message:

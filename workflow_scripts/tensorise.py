@@ -1,22 +1,31 @@
 """The reference responses of D_pef as tensors, with their log-probs under the base policy."""
 
 import json
-from pathlib import Path
 
 import polars as pl
-from script import hardware, snakemake, stage
+from script import hardware, label, snakemake, stage
 
 from dphrl.artifacts.private import private_temporary_folder
-from dphrl.artifacts.tables import by_prompts
-from dphrl.reference.build import load_reference, reference_rows, save_tensors, tensorise
+from dphrl.ranks.launch import Nodes
+from dphrl.reference.job import ReferenceJob
+from dphrl.reference.launch import store_responses
 
-with stage("torch", "transformers", hardware=hardware) as job, private_temporary_folder():
-    config, given, output = json.loads(snakemake.params.config), snakemake.input, snakemake.output
-    partition, prompts, rollouts = (job.scan(name, given[name]) for name in ("partition", "prompts", "rollouts"))
-    rows = (reference_rows(*tables) for tables in by_prompts(partition, prompts, rollouts))
-    policy = load_reference(job.folder("policy", given.policy), config["dtype"], hardware.attention)
+divided = ["deepspeed"] if hardware.reference_ranks > 1 else []
+with stage("torch", "transformers", *divided, hardware=hardware) as job, private_temporary_folder():
+    given, output = snakemake.input, snakemake.output
+    tables = {name: given[name] for name in ("partition", "prompts")} | {"rollouts": list(given.rollouts)}
+    for name, files in tables.items():
+        job.scan(name, files)
+    reference = ReferenceJob(
+        **json.loads(snakemake.params.config),  # dtype, top_k
+        **tables,
+        policy=str(job.folder("policy", given.policy)),
+        hardware=hardware.model_dump(),
+        output=output.tensors,
+        label=label(),
+    )
+    parts = store_responses(reference, Nodes.of(snakemake.resources))
     with job.part("logprobs") as facts:
-        parts = tensorise(rows, policy, hardware.token_budget, config["top_k"])
-        job.write_parts(save_tensors(parts, Path(output.tensors)), "reference_index", output.index)
+        job.write_parts(parts, "reference_index", output.index)
         lengths = pl.scan_parquet(output.index, glob=False).select(pl.col("prompt_length", "response_length"))
         facts["tokens"] = lengths.cast(pl.Int64).sum().collect().sum_horizontal().item()

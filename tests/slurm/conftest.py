@@ -33,11 +33,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def workflow(project: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Submitted:
-    """The tiny workflow with one method, whose training has two ranks."""
+    """The tiny workflow with one method; its training and its reference have two ranks, which divide the weights."""
     config = yaml.safe_load(TINY.read_text())
     config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
-    config["hardware"]["ranks"] = 2
+    config["hardware"] |= {"ranks": 2, "zero_stage": 3}
     config["train"]["keep_state"] = "all"  # The last segment is repeated by itself.
     config["evaluate"]["datasets"] = ["in_domain"]
     del config["methods"]["grpo"], config["datasets"]["maths"]

@@ -9,9 +9,9 @@ import yaml
 from cluster import Cluster
 from runs import Workflow
 
-# Of a training with two ranks, by nodes: the profile's line with 2 GPUs in place of 8, and one rank on each node, for
-# which the plugin needs `tasks` and no number of tasks per GPU.
-TRAINING = {
+# Of a training or the reference with two ranks, by nodes: the profile's line with 2 GPUs in place of 8, and one rank on
+# each node, for which the plugin needs `tasks` and no number of tasks per GPU.
+RANKS = {
     1: {"nodes": 1, "gpu": 2, "cpus_per_task": 2},
     2: {"mpi": "srun", "nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "gpu": 2, "cpus_per_task": 1},
 }
@@ -23,7 +23,7 @@ class Submitted(Workflow):
 
     Attributes:
         walltime: of a segment of a training, in minutes.
-        nodes: of a training.
+        nodes: of a training and of the reference.
     """
 
     cluster: Cluster | None = None
@@ -41,9 +41,11 @@ class Submitted(Workflow):
         profile = yaml.safe_load((self.project / "profiles/slurm/config.yaml").read_text())
         for resources in profile["set-resources"].values():
             resources["mem_mb"] = 6000
+        for rule in ("tensorise", "train_segment"):
+            profile["set-resources"][rule] |= RANKS[self.nodes]
         # Less than an import of torch needs.
         profile["set-resources"]["tensorise"]["mem_mb"] = "300 if attempt == 1 else 6000"
-        profile["set-resources"]["train_segment"] |= TRAINING[self.nodes] | {"runtime": self.walltime}
+        profile["set-resources"]["train_segment"]["runtime"] = self.walltime
         # Poll the states of jobs after seconds, not after a minute.
         quick = {"slurm-init-seconds-before-status-checks": 3, "slurm-no-account": True, "latency-wait": 10}
         folder = self.folder / "profile"

@@ -116,9 +116,9 @@ def test_a_job_above_its_memory_is_killed_and_tried_again_with_more(submitted: S
     assert any("exceeded memory limit" in log.read_text() for log in logs), submitted.output()[-6000:]
 
 
-def test_a_training_has_a_rank_on_each_node(submitted: Submitted) -> None:
-    for step in (2, 4):
-        log = (submitted.results / f"logs/train/dph_js-s1/step{step}.log").read_text()
+def test_the_reference_and_a_training_have_a_rank_on_each_node(submitted: Submitted) -> None:
+    for name in ("reference", "train/dph_js-s1/step2", "train/dph_js-s1/step4"):
+        log = (submitted.results / f"logs/{name}.log").read_text()
         assert {"rank 0 of 2 on node1", "rank 1 of 2 on node2"} <= set(log.splitlines())
 
 

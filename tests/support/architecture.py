@@ -33,9 +33,9 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.ranks.collectives import start_process_group
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Request
-from dphrl.training.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 from dphrl.training.weight_sync import WeightSync, canary_text

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.model.batch import Row
-from dphrl.training.collectives import start_process_group
+from dphrl.ranks.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.optimizer_state import load_state
 from dphrl.training.trainer import Trainer

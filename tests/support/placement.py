@@ -22,7 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.training.collectives import rank, start_process_group, world_size
+from dphrl.ranks.collectives import rank, start_process_group, world_size
 from dphrl.training.trainer import Trainer
 
 MOVE = Tensor.to

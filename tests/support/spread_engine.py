@@ -16,9 +16,9 @@ from tiny_training import ENGINE, HARDWARE
 from torch import Tensor
 
 from dphrl.model.logprobs import load_model
+from dphrl.ranks.collectives import rank, start_process_group, world_size
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Request
-from dphrl.training.collectives import rank, start_process_group, world_size
 from dphrl.training.shared_engine import SharedEngine
 
 ROUNDS = 3

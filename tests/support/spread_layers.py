@@ -21,7 +21,7 @@ from two_ranks import VOCABULARY, share
 
 import dphrl.model.logprobs
 from dphrl.config.blocks.methods import LoraConfig, MethodConfig
-from dphrl.training.collectives import rank, start_process_group, world_size
+from dphrl.ranks.collectives import rank, start_process_group, world_size
 from dphrl.training.trainer import Trainer
 
 # Relative difference of the gradient's norms, and mean difference of the weights after two steps of 1e-3.

@@ -22,11 +22,11 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs, response_topk
+from dphrl.ranks.collectives import start_process_group
 from dphrl.reference.build import load_reference
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
 from dphrl.scoring.verdict import Verdict
-from dphrl.training.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.trainer import Trainer, Update

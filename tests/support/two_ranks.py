@@ -21,7 +21,7 @@ from torch import Tensor
 import dphrl.model.logprobs
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.model.batch import Row
-from dphrl.training.collectives import rank, start_process_group, world_size
+from dphrl.ranks.collectives import rank, start_process_group, world_size
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 

@@ -87,7 +87,7 @@ def made() -> list[Engine]:
 # groups come first, so that two workers end together; once made, engines hold their memory to the end.
 GROUPS = {
     "run": ("test_run.py", "test_reruns.py", "test_kill.py", "test_corruption.py", "test_diagnose.py", "of_a_run"),
-    "ranks": ("test_ranks.py",),
+    "ranks": ("test_ranks.py", "workflow/test_reference.py"),
     "methods": ("test_methods.py",),
     "engines": ("test_trainer.py", "test_engines.py"),
     "databases": ("test_databases.py",),

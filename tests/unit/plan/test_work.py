@@ -1,12 +1,13 @@
 """Jobs, tokens, disk and hours of runs that were made on two CPU cores: planned before anything ran, within 30 %."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from dphrl.config.load import read_config
+from dphrl.config.load import load_config, read_config
 from dphrl.plan.__main__ import main
 from dphrl.plan.describe import at_start, shape_of
 from dphrl.plan.machines import MACHINES
@@ -110,6 +111,23 @@ def test_the_machine_is_that_of_the_configuration(tmp_path, capsys, monkeypatch,
 def test_the_command_names_a_missing_config(tmp_path, capsys):
     assert main([str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("stage", "gpus", "share"), [(2, 1, 1), (3, 8, 1 / 8)])
+def test_the_reference_is_as_much_faster_as_it_has_ranks(tmp_path, stage, gpus, share):
+    config = yaml.safe_load((MEASURED / "demo.yaml").read_text())
+    found = {}
+    for ranks in (1, 8):
+        config["hardware"] = {**config.get("hardware", {}), "ranks": ranks, "zero_stage": stage}
+        loaded = load_config(config)
+        shape = shape_of(loaded, ROOT)
+        assert shape is not None
+        rates = replace(Rates.of(MACHINES["cpu"], loaded, shape, 1), train_start=0, other=0)
+        (found[ranks],) = (
+            one for one in stages(loaded, shape, sizes(loaded, tmp_path), rates) if one.name == "reference"
+        )
+    assert (found[1].gpus, found[8].gpus) == (1, gpus)
+    assert found[8].seconds == found[8].longest == pytest.approx(share * found[1].seconds)
 
 
 def test_the_hours_of_a_seed_are_those_that_one_more_adds(tmp_path, capsys, monkeypatch):

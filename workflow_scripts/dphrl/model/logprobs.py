@@ -1,6 +1,7 @@
 """Loading a policy, and the forward pass that reference, training and canary share."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -191,22 +192,25 @@ class LogProbs(nn.Module):
         """
         return plan(rows, token_budget, self.prompt_sharing(prompt_sharing), self.form())
 
-    def forward(self, batch: Batch, top: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(self, batch: Batch, top: Tensor | None = None, likeliest: int = 0) -> tuple[Tensor, ...]:
         """Log-probs of the response tokens and the entropy at each position, and the log-probs of other tokens.
 
         Args:
             top: (response tokens of all rows, K), integer: token ids at each position.
+            likeliest: above 0, the result is that of `topk` with this K.
 
         Returns:
             Two float32 tensors (response tokens of all rows, in row order); the entropy has no gradient. With `top` a
             third, (response tokens of all rows, K), with gradient.
         """
+        if likeliest:
+            return tuple(self._in_chunks(partial(_largest, k=likeliest), batch, batch.targets[:, None]))
         ids = batch.targets[:, None] if top is None else torch.cat([batch.targets[:, None], top.to(batch.targets)], 1)
         found, entropy = self._in_chunks(_gathered, batch, ids)
         return (found[:, 0], entropy) if top is None else (found[:, 0], entropy, found[:, 1:])
 
     @torch.no_grad()
-    def topk(self, batch: Batch, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    def topk(self, batch: Batch, k: int) -> tuple[Tensor, ...]:
         """Log-probs of the response tokens, float32, and of the k likeliest tokens at each position, without gradient.
 
         Returns:
@@ -221,12 +225,8 @@ class LogProbs(nn.Module):
                 f"top-K with K = {k}: expected 1 to {self._config.vocab_size}, the vocabulary of the model"
             )
 
-        def largest(logprobs: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
-            values, likeliest = logprobs.topk(k)
-            return logprobs.gather(1, ids)[:, 0], likeliest, values
-
-        found, ids, logprobs = self._in_chunks(largest, batch, batch.targets[:, None])
-        return found, ids, logprobs
+        # A call of the module, as ZeRO-3 gathers and frees weights by its hooks.
+        return self(batch, likeliest=k)
 
     def _in_chunks(
         self, compute: Callable[[Tensor, Tensor], tuple[Tensor, ...]], batch: Batch, ids: Tensor
@@ -266,6 +266,11 @@ def _gathered(logprobs: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     return logprobs.gather(1, ids), entropy
 
 
+def _largest(logprobs: Tensor, ids: Tensor, k: int) -> tuple[Tensor, ...]:
+    values, likeliest = logprobs.topk(k)
+    return logprobs.gather(1, ids)[:, 0], likeliest, values
+
+
 def response_logprobs(
     module: LogProbs, rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing = "off"
 ) -> list[Tensor]:
@@ -278,19 +283,19 @@ def response_logprobs(
 
 def logprobs_by_row(module: nn.Module, rows: Sequence[Row], cut: Sequence[MicroBatch], device: str) -> list[Tensor]:
     """As `response_logprobs`, for given micro-batches and any module that is called as `LogProbs` is."""
-    return [parts[0] for parts in _by_row(module, rows, cut, device)]
+    return [parts[0] for parts in by_row(module, rows, cut, device)]
 
 
 def response_topk(module: LogProbs, rows: Sequence[Row], token_budget: int, k: int) -> list[tuple[Tensor, ...]]:
     """As `LogProbs.topk`, separately for each row, on the CPU, in the order of `rows`."""
-    return _by_row(lambda batch: module.topk(batch, k), rows, module.plan(rows, token_budget, "off"), module.device)
+    return by_row(partial(module.topk, k=k), rows, module.plan(rows, token_budget, "off"), module.device)
 
 
 @torch.no_grad()
-def _by_row(
+def by_row(
     compute: Callable[[Batch], tuple[Tensor, ...]], rows: Sequence[Row], cut: Sequence[MicroBatch], device: str
 ) -> list[tuple[Tensor, ...]]:
-    """`compute` of the response tokens, split by row."""
+    """`compute` of the response tokens, split by row, on the CPU; () for a row that is in no micro-batch."""
     result: list[tuple[Tensor, ...]] = [()] * len(rows)
     for micro_batch in cut:
         part = [rows[i] for i in micro_batch.rows]

@@ -91,7 +91,7 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     """
     width, ranks = BYTES[setting.dtype], setting.ranks
     trained = setting.adapters or shape.parameters
-    weights = shape.parameters * width / (ranks if setting.zero_stage == 3 else 1)
+    weights = _weights(shape, setting)
     states = {
         "gradients": 4 * trained / (ranks if setting.zero_stage >= 2 else 1),
         "master weights": (4 if width == 2 else 0) * trained / (ranks if setting.zero_stage else 1),
@@ -107,9 +107,8 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         "engine's buffers": _ENGINE,
     }
     context, workspace = {"context": _CONTEXT}, {"workspace": _WORKSPACE}
-    gathered = {"gathered layers": min(_GATHERED, shape.parameters) * width} if setting.zero_stage == 3 else {}
     update = {} if setting.offload else {"update": 2 * states["gradients"]}
-    computed = {**gathered, **activations(shape, setting)}
+    computed = {**_gathered(shape, setting), **activations(shape, setting)}
     found = [
         Phase("start", {**context, **resident, "largest weight": shape.largest * width}),
         Phase("generating", {**context, **resident, **engine}),
@@ -134,11 +133,22 @@ def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
 
 
 def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
-    """The job that computes the stored log-probs of the base policy, on one GPU, without a backward pass."""
-    weights = {"weights": shape.parameters * BYTES[setting.dtype]}
-    return Phase(
-        "reference", {"context": _CONTEXT, **weights, "workspace": _WORKSPACE, **_without_backward(shape, setting)}
-    )
+    """The job that computes the stored log-probs of the base policy, without a backward pass.
+
+    With ZeRO-3 its model is divided like the policy, else it has one GPU. A training needs more.
+    """
+    gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
+    parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}
+    return Phase("reference", {**parts, **_without_backward(shape, setting)})
+
+
+def _weights(shape: ModelShape, setting: Setting) -> float:
+    return shape.parameters * BYTES[setting.dtype] / (setting.ranks if setting.zero_stage == 3 else 1)
+
+
+def _gathered(shape: ModelShape, setting: Setting) -> dict[str, float]:
+    size = min(_GATHERED, shape.parameters) * BYTES[setting.dtype]
+    return {"gathered layers": size} if setting.zero_stage == 3 else {}
 
 
 def _without_backward(shape: ModelShape, setting: Setting) -> dict[str, float]:

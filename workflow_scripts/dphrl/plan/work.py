@@ -124,15 +124,10 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
     jobs = len(Layout(config).segments())
     seconds = jobs * (rates.train_start + rates.other) + written / _DISK
     seconds += (drawn / rates.rollout + trained / rates.train) / config.hardware.ranks
-    stored = found.pef * (asked + length)
-    logprobs = Stage(
-        "reference",
-        1,
-        trained=stored,
-        seconds=rates.train_start + rates.other + stored / (3 * rates.train),
-        longest=rates.train_start + rates.other + stored / (3 * rates.train),
-        size=found.pef * length * 4,
-    )
+    stored, ranks = found.pef * (asked + length), config.hardware.reference_ranks
+    alone = rates.train_start + rates.other + stored / (3 * rates.train * ranks)
+    size_of_stored = found.pef * length * 4
+    logprobs = Stage("reference", 1, ranks, trained=stored, seconds=alone, longest=alone, size=size_of_stored)
     steps = [config.steps(name) for name in config.methods]
     chain = seconds * max(steps) / (sum(steps) * len(train.seeds))
     return [logprobs, Stage("training", jobs, config.hardware.ranks, drawn, trained, seconds, chain, size)]

@@ -1,7 +1,7 @@
 """The reference responses as tensors, with their log-probs under the base policy by the training forward pass."""
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,9 +14,11 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing, seal
 from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.model.batch import Row
-from dphrl.model.logprobs import Attention, LogProbs, device_of_job, load_model, response_logprobs, response_topk
+from dphrl.model.logprobs import Attention, LogProbs, by_row, device_of_job, load_model
+from dphrl.model.micro_batches import MicroBatch
 
 Tensors = dict[str, np.ndarray]
+Compute = Callable[[LogProbs, Sequence[Row], Sequence[MicroBatch], int], list[tuple[Tensor, ...]]]
 
 # The names of the dtypes in safetensors.
 _DTYPES: Final = {"float32": "F32", "int32": "I32"}
@@ -55,8 +57,19 @@ def load_reference(folder: Path, dtype: str, attention: Attention) -> LogProbs:
     return LogProbs(load_model(folder, dtype).to(device_of_job()), attention)
 
 
+def compute_here(
+    module: LogProbs, rows: Sequence[Row], cut: Sequence[MicroBatch], top_k: int
+) -> list[tuple[Tensor, ...]]:
+    """What is stored of the rows in these micro-batches, separately for each row, on the CPU.
+
+    With `top_k` what `LogProbs.topk` gives, else the log-probs alone.
+    """
+    stored = partial(module.topk, k=top_k) if top_k else lambda batch: module(batch)[:1]
+    return by_row(stored, rows, cut, module.device)
+
+
 def tensorise(
-    parts: Iterable[pl.DataFrame], module: LogProbs, token_budget: int, top_k: int = 0
+    parts: Iterable[pl.DataFrame], module: LogProbs, token_budget: int, top_k: int = 0, compute: Compute = compute_here
 ) -> Iterator[tuple[Tensors, pl.DataFrame]]:
     """Tensors and index of the reference responses, part by part.
 
@@ -65,6 +78,7 @@ def tensorise(
         module: the reference policy in the precision of training.
         token_budget: most tokens per forward pass, padding included where rows are padded.
         top_k: how many of the reference's likeliest tokens to store per response position; 0 for none.
+        compute: computes the log-probs, here or on ranks.
 
     Yields:
         Of each part: flat tensors `token_ids` (int32; prompt then response, row after row) and `logprobs` (float32; of
@@ -78,10 +92,7 @@ def tensorise(
     row = start = response_start = 0
     for part in parts:
         pairs = [Row(p, r) for p, r in part.select("prompt_token_ids", "token_ids").iter_rows()]
-        if top_k:
-            found = response_topk(module, pairs, token_budget, top_k)
-        else:
-            found = [(logprobs,) for logprobs in response_logprobs(module, pairs, token_budget)]
+        found = compute(module, pairs, module.plan(pairs, token_budget, "off"), top_k)
         tokens = [token for pair in pairs for token in (*pair.prompt, *pair.response)]
         tensors = {
             "token_ids": np.array(tokens, dtype=np.int32),

@@ -7,7 +7,7 @@ from itertools import chain
 from torch import nn
 
 from dphrl.config.blocks.base import Dtype
-from dphrl.training.optimizer import partition
+from dphrl.ranks.divided import divide_frozen
 
 
 class FrozenModel:
@@ -22,15 +22,7 @@ class FrozenModel:
         self._module, self._device = module.requires_grad_(False), device
         self._partitioned = zero_stage == 3
         if self._partitioned:
-            import deepspeed
-
-            settings = {
-                "train_micro_batch_size_per_gpu": 1,
-                "zero_optimization": {"stage": 3},
-                "bf16": {"enabled": dtype == "bfloat16"},
-            }
-            partition(module, settings)
-            deepspeed.initialize(model=module, config=settings)  # Adds the hooks that gather a layer's weights.
+            divide_frozen(module, dtype)
 
     @contextmanager
     def loaded(self) -> Iterator[nn.Module]:

@@ -18,10 +18,10 @@ from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
+from dphrl.ranks.collectives import all_gather, rank, start_process_group
 from dphrl.reference.responses import ReferenceResponses, load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
-from dphrl.training.collectives import all_gather, rank, start_process_group
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment

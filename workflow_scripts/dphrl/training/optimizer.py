@@ -8,6 +8,7 @@ from torch import nn
 
 from dphrl.config.blocks.hardware import HardwareConfig
 from dphrl.config.blocks.train import TrainConfig
+from dphrl.ranks.divided import partition
 
 _EPSILON = 1e-8
 # Most gradients that ranks sum at once: DeepSpeed's default.
@@ -69,21 +70,6 @@ def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) 
         # In bfloat16 initialisation runs one zero-length step; clear its state so Adam's step count starts at 0.
         engine.optimizer.state.clear()
     return engine
-
-
-def partition(model: nn.Module, settings: dict[str, Any]) -> None:
-    """Divide the parameters of a model on the CPU between the ranks (ZeRO-3), one after the other.
-
-    DeepSpeed's own initialisation would first move the whole model to the GPU.
-    """
-    import deepspeed
-
-    dtype = torch.bfloat16 if settings["bf16"]["enabled"] else torch.float32
-    for parameter in model.parameters():
-        parameter.data = parameter.data.to(dtype)  # Not copied if it has this type, as all but new adapters do.
-    deepspeed.zero.Init(module=model, config_dict_or_path=settings)
-    for buffer in model.buffers():
-        buffer.data = buffer.data.to(deepspeed.accelerator.get_accelerator().current_device_name())
 
 
 def _settings(config: TrainConfig, hardware: HardwareConfig, elements: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from dphrl.artifacts.tensors import Entry, file_order, write_tensors
-from dphrl.training.collectives import rank, world_size
+from dphrl.ranks.collectives import rank, world_size
 from dphrl.training.tensor_files import pieces
 
 _FILES = "optimizer-*.safetensors"

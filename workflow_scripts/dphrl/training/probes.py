@@ -17,9 +17,9 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.divergences import divergence
+from dphrl.ranks.collectives import all_gather, all_reduce_sum, rank, world_size
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.requests import Request
-from dphrl.training.collectives import all_gather, all_reduce_sum, rank, world_size
 from dphrl.training.rollouts import OnlinePrompt, Score, rollout_request
 from dphrl.training.trainer import Trainer
 

@@ -11,10 +11,10 @@ import torch
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.objective.advantages import informative
+from dphrl.ranks.collectives import rank, world_size
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.requests import Completion, Request, sample_seed
 from dphrl.scoring.verdict import Verdict
-from dphrl.training.collectives import rank, world_size
 from dphrl.training.schedule import epoch_indices
 
 Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], Sequence[Verdict]]

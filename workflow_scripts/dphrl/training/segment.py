@@ -19,9 +19,9 @@ from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_penalty
 from dphrl.objective.importance import mismatch
+from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
-from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.loss import Example
 from dphrl.training.probes import Probes
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt, Score

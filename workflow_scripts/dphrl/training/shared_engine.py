@@ -5,9 +5,9 @@ from dataclasses import astuple
 
 import torch.distributed as dist
 
+from dphrl.ranks.collectives import all_gather, control_group
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.requests import Completion, Request
-from dphrl.training.collectives import all_gather, control_group
 
 
 class SharedEngine:

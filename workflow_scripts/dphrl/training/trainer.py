@@ -19,8 +19,8 @@ from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.model.micro_batches import MicroBatch
 from dphrl.objective.aggregation import ComponentWeights
+from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.adapters import add_adapters, merged_weights
-from dphrl.training.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.training.frozen import FrozenModel
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize

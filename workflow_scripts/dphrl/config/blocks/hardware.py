@@ -17,8 +17,9 @@ class HardwareConfig(Block):
     )
     ranks: Count = Field(
         1,
-        description="Processes of a training, one per GPU. Divides train.prompts_per_step / train.mini_batches. For a "
-        "method with `refills` it also decides which prompts replace others, so there it reruns the training.",
+        description="Processes of a training, one per GPU; with zero_stage 3 of the reference too. Divides "
+        "train.prompts_per_step / train.mini_batches. For a method with `refills` it also decides which prompts "
+        "replace others, so there it reruns the training.",
     )
     zero_stage: Literal[0, 1, 2, 3] = Field(
         1, description="ZeRO stage: the ranks divide 0 nothing, 1 optimizer state, 2 also gradients, 3 also weights."
@@ -56,6 +57,11 @@ class HardwareConfig(Block):
     sampling_kv_cache_gib: Positive | None = Field(
         None, description="The same for sampling jobs, in which no trainer shares the GPU; null: kv_cache_gib."
     )
+
+    @property
+    def reference_ranks(self) -> int:
+        """Processes that compute the stored log-probs: those of training where they divide the weights, else one."""
+        return self.ranks if self.zero_stage == 3 else 1
 
     def for_sampling(self) -> Self:
         """The block with the key-value cache of sampling jobs."""

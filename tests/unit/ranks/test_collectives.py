@@ -9,7 +9,7 @@ from datetime import timedelta
 from deepspeed import init_distributed
 defaults = init_distributed.__defaults__
 init_distributed.__defaults__ = tuple(timedelta(seconds=3) if isinstance(v, timedelta) else v for v in defaults)
-from dphrl.training.collectives import all_gather, all_reduce_max, control_group, rank, start_process_group
+from dphrl.ranks.collectives import all_gather, all_reduce_max, control_group, rank, start_process_group
 start_process_group()
 group = control_group(2)
 time.sleep(5 * rank())

@@ -1,4 +1,4 @@
-"""The ranks of one training: their process group, and sums, lists and maxima over all of them."""
+"""The ranks of one job: their process group, and sums, lists and maxima over all of them."""
 
 import json
 import os
@@ -81,6 +81,11 @@ def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
 def all_reduce_max(value: float) -> float:
     """The largest value of all ranks; not a number if that of any rank is not."""
     return float(torch.tensor(all_gather(value), dtype=torch.float64).max())
+
+
+def sum_on_first(tensor: torch.Tensor) -> None:
+    """Put the sum over all ranks into the tensor of rank 0, which is on the CPU; those of other ranks are undefined."""
+    dist.reduce(tensor, 0, group=_control)
 
 
 def _gather_tensor(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> list[torch.Tensor]:
