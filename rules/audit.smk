@@ -25,6 +25,8 @@ rule audit:
         timings="<timings>/audit.parquet",
     log:
         "<logs>/audit.log",
+    # It recomputes log-probs of the base policy.
+    threads: CONFIG.hardware.ranks
     params:
         **stage_params(
             "audit.py",

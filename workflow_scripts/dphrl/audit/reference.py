@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ from dphrl.tasks.tokens import load_tokenizer
 _INDEX, _TENSORS, _BASE = (KINDS[name].path for name in ("index", "tensors", "base"))
 _REMEDY = delete_and_rerun(_INDEX, _TENSORS)
 _RECOMPUTED_ROWS = 16
+# Of a processor, for all of these rows: minutes on one core. A model of 8 billion weights needs more for a single row.
+_OPERATIONS = 3e13
 # bfloat16 has 8 bits of precision: another machine or batch shape changes a log-prob far more than in float32.
 _TOLERANCE = {"float32": 1e-4, "bfloat16": 0.25}
 _MASS_ROUNDING = 1e-3
@@ -199,8 +201,21 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
         rows.append(Row(ids[:length], ids[length:]))
         stored.append(_values(file, "logprobs", first, first + response))
     module = LogProbs(load_model(base.file.parent, str(dtype)))
+    weights = sum(parameter.numel() for parameter in module.parameters())
+    kept = affordable([len(row.prompt) + len(row.response) for row in rows], weights)
+    sample, rows, stored, count = sample[kept], [rows[i] for i in kept], [stored[i] for i in kept], len(kept)
     computed = response_logprobs(module, rows, token_budget=1)
     gaps = pl.Series([float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)])
     odd = sample.select("row", "prompt_id").with_columns(gap=gaps.round(6)).filter(~(gaps <= tolerance))
     problem = f"{_TENSORS}: of {count} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"
     check_rows(artifact, [(odd,)], {problem: lambda rows: rows}, _REMEDY)
+
+
+def affordable(lengths: Sequence[int], weights: int) -> list[int]:
+    """The rows to recompute, spread over those given: as many as a processor can in minutes, and at least one.
+
+    Args:
+        lengths: tokens of each row.
+        weights: of the model; a token costs two operations for each.
+    """
+    return list(range(0, len(lengths), max(1, math.ceil(2 * weights * sum(lengths) / _OPERATIONS))))
