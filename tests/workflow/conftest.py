@@ -86,7 +86,15 @@ def made() -> list[Engine]:
 # Tests that share something costly: the finished run, the ranks' first segment, models, or vLLM engines. The longest
 # groups come first, so that two workers end together; once made, engines hold their memory to the end.
 GROUPS = {
-    "run": ("test_run.py", "test_reruns.py", "test_kill.py", "test_corruption.py", "test_diagnose.py", "of_a_run"),
+    "run": (
+        "test_run.py",
+        "test_reruns.py",
+        "test_a_killed_run",
+        "test_the_launcher",
+        "test_corruption.py",
+        "test_diagnose.py",
+        "of_a_run",
+    ),
     "ranks": ("test_ranks.py", "workflow/test_reference.py"),
     "methods": ("test_methods.py",),
     "engines": ("test_trainer.py", "test_engines.py"),

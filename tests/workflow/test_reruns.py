@@ -61,8 +61,9 @@ LONG = {
     *(f"dphrl/{name}.py" for name in ("artifacts/tables", "tasks/ground_truth", "rollout/replay", "reference/build")),
     *(f"dphrl/rollout/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
     *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),
-    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/plan")),
-    "hash_databases.py",
+    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/plan", "config/slices")),
+    *(f"dphrl/{name}.py" for name in ("audit/one_artifact", "evaluation/claims")),
+    *("hash_databases.py", "score.py"),
 }
 
 
