@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dphrl.terminal import Terminal, config_files, duration, explained, last_exception
+from dphrl.terminal import Terminal, config_files, duration, explained, last_exception, place_of_exception
 
 COMMAND = ["snakemake", "--cores", "2", "--configfile", "my.yaml"]
 TRACEBACK = """\
@@ -72,7 +72,7 @@ def test_a_failed_job_shows_its_last_exception_once_then_the_path_of_its_log(tmp
     assert shown is not None
     assert shown.splitlines() == [
         "FAILED: training 7", "  NoRehearsalError: D_pef is empty", "  Lower partition.pef_min_correct",
-        f"The traceback: {log}",
+        "  in a.py, line 1", f"The traceback: {log}",
     ]  # fmt: skip
     assert run.show("error", "RuleException:\nCalledProcessError in file x") is None
     said = run.show("error", "WorkflowError:\nAt least one job did not complete successfully.")
@@ -178,3 +178,16 @@ def test_the_files_of_a_command_are_found() -> None:
 def test_durations_are_short() -> None:
     shown = {0.44: "0.4 s", 37.2: "37 s", 720: "12 min", 11_400: "3 h 10 min", 91_000: "25 h", 4_440_000: "1,230 h"}
     assert {seconds: duration(seconds) for seconds in shown} == shown
+
+
+def test_an_exception_of_the_users_code_has_its_file_and_line() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/p/workflow_scripts/score.py", line 20, in <module>',
+        '  File "data/pantry.py", line 18, in score',
+        '  File "/v/lib/python3.11/json/decoder.py", line 337, in decode',
+        "KeyError: 'rosemary'",
+    ]
+    assert last_exception(lines) == ["KeyError: 'rosemary'"]
+    assert place_of_exception(lines) == "in data/pantry.py, line 18"
+    assert place_of_exception([lines[0], lines[1], lines[4]]) is None

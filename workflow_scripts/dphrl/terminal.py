@@ -25,6 +25,9 @@ _NOISE: Final = (
 _SILENT: Final = {"shellcmd", "job_started", "resources_info", "workflow_started", "rulegraph", "debug_dag"}
 # The last line of a traceback, with the module of the exception and the prefix of a rank.
 _EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?(?:\w+\.)*(\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
+_FRAME: Final = re.compile(r'(?:\[rank\d+\]: )?  File "([^"]+)", line (\d+), in .*')
+# Parts of the paths of code that is not the user's: the workflow's, of libraries, and made while a program runs.
+_NOT_THE_USERS: Final = ("workflow_scripts", "/lib/python", "/.snakemake/", "site-packages", "<")
 _LAST_LINES: Final = 12
 _SHORTEST_ESTIMATE: Final = 5.0
 
@@ -129,7 +132,8 @@ class Terminal:
         found = [f"FAILED: {name}", *(f"  {line}" for line in [*_said(fields["rule_msg"]), *reason])]
         names = ", ".join(map(str, logs))
         if reason and lines[-1].endswith(reason[-1]):
-            found.append(f"The traceback: {names}")
+            place = place_of_exception(lines)
+            found += [*([f"  {place}"] if place else []), f"The traceback: {names}"]
         elif lines:
             found += [f"The end of {names}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
         elif logs:
@@ -171,8 +175,9 @@ def explained(text: str, command: Sequence[str]) -> str:
         )
     unknown = re.search(r"No rule to produce (\S+)", text)
     if unknown:
-        near = nearest(unknown[1], TARGETS)
-        known = f"Targets are {', '.join(TARGETS)}, or a file under results/."
+        targets = (*TARGETS, "report", "audit")
+        near = nearest(unknown[1], targets)
+        known = f"Targets are {', '.join(targets)}, or a file under results/."
         return f"{unknown[1]}: no such target. {known}" + (f"\n  nearest: {near}" if near else "")
     return text
 
@@ -204,6 +209,17 @@ def last_exception(lines: Sequence[str]) -> list[str]:
             before = last_exception(lines[:index]) if found[1].startswith("RankError") else []
             return [*before, found[1], *rest[:end]]
     return []
+
+
+def place_of_exception(lines: Sequence[str]) -> str | None:
+    """Where in the user's own code, such as a scorer, a log's last traceback was; None if it was in no such code."""
+    for line in reversed(lines):
+        if "Traceback (most recent call last)" in line:
+            return None
+        frame = _FRAME.fullmatch(line)
+        if frame and not any(part in frame[1] for part in _NOT_THE_USERS):
+            return f"in {frame[1]}, line {frame[2]}"
+    return None
 
 
 def duration(seconds: float) -> str:

@@ -72,6 +72,7 @@ def test_an_unknown_key_names_path_given_allowed_and_nearest(data: dict[str, Any
 @pytest.mark.parametrize(
     ("path", "nearest"),
     [
+        ("evaluate.dataset", "evaluate.datasets"),
         ("steps", "train.steps"),
         ("prompts_per_step", "train.prompts_per_step"),
         ("partition.on_rejct", "partition.on_reject"),

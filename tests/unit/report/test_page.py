@@ -18,6 +18,7 @@ from dphrl.report.answers import Answer
 from dphrl.report.datasets import Prepared, count_rows
 from dphrl.report.page import CATEGORIES, render_page
 from dphrl.report.samples import Response, Sample
+from dphrl.report.views import cost_table
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'></pre>"
@@ -349,3 +350,11 @@ def test_published_points_on_one_dataset_are_drawn_without_a_warning(browser, op
     legends = "return [...document.querySelectorAll('.chart')].map(c => c.textContent.includes(arguments[0]))"
     assert browser.execute_script(legends, "published (arXiv 2509.07430)") == [True] * 3
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_seconds_of_all_stages_count_no_part_twice() -> None:
+    rows = [("score", "imports", 2.0), ("score", "total", 5.0), ("score", "workers", 4.5), ("draw", "total", 1.0)]
+    frame = pl.DataFrame(rows, schema=["stage", "part", "seconds"], orient="row").with_columns(
+        tokens=pl.lit(None, pl.Int64), max_rss_mib=1.0
+    )
+    assert cost_table(frame)["seconds"] == 8.0

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ _MOVED_TO_HARDWARE = {
     *(f"engine.{key}" for key in ("tensor_parallel", "max_num_seqs", "kv_cache_gib")),
     "reference.token_budget",
 }
+# How alike two keys are that differ in a letter.
+_LETTER = 0.9
 # What the patterns of names allow.
 _NAMES = {
     r"^[A-Za-z][A-Za-z0-9_]*$": "a name of letters, digits and _, a letter first",
@@ -193,7 +196,9 @@ def _dotted(location: tuple[str | int, ...]) -> str:
 
 
 def _nearest_key(key: str, path: str, siblings: list[str]) -> str | None:
-    """The same key of another block, else the sibling most like `key`, else the most similar key of another block."""
+    """A sibling that differs in a letter or so, the same key of another block, a similar sibling, or a similar key."""
+    if close := get_close_matches(key, siblings, n=1, cutoff=_LETTER):
+        return path.removesuffix(key) + close[0]
     by_leaf: dict[str, str] = {}
     for known in sorted(known_paths(), key=lambda known: known.count(".")):
         by_leaf.setdefault(known.rpartition(".")[2], known)

@@ -34,6 +34,8 @@ TRAINING = {
 }
 """Tables about the trainings: heading and caption, by schema."""
 # Whole numbers that name something: 2,509 would be odd.
+# The parts of a stage that are all of its time; the others are parts of the total.
+_WHOLE = ("imports", "total")
 _NAMES_OF = ("seed", "step", "k")
 _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
@@ -117,6 +119,8 @@ def claims_table(found: pl.DataFrame) -> dict[str, Any]:
 def cost_table(costs: pl.DataFrame) -> dict[str, Any]:
     """Seconds of all stages, and a row for each part of a stage; parts that occur several times are added up.
 
+    A stage's total holds its other parts, but not its imports.
+
     Args:
         costs: stage, part, seconds, tokens (null if none), max_rss_mib.
     """
@@ -127,7 +131,8 @@ def cost_table(costs: pl.DataFrame) -> dict[str, Any]:
     parts = groups.sort("stage", "part")
     longest = max([1e-9, *parts["seconds"]])
     rows = parts.with_columns(share=100 * seconds / longest)
-    return {"seconds": parts["seconds"].sum(), "rows": rows.rows(named=True)}
+    whole = parts.filter(pl.col("part").is_in(_WHOLE))["seconds"].sum()
+    return {"seconds": whole, "rows": rows.rows(named=True)}
 
 
 def sample_choices(samples: Sequence[Sample]) -> dict[str, list[str]]:
