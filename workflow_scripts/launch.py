@@ -13,7 +13,7 @@ from types import FrameType
 
 from snakemake.cli import main
 
-from dphrl.artifacts.leftovers import AtWorkError, remove_leftovers
+from dphrl.artifacts.leftovers import AtWorkError, UnwritableError, remove_leftovers
 
 interrupted = False
 
@@ -33,7 +33,7 @@ try:
     remove_leftovers(parser.parse_known_args()[0].directory.resolve())
     signal.signal(signal.SIGINT, interrupt)
     main(sys.argv[1:])
-except (AtWorkError, OSError) as error:
+except (AtWorkError, UnwritableError) as error:
     sys.exit(str(error))
 except (KeyboardInterrupt, SystemExit) as ended:
     sys.exit(130 if interrupted else ended.code if isinstance(ended, SystemExit) else 1)

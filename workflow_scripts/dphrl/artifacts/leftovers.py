@@ -16,10 +16,14 @@ class AtWorkError(RuntimeError):
     """Another Snakemake is at work in the folder, or may be."""
 
 
+class UnwritableError(RuntimeError):
+    """Snakemake cannot write into the folder; the text says what to do."""
+
+
 def remove_leftovers(folder: Path) -> None:
     """End the orphans of an interrupted run, remove its files and its lock, and write down this machine.
 
-    Raises `AtWorkError` unless the run has ended; then nothing is changed. `OSError` where files cannot be written.
+    Raises `AtWorkError` unless the run has ended; then nothing is changed. `UnwritableError` if it cannot write there.
     """
     locks, started_on, here = folder / ".snakemake/locks", folder / ".snakemake/started_on", os.uname().nodename
     if locks.is_dir() and any(locks.iterdir()) and started_on.exists() and (host := started_on.read_text()) != here:
@@ -50,7 +54,7 @@ def remove_leftovers(folder: Path) -> None:
         started_on.parent.mkdir(parents=True, exist_ok=True)
         started_on.write_text(here)
     except OSError as error:
-        raise OSError(
+        raise UnwritableError(
             f"{folder}: Snakemake cannot write its folder .snakemake there ({error.strerror}): change the permissions, "
             "or start in another folder (--directory)"
         ) from None

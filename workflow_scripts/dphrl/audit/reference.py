@@ -194,20 +194,18 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
         return
     count, file, tolerance = min(_RECOMPUTED_ROWS, table.rows), artifact.file, _TOLERANCE[str(dtype)]
     sample = pl.concat(pl.collect_all([index.slice(i * table.rows // count, 1) for i in range(count)]))
+    model = load_model(base.file.parent, str(dtype))
+    sample = sample[affordable(sample.select(_BOTH).to_series().to_list(), model.num_parameters())]
     rows, stored = [], []
     for entry in sample.iter_rows(named=True):
         start, length, response = (entry[name] for name in ("start", "prompt_length", "response_length"))
         ids, first = _values(file, "token_ids", start, start + length + response).tolist(), entry["response_start"]
         rows.append(Row(ids[:length], ids[length:]))
         stored.append(_values(file, "logprobs", first, first + response))
-    module = LogProbs(load_model(base.file.parent, str(dtype)))
-    weights = sum(parameter.numel() for parameter in module.parameters())
-    kept = affordable([len(row.prompt) + len(row.response) for row in rows], weights)
-    sample, rows, stored, count = sample[kept], [rows[i] for i in kept], [stored[i] for i in kept], len(kept)
-    computed = response_logprobs(module, rows, token_budget=1)
+    computed = response_logprobs(LogProbs(model), rows, token_budget=1)
     gaps = pl.Series([float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)])
     odd = sample.select("row", "prompt_id").with_columns(gap=gaps.round(6)).filter(~(gaps <= tolerance))
-    problem = f"{_TENSORS}: of {count} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"
+    problem = f"{_TENSORS}: of {sample.height} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"
     check_rows(artifact, [(odd,)], {problem: lambda rows: rows}, _REMEDY)
 
 

@@ -33,9 +33,9 @@ TRAINING = {
     ),
 }
 """Tables about the trainings: heading and caption, by schema."""
-# Whole numbers that name something: 2,509 would be odd.
 # The parts of a stage that are all of its time; the others are parts of the total.
 _WHOLE = ("imports", "total")
+# Whole numbers that name something: 2,509 would be odd.
 _NAMES_OF = ("seed", "step", "k")
 _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
