@@ -9,7 +9,7 @@ from script import snakemake, stage
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.report import ReportConfig
-from dphrl.report.answers import answers
+from dphrl.report.answers import answers, title
 from dphrl.report.page import render_page
 from dphrl.report.samples import samples_of_run
 from dphrl.report.views import TRAINING, page_tables, partition_sizes
@@ -21,9 +21,10 @@ with stage("jinja2", "vl-convert-python") as job:
     further = {name: job.read(name, path) for name, path in zip(params.further, given.further, strict=True)}
     training = {name: read_table(Path(path), name) for name, path in zip(TRAINING, given.training, strict=False)}
     read = {name: job.read(name, given[name]) for name in ("headline", "claims", "comparisons", "datasets")}
+    found = answers(read["comparisons"], read["headline"], read["claims"], params.answered)
     page = render_page(
-        title=config.title or f"{params.facts['Run']}: did diversity collapse?",
-        answers=answers(read["comparisons"], read["headline"], read["claims"], params.answered),
+        title=config.title or title(params.facts["Run"], found),
+        answers=found,
         headline=read["headline"],
         data=read["datasets"],
         costs=pl.concat(read_table(Path(path), "timings") for path in given.timings),

@@ -1,6 +1,7 @@
 """A wrong configuration is refused; the error names the key, the given value, the allowed ones, the nearest key."""
 
 import copy
+import json
 import time
 from pathlib import Path
 from typing import Any, get_args
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from dphrl.config import slices
 from dphrl.config.blocks.datasets import FieldName
 from dphrl.config.checks import notices
 from dphrl.config.errors import ConfigError, Problem
@@ -359,9 +361,11 @@ def test_evaluation_on_the_training_questions_is_stated(datasets: dict[str, str]
         "train_dataset": "train",
         "evaluate": {"datasets": evaluated},
     }
-    lines = [line for line in notices(load_config(blocks)) if line.startswith("evaluate.datasets has the training")]
+    config = load_config(blocks)
+    lines = [line for line in notices(config) if line.startswith("evaluate.datasets has the training")]
     assert len(lines) == (seen is not None)
     assert seen is None or seen in lines[0]
+    assert json.loads(slices.report(config))["notes"] == lines
 
 
 def test_every_field_of_a_row_can_be_renamed() -> None:

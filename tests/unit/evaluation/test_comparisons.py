@@ -194,15 +194,18 @@ def test_answers_and_skeletons_are_compared_where_they_are_known(evaluations):
 
 
 def of_custom_task(evaluations, right):
-    """Metrics of a scorer's classes without programs and skeletons; all samples are right and of the classes given."""
+    """Headline of the base by a scorer's classes alone; all samples are right and of the classes given."""
     nothing = pl.lit([], pl.List(pl.Int32))
     columns = {"correct": pl.lit([True] * 16), "answers": pl.lit(right, pl.List(pl.Int32))}
     frame = evaluations.filter(pl.col("seed") < 2).with_columns(**columns, programs=nothing, skeletons=nothing)
-    return comparisons(study(frame))["metric"].unique().to_list()
+    compared, quoted = comparisons(study(frame))["metric"].unique(), headline(study(frame)).filter(dataset="d")
+    base = dict(quoted.filter(method="base").select("metric", "value").iter_rows())
+    assert ("distinct_right_answers" in compared) == ("distinct_right_answers" in base)
+    return base
 
 
 def test_of_a_custom_task_the_kinds_of_right_answers_are_compared_where_a_question_has_several(evaluations):
-    assert "distinct_right_answers" in of_custom_task(evaluations, [0, 1] * 8)
+    assert of_custom_task(evaluations, [0, 1] * 8)["distinct_right_answers"] == 2.0
     assert "distinct_right_answers" not in of_custom_task(evaluations, [0] * 16)
 
 

@@ -10,7 +10,7 @@ from made_comparisons import compared, comparison
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig
 from dphrl.evaluation.claims import claims
-from dphrl.report.answers import answers
+from dphrl.report.answers import answers, title
 
 HERE = {"dataset": "in_domain", "against": "base", "seeds_against": 0}
 
@@ -62,7 +62,7 @@ def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
 def test_one_seed_and_few_databases_limit_what_is_known() -> None:
     found = texts([{**one, "seeds": 1, "clusters": 3} for one in ROWS])
     assert "they do not say how much another seed would differ" in found["How sure is this?"]
-    assert "train.seeds has one" in found["What is open?"]
+    assert "each method has one" in found["What is open?"]
     assert "the questions are on 3" in found["What is open?"]
 
 
@@ -97,6 +97,8 @@ def test_a_value_that_does_not_vary_shows_nothing() -> None:
     assert "no difference is shown under GRPO (+0.0, no interval: all questions agree)" in found["Was coverage lost?"]
 
 
-def test_a_run_that_compares_nothing_has_no_answers() -> None:
+def test_a_run_that_compares_nothing_has_no_answers_and_a_title_without_the_question() -> None:
     assert texts([]) == {}
+    assert title("demo", []) == "demo: what the base model solves"
+    assert title("demo", answers(compared(*ROWS), HEADLINE, NO_CLAIMS, "in_domain")) == "demo: did diversity collapse?"
     assert texts([row("grpo", "pass@16", 0.5, 0.01, dataset="maths")]) == {}

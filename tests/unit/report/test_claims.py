@@ -47,7 +47,7 @@ def test_the_markdown_says_what_was_measured():
         ["DPH-F has a higher pass@k than GRPO, on another benchmark of the task.", "out\\_of", "pass@8",
          "+3.0 [-3.0, +9.0]", "0.329", "3",
          "undecided; this run finds 8.8 in 80 % of cases; 5.0 needs 5 seeds or 1508 questions"],
-        ["DPH-F shows more styles per question than GRPO, in domain.", "d", "distinct\\_styles",
+        ["DPH-F shows more styles per question than GRPO, in domain.", "d", "styles",
          "-0.50 [-0.70, -0.30]", "\\< 0.001", "3", "contradicted"],
     ]  # fmt: skip
 

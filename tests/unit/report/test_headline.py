@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from dphrl.pages.render import environment
-from dphrl.report.headline import Headline, headline_csv, headline_markdown, main_metrics
+from dphrl.report.headline import Headline, headline_csv, headline_markdown, how_to_read, main_metrics
 from dphrl.report.text import latex_table
 
 
@@ -33,6 +33,19 @@ def test_a_narrow_screen_has_the_largest_k_and_the_styles():
     metrics = ["greedy", "mean@16", "pass@8", "pass@16", "distinct_styles", "constants"]
     assert main_metrics(metrics) == ["pass@16", "distinct_styles"]
     assert main_metrics(["greedy"]) == ["greedy"]
+
+
+def test_a_dataset_without_styles_shows_the_diversity_that_it_has():
+    assert main_metrics(["pass@8", "pass@16", "distinct_right_answers"]) == ["pass@16", "distinct_right_answers"]
+
+
+def test_only_the_columns_that_are_there_are_explained():
+    assert "Styles" not in how_to_read(["greedy", "pass@8"])
+    assert "Right answers: different ones among the right samples" in how_to_read(["pass@8", "distinct_right_answers"])
+    text = how_to_read(["distinct_styles", "distinct_programs", "distinct_skeletons", "constants"])
+    assert "Styles: different ones among all samples" in text
+    assert "Right programs and calculations: different ones among the right samples" in text
+    assert "Right constants: per cent of the right samples that read no table" in text
 
 
 def test_cells_hold_value_and_interval(tables):

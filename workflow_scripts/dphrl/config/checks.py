@@ -37,19 +37,22 @@ def notices(config: Config) -> Iterator[str]:
             f"train.top_p is {train.top_p:g}: rollouts are drawn from the truncated policy, but pi_old is the full "
             "softmax, so their supports differ"
         )
-    if config.methods and (seen := [*_trained_on(config)]):
+    yield from trained_on(config)
+
+
+def trained_on(config: Config) -> Iterator[str]:
+    """What to know where evaluation sets are the training set, by name or by file, and something is trained."""
+    train = config.datasets[config.train_dataset]
+    seen = [
+        name
+        for name in config.evaluate.datasets
+        if name == config.train_dataset or (config.datasets[name].source == train.source != TOY)
+    ]
+    if config.methods and seen:
         yield (
             f"evaluate.datasets has the training questions ({', '.join(seen)}): results on them say nothing about "
             "other questions"
         )
-
-
-def _trained_on(config: Config) -> Iterator[str]:
-    """The evaluation sets that are the training set, by name or by file."""
-    train = config.datasets[config.train_dataset]
-    for name in config.evaluate.datasets:
-        if name == config.train_dataset or (config.datasets[name].source == train.source != TOY):
-            yield name
 
 
 def strengths(config: Config) -> Iterator[str]:

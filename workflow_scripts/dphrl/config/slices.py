@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from dphrl.config.blocks.datasets import SQL
 from dphrl.config.blocks.engine import Plan
+from dphrl.config.checks import trained_on
 from dphrl.config.config import Config
 
 
@@ -140,8 +141,9 @@ def figure(config: Config, published: object) -> str:
 
 
 def report(config: Config) -> str:
-    """For the texts of the report page."""
-    return canonical(config.report)
+    """For the texts of the report page: those given, and what a reader must know of its evaluation sets."""
+    notes = (*config.report.notes, *trained_on(config))
+    return canonical(config.report.model_copy(update={"notes": notes}))
 
 
 def cards(config: Config) -> str:

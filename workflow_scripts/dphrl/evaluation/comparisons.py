@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.crossed import Crossed, Floats, Questions
-from dphrl.evaluation.estimator import class_counts, maj_at_k
+from dphrl.evaluation.estimator import maj_at_k
 from dphrl.evaluation.keep_explore import Solved, bases_of, solved_numerators
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered, published_k
 from dphrl.evaluation.paper_claims import registered
-from dphrl.evaluation.study import COUNTS, Policy, Study
+from dphrl.evaluation.study import Study
 
 UNTRAINED = (BASE, BASE_ITSELF)
 _RATES = ("keep@", "explore@")
@@ -50,8 +50,7 @@ def comparisons(study: Study) -> pl.DataFrame:
     """Differences between methods after their last step (method - against), over all seeds of each.
 
     Every method is compared with those of `evaluate.against`; these among themselves, each with those before it.
-    Metrics: those of `headline`, every pass@k, maj@n and distinct_skeletons (where there are such classes),
-    distinct_right_answers (with neither programs nor skeletons, where a question has several), keep@k and
+    Metrics: those of `headline` except constants, every pass@k, maj@n (where there are answer classes), keep@k and
     explore@k for the largest k that the base has twice as many samples as; the base's are those against itself.
     Datasets of one role, if there are several, have an average in addition, named after the role: metrics mean, and
     pass@k with the k of the paper on each, or the largest below it.
@@ -101,13 +100,7 @@ def holm(p: ArrayLike) -> Floats:
 
 
 def _measure(last: Study) -> dict[str, _Measured]:
-    counted = {name: last.datasets_with(name) for name in COUNTS}
     answered = last.datasets_with("answers")
-    with_programs = last.datasets_with("programs")
-    with_skeletons = last.datasets_with("skeletons") - with_programs
-    of_scorer = [one for one in last.policies if one.key.dataset in answered - with_programs - with_skeletons]
-    # Else the right answers are one class, and their number would say whether there are any.
-    with_several = {one.key.dataset for one in of_scorer if (_right_classes(one, "answers") > 1).any()}
     found: dict[str, _Measured] = {}
     for policy in last.policies:
         method, seed, _, dataset = policy.key
@@ -116,13 +109,9 @@ def _measure(last: Study) -> dict[str, _Measured]:
         values = policy.proportions(last.config.k)
         if k:
             values |= {f"pass@{one}": passed for one, passed in zip(k, policy.pass_at(k).T, strict=True)}
-        values |= {name: policy.column(name) for name in COUNTS if dataset in counted[name]}
+        values |= last.varieties(policy)
         if dataset in answered:
             values[f"maj@{policy.n}"] = maj_at_k(policy.codes("answers"), policy.samples, policy.n, last.seed)
-        if dataset in with_skeletons:
-            values["distinct_skeletons"] = _right_classes(policy, "skeletons")
-        if dataset in with_several:
-            values["distinct_right_answers"] = _right_classes(policy, "answers")
         for metric, value in values.items():
             measured.add(metric, method, seed, value)
     for largest, solved in _solved(last):
@@ -131,11 +120,6 @@ def _measure(last: Study) -> dict[str, _Measured]:
             if weight.any():
                 found[dataset].add(f"{rate}@{largest}", method, seed, part, weight)
     return found
-
-
-def _right_classes(policy: Policy, kind: str) -> Floats:
-    """(prompts,), how many classes the right samples have."""
-    return (class_counts(policy.codes(kind), policy.samples) > 0).sum(axis=1).astype(np.float64)
 
 
 def _solved(last: Study) -> Iterator[tuple[int, Solved]]:

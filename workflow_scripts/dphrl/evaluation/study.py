@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from dphrl.config.blocks.evaluate import EvaluateConfig
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.crossed import Floats
-from dphrl.evaluation.estimator import NO_CLASS, pass_at_k
+from dphrl.evaluation.estimator import NO_CLASS, class_counts, pass_at_k
 from dphrl.evaluation.names import BASE
 
 Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
-COUNTS = ("distinct_styles", "distinct_programs")
+_RIGHT = {"distinct_skeletons": "skeletons", "distinct_right_answers": "answers"}
+"""Counts of different classes among right samples that evaluations have no column of, by the classes counted."""
 MOST_LEVELS = 24
 """A dataset with more levels than these has scores rather than levels; it gets no tables by level."""
 
@@ -79,6 +80,11 @@ class Policy:
             names = pl.Enum(found.drop_nulls().unique().sort())
             found = found.cast(names).to_physical().cast(pl.Int32)
         return self._padded(found.fill_null(NO_CLASS).to_numpy(), NO_CLASS)
+
+    def right_classes(self, kind: str) -> Floats:
+        """(prompts, 1), how many classes the right samples have."""
+        there = class_counts(self.codes(kind), self.samples) > 0
+        return there.sum(axis=1, keepdims=True).astype(np.float64)
 
     def up_to_n(self, k: Sequence[int]) -> list[int]:
         """Those of `k`, ascending, that n samples can estimate. Raises `ValueError` where there is none."""
@@ -181,6 +187,33 @@ class Study:
         for method, seed, step, _ in (policy.key for policy in self.policies):
             last[method, seed] = max(step, last.get((method, seed), 0))
         return replace(self, policies=[policy for policy in self.policies if policy.key.step == last[policy.key[:2]]])
+
+    @cached_property
+    def counted(self) -> dict[str, set[str]]:
+        """The datasets with each count of what is different among the samples of a question.
+
+        distinct_styles is of all samples, where there are style rules. The others are of the right samples:
+        distinct_programs; without programs, distinct_skeletons; without these, distinct_right_answers. The last two are
+        counted where a question has several: elsewhere they say only whether it has a right sample.
+        """
+        programs, skeletons = self.datasets_with("programs"), self._with_several("skeletons")
+        return {
+            "distinct_styles": self.datasets_with("distinct_styles"),
+            "distinct_programs": self.datasets_with("distinct_programs"),
+            "distinct_skeletons": skeletons - programs,
+            "distinct_right_answers": self._with_several("answers") - programs - skeletons,
+        }
+
+    def varieties(self, policy: Policy) -> dict[str, Floats]:
+        """(prompts, 1) of each count of `counted` that the dataset of a policy has."""
+        names = [name for name, datasets in self.counted.items() if policy.key.dataset in datasets]
+        return {name: policy.right_classes(_RIGHT[name]) if name in _RIGHT else policy.column(name) for name in names}
+
+    def _with_several(self, kind: str) -> set[str]:
+        """Datasets where the right samples of a question have several classes under some policy."""
+        known = self.datasets_with(kind)
+        found = (one for one in self.policies if one.key.dataset in known and (one.right_classes(kind) > 1).any())
+        return {one.key.dataset for one in found}
 
     def datasets_with(self, column: str) -> set[str]:
         """Datasets where some policy has a list that is not empty, or a count above 0, in a column."""

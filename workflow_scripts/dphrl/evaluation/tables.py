@@ -22,7 +22,7 @@ from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat
 from dphrl.evaluation.hypergeometric import g_pass_at_k, mg_pass_at_k
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
-from dphrl.evaluation.study import COUNTS, Policy, Study
+from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.transitions import transitions
 
 TAUS = (0.5, 0.75)
@@ -73,18 +73,15 @@ def passk(study: Study) -> pl.DataFrame:
 def headline(study: Study) -> pl.DataFrame:
     """The figures that are quoted.
 
-    Metrics in order: greedy, mean@n and pass@k for the two largest k up to n, proportions; then distinct_styles (of all
-    samples) and distinct_programs (among the correct), means per prompt; then constants, the share of the right samples
-    that read no table. A policy without greedy responses has no greedy, a dataset without style rules no
-    distinct_styles, one without programs (maths) neither distinct_programs nor constants.
+    Metrics in order: greedy (of a policy with greedy responses), mean@n and pass@k for the two largest k up to n,
+    proportions; then the counts of `Study.counted`, means per prompt; then constants, the share of the right samples
+    that read no table, of programs.
     """
     rows: list[tuple[object, ...]] = []
-    counted = {name: study.datasets_with(name) for name in COUNTS}
     for policy in study.policies:
         proportions = policy.proportions(study.config.k)
         rows += _rows(policy, np.hstack(list(proportions.values())), proportions)
-        counts = {name: policy.column(name) for name, datasets in counted.items() if policy.key.dataset in datasets}
-        if counts:
+        if counts := study.varieties(policy):
             rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
         rows += _constants(policy)
     return SCHEMAS["headline"].frame(rows)

@@ -9,15 +9,9 @@ from dphrl.evaluation.claims import VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.report.claims import difference, interval
+from dphrl.report.headline import in_words, variety_of
 from dphrl.report.names import in_order, label
 
-# The first of these that a dataset has shows its diversity.
-_VARIETY = {
-    "distinct_styles": "Different styles per question",
-    "distinct_programs": "Different right programs per question",
-    "distinct_skeletons": "Different ways to the answer per question",
-    "distinct_right_answers": "Different right answers per question",
-}
 # What a method can keep its coverage against, the first of them that a run has.
 _BASELINES = ("grpo", "exp_only", "dapo")
 
@@ -27,6 +21,11 @@ class Answer(NamedTuple):
 
     question: str
     text: str
+
+
+def title(run: str, found: Sequence[Answer]) -> str:
+    """The title of the page of a run: the question that it answers, or what else it shows."""
+    return f"{run}: did diversity collapse?" if found else f"{run}: what the base model solves"
 
 
 def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFrame, dataset: str) -> list[Answer]:
@@ -49,9 +48,9 @@ def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFr
     most = max(numbered(with_base["metric"], "pass@"), default=1)
     single = (name for name in with_base["metric"] if name.startswith("mean@"))
     coverage = f"pass@{most}" if most > 1 else next(single)
-    variety = next((name for name in _VARIETY if name in with_base["metric"]), None)
+    variety = variety_of(with_base["metric"])
     fell = (
-        _against_base(with_base, headline, variety, _VARIETY[variety])
+        _against_base(with_base, headline, variety, f"Different {in_words(variety)} per question")
         if variety
         else f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them,"
         " or a scorer that gives right answers of several kinds different classes (answer_class)."
@@ -119,7 +118,7 @@ def _limits(row: dict[str, Any], claims: pl.DataFrame) -> Iterator[str]:
     if len(sizes):
         yield f"Primary differences below {_points(sizes)} points: this run finds such a size in 80 % of cases."
     if row["seeds"] < 2:
-        yield "Whether another training seed gives the same: train.seeds has one."
+        yield "Whether a training with another seed gives the same: each method has one."
     if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
         yield f"Whether other databases do: the questions are on {row['clusters']}."
 

@@ -7,6 +7,7 @@ import polars as pl
 
 from dphrl.evaluation.claims import SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
+from dphrl.report.headline import in_words
 from dphrl.report.text import markdown_table
 
 HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Verdict")
@@ -34,7 +35,7 @@ def claims_markdown(found: pl.DataFrame) -> str:
 def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     """Title, how to read it, and rows of the primary endpoints and of the other claims, where there are any.
 
-    A row has as text, in addition to its columns: where, measured, chance and decided.
+    A row has as text, in addition to its columns: where, measured, chance and decided; and its metric in words.
     """
     for primary, title in _TITLES.items():
         rows = [{**row, **_texts(row)} for row in found.filter(primary=primary).iter_rows(named=True)]
@@ -63,8 +64,8 @@ def chance(p: float | None) -> str:
 
 def _texts(row: dict[str, Any]) -> dict[str, str]:
     where = row["dataset"] if row["level"] is None else f"{row['dataset']}, {row['level']}"
-    corrected = chance(row["p_corrected"])
-    return {"where": where, "measured": interval(row), "chance": corrected, "decided": _decided(row)}
+    texts = {"where": where, "metric": in_words(row["metric"]), "measured": interval(row)}
+    return {**texts, "chance": chance(row["p_corrected"]), "decided": _decided(row)}
 
 
 def _decided(row: dict[str, Any]) -> str:

@@ -6,12 +6,11 @@ import polars as pl
 from tabulate import tabulate
 
 from dphrl.artifacts.tables import read_table
+from dphrl.config.checks import trained_on
 from dphrl.layout.run import Layout
 from dphrl.pages.visible import visible
-from dphrl.report.headline import metric_name
+from dphrl.report.headline import Headline, main_metrics, metric_name, value_text
 from dphrl.report.names import in_order, label, last_steps
-
-_STYLES = "distinct_styles"
 
 
 def ending(layout: Layout) -> str:
@@ -21,6 +20,7 @@ def ending(layout: Layout) -> str:
     if not (page.exists() and headline.exists()):
         return ""
     lines = [results(read_table(headline, "headline"), layout.config.evaluate.datasets)]
+    lines += [f"Note: {note}" for note in trained_on(layout.config)]
     if audit.exists():
         passed = read_table(audit, "audit")["passed"].sum()
         lines.append(f"The audit: all {passed:,} checks passed, {audit.with_name('index.html').resolve()}")
@@ -28,23 +28,18 @@ def ending(layout: Layout) -> str:
 
 
 def results(headline: pl.DataFrame, datasets: tuple[str, ...]) -> str:
-    """A row per method after its last step, means over its seeds: pass@k at the largest k, and styles, of each set."""
+    """A row per method after its last step, means over seeds: pass@k at the largest k, and diversity, of each set."""
     means = last_steps(headline).group_by("method", "dataset", "metric").agg(pl.col("value").mean())
     cells = {row[:3]: row[3] for row in means.iter_rows()}
-    columns: list[tuple[str, str]] = []
-    for dataset in datasets:
-        measured = {metric for _, name, metric in cells if name == dataset}
-        passes = sorted((m for m in measured if m.startswith("pass@")), key=lambda m: int(m.partition("@")[2]))
-        columns += [(dataset, metric) for metric in (*passes[-1:], *({_STYLES} & measured))]
+    metrics = Headline(headline, datasets).metrics
+    columns = [(dataset, metric) for dataset in datasets for metric in main_metrics(metrics[dataset])]
     head = ["", *(f"{dataset}\n{metric_name(metric)}" for dataset, metric in columns)]
     rows = [
-        [label(method), *(_shown(metric, cells.get((method, dataset, metric))) for dataset, metric in columns)]
+        [label(method), *(_cell(metric, cells.get((method, dataset, metric))) for dataset, metric in columns)]
         for method in in_order(means["method"])
     ]
     return tabulate(rows, head, disable_numparse=True, stralign="right", colalign=["left"] + ["right"] * len(columns))
 
 
-def _shown(metric: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if metric == _STYLES else f"{100 * value:.1f}"
+def _cell(metric: str, value: float | None) -> str:
+    return "-" if value is None else value_text(metric, value)

@@ -1,14 +1,22 @@
 """The headline table arranged for reading: a row per policy, a column per dataset and metric."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
 from dphrl.report.names import datasets_in_order, in_order, label
 from dphrl.report.text import markdown, markdown_table
 
-_METRICS = {"distinct_styles": "Styles", "distinct_programs": "Right programs", "constants": "Right constants"}
+# The first of these that a dataset has shows its diversity.
+_VARIETY = {
+    "distinct_styles": "styles",
+    "distinct_programs": "right programs",
+    "distinct_skeletons": "calculations",
+    "distinct_right_answers": "right answers",
+}
+_CONSTANTS = "constants"
+_WORDS = {**_VARIETY, _CONSTANTS: "right constants"}
 
 
 class Headline:
@@ -21,8 +29,8 @@ class Headline:
     Attributes:
         policies: method, seed and step of each policy.
         datasets: in the given order, others after them alphabetically.
-        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of distinct styles and programs, then the
-            share of right answers that read no table.
+        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of what is different among the samples, then
+            the share of right answers that read no table.
     """
 
     def __init__(self, table: pl.DataFrame, order: Sequence[str] = ()) -> None:
@@ -44,8 +52,7 @@ class Headline:
         found = self._cells.get((*policy, dataset, metric))
         if found is None:
             return None
-        scale, digits = (1.0, 2) if metric.startswith("distinct_") else (100.0, 1)
-        value, low, high = (f"{number * scale:.{digits}f}" for number in found)
+        value, low, high = (value_text(metric, number) for number in found)
         return value, f"[{low}, {high}]"
 
     def rows(self, datasets: Sequence[str]) -> Iterator[list[str]]:
@@ -58,16 +65,51 @@ class Headline:
             yield [self.policy_name(policy), *(" ".join(cell) if cell else "-" for cell in cells)]
 
 
+def variety_of(metrics: Collection[str]) -> str | None:
+    """The metric that shows the diversity of a dataset, of those that it has; None where none does."""
+    return next((name for name in _VARIETY if name in metrics), None)
+
+
 def main_metrics(metrics: Sequence[str]) -> list[str]:
-    """What a narrow screen shows: pass@k at the largest k, and styles; all, where none of these was measured."""
+    """What a narrow screen shows: pass@k at the largest k, and diversity; all, where none of these was measured."""
     passes = [metric for metric in metrics if metric.startswith("pass@")]
-    found = [*passes[-1:], *(metric for metric in metrics if metric == "distinct_styles")]
-    return found or list(metrics)
+    variety = variety_of(metrics)
+    return [*passes[-1:], *([variety] if variety else [])] or list(metrics)
+
+
+def in_words(metric: str) -> str:
+    """Name of a metric for a sentence."""
+    return _WORDS.get(metric, metric)
+
+
+def value_text(metric: str, value: float) -> str:
+    """A value as text: of proportions in per cent, of counts as it is."""
+    return f"{value:.2f}" if metric in _VARIETY else f"{100 * value:.1f}"
 
 
 def metric_name(metric: str) -> str:
     """Name of a metric for a column head; proportions are in per cent."""
-    return _METRICS.get(metric, metric[0].upper() + metric[1:])
+    name = in_words(metric)
+    return name[0].upper() + name[1:]
+
+
+def how_to_read(metrics: Collection[str]) -> str:
+    """What the columns of headline tables with these metrics are, in sentences."""
+    sentences = [
+        "Greedy, mean@n and pass@k are in per cent. Brackets hold the bootstrap interval over questions; it is wider"
+        " where k is the number of samples, as each question then counts 0 or 1."
+    ]
+    among_all, *others = _VARIETY
+    if among_all in metrics:
+        sentences.append(f"{metric_name(among_all)}: different ones among all samples of a question, on average.")
+    if among_right := [in_words(name) for name in others if name in metrics]:
+        listed = " and ".join(among_right).capitalize()
+        sentences.append(f"{listed}: different ones among the right samples of a question, on average.")
+    if _CONSTANTS in metrics:
+        sentences.append(
+            f"{metric_name(_CONSTANTS)}: per cent of the right samples that read no table; these are right by chance."
+        )
+    return " ".join(sentences)
 
 
 def headline_markdown(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
@@ -86,7 +128,7 @@ def headline_csv(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
 
 
 def _rank(metric: str) -> tuple[int, int, str]:
-    families = ("greedy", "mean@", "pass@", "distinct_styles", "distinct_programs", "constants")
+    families = ("greedy", "mean@", "pass@", *_WORDS)
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from dphrl.pages.render import render
 from dphrl.report.answers import Answer
 from dphrl.report.datasets import FOUND, REJECTED, SHARED
-from dphrl.report.headline import Headline
+from dphrl.report.headline import Headline, how_to_read
 from dphrl.report.names import label, last_steps
 from dphrl.report.samples import Sample
 from dphrl.report.views import claims_table, cost_table, headline_table, readable, sample_choices
@@ -82,6 +82,7 @@ def render_page(
         notes=notes,
         facts=facts,
         sizes=sizes,
+        how_to_read=how_to_read(headline["metric"].unique()),
         headlines=[headline_table({"": final}, dataset) for dataset in final.datasets],
         costs=cost_table(costs),
         tables=[(heading, caption, readable(frame)) for heading, caption, frame in tables],

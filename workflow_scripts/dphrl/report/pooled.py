@@ -19,7 +19,7 @@ from dphrl.evaluation.study import Study
 from dphrl.layout.names import PolicyName
 from dphrl.pages.render import render
 from dphrl.report.claims import chance, difference, interval
-from dphrl.report.headline import Headline, metric_name
+from dphrl.report.headline import Headline, how_to_read, metric_name
 from dphrl.report.names import label, last_steps
 from dphrl.report.views import claims_table, headline_table
 
@@ -156,6 +156,7 @@ def render_pooled(
         headings=["Runs", "All trainings together", "Claims"],
         bases=len({run.base for run in runs}),
         runs=_runs(runs),
+        how_to_read=how_to_read({metric for run in runs for metric in run.headline["metric"]}),
         headlines=[headline_table(headlines, dataset) for dataset in datasets],
         differences={dataset: _compared(dataset, differences, compared, names) for dataset in datasets},
         claims_found=claims_table(claims),

@@ -21,7 +21,7 @@ class ReportConfig(Block):
     """Configuration of the block `report`."""
 
     title: Text | None = Field(
-        None, description="Title of the report page; null: the name of the run, and `did diversity collapse?`."
+        None, description="Title of the report page; null: the name of the run, and what the page answers."
     )
     notes: tuple[str, ...] = Field((), description="Caveats that the page shows before the results.")
     samples: SamplesConfig = Field(SamplesConfig(), description="Prompts and responses shown in full.")
