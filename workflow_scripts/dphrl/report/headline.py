@@ -96,8 +96,8 @@ def metric_name(metric: str) -> str:
 def how_to_read(metrics: Collection[str]) -> str:
     """What the columns of headline tables with these metrics are, in sentences."""
     sentences = [
-        "Greedy, mean@n and pass@k are in per cent. Brackets hold the bootstrap interval over questions; it is wider"
-        " where k is the number of samples, as each question then counts 0 or 1."
+        "Greedy, mean@n and pass@k are in per cent. Brackets hold the bootstrap interval over questions. Where k"
+        " is the number of samples a question counts 0 or 1, so the interval can be wider than at a smaller k."
     ]
     among_all, *others = _VARIETY
     if among_all in metrics:
