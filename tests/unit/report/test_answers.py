@@ -87,7 +87,7 @@ def test_a_run_without_styles_or_baselines_answers_what_it_can() -> None:
 def test_classes_of_right_answers_show_the_diversity_of_a_custom_task() -> None:
     found = texts([row("grpo", "distinct_right_answers", -1.5, 0.1), row("grpo", "pass@4", 0.01, 0.02)])
     assert found["Did diversity fall?"] == (
-        "Different right answers per question, on in_domain: fell under GRPO (-1.50 [-1.70, -1.30])."
+        "Different right answer classes per question, on in_domain: fell under GRPO (-1.50 [-1.70, -1.30])."
     )
 
 

@@ -13,7 +13,7 @@ _VARIETY = {
     "distinct_styles": "styles",
     "distinct_programs": "right programs",
     "distinct_skeletons": "calculations",
-    "distinct_right_answers": "right answers",
+    "distinct_right_answers": "right answer classes",
 }
 _CONSTANTS = "constants"
 _WORDS = {**_VARIETY, _CONSTANTS: "right constants"}
