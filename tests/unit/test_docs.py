@@ -51,6 +51,9 @@ HOW = {
     r"dphrl diagnose base\.jsonl tuned\.jsonl --task sql": (
         "tests/unit/diagnose/test_run.py::test_sql_is_judged_here_and_programs_are_the_variety"
     ),
+    r"dphrl diagnose results/demo/verdicts/": (
+        "tests/unit/diagnose/test_run.py::test_the_policies_of_a_run_are_diagnosed_from_its_verdicts"
+    ),
     r"dphrl diagnose": "tests/unit/sample_files/test_plain.py::test_recipes_of_the_docs_read_the_files_of_other_tools",
     r"(python -m )?dphrl[ .]plan ": "tests/unit/plan/test_work.py::test_the_command_says_what_does_not_fit",
     r"(python -m )?dphrl[ .]audit show": (

@@ -55,3 +55,13 @@ def test_the_policies_of_a_run_have_one_diagnosis_in_every_format(pristine: Work
     for name, value in (("base", "base"), ("grpo", "tuned")):
         expected = tables[name].filter(k=k)["value"].item()
         assert found["plain"][value] == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_verdicts_of_a_run_have_the_pass_at_k_of_its_tables(pristine: Workflow, tmp_path: Path) -> None:
+    folders = [str(pristine.results / "verdicts" / policy / "in_domain.evaluate") for policy in POLICIES.values()]
+    main([*folders, "--json", str(tmp_path / "found.json")])
+    (model,) = json.loads((tmp_path / "found.json").read_text())["models"].values()
+    table = pl.read_parquet(pristine.results / "tables/passk.parquet").filter(dataset="in_domain", k=model["k"])
+    last = table.filter(pl.col("step") == pl.col("step").max().over("method"))
+    for name, value in (("base", "base"), ("grpo", "tuned")):
+        assert model[value] == pytest.approx(last.filter(method=name)["value"].item(), abs=1e-8)

@@ -2,16 +2,20 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from made_samples import drawn_file, sample_file
+from written_samples import lines
 
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.diagnose.diagnosis import KError, diagnose
-from dphrl.diagnose.joined import join, policy_names
+from dphrl.diagnose.joined import join, policy_names, shown_as
+from dphrl.diagnose.judge import judged
 from dphrl.diagnose.portfolio import splits
 from dphrl.diagnose.sentences import sentences
 from dphrl.evaluation.names import BASE_ITSELF
@@ -190,7 +194,7 @@ def test_samples_that_are_not_judged_are_left_out_or_an_error():
     part = type(base)(base.path, "plain", base.rows.with_columns(correct=judged), {}, ())
     found = join([part, sample_file("two", {"a": ["+", "-"], "b": ["-", "-"]})])
     assert found.rows["base"].height == 3
-    assert "base.jsonl: 1 of 4 samples are not judged and left out" in found.notes
+    assert "base: 1 of 4 samples are not judged and left out" in found.notes
     none = type(base)(base.path, "plain", base.rows.with_columns(correct=pl.lit(None, pl.Boolean)), {}, ())
     with pytest.raises(SampleFileError, match=r"base.jsonl: no sample is judged; judge them here with --task"):
         join([none, part])
@@ -217,11 +221,84 @@ def test_a_question_without_an_id_is_named_by_its_text(tmp_path):
         diagnose(files, k=4)
 
 
+def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
+    for name in ("base", "two"):
+        asked = ["What is 0 + 1?"] * 2 + ["What is 1 + 1?"] * (2 if name == "base" else 1)
+        lines(tmp_path / f"{name}.jsonl", *({"question": one, "text": "1", "correct": True} for one in asked))
+    files = [read_samples(tmp_path / f"{name}.jsonl") for name in ("base", "two")]
+    (note,) = (one for one in diagnose(files).notes if one.startswith("Questions have different numbers"))
+    assert note.endswith("the fewest limit K: 1 have only 1, for instance 'What is 1 + 1?'.")
+    with pytest.raises(SampleFileError, match=r"question 'What is 0 \+ 1\?' has no gold answer"):
+        judged(files[0], "math")
+    other = read_samples(lines(tmp_path / "other.jsonl", {"question": "Why?", "text": "1", "correct": True}))
+    with pytest.raises(SampleFileError, match=r"nor by text \(for instance 'What is 0 \+ 1\?' and 'Why\?'\)"):
+        join([files[0], other])
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"korrect": True}, r"it has the fields question, text, korrect \(nearest: --map correct=korrect\)"),
+        ({"metric": {"scores": [0.5]}}, r"question, text, metric\.scores \(nearest: --map correct=metric\.scores\)"),
+        ({"judge": [{"is_correct": "yes"}]}, r"question, text, judge, judge\.0\.is_correct$"),
+        ({"source": "web"}, r"it has the fields question, text, source$"),
+    ],
+)
+def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path, row, said):
+    file = read_samples(lines(tmp_path / "a.jsonl", {"question": "q", "text": "t"} | row))
+    with pytest.raises(SampleFileError, match=said):
+        join([file, file])
+
+
+@pytest.mark.parametrize(
+    ("base", "tuned", "margin", "first", "second"),
+    [
+        (
+            "++",
+            "++",
+            0.1,
+            "NOT COLLAPSED: coverage is kept. pass@2 of two is",
+            "No difference in variety is shown: two",
+        ),
+        ("++", "11", 0.1, "NOT COLLAPSED: coverage is kept. pass@2 of two is", "Variety fell all the same: two has 1"),
+        ("11", "++", 0.1, "NOT COLLAPSED: coverage is kept. pass@2 of two is", "Variety rose: two has 2"),
+        ("++", "11", 0.01, "CANNOT TELL: coverage may or may not have fallen. pass@2", "Variety fell: two has 1"),
+        ("++", "--", 0.1, "COLLAPSED: coverage fell. pass@2 of two is", "No difference in variety is shown: two"),
+    ],
+)
+def test_the_verdict_says_that_it_is_about_coverage_and_variety_follows(base, tuned, margin, first, second):
+    """40 questions as given, and 40 that both models solve in the same two ways."""
+    ways = {"++": ["+x", "+y"], "11": ["+x", "+x"], "--": ["-", "-"]}
+    files = []
+    for name, given in (("base", base), ("two", tuned)):
+        answers = {f"q{n}": ways[given] for n in range(40)} | {f"same{n}": ["+x", "+y"] for n in range(40)}
+        files.append(sample_file(name, answers))
+    verdict, variety, *_ = sentences(diagnose(files, margin=margin).models["two"])
+    assert verdict.startswith(first)
+    assert variety.startswith(second)
+
+
+def test_coverage_that_rose_is_said_to():
+    """40 of 80 questions gained and one lost: 48.75 points, far more than their error."""
+    base = {f"q{n}": ["+", "+"] if n == 79 else ["-", "-"] for n in range(80)}
+    tuned = {f"q{n}": ["+", "+"] if n < 40 else ["-", "-"] for n in range(80)}
+    verdict, *_ = sentences(diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"])
+    assert verdict.startswith("NOT COLLAPSED: coverage rose. pass@2 of two is 50.0 %, of the base 1.2 %: +48.8 points")
+
+
+def test_variety_that_falls_with_coverage_falls_too():
+    base = {f"q{n}": ["+x", "+y"] for n in range(80)}
+    tuned = {f"q{n}": ["+x", "+x"] if n < 40 else ["-", "-"] for n in range(80)}
+    _, variety = sentences(diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"])
+    assert variety.startswith("Variety fell too: two has 1.00 different answers among 2 right answers to a question")
+
+
 def test_equal_texts_of_all_right_answers_are_said_to_show_no_variety():
     answers = {f"q{n}": ["+x", "+x", "-", "-"] for n in range(40)}
     found = diagnose([sample_file("base", answers), sample_file("two", answers)])
-    _, variety, *_ = sentences("two", found.models["two"])
-    assert "all are the same text in both models, over 40 questions" in variety
+    _, variety, *_ = sentences(found.models["two"])
+    assert variety.startswith("Variety of two is not known: 2 right answers to a question are always the same, in both")
+    assert "over 40 questions; such short answers cannot show variety" in variety
 
 
 def test_doubtful_comparisons_are_named():
@@ -243,6 +320,9 @@ def test_doubtful_comparisons_are_named():
 def test_one_sample_is_not_called_coverage():
     found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
     assert found.k == 1
+    assert sentences(found.models["two"])[0].startswith(
+        "CANNOT TELL: accuracy may or may not have fallen. pass@1 of two"
+    )
     assert found.models["two"].qualified[0].startswith("K is 1, and pass@1 is accuracy")
 
 
@@ -268,6 +348,33 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
 def test_names_of_policies():
     names = policy_names([sample_file(one, {}) for one in ("base", "base", "grpo", "grpo", "base_itself")])
     assert names == ["base", "base (2)", "grpo", "grpo (2)", "base_itself (2)"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["base.jsonl", "a/tuned.jsonl"], ["base", "tuned"]),
+        (["base/r.jsonl", "tuned/r.jsonl", "last.jsonl"], ["base", "tuned", "last"]),
+        (["v/base/d/0.parquet", "v/g-s1/step4/d/0.parquet"], ["base", "g-s1/step4"]),
+        (["v/base/d/0.parquet", "v/g/step4/d/0.parquet", "v/g/step8/d/0.parquet"], ["base", "g/step4", "g/step8"]),
+        (["r.jsonl", "tuned/r.jsonl"], ["r", "tuned"]),
+        (["a/a/r.jsonl", "a/r.jsonl"], ["a", "r"]),
+        (["a/r.jsonl", "./a/../a/r.jsonl"], ["r", "r"]),
+    ],
+)
+def test_files_of_the_same_name_are_named_by_what_differs(paths, names):
+    assert shown_as([Path(path) for path in paths]) == names
+
+
+def test_classes_count_where_every_file_has_them():
+    """Whole responses are compared with another tool's file, classes of programs with a file that has them."""
+    answers = {f"q{n}": ["+x", "+y"] for n in range(40)}
+    plain = sample_file("plain", answers)
+    classes = {"answer_class": pl.lit("1"), "program_class": pl.lit("p")}
+    scored = replace(sample_file("scored", answers), rows=plain.rows.with_columns(**classes))
+    for files, expected in (((scored, scored), {"programs": 1, "answers": 1}), ((scored, plain), {"answers": 2})):
+        (model,) = diagnose(files).models.values()
+        assert {one.kind: one.base for one in model.varieties} == expected
 
 
 def test_answers_are_alike_by_value():

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from dphrl.__main__ import main as command
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.tables import write_table
 from dphrl.diagnose.run import main
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -47,7 +49,7 @@ def files(tmp_path):
 )
 def test_the_exit_code_is_the_verdict(files, capsys, chosen, margin, code, word):
     assert main([files[one] for one in chosen] + ["--margin", margin]) == code
-    assert f"\n{word}: pass@4 of " in capsys.readouterr().out
+    assert re.search(rf"\n{word}: coverage [a-z ]+\. pass@4 of ", capsys.readouterr().out)
 
 
 def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_the_json(files, tmp_path, capsys):
@@ -66,6 +68,76 @@ def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_th
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
     for text in ("worse: COLLAPSED", "same: NOT COLLAPSED", "Portfolio", "Lost questions", "Question q20"):
         assert text in page
+
+
+def test_every_table_of_the_terminal_has_a_line_that_explains_its_heads(files, capsys):
+    main(files)
+    tables = [
+        part.splitlines() for part in capsys.readouterr().out.split("\n\n") if "\n-----" in part or "\n---" in part
+    ]
+    heads = [re.split(r"  +", table[1].strip()) for table in tables]
+    assert [table[0] for table in tables] == [
+        "The files",
+        "Coverage: pass@k",
+        "What was kept, lost and gained",
+        "Variety among right answers",
+        "Portfolio",
+    ]
+    assert all(re.match(r"[A-Z].*\.$|pass@k in .*\.$", table[-1]) for table in tables)
+    assert heads[1][-1] == "falls below the base at k"
+    assert heads[2][-1] == "net discovery (NDR)"
+    assert "right answers (m)" in heads[3]
+    assert heads[4][-2:] == ["drawn from the base", "gain over tuned alone"]
+
+
+def verdicts(path, ways):
+    """A shard of verdicts: for each question a greedy response, and a right sample of each of these programs."""
+    rows = [
+        {
+            "prompt_id": key,
+            "sample_index": index,
+            "verdict": "correct" if way else "no_answer",
+            "correct": bool(way),
+            "reward": float(bool(way)),
+            "extracted": f"SELECT {way} AS answer" if way else None,
+            "answer_class": "a" if way else None,
+            "program_class": f"p{way}" if way else None,
+            "detail": None,
+            "reads_table": True if way else None,
+        }
+        for key, programs in ways.items()
+        for index, way in enumerate((0, *programs), start=-1)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_table(SCHEMAS["verdicts"].frame(rows), "verdicts", path, {})
+
+
+def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeypatch, capsys):
+    """80 questions in two shards; both policies solve all of them, GRPO with one program of two."""
+    folders = {name: Path("results/demo/verdicts", name, "in_domain.evaluate") for name in ("base", "grpo-s1/step40")}
+    monkeypatch.chdir(tmp_path)
+    for name, folder in folders.items():
+        for shard in range(2):
+            keys = range(40 * shard, 40 * shard + 40)
+            verdicts(folder / f"{shard}.parquet", {f"q{n:02}": (1, 2 if name == "base" else 1, 0) for n in keys})
+    assert main([*map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 0
+    out = capsys.readouterr().out
+    assert "pass@2 of grpo-s1/step40 is 100.0 %, of the base 100.0 %" in out
+    assert "Variety fell all the same: grpo-s1/step40 has 1.00 different programs among 2 right answers" in out
+    assert "- base: 80 greedy responses (sample_index -1) are left out" in out
+    assert "- base: 80 of 240 responses have no extracted answer" in out
+    assert "grpo-s1/step40 compared with base" in Path("all.html").read_text(encoding="utf-8")
+    found = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    assert [file["format"] for file in found["files"].values()] == ["dphrl", "dphrl"]
+    assert {one["kind"]: one["tuned"] for one in found["models"]["grpo-s1/step40"]["varieties"]} == {
+        "programs": 1,
+        "answers": 1,
+    }
+    # One shard of each: fewer than 59 questions.
+    assert main([str(folder / "0.parquet") for folder in folders.values()]) == 4
+    assert "pass@2 of grpo-s1/step40 is 100.0 %" in capsys.readouterr().out
+    assert main([str(folders["base"].parent), str(folders["base"])]) == 1
+    assert "it has none; name one of its folders: in_domain.evaluate" in capsys.readouterr().err
 
 
 def test_equal_files_give_equal_bytes(files, tmp_path):

@@ -162,6 +162,45 @@ def test_lists_of_other_lengths_are_named(tmp_path: Path) -> None:
         read_samples(path)
 
 
+def shard(path: Path, ids: str, program: str | None = "p") -> Path:
+    """Verdicts of this workflow: of each prompt a greedy response, a right one, and one without an answer."""
+    rows = [(key, index, index < 1, None if index else "SELECT 1" * 30) for key in ids for index in (-1, 0, 1)]
+    frame = pl.DataFrame(rows, ["prompt_id", "sample_index", "correct", "extracted"], orient="row")
+    classes = {"answer_class": pl.lit("a"), "program_class": pl.lit(program, pl.String)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.with_columns(verdict=pl.lit("wrong"), **classes).write_parquet(path)
+    return path
+
+
+def test_verdicts_of_a_run_have_classes_and_no_greedy_response(tmp_path: Path) -> None:
+    found = read_samples(shard(tmp_path / "0.parquet", "ab"))
+    assert (found.format, found.settings) == ("dphrl", {})
+    rows = found.rows.select("question_id", "sample_index", "text", "correct", "answer_class", "program_class")
+    answer = "SELECT 1" * 30
+    expected = [(key, *one, "a", "p") for key in "ab" for one in ((0, answer, True), (1, "", False))]
+    assert rows.rows() == expected
+    notes = ("2 greedy responses (sample_index -1) are left out", "2 of 4 responses have no extracted answer")
+    assert found.notes == notes
+    without = read_samples(shard(tmp_path / "1.parquet", "ab", program=None))
+    assert without.rows.columns[-1] == "answer_class"
+
+
+def test_a_folder_is_its_parquet_files_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for number, ids in ((10, "e"), (9, "cd"), (1, "ab")):
+        shard(tmp_path / "in" / f"{number}.parquet", ids)
+    (tmp_path / "in" / "1.parquet.sha256").write_text("0")
+    found = read_samples(tmp_path / "in")
+    assert found.path == tmp_path / "in"
+    assert found.rows["question_id"].unique(maintain_order=True).to_list() == [*"abcde"]
+    assert found.notes[0] == "5 greedy responses (sample_index -1) are left out"
+    broken = pl.read_parquet(tmp_path / "in" / "9.parquet").with_columns(extracted=pl.lit(3))
+    broken.write_parquet(tmp_path / "in" / "9.parquet")
+    with pytest.raises(SampleFileError, match=r"9\.parquet, row 0: extracted: expected a text"):
+        read_samples(tmp_path / "in")
+    with pytest.raises(SampleFileError, match=r"it has none; name one of its folders: in$"):
+        read_samples(tmp_path)
+
+
 def test_the_same_samples_in_every_format_are_one_table(tmp_path: Path) -> None:
     asked = {f"Question {number}?": [(f"it is {n}", (number + n) % 3 == 0) for n in range(3)] for number in range(4)}
     write_every_format(asked, tmp_path)

@@ -187,8 +187,13 @@ def test_options_are_checked(tmp_path: Path) -> None:
         read_samples(path, mapping={"guestion": "input"})
     with pytest.raises(SampleFileError, match=r"--map gold=gild: the first object has no such field \(nearest: gold\)"):
         read_samples(lines(tmp_path / "b.jsonl", {**PLAIN, "gold": "4"}), mapping={"gold": "gild"})
-    with pytest.raises(SampleFileError, match=r"format: unknown 'very' \(nearest: verl\)"):
+    with pytest.raises(SampleFileError, match=r"--format: unknown 'very' \(nearest: verl\): .* dphrl, plain"):
         read_samples(path, format="very")
+    nested = {**PLAIN, "metric": {"match": 1.0}}
+    with pytest.raises(SampleFileError, match=r"no such field \(nearest: metric\.match\)"):
+        read_samples(lines(tmp_path / "c.jsonl", nested), mapping={"correct": "metric.mach"})
+    with pytest.raises(SampleFileError, match=r"no such field; it has question, text, metric\.match"):
+        read_samples(lines(tmp_path / "c.jsonl", nested), mapping={"correct": "z"})
     with pytest.raises(SampleFileError, match=r"line 1: output: expected a response, found nothing"):
         read_samples(path, format="verl")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from dphrl.diagnose.joined import Joined
+from dphrl.diagnose.joined import Joined, known_as
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Study
 from dphrl.sample_files.samples import SampleFile
@@ -79,16 +79,17 @@ def left_out(joined: Joined) -> list[str]:
     ]
 
 
-def limits(study: Study) -> list[str]:
+def limits(study: Study, joined: Joined) -> list[str]:
     """A note where some questions have fewer samples than others: these limit K."""
     fewest = min(policy.n for policy in study.policies)
     if all((policy.sizes == fewest).all() for policy in study.policies):
         return []
     short = {key for one in study.policies for key in one.rows.filter(pl.col("n") == fewest)["prompt_id"]}
-    shown = ", ".join(_short(one) for one in sorted(short)[:_SHOWN])
+    texts = dict(joined.questions.select("prompt_id", "question").iter_rows())
+    shown = ", ".join(_short(known_as(one, texts[one])) for one in sorted(short)[:_SHOWN])
     return [
-        f"Questions have different numbers of samples; {len(short):,} have only {fewest}, which limits K, for instance"
-        f" {shown}."
+        f"Questions have different numbers of samples, and the fewest limit K: {len(short):,} have only {fewest}, for"
+        f" instance {shown}."
     ]
 
 
@@ -98,4 +99,6 @@ def largest_k(sizes: Sequence[int]) -> int:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """A question for a list of them: an id as it is, a text in quotes."""
+    short = text if len(text) <= 60 else f"{text[:57]}..."
+    return repr(short) if " " in short else short

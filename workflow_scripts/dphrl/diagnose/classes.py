@@ -1,9 +1,9 @@
 r"""Which samples are alike: the evaluation of a file of samples, with classes of answers, ways and styles.
 
-Where a scorer judged here, its classes count. Else the class of an answer is its normal form: of the last \boxed{}, or
-of what follows the last `####` or `A:` at the start of a line, if at least half of the samples of all files have such
-an answer; otherwise of the whole response without its spacing, as for SQL. In the first case the ways to an answer are
-distinguished by the skeletons of the arithmetic (`dphrl.evaluation.per_prompt`).
+Where a scorer of the workflow judged all files, its classes count. Else the class of an answer is its normal form: of
+the last \boxed{}, or of what follows the last `####` or `A:` at the start of a line, if at least half of the samples of
+all files have such an answer; otherwise of the whole response without its spacing, as for SQL. In the first case the
+ways to an answer are distinguished by the skeletons of the arithmetic (`dphrl.evaluation.per_prompt`).
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,8 @@ def study_of(joined: Joined, styles: Sequence[StyleRule], k: Sequence[int], seed
         seed: of the intervals that resample questions.
     """
     rows = joined.rows
-    if not any("answer_class" in one.columns for one in rows.values()):
-        rows = _with_answers(rows)
+    if not all("answer_class" in one.columns for one in rows.values()):
+        rows = _with_answers({name: one.drop("program_class", strict=False) for name, one in rows.items()})
     levels, zero = joined.questions.select("prompt_id", "level"), pl.lit(0, pl.Int32)
     # Polars works on a column in one thread, without Python's lock.
     with ThreadPoolExecutor() as threads:

@@ -146,7 +146,7 @@ def diagnose(
         verdict = decide(base, tuned[name], chosen, margin)
         models[name] = OfModel(verdict, qualified[name], found, _lost(base, tuned[name]))
     by_name = dict(zip(joined.rows, files, strict=True))
-    notes = [*unequal_settings(by_name), *left_out(joined), *limits(study), *joined.notes]
+    notes = [*unequal_settings(by_name), *left_out(joined), *limits(study, joined), *joined.notes]
     return Diagnosis(joined, study, chosen, margin, models, tables, notes)
 
 

@@ -26,7 +26,7 @@ def document(found: Diagnosis, files: Sequence[SampleFile]) -> dict[str, Any]:
             "qualified": model.qualified,
             "varieties": [asdict(one) for one in model.varieties],
             "lost": [one._asdict() for one in model.lost],
-            "sentences": sentences(name, model),
+            "sentences": sentences(model),
         }
     given: dict[str, Any] = {
         "version": VERSION,

@@ -1,13 +1,18 @@
 """Samples of several models on the questions that all of them answered."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 
 import polars as pl
 
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.sample_files.batches import key_of_text
-from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.columns import CLASSES, SampleFileError
+from dphrl.sample_files.fields import likely_verdict
+from dphrl.sample_files.records import leaves, names_of
 from dphrl.sample_files.samples import SampleFile
 
 _KEY = "prompt_id"
@@ -40,14 +45,32 @@ class Joined:
 
 
 def policy_names(files: Sequence[SampleFile]) -> list[str]:
-    """`base`, then a name for each tuned file: its stem, with a number where two are the same."""
+    """`base`, then a name for each tuned file, with a number where two are the same: as `shown_as`."""
     names = [BASE]
-    for file in files[1:]:
-        stem = file.path.stem
+    for given in shown_as([file.path for file in files])[1:]:
         taken = {*names, BASE_ITSELF}
-        further = (f"{stem} ({number})" for number in range(2, len(files) + 2))
-        names.append(stem if stem not in taken else next(name for name in further if name not in taken))
+        further = (f"{given} ({number})" for number in range(2, len(files) + 2))
+        names.append(given if given not in taken else next(name for name in further if name not in taken))
     return names
+
+
+def shown_as(paths: Sequence[Path]) -> list[str]:
+    """A short name of each path: its stem, or what else differs where several have the same stem."""
+    every = [Path(os.path.abspath(path)) for path in paths]
+    stems = [path.name if path.is_dir() else path.stem for path in every]
+    found = []
+    for path, stem in zip(every, stems, strict=True):
+        alike = [(*other.parent.parts, name) for other, name in zip(every, stems, strict=True) if name == stem]
+        start = _same(alike)
+        end = _same([parts[start:][::-1] for parts in alike])
+        own = (*path.parent.parts, stem)
+        found.append("/".join(own[start : len(own) - end]) or stem)
+    return found
+
+
+def _same(sequences: Sequence[Sequence[str]]) -> int:
+    """With how many equal elements all of them start."""
+    return len(list(takewhile(lambda elements: len({*elements}) == 1, zip(*sequences, strict=False))))
 
 
 def join(files: Sequence[SampleFile]) -> Joined:
@@ -59,7 +82,8 @@ def join(files: Sequence[SampleFile]) -> Joined:
     Raises:
         SampleFileError: a file has no judged sample, or the files have no question in common.
     """
-    names, notes = policy_names(files), [f"{file.path.name}: {note}" for file in files for note in file.notes]
+    names = policy_names(files)
+    notes = [f"{name}: {note}" for name, file in zip(names, files, strict=True) for note in file.notes]
     judged = {}
     for name, file in zip(names, files, strict=True):
         judged[name] = file.rows.filter(pl.col("correct").is_not_null())
@@ -67,21 +91,30 @@ def join(files: Sequence[SampleFile]) -> Joined:
         if judged[name].is_empty():
             raise SampleFileError(
                 f"{file.path}: no sample is judged; judge them here with --task math or --task sql, or name the field"
-                " of the verdict with --map correct=FIELD (and --threshold for scores)"
+                f" of the verdict with --map correct=FIELD (and --threshold for scores){_fields(file)}"
             )
         if missing:
-            notes.append(f"{file.path.name}: {missing:,} of {file.rows.height:,} samples are not judged and left out")
+            notes.append(f"{name}: {missing:,} of {file.rows.height:,} samples are not judged and left out")
     keyed, said = _keyed(judged)
     common = _common([rows[_KEY] for rows in keyed.values()])
     if not common.len():
-        ids = [next(iter(rows["question_id"])) for rows in keyed.values()]
+        ids = [known_as(*rows.row(0)) for rows in (one.select("question_id", "question") for one in judged.values())]
         raise SampleFileError(
-            f"{files[0].path} and {files[-1].path} have no question in common, neither by id (for instance"
-            f" {ids[0]!r} and {ids[-1]!r}) nor by text; name the field of the id with --map question_id=FIELD"
+            f"{files[0].path} and {files[-1].path} have no question in common, neither by id nor by text (for instance"
+            f" {ids[0][:60]!r} and {ids[-1][:60]!r}); name the field of the id with --map question_id=FIELD"
         )
     left_out = {name: _left_out(rows, common) for name, rows in keyed.items()}
     rows = {name: _numbered(rows, common) for name, rows in keyed.items()}
     return Joined(rows, _questions(keyed, common), left_out, (*notes, *said, *_doubled(keyed), *_copied(rows)))
+
+
+def _fields(file: SampleFile) -> str:
+    """The fields of a file, and its likely verdict, for a message."""
+    fields = leaves(file.head)
+    near = likely_verdict(fields)
+    return (f"; it has the fields {names_of(fields)}" if fields else "") + (
+        f" (nearest: --map correct={near})" if near else ""
+    )
 
 
 def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[str]]:
@@ -146,7 +179,7 @@ def _numbered(rows: pl.DataFrame, common: pl.Series) -> pl.DataFrame:
     """The rows of the common questions, samples counted anew from 0."""
     shared = rows.filter(pl.col(_KEY).is_in(common.implode())).sort(_KEY, maintain_order=True)
     index = pl.int_range(pl.len(), dtype=pl.Int32).over(_KEY)
-    kept = [name for name in ("program_class", "answer_class") if name in rows.columns]
+    kept = [name for name in CLASSES if name in rows.columns]
     return shared.select(_KEY, index.alias("sample_index"), "text", "correct", "truncated", *kept)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 from tqdm import tqdm
 
+from dphrl.diagnose.joined import known_as
 from dphrl.pages.visible import visible
 from dphrl.sample_files.columns import SampleFileError
 from dphrl.sample_files.samples import SampleFile
@@ -112,14 +113,14 @@ def _truth(
     given = gold if golds is None else golds.get(key, golds.get(question.strip()))
     if given is None:
         where = "the file has none: give them with --gold FILE" if golds is None else "--gold has none"
-        raise SampleFileError(f"{file.path}: question {key[:60]!r} has no gold answer; {where}")
+        raise SampleFileError(f"{file.path}: question {known_as(key, question)[:60]!r} has no gold answer; {where}")
     if task == "math":
         return {"answer": given}
     truth = _object(given)
     if not {"db_id", "gold_sql"} <= truth.keys():
         raise SampleFileError(
-            f"{file.path}: question {key[:60]!r}: judging SQL needs gold_sql and db_id of each question; give them with"
-            " --gold FILE"
+            f"{file.path}: question {known_as(key, question)[:60]!r}: judging SQL needs gold_sql and db_id of each"
+            " question; give them with --gold FILE"
         )
     return truth
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from dphrl.diagnose import shown
 from dphrl.diagnose.diagnosis import Diagnosis, Lost
-from dphrl.diagnose.joined import known_as
+from dphrl.diagnose.joined import known_as, shown_as
 from dphrl.diagnose.sentences import sentences, verdict_sentence
 from dphrl.evaluation.names import BASE
 from dphrl.pages.render import render
@@ -42,18 +42,18 @@ def page(found: Diagnosis, files: Sequence[SampleFile]) -> str:
     }
     filled = {heading: [one for one in group if one[2].height] for heading, group in tables.items()}
     filled = {heading: [_visible(one) for one in group] for heading, group in filled.items() if group}
-    names = list(found.models)
+    names, base = list(found.models), shown_as([file.path for file in files])[0]
     return render(
         "diagnose.html.j2",
         title="Did the model lose its diversity?",
-        lead=f"{visible(', '.join(names), '')} compared with {visible(files[0].path.name, '')}, on"
+        lead=f"{visible(', '.join(names), '')} compared with {visible(base, '')}, on"
         f" {found.study.policies[0].rows.height:,} questions that every file answers.",
         headings=["Verdict", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
         models={
             visible(name, ""): {
                 "word": model.verdict.word,
                 "sentence": visible(verdict_sentence(model.verdict), ""),
-                "further": [visible(one, "") for one in sentences(name, model)[1:]],
+                "further": [visible(one, "") for one in sentences(model)[1:]],
             }
             for name, model in found.models.items()
         },

@@ -20,6 +20,7 @@ from dphrl.diagnose.judge import check_extra, judged, read_golds
 from dphrl.diagnose.terminal import text
 from dphrl.pages.visible import visible
 from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.records import parts_of
 from dphrl.sample_files.samples import SampleFile, read_samples
 from dphrl.scoring.verdict import InfrastructureError
 
@@ -33,9 +34,11 @@ examples:
   dphrl diagnose base.jsonl step100.jsonl step200.jsonl --html page.html
   dphrl diagnose base.parquet tuned.parquet --map text=response --map correct=passed
   dphrl diagnose base.jsonl tuned.jsonl --task math --gold answers.jsonl
+  dphrl diagnose results/demo/verdicts/base/maths.evaluate results/demo/verdicts/grpo-s1/step40/maths.evaluate
 
 The verdict is about coverage at one k: COLLAPSED if the whole 95 % interval of pass@k(tuned) - pass@k(base) is below 0;
-else NOT COLLAPSED if its 90 % interval is above the margin; else CANNOT TELL, with what would tell.
+else NOT COLLAPSED if its 90 % interval is above the margin; else CANNOT TELL, with what would tell. A model can keep
+its coverage and lose variety among its right answers: the sentence after the verdict says whether it did.
 
 exit status: 0 NOT COLLAPSED, 3 COLLAPSED (any of the tuned models), 4 CANNOT TELL, 1 error in a file, 2 usage"""
 
@@ -82,7 +85,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("base", metavar="BASE", type=Path, help="samples of the base model (.jsonl, .json, .parquet)")
+    parser.add_argument(
+        "base",
+        metavar="BASE",
+        type=Path,
+        help="samples of the base model: .jsonl, .json, .parquet, or a folder of .parquet files",
+    )
     parser.add_argument("tuned", metavar="TUNED", nargs="+", type=Path, help="samples of a tuned model, or of several")
     verdict = parser.add_argument_group("verdict")
     verdict.add_argument(
@@ -100,7 +108,9 @@ def _parser() -> argparse.ArgumentParser:
         help="a style of responses, by how they start; several times, the first that fits counts",
     )
     reading = parser.add_argument_group("how the files are read")
-    reading.add_argument("--format", help="verl, trl, lm-eval, verifiers, qwen-math or plain (default: by the fields)")
+    reading.add_argument(
+        "--format", help="verl, trl, lm-eval, verifiers, qwen-math, dphrl or plain (default: by the fields)"
+    )
     reading.add_argument(
         "--map",
         metavar="OURS=THEIRS",
@@ -158,7 +168,7 @@ def _read(given: argparse.Namespace) -> list[SampleFile]:
         check_extra(given.task)
     paths = (given.base, *given.tuned)
     read = partial(read_samples, format=given.format, mapping=dict(given.map), threshold=given.threshold)
-    if sum(path.stat().st_size for path in paths) < _LARGE:
+    if sum(part.stat().st_size for path in paths for part in parts_of(path)) < _LARGE:
         files = list(map(read, paths))
     else:
         with ProcessPoolExecutor(_READERS, mp_context=get_context("spawn")) as processes:

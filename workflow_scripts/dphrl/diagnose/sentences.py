@@ -4,22 +4,32 @@ from collections.abc import Iterable
 
 from dphrl.diagnose.diagnosis import OfModel
 from dphrl.diagnose.variety import KINDS, Variety
-from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, Verdict
+from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, NOT_COLLAPSED, Verdict
+from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 
 
 def verdict_sentence(verdict: Verdict) -> str:
-    """The verdict, the two pass@k, their difference with its interval, and what that means."""
+    """The verdict and what it is about, the two pass@k, their difference with its interval, and what that means."""
     found, margin = verdict.difference, points(verdict.margin)
     narrow = interval(found.narrow)
     means = {
         COLLAPSED: f"the loss is smaller than the margin of {margin} points" if -found.value < verdict.margin else "",
-        CANNOT_TELL: f"neither a loss nor its absence within {margin} points is shown (90 % interval {narrow})",
+        CANNOT_TELL: f"no loss is shown, and one of {margin} points is not excluded (90 % interval {narrow})",
     }.get(verdict.word, f"a loss of more than {margin} points is excluded (90 % interval {narrow})")
     numbers = (
         f"pass@{verdict.k} of {verdict.policy} is {percent(verdict.tuned)} %, of the base {percent(verdict.base)} %:"
         f" {signed(found.value)} points, 95 % interval {interval(found.wide)}, over {found.questions:,} questions"
     )
-    return f"{verdict.word}: {numbers}{'; ' + means if means else ''}.{_needed(verdict)}"
+    return f"{verdict.word}: {_about(verdict)}. {numbers}{'; ' + means if means else ''}.{_needed(verdict)}"
+
+
+def _about(verdict: Verdict) -> str:
+    what = "accuracy" if verdict.k == 1 else "coverage"
+    if verdict.word == CANNOT_TELL:
+        return f"{what} may or may not have fallen"
+    if verdict.word == COLLAPSED:
+        return f"{what} fell"
+    return f"{what} rose" if verdict.difference.wide[0] > 0 else f"{what} is kept"
 
 
 def _needed(verdict: Verdict) -> str:
@@ -32,37 +42,40 @@ def _needed(verdict: Verdict) -> str:
         ways.append(f"about {verdict.more_samples:,} samples of each of these questions")
     if not ways:
         return " Not even 100 times as many questions would tell; allow a larger margin."
-    only = "" if verdict.more_samples is not None else " More samples of these questions alone would not."
-    return f" To tell, it takes {', or '.join(ways)}, with the same k and 80 % chance.{only}"
+    only = "" if verdict.more_samples is not None else " More samples of these questions alone would not do."
+    return f" To tell with 80 % chance at the same k, it takes {', or '.join(ways)}.{only}"
 
 
-def variety_sentence(name: str, found: Variety | None) -> str:
+def variety_sentence(verdict: Verdict, found: Variety | None) -> str:
     """Variety among right answers; it never changes the verdict."""
+    name = verdict.policy
     if found is None:
         return (
-            f"Variety among right answers of {name}: not known, as fewer than 30 questions have two right answers in"
-            " both files."
+            f"Variety of {name} is not known: fewer than {FEWEST_PROMPTS} questions have two right answers in both"
+            " files."
         )
     difference = found.difference
+    over = f"over {difference.questions:,} questions"
     if found.kind == "answers" and found.base == found.tuned == 1.0:
         return (
-            f"Among {found.m} right answers to a question, all are the same text in both models, over"
-            f" {difference.questions:,} questions: such short answers cannot show variety."
+            f"Variety of {name} is not known: {found.m} right answers to a question are always the same, in both"
+            f" models, {over}; such short answers cannot show variety."
         )
     low, high = difference.wide
-    word = "less variety" if high < 0 else "more variety" if low > 0 else "no difference is shown"
+    fell = {COLLAPSED: "Variety fell too", NOT_COLLAPSED: "Variety fell all the same"}.get(verdict.word, "Variety fell")
+    said = fell if high < 0 else "Variety rose" if low > 0 else "No difference in variety is shown"
     return (
-        f"Among {found.m} right answers, {name} has {found.tuned:.2f} different {KINDS[found.kind]} and the base"
-        f" {found.base:.2f}: {difference.value:+.2f}, 95 % interval [{low:+.2f}, {high:+.2f}], over"
-        f" {difference.questions:,} questions ({word})."
+        f"{said}: {name} has {found.tuned:.2f} different {KINDS[found.kind]} among {found.m} right answers to a"
+        f" question, the base {found.base:.2f} ({difference.value:+.2f}, 95 % interval [{low:+.2f}, {high:+.2f}],"
+        f" {over})."
     )
 
 
-def sentences(name: str, model: OfModel) -> list[str]:
+def sentences(model: OfModel) -> list[str]:
     """The verdict of a model, its variety, and what qualifies the verdict."""
     first = next(iter(model.varieties), None)
     qualified = (f"The verdict is qualified: {one}" for one in model.qualified)
-    return [verdict_sentence(model.verdict), variety_sentence(name, first), *qualified]
+    return [verdict_sentence(model.verdict), variety_sentence(model.verdict, first), *qualified]
 
 
 def percent(share: float) -> str:

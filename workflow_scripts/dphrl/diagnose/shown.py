@@ -11,7 +11,7 @@ from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.transitions import BINS
 
 Shown = tuple[str, str, pl.DataFrame]
-_ITSELF = "base against itself"
+_ITSELF = "base against itself (chance)"
 _PARTS = {"all": "all", "right": "right", "wrong": "wrong", "narrowing": "narrowing", "rest": "rest"}
 
 
@@ -45,7 +45,7 @@ def coverage(found: Diagnosis) -> Shown:
         "Share of questions solved by at least one of k samples, in per cent, with the 95 % interval over questions;"
         " and the smallest k at which the curve is below the base's, with its interval."
     )
-    return "Coverage: pass@k", caption, _frame(["model", *(f"pass@{k}" for k in ks), "below the base from k"], rows)
+    return "Coverage: pass@k", caption, _frame(["model", *(f"pass@{k}" for k in ks), "falls below the base at k"], rows)
 
 
 def _crossing(row: dict[str, int | None] | None) -> str:
@@ -72,11 +72,11 @@ def kept(found: Diagnosis) -> Shown:
         rows.append([f"{row['k']}", name, *numbers, *rates])
     caption = (
         "Expected numbers of questions that k samples of each model solve: both (kept), the base only (lost), the tuned"
-        " model only (gained), neither. Keep: kept of what the base solves; explore: gained of the rest; NDR: gained of"
-        " what the tuned model solves; in per cent with 95 % intervals. What the base against itself, with another"
-        " draw, loses and gains is chance; it needs 2 k samples."
+        " model only (gained), neither. Keep: kept of what the base solves; explore: gained of the rest; net discovery:"
+        " gained of what the tuned model solves; in per cent with 95 % intervals. What the base against itself, with"
+        " another draw, loses and gains is chance; it needs 2 k samples."
     )
-    heads = ["k", "model", "kept", "lost", "gained", "neither", "keep", "explore", "NDR"]
+    heads = ["k", "model", "kept", "lost", "gained", "neither", "keep", "explore", "net discovery (NDR)"]
     return "What was kept, lost and gained", caption, _frame(heads, rows)
 
 
@@ -95,7 +95,7 @@ def varied(found: Diagnosis) -> Shown:
         "Expected number of different ones among m right answers, over the questions of which both models have m:"
         " accuracy does not bias it."
     )
-    heads = ["model", "different", "m", "base", "tuned", "difference", "questions"]
+    heads = ["model", "different", "right answers (m)", "base", "tuned", "difference", "questions"]
     return "Variety among right answers", caption, _frame(heads, rows)
 
 
@@ -157,7 +157,7 @@ def portfolio(found: Diagnosis, only: int | None = None) -> Shown:
         " them. The split is chosen on one half of the questions and judged on the other, both ways round. Gain: over"
         " all k from the tuned model, in points."
     )
-    heads = ["model", "k", "base alone", "tuned alone", "best split", "of k from the base", "gain"]
+    heads = ["model", "k", "base alone", "tuned alone", "best split", "drawn from the base", "gain over tuned alone"]
     return "Portfolio", caption, _frame(heads, rows)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from dphrl.sample_files.columns import COLUMNS
+from dphrl.sample_files.columns import CLASSES, COLUMNS
 from dphrl.sample_files.fields import (
     Field,
     FieldError,
@@ -60,6 +60,8 @@ class Reader:
 
     def __init__(self, names: Mapping[str, tuple[str, ...]], threshold: float | None = None) -> None:
         self._fields = {name: Field(given) for name, given in names.items()}
+        self._classes = [name for name in CLASSES if name in names]
+        self.schema = AS_READ | dict.fromkeys(self._classes, pl.String())
         self._judges: dict[str, Convert] = {"correct": truth_of, "score": truth_of}
         if threshold is not None:
             self._judges = {"score": at_least(threshold), "correct": truth_of}
@@ -69,9 +71,9 @@ class Reader:
         self.counts: Counter[str] = Counter()
 
     def read(self, records: Sequence[Record]) -> pl.DataFrame:
-        """The samples of a batch, columns `AS_READ`. Raises RecordError."""
+        """The samples of a batch, columns `schema`: `AS_READ`, and classes where there are. Raises RecordError."""
         if not records:
-            return pl.DataFrame(schema=AS_READ)
+            return pl.DataFrame(schema=self.schema)
         responses = self._responses(records)
         sizes = [len(texts) for texts in responses]
         questions = self._column("question", question_of, records, _TEXT)
@@ -84,8 +86,9 @@ class Reader:
             "gold": _repeated(self._column("gold", gold_of, records, _NOTHING), sizes),
             "level": _repeated(self._column("level", level_of, records, _NOTHING), sizes),
             "truncated": self._per_response(self._cuts, records, sizes),
+            **{name: _repeated(self._column(name, gold_of, records), sizes) for name in self._classes},
         }
-        rows = pl.DataFrame(columns, schema=AS_READ)
+        rows = pl.DataFrame(columns, schema=self.schema)
         greedy = rows["sample_index"].eq_missing(_GREEDY)
         self.counts["greedy"] += int(greedy.sum())
         return rows.filter(~greedy)

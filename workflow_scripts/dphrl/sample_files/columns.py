@@ -16,6 +16,9 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "truncated": pl.Boolean(),
 }
 
+# Further columns where a scorer of the workflow found which answers and programs are alike.
+CLASSES: Final = ("answer_class", "program_class")
+
 
 class SampleFileError(ValueError):
     """A file of samples cannot be used; the text names the file, the line or row, and the field."""

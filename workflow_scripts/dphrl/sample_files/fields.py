@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import methodcaller
 from typing import Any, Final
 
-from dphrl.config.errors import show
+from dphrl.config.errors import nearest, show
 from dphrl.sample_files.records import Record
 
 _RIGHT: Final = frozenset({"c", "correct", "pass", "passed", "true", "1"})
@@ -31,8 +31,8 @@ class Field:
         return " or ".join(self._names)
 
     def is_in(self, record: Record) -> bool:
-        """Whether a record has the field, be it null."""
-        return any(name in record or name.split(".")[0] in record for name in self._names)
+        """Whether a record has the field, be it null, or inside of an object that is null or empty."""
+        return any(name in record or _has(record, name) for name in self._names)
 
     def _first(self, record: Record) -> Any:
         for name in self._names:
@@ -89,6 +89,18 @@ def truth_of(field: Field, value: Any) -> bool | None:
         f"{field}: expected 0 or 1, true or false, found {show(value)}: with --threshold T a response is correct if "
         "its score is at least T; or name a field that says it, --map correct=FIELD"
     )
+
+
+def likely_verdict(fields: Record) -> str | None:
+    """The field with the name most like `correct` or `score` whose value could be one."""
+    names = {name.rpartition(".")[2]: name for name, value in fields.items() if _could_judge(value)}
+    near = next(filter(None, (nearest(ours, names) for ours in ("correct", "score"))), None)
+    return names[near] if near else None
+
+
+def _could_judge(value: Any) -> bool:
+    one = value[0] if isinstance(value, list) and value else value
+    return isinstance(one, int | float) or (isinstance(one, str) and one.strip().lower() in _RIGHT | _WRONG)
 
 
 def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
@@ -160,6 +172,20 @@ def _content(field: Field, content: Any) -> str:
     if not isinstance(content, str):
         raise field.expected("messages whose content is text", content)
     return content
+
+
+def _has(record: Record, name: str) -> bool:
+    value: Any = record
+    for number, part in enumerate(name.split(".")):
+        if number and value in (None, {}, []):
+            return True
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return False
+    return True
 
 
 def _nested(record: Record, name: str) -> Any:

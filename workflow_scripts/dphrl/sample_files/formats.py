@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dphrl.sample_files.columns import SampleFileError
-from dphrl.sample_files.records import Record, names_of
+from dphrl.sample_files.columns import CLASSES, SampleFileError
+from dphrl.sample_files.records import Record, leaves, names_of
 
 # What `--map` can name. `text` may be one response or a list of them; then `correct`, `score`, `truncated` and
 # `finish_reason` may be lists too.
@@ -55,6 +55,21 @@ VERL: Final = Format(
     names={"question": ("input",), "text": ("output",), "score": ("score",), "gold": ("gts",)},
     settings={},
     part="step",
+)
+
+# The table "verdicts" of a run of this workflow (dphrl/artifacts/catalogue.py). Its text is the extracted answer: the
+# responses are in another table.
+DPHRL: Final = Format(
+    name="dphrl",
+    needs=(("prompt_id",), ("sample_index",), ("correct",), ("extracted",)),
+    names={
+        "question_id": ("prompt_id",),
+        "sample_index": ("sample_index",),
+        "text": ("extracted",),
+        "correct": ("correct",),
+        **{name: (name,) for name in CLASSES},
+    },
+    settings={},
 )
 
 # `save_results_samples` in lm_eval/loggers/evaluation_tracker.py and `SampleResult` in lm_eval/result_schema.py: one
@@ -144,7 +159,7 @@ PLAIN: Final = Format(
     settings={name: (name,) for name in SETTINGS},
 )
 
-FORMATS: Final = {known.name: known for known in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, PLAIN)}
+FORMATS: Final = {known.name: known for known in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, PLAIN)}
 
 _NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
 
@@ -162,7 +177,8 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
         return PLAIN
     needs = "\n".join(f"  {known.name + ':':<12}{_words(known.needs)}" for known in FORMATS.values())
     raise SampleFileError(
-        f"{path}: the fields of the first object are those of no known format\n  found:      {names_of(record)}\n"
+        f"{path}: the fields of the first object are those of no known format\n"
+        f"  found:      {names_of(leaves(record))}\n"
         f"{needs}\nSay which field is which: --map text=FIELD --map question=FIELD, and where the file has them "
         f"{', '.join(name for name in OUR_FIELDS if name not in ('text', 'question'))} (nested: doc.question)"
     )

@@ -12,12 +12,16 @@ _LONG: Final = 200
 _NAMED: Final = 3
 
 
-def notes_of(rows: pl.DataFrame) -> Iterator[str]:
-    """Notes on the samples of a file; `sample_index` is still the file's, null where it has none."""
+def notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
+    """Notes on the samples of a file; `sample_index` is still the file's, null where it has none.
+
+    Args:
+        extracted: texts are extracted answers, of which copies are no surprise.
+    """
     total = f"{rows.height:,} responses"
     empty = int(rows["text"].str.strip_chars().eq("").sum())
     if empty:
-        yield f"{empty:,} of {total} are empty"
+        yield f"{empty:,} of {total} {'have no extracted answer' if extracted else 'are empty'}"
     unjudged = rows["correct"].null_count()
     if 0 < unjudged < rows.height:
         yield f"{unjudged:,} of {total} have no verdict"
@@ -26,7 +30,7 @@ def notes_of(rows: pl.DataFrame) -> Iterator[str]:
         yield f"{repeated:,} rows have the sample_index of another row of the question: was a file joined with itself?"
     long = rows.filter(pl.col("text").str.len_bytes() >= _LONG)
     copies = long.height - long.select(pl.struct("question_id", pl.col("text").hash()).n_unique()).item()
-    if copies:
+    if copies and not extracted:
         yield (
             f"{copies:,} of {total} are exact copies of an earlier one to the same question, {_LONG} bytes or longer: "
             "was a file joined with itself, or was the temperature 0?"

@@ -18,21 +18,41 @@ _ROWS_AT_ONCE: Final = 16_384
 _NAMES: Final = 40
 
 
-def read_records(path: Path) -> Iterator[tuple[int, Record]]:
-    """Each object of a file and its number: the line of JSONL, from 1; the row of JSON and parquet, from 0.
+def parts_of(path: Path) -> list[Path]:
+    """The files that a path names: itself, or the parquet files in a folder, shards in the order of their numbers.
+
+    Raises:
+        SampleFileError: a folder has no parquet file.
+    """
+    if not path.is_dir():
+        return [path]
+    parts = sorted(path.glob("*.parquet"), key=lambda part: (len(part.name), part.name))
+    if not parts:
+        folders = names_of(dict.fromkeys(sorted(one.name for one in path.iterdir() if one.is_dir())))
+        hint = f"; name one of its folders: {folders}" if folders else ""
+        raise SampleFileError(f"{path}: of a folder the .parquet files in it are read, and it has none{hint}")
+    return parts
+
+
+def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
+    """Each object with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
 
     `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects or an object with such a list
     under `samples`, `.parquet` one object per row, nested columns as dicts and lists. JSON is parsed by pydantic's
-    parser, which limits the depth of nesting and is several times as fast as the standard library's.
+    parser, which limits the depth of nesting and is several times as fast as the standard library's. Of a folder the
+    parquet files in it are read, one after the other.
 
     Raises:
         SampleFileError: another suffix, or something in the file is not of that format.
         OSError: the file cannot be read.
     """
     readers = {".jsonl": _lines, ".json": _list, ".parquet": _table}
-    if path.suffix not in readers:
-        raise SampleFileError(f"{path}: expected a file in {', '.join(readers)}, found {path.suffix or 'no suffix'}")
-    return readers[path.suffix](path)
+    for part in parts_of(path):
+        if part.suffix not in readers:
+            known = ", ".join(readers)
+            raise SampleFileError(f"{part}: expected a file in {known}, found {part.suffix or 'no suffix'}")
+        for number, record in readers[part.suffix](part):
+            yield part, number, record
 
 
 def place(path: Path, number: int) -> str:
@@ -44,6 +64,21 @@ def names_of(record: Record) -> str:
     """The names of a record's fields, for a message: not more than a reader can take in."""
     names = [show(name, 60)[1:-1] for name in islice(record, _NAMES)]
     return ", ".join([*names, "..."] if len(record) > _NAMES else names)
+
+
+def leaves(record: Record) -> Record:
+    """The fields of a record as `--map` can name them, inside of nested objects with dots, and their values."""
+    return dict(_leaves("", record))
+
+
+def _leaves(start: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(f"{start}.{name}" if start else str(name), inner)
+        return
+    yield start, value
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        yield from _leaves(f"{start}.0", value[0])
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Record]]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -12,24 +12,24 @@ import polars as pl
 from tqdm import tqdm
 
 from dphrl.config.errors import nearest, show
-from dphrl.sample_files.batches import AS_READ, Reader, RecordError
-from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.batches import Reader, RecordError
+from dphrl.sample_files.columns import CLASSES, SampleFileError
 from dphrl.sample_files.fields import Field
-from dphrl.sample_files.formats import FORMATS, LM_EVAL, OUR_FIELDS, PLAIN, Format, recognise, score_field
+from dphrl.sample_files.formats import DPHRL, FORMATS, LM_EVAL, OUR_FIELDS, PLAIN, Format, recognise, score_field
 from dphrl.sample_files.notes import notes_of
-from dphrl.sample_files.records import Record, names_of, place, read_records
+from dphrl.sample_files.records import Record, leaves, names_of, place, read_records
 from dphrl.sample_files.settings import settings_of
 
 _AT_ONCE: Final = 16_384
 
-Numbered = tuple[int, Record]
+Numbered = tuple[Path, int, Record]
 
 
 @dataclass(frozen=True)
 class SampleFile:
     """The samples of one model.
 
-    `format` is verl, trl, lm-eval, verifiers, qwen-math or plain. `rows` has one row per sample, in file order within a
+    `format` is a key of `FORMATS`. `rows` has one row per sample, in file order within a
     question:
         question_id: the file's id as text, or a stable hash of the question's text where the file has none.
         question: text of the question, as it is in the file; "" where the file has none.
@@ -39,8 +39,9 @@ class SampleFile:
         gold: null where the file has none.
         level: level or category; null without.
         truncated: the response stopped at the length limit; null where the file does not say.
+        answer_class, program_class: of verdicts of this workflow only.
     `settings` is what the file says of temperature, top_p, max_tokens, grader and model; it may be empty.
-    `notes` are sentences that the user should read: duplicates, rows without an answer.
+    `notes` are sentences that the user should read: duplicates, rows without an answer. `head` is the first object.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class SampleFile:
     rows: pl.DataFrame
     settings: dict[str, str]
     notes: tuple[str, ...]
+    head: Record = field(default_factory=dict)
 
 
 def read_samples(
@@ -60,9 +62,8 @@ def read_samples(
     """Read a file of samples.
 
     Args:
-        path: .jsonl, .json or .parquet.
-        format: verl, trl, lm-eval, verifiers, qwen-math or plain; by default recognised by the fields of the first
-            object.
+        path: .jsonl, .json or .parquet, or a folder of parquet files, which are read as one.
+        format: a key of `FORMATS`; by default recognised by the fields of the first object.
         mapping: our name of a field -> the file's, with dots into nested objects. It comes before the format's; a field
             that the first object lacks is an error in a plain file, and a note in one of a known format.
         threshold: a response is correct if its score is at least this; needed where scores are not 0 or 1.
@@ -76,30 +77,32 @@ def read_samples(
     head = next(records, None)
     if head is None:
         raise SampleFileError(f"{path}: found no samples")
-    known = FORMATS[format] if format else recognise(path, head[1], mapping)
-    absent = {name: given for name, given in mapping.items() if not Field((given,)).is_in(head[1])}
+    first = head[2]
+    known = FORMATS[format] if format else recognise(path, first, mapping)
+    absent = {name: given for name, given in mapping.items() if not Field((given,)).is_in(first)}
     if absent and known is PLAIN:
-        raise _no_such_field(path, head[1], absent)
+        raise _no_such_field(path, first, absent)
     mapping = {name: given for name, given in mapping.items() if name not in absent}
-    score = score_field(path, known, head[1], mapping)
+    score = score_field(path, known, first, mapping)
     reader = Reader(_names(path, known, score, mapping, threshold), threshold)
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
     kept = _Kept(known)
-    rows = _table(path, iter(shown), kept, reader)
+    rows = _table(iter(shown), kept, reader)
     # One --map is for all files of a comparison, which may be in several formats.
     other = [f"no field {given}: {name} is read as in other {known.name} files" for name, given in absent.items()]
     notes = [*other, *kept.notes(), *_of_reader(reader, score)]
     if rows.is_empty():
         raise SampleFileError("; ".join([f"{path}: found no samples", *notes]))
-    notes += notes_of(rows)
-    settings = settings_of(path, known, head[1]) | ({"grader": score} if score else {})
+    notes += notes_of(rows, extracted=known is DPHRL)
+    rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
+    settings = settings_of(path, known, first) | ({"grader": score} if score else {})
     # The file's own numbers were for the notes.
     index = pl.int_range(pl.len(), dtype=pl.Int32).over("question_id").alias("sample_index")
-    return SampleFile(path, known.name, rows.with_columns(index), settings, tuple(notes))
+    return SampleFile(path, known.name, rows.with_columns(index), settings, tuple(notes), first)
 
 
 def _check(format: str | None, mapping: Mapping[str, str]) -> None:
-    for what, given, allowed in (("format", [format] if format else [], FORMATS), ("--map", mapping, OUR_FIELDS)):
+    for what, given, allowed in (("--format", [format] if format else [], FORMATS), ("--map", mapping, OUR_FIELDS)):
         for name in given:
             if name not in allowed:
                 near = nearest(name, allowed)
@@ -109,8 +112,9 @@ def _check(format: str | None, mapping: Mapping[str, str]) -> None:
 
 def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> SampleFileError:
     name, given = next(iter(absent.items()))
-    near = nearest(given, record)
-    found = f" (nearest: {near})" if near else f"; it has {names_of(record)}"
+    fields = leaves(record)
+    near = nearest(given, fields)
+    found = f" (nearest: {near})" if near else f"; it has {names_of(fields)}"
     return SampleFileError(f"{path}: --map {name}={given}: the first object has no such field{found}")
 
 
@@ -141,11 +145,11 @@ class _Kept:
 
     def of(self, batch: list[Numbered]) -> list[Numbered]:
         if error := self._known.error:
-            kept = [numbered for numbered in batch if numbered[1].get(error) is None]
+            kept = [numbered for numbered in batch if numbered[2].get(error) is None]
             self._failed += len(batch) - len(kept)
             batch = kept
         if part := self._known.part:
-            values = [str(record.get(part)) for _, record in batch]
+            values = [str(record.get(part)) for *_, record in batch]
             self._parts.update(values)
             if self._known is LM_EVAL and len(self._parts) > 1:
                 # With another filter it has the same responses again.
@@ -170,15 +174,16 @@ class _Kept:
                 )
 
 
-def _table(path: Path, records: Iterator[Numbered], kept: _Kept, reader: Reader) -> pl.DataFrame:
+def _table(records: Iterator[Numbered], kept: _Kept, reader: Reader) -> pl.DataFrame:
     """The samples of all records, read in batches: records take several times the memory of the table."""
-    frames = [pl.DataFrame(schema=AS_READ)]
+    frames = [pl.DataFrame(schema=reader.schema)]
     while read := list(islice(records, _AT_ONCE)):
         batch = kept.of(read)
         try:
-            frames.append(reader.read([record for _, record in batch]))
+            frames.append(reader.read([record for *_, record in batch]))
         except RecordError as error:
-            raise SampleFileError(f"{place(path, batch[error.position][0])}: {error}") from None
+            path, number, _ = batch[error.position]
+            raise SampleFileError(f"{place(path, number)}: {error}") from None
     return pl.concat(frames)
 
 
