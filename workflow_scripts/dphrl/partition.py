@@ -87,7 +87,7 @@ def sizes(partition: pl.LazyFrame) -> str:
 
 
 def thresholds(partition: pl.LazyFrame) -> str:
-    """How many questions with a usable gold have at least 1, 2, ... right pre-samples, from the most on; may be empty."""
+    """How many questions with a usable gold have at least 1, 2, ... right pre-samples, from the most on."""
     usable = partition.filter(~pl.col("reason").str.starts_with("gold: ")).select("c", "n").collect()
     most: int = usable.select(pl.col("n").max()).item() or 0
     counts = {least: usable.filter(pl.col("c") >= least).height for least in range(most, 0, -1)}

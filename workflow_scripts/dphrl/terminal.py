@@ -115,7 +115,7 @@ class Terminal:
         None if it is short, and until each long rule with jobs left has finished one; others count as nothing before.
         """
         rest = {rule: count - len(self._seconds.get(rule, ())) for rule, count in self._planned.items()}
-        open_rules = {rule: count for rule, count in rest.items() if count > 0 and rule not in TARGETS}
+        open_rules = {rule: count for rule, count in rest.items() if count > 0 and not rule.endswith(TARGETS)}
         seconds = [spent for found in self._seconds.values() for spent in found]
         elapsed = self._clock() - self._began
         known = [rule for rule in open_rules if self._seconds.get(rule)]

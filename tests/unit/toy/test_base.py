@@ -47,9 +47,7 @@ def test_training_twice_gives_the_same_bytes_and_reports_its_progress(world: Pat
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-def test_writing_the_model_prints_no_progress(
-    world: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_writing_the_model_prints_no_progress(world: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     enable_progress_bar()
     train_base(world, tmp_path, TINY, lambda done, steps: None)
     assert capfd.readouterr() == ("", "")

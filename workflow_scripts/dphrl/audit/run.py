@@ -145,8 +145,8 @@ def of_the_run(run: Run) -> str | None:
         return None
     made = recorded.select(pl.col("passed").sum() + pl.col("failed").list.len().sum()).collect().item()
     return (
-        f"The audit at the end of the run made {counted(int(made), 'check')}. Here are more: the timings, the pages and "
-        "that audit, which were not complete then, and for each file whether it is still as that audit saw it."
+        f"The audit at the end of the run made {counted(int(made), 'check')}. Here are more: the timings, the pages "
+        "and that audit, which were not complete then, and for each file whether it is still as that audit saw it."
     )
 
 

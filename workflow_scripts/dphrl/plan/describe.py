@@ -142,8 +142,8 @@ def _lengths(config: Config, found: Sizes) -> Iterator[str]:
         yield f"  {name}: {found.prompt_tokens[name]:,.0f} and {found.response_tokens[name]:,.0f} ({source})"
     if set(config.datasets) - found.measured:
         yield (
-            "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. A plan after the target presample "
-            "has the measured ones of the training set, one after the run all."
+            "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. A plan after the target "
+            "presample has the measured ones of the training set, one after the run all."
         )
 
 
@@ -155,8 +155,9 @@ def _steps(config: Config, found: Sizes, rates: Rates) -> Iterator[str]:
     for name, method in config.methods.items():
         stored = f", {train.rehearsal_per_step} stored responses" if method.rehearses else ""
         seconds = step_seconds(config, name, found, rates)
+        length = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
         yield (
-            f"  {name}: {counted(len(train.seeds), 'seed')}, {config.steps(name)} steps of {seconds:,.{seconds < 10:d}f} s "
+            f"  {name}: {counted(len(train.seeds), 'seed')}, {config.steps(name)} steps of {length} s "
             f"({train.prompts_per_step} questions x {train.rollouts_per_prompt} rollouts{stored})"
         )
 
