@@ -77,4 +77,6 @@ def test_the_command_prints_the_lineage_and_returns_a_status(
     assert whole.count("(digest ") == shown.count("(digest ") + int(more[1])
     assert main(["lineage", str(built / EVALUATION), "--depth", "0"]) == 0
     assert capsys.readouterr().out.count("  (digest ") == 1
+    with pytest.raises(SystemExit, match="2"):
+        main(["lineage", str(built / EVALUATION), "--depth", "-1"])
     assert main(["lineage", str(built / "nowhere.parquet")]) == 2

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser = argparse.ArgumentParser(prog=f"dphrl audit {subcommand}", description=text, formatter_class=kind)
         parser.add_argument("path", metavar=name, type=Path)
         if subcommand == "lineage":
-            text = "how many steps back from the one that made the file (default: 1, its inputs)"
+            text = "how many steps to go back from the file (default: 1, to its inputs)"
             parser.add_argument("--depth", metavar="N", type=int, default=1, help=text)
     else:
         parser = argparse.ArgumentParser(
@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument("path", metavar="RUN", type=Path, help="folder of the run")
         parser.add_argument("--config", type=Path, help=f"configuration to compare footers with; default: {_CONFIG}")
     options = parser.parse_args(given[1:] if subcommand else given)
+    if subcommand == "lineage" and options.depth < 0:
+        parser.error(f"--depth {options.depth}: expected 0 (the file alone) or more")
     # Help needs none of this.
     from dphrl.audit.command import check, print_one
 

@@ -157,7 +157,7 @@ def lineage(file: Path, depth: int | None = None) -> str:
 
     Args:
         file: any artifact of a run, or a file that belongs to one (weights of a model, a figure, a Markdown table).
-        depth: of the steps before the one that made the file, so many; the rest is counted. None: all.
+        depth: how many steps to go back from the file; those further back are only counted. None: all are shown.
 
     Raises:
         FileNotFoundError: there is no such file.
