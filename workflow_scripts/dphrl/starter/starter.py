@@ -187,7 +187,7 @@ def _blocks(
     yield "methods", {"grpo": {"online": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
 
 
-_ENGINE_ON_A_CPU = "vLLM draws; add name: transformers for a model of few million weights, where it is faster"
+_ENGINE_ON_A_CPU = "vLLM draws; for a model of a few million weights name: transformers is faster"
 _SPREAD = ("datasets", "sampling", "train", "methods")
 _WHY = {
     "steps": "two to four passes over the questions",
