@@ -7,7 +7,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import candidates, require_rehearsal, sizes
+from dphrl.partition import candidates, require_rehearsal, sizes, thresholds
 
 with stage() as job:
     config = json.loads(snakemake.params.config)
@@ -17,4 +17,4 @@ with stage() as job:
     job.write_parts(parts, "partition", snakemake.output.partition)
     divided = pl.scan_parquet(snakemake.output.partition, glob=False)
     require_rehearsal(divided, snakemake.params.rehearsing)
-    job.note = sizes(divided)
+    job.note = f"{sizes(divided)}; questions by right pre-samples: {thresholds(divided) or 'none has one'}"

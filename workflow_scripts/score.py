@@ -7,7 +7,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.tables import score_rollouts
+from dphrl.scoring.tables import correct, score_rollouts
 
 with stage("sqlglot", "math-verify") as job:
     rollouts = job.scan("rollouts", snakemake.input.rollouts)
@@ -19,5 +19,4 @@ with stage("sqlglot", "math-verify") as job:
     with make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files) as scorer:
         verdicts = (score_rollouts(drawn, truths, scorer) for drawn, truths in by_prompts(rollouts, gold))
         job.write_parts(verdicts, "verdicts", snakemake.output.verdicts)
-    judged = pl.scan_parquet(snakemake.output.verdicts, glob=False).select(pl.col("correct").sum(), n=pl.len())
-    job.note = "{} of {} correct".format(*judged.collect().row(0))
+    job.note = correct(pl.scan_parquet(snakemake.output.verdicts, glob=False))

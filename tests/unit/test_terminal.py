@@ -1,12 +1,13 @@
 """The terminal: one line per finished job, the rest, failures in short, errors of Snakemake in words."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dphrl.terminal import Terminal, config_files, duration, explained, last_exception, place_of_exception
+from dphrl.terminal import LONG_RULES, Terminal, config_files, duration, explained, last_exception, place_of_exception
 
 COMMAND = ["snakemake", "--cores", "2", "--configfile", "my.yaml"]
 TRACEBACK = """\
@@ -50,14 +51,31 @@ def test_the_first_job_of_a_stage_is_announced_and_each_finished_one_has_a_line_
     assert run.end(2, 2, 4) == "[2 of 4, about 20 s left] scoreing 2: done in 40 s"
 
 
-def test_what_is_left_is_at_least_that_while_a_stage_has_not_ended_once() -> None:
-    run = Run({"score": 3, "train_segment": 1})
-    run.start(1, "score")
+@pytest.mark.parametrize("prefix", ["", "other_"])
+def test_what_is_left_is_unknown_until_each_long_rule_has_ended_once(prefix: str) -> None:
+    score, train = f"{prefix}score", f"{prefix}train_segment"
+    run = Run({score: 3, train: 2, f"{prefix}report": 1, f"{prefix}presample": 1})
+    run.start(1, score)
     run.now = 10.0
-    assert run.end(1, 1, 4) == "[1 of 4, at least 20 s left] scoreing 1: done in 10 s"
+    assert run.end(1, 1, 7) == f"[1 of 7] {score}ing 1: done in 10 s"
+    run.start(2, train)
+    run.now = 50.0
+    assert run.end(2, 2, 7) == f"[2 of 7, about 1 min left] {train}ing 2: done in 40 s"
 
 
-@pytest.mark.parametrize("text", ["Select jobs to execute...", "Assuming unrestricted shared filesystem usage."])
+def test_the_long_rules_are_rules() -> None:
+    text = "".join(file.read_text("utf-8") for file in (Path(__file__).parents[2] / "rules").glob("*.smk"))
+    assert set(LONG_RULES) <= set(re.findall(r"^ *rule (\w+):$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Select jobs to execute...",
+        "Assuming unrestricted shared filesystem usage.",
+        "Removing output files of failed job find_candidates since they might be corrupted:\na.parquet",
+    ],
+)
 def test_lines_about_snakemake_itself_are_left_out(text: str) -> None:
     assert Run({}).show("None", text) is None
     assert Run({}).show("None", "Building DAG of jobs...") == "Building DAG of jobs..."

@@ -80,12 +80,18 @@ class NoRehearsalError(ValueError):
 
 
 def sizes(partition: pl.LazyFrame) -> str:
-    """The sizes of the subsets, and how many questions other thresholds would make near-perfect before refinement."""
+    """The sizes of the subsets."""
     counts = dict(partition.group_by("subset").agg(pl.len()).collect().iter_rows())
     pef, exp, dropped = (counts.get(subset, 0) for subset in ("pef", "exp", "dropped"))
-    found = f"{pef} near-perfect (D_pef), {exp} exploration (D_exp), {dropped} dropped"
-    others = ", ".join(f"{least} or more: {count}" for least, count in _by_threshold(partition).items())
-    return f"{found}; questions by right pre-samples: {others}" if others else found
+    return f"{pef} near-perfect (D_pef), {exp} exploration (D_exp), {dropped} dropped"
+
+
+def thresholds(partition: pl.LazyFrame) -> str:
+    """How many questions with a usable gold have at least 1, 2, ... right pre-samples, from the most on."""
+    usable = partition.filter(~pl.col("reason").str.starts_with("gold: ")).select("c", "n").collect()
+    most: int = usable.select(pl.col("n").max()).item() or 0
+    counts = {least: usable.filter(pl.col("c") >= least).height for least in range(most, 0, -1)}
+    return ", ".join(f"{least} or more: {count}" for least, count in counts.items() if count)
 
 
 def require_rehearsal(partition: pl.LazyFrame, methods: Sequence[str]) -> None:
@@ -93,17 +99,8 @@ def require_rehearsal(partition: pl.LazyFrame, methods: Sequence[str]) -> None:
     if not methods or partition.filter(subset="pef").select(pl.len()).collect().item():
         return
     names, verb = ", ".join(methods), "rehearses" if len(methods) == 1 else "rehearse"
-    found = _by_threshold(partition)
+    found = thresholds(partition)
     advice = "No training question has a right sample: look at the verdicts, the scorer and the prompts"
     if found:
-        counts = ", ".join(f"{least} or more: {count}" for least, count in found.items())
-        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
+        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {found}"
     raise NoRehearsalError(f"D_pef is empty, and {names} {verb} it. {advice}. Or train without {names}")
-
-
-def _by_threshold(partition: pl.LazyFrame) -> dict[int, int]:
-    """How many questions with a usable gold have at least 1, 2, ... right pre-samples, from the most on."""
-    usable = partition.filter(~pl.col("reason").str.starts_with("gold: ")).select("c", "n").collect()
-    most: int = usable.select(pl.col("n").max()).item() or 0
-    counts = {least: usable.filter(pl.col("c") >= least).height for least in range(most, 0, -1)}
-    return {least: count for least, count in counts.items() if count}

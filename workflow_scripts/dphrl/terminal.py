@@ -16,11 +16,13 @@ from dphrl.config.load import read_yaml
 from dphrl.pages.visible import visible
 
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
+# The rules that take most of the time of a run: without them an estimate of the rest would be far too low.
+LONG_RULES: Final = ("train_base", "sample", "score", "tensorise", "train_segment")
 GOES_ON: Final = "The same command goes on where this one stopped."
 # Lines of Snakemake that say nothing about the run.
 _NOISE: Final = (
     "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because", "Provided ", "Rules claiming",
-    "Select jobs", "Shutting down", "Using shell",
+    "Removing output files of failed job", "Select jobs", "Shutting down", "Using shell",
 )  # fmt: skip
 _SILENT: Final = {"shellcmd", "job_started", "resources_info", "workflow_started", "rulegraph", "debug_dag"}
 # The last line of a traceback, with the module of the exception and the prefix of a rank.
@@ -108,17 +110,20 @@ class Terminal:
         return "\n".join(lines) or None
 
     def _left(self) -> str | None:
-        """How long the rest takes, by the mean time of each rule's finished jobs; None if it is short or unknown."""
+        """How long the rest takes, by the mean time of each rule's finished jobs.
+
+        None if it is short, and until each long rule with jobs left has finished one; others count as nothing before.
+        """
         rest = {rule: count - len(self._seconds.get(rule, ())) for rule, count in self._planned.items()}
-        open_rules = {rule: count for rule, count in rest.items() if count > 0 and rule not in TARGETS}
+        open_rules = {rule: count for rule, count in rest.items() if count > 0 and not rule.endswith(TARGETS)}
         seconds = [spent for found in self._seconds.values() for spent in found]
         elapsed = self._clock() - self._began
         known = [rule for rule in open_rules if self._seconds.get(rule)]
+        if any(rule.endswith(LONG_RULES) for rule in open_rules.keys() - known):
+            return None
         work = sum(open_rules[rule] * sum(self._seconds[rule]) / len(self._seconds[rule]) for rule in known)
         left = work / max(1.0, sum(seconds) / elapsed) if elapsed else 0.0
-        if left < _SHORTEST_ESTIMATE:
-            return None
-        return f"{'about' if len(known) == len(open_rules) else 'at least'} {duration(left)}"
+        return None if left < _SHORTEST_ESTIMATE else f"about {duration(left)}"
 
     def _job_error(self, _: str, fields: Mapping[str, Any]) -> str | None:
         job = self._jobs.pop(fields["jobid"], None)

@@ -1,5 +1,6 @@
 """Where an artifact comes from, as text."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,5 +65,18 @@ def test_the_command_prints_the_lineage_and_returns_a_status(
     built: Path, small_run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["lineage", str(built / EVALUATION)]) == 0
-    assert EVALUATION in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert EVALUATION in shown
+    assert "\nverdicts/grpo-s1/step2/eval.evaluate/0.parquet  (digest" in shown
+    assert "\npartition/final.parquet  (digest" not in shown
+    more = re.search(r"\n\n(\d+) artifacts further back: --depth (\d+) shows all\.\n$", shown)
+    assert more is not None
+    assert main(["lineage", str(built / EVALUATION), "--depth", more[2]]) == 0
+    whole = capsys.readouterr().out
+    assert whole == lineage(built / EVALUATION) + "\n"
+    assert whole.count("(digest ") == shown.count("(digest ") + int(more[1])
+    assert main(["lineage", str(built / EVALUATION), "--depth", "0"]) == 0
+    assert capsys.readouterr().out.count("  (digest ") == 1
+    with pytest.raises(SystemExit, match="2"):
+        main(["lineage", str(built / EVALUATION), "--depth", "-1"])
     assert main(["lineage", str(built / "nowhere.parquet")]) == 2

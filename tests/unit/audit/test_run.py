@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -399,6 +400,21 @@ def test_the_exit_status_shows_whether_all_is_well(
         assert f"{folder}: {problem}; name the folder of a run" in capsys.readouterr().err
         with pytest.raises(NoRunError, match=problem):
             audit_run(tmp_path / folder)
+
+
+def test_the_command_says_why_it_makes_more_checks_than_the_audit_of_the_run(
+    small_run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(small_run.root)]) == 0
+    assert "at the end of the run" not in capsys.readouterr().out
+    small_run.record()
+    own = int(pl.read_parquet(small_run.root / "audit/audit.parquet")["passed"].sum())
+    assert main([str(small_run.root)]) == 0
+    out = capsys.readouterr().out
+    assert f"The audit at the end of the run made {own:,} checks. Here are more: the timings, the pages" in out
+    now = re.search(r"([\d,]+) checks passed", out)
+    assert now is not None
+    assert int(now[1].replace(",", "")) > own
 
 
 def test_without_torch_the_audit_says_what_it_leaves_out(small_run: Any) -> None:

@@ -52,6 +52,19 @@ def problems(data: Any) -> dict[str, Problem]:
     return {problem.path: problem for problem in caught.value.problems}
 
 
+def test_a_value_that_the_file_lacks_is_called_a_default(data: dict[str, Any], tmp_path: Path) -> None:
+    fewer = put(put(data, "evaluate.k", MISSING), "sampling.evaluate.n", 4)
+    assert str(problems(fewer)["evaluate.k"]).startswith("evaluate.k\n  default: (1, 2, 4, 8, 16)\n")
+    assert str(problems(put(fewer, "evaluate.k", [1, 8]))["evaluate.k"]).startswith("evaluate.k\n  given:   (1, 8)")
+    without = put({**data, "engine": {"dtype": "float32"}}, "policy.base", "base")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base/config.json").write_text('{"max_position_embeddings": 64}')
+    with pytest.raises(ConfigError) as caught:
+        check_files(load_config(without), tmp_path)
+    assert "engine.max_model_len\n  default: 20480\n" in str(caught.value)
+    assert "policy.base\n  given:   'base'\n" in str(caught.value)
+
+
 def test_the_embedded_default_is_valid() -> None:
     config = read_config(DEFAULT)
     assert config.run == "demo"

@@ -1,11 +1,14 @@
 """The table of docs/gpu.md is what the plan says."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dphrl.config.blocks.train import TrainConfig
+from dphrl.plan.__main__ import main
 from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import GB, Setting, host_bytes, phases, reference_phase, sampling_phase, training_bytes
 from dphrl.plan.shape import ModelShape
@@ -13,17 +16,15 @@ from dphrl.plan.shape import ModelShape
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
 _QWEN: dict[str, Any] = {"model_type": "qwen2", "vocab_size": 151_936, "tie_word_embeddings": True}
 _LLAMA: dict[str, Any] = {"model_type": "llama", "vocab_size": 128_256}
-MODELS = {
-    name: ModelShape.from_config(
-        {
-            **family,
-            "num_hidden_layers": layers,
-            "hidden_size": hidden,
-            "intermediate_size": feed_forward,
-            "num_attention_heads": heads,
-            "num_key_value_heads": keys,
-        }
-    )
+CONFIGS: dict[str, dict[str, Any]] = {
+    name: {
+        **family,
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "intermediate_size": feed_forward,
+        "num_attention_heads": heads,
+        "num_key_value_heads": keys,
+    }
     for name, family, layers, hidden, feed_forward, heads, keys in (
         ("Qwen2.5-0.5B", _QWEN, 24, 896, 4864, 14, 2),
         ("Llama-3.2-1B", {**_LLAMA, "tie_word_embeddings": True, "head_dim": 64}, 16, 2048, 8192, 32, 8),
@@ -33,6 +34,7 @@ MODELS = {
         ("OmniSQL-32B", {"model_type": "qwen2", "vocab_size": 152_064}, 64, 5120, 27_648, 40, 8),
     )
 }
+MODELS = {name: ModelShape.from_config(config) for name, config in CONFIGS.items()}
 LARGE = {"zero_stage": 3, "checkpointing": True}
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("Qwen2.5-0.5B", {}),
@@ -96,6 +98,30 @@ def test_the_page_has_the_planned_table() -> None:
         if line.startswith(tuple(f"| {m}" for m in MODELS))
     ]
     assert found == expected, "the table should be:\n" + "\n".join(expected)
+
+
+def test_the_command_prints_the_seconds_of_a_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "llama").mkdir()
+    (tmp_path / "llama/config.json").write_text(json.dumps(CONFIGS["Llama-3.1-8B"]))
+    (tmp_path / "my.yaml").write_text(
+        "{run: my, policy: {base: llama}, datasets: {d: {task: sql, source: d.json, comparison: bird}},"
+        " train_dataset: d, evaluate: {datasets: [d]}, methods: {grpo: {online: all}, dph_f: {divergence: forward_kl}},"
+        " train: {steps: 104, segment_steps: 26, eval_every: 52, seeds: [1, 2]},"
+        " hardware: {ranks: 8, zero_stage: 3, gradient_checkpointing: true}}\n"
+    )
+    assert main(["my.yaml", "--gpu-gib", "80", "--slots", "8"]) == 0
+    out = capsys.readouterr().out
+    row_of_page = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if "| Llama-3.1-8B | 8 |" in line)
+    seconds = row_of_page.split(" | ")[-2]
+    work = "(128 questions x 16 rollouts, 256 stored responses)"
+    assert f"\n  dph_f: 2 seeds, 104 steps of {seconds} s {work}\n" in out
+    (grpo,) = re.findall(r"\n  grpo: 2 seeds, 104 steps of (\d+ s) ", out)
+    assert f"({grpo} in the first row of Llama-3.1-8B)" in PAGE.read_text(encoding="utf-8")
+    assert "\n  d: 3,000 and 400 (assumed for task sql)\n" in out
+    assert "A plan after the target presample has the measured ones" in out
 
 
 @pytest.mark.parametrize(("name", "given"), ROWS)

@@ -32,8 +32,7 @@ def planned(name: str, folder: Path) -> dict[str, float]:
     shape = shape_of(config, ROOT)
     assert shape is not None
     found = sizes(config, folder)
-    share = found.prompt_tokens["train"] / (config.train.rollouts_per_prompt * found.response_tokens["train"])
-    work = stages(config, shape, found, Rates.of(MACHINES["cpu"], config, shape, share))
+    work = stages(config, shape, found, Rates.of(MACHINES["cpu"], config, shape))
     (training,) = (stage for stage in work if stage.name == "training")
     return {
         "jobs": sum(stage.jobs for stage in work),
@@ -122,7 +121,7 @@ def test_the_reference_is_as_much_faster_as_it_has_ranks(tmp_path, stage, gpus, 
         loaded = load_config(config)
         shape = shape_of(loaded, ROOT)
         assert shape is not None
-        rates = replace(Rates.of(MACHINES["cpu"], loaded, shape, 1), train_start=0, other=0)
+        rates = replace(Rates.of(MACHINES["cpu"], loaded, shape), train_start=0, other=0)
         (found[ranks],) = (
             one for one in stages(loaded, shape, sizes(loaded, tmp_path), rates) if one.name == "reference"
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import enable_progress_bar
 
 from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyOptimizer, ToyQuestions
 from dphrl.toy.base import batch_indices, read_examples, train_base
@@ -44,6 +45,12 @@ def test_training_twice_gives_the_same_bytes_and_reports_its_progress(world: Pat
     assert {"model.safetensors", "config.json", "generation_config.json", "tokenizer.json"} <= set(names)
     assert [name for name in names if (base / name).read_bytes() != (tmp_path / name).read_bytes()] == []
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_writing_the_model_prints_no_progress(world: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    enable_progress_bar()
+    train_base(world, tmp_path, TINY, lambda done, steps: None)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_folder_is_an_ordinary_hugging_face_model(world: Path, base: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 _CONFIG = Path("config/config.yaml")
 _SUBCOMMANDS = {
     "show": ("FILE", "Print one artifact: its footer, columns and first rows."),
-    "lineage": ("FILE", "Print every step that made an artifact, back to the data."),
+    "lineage": ("FILE", "Print the steps that made an artifact: with --depth, back to the data."),
     "accept": ("RUN", "After `make accept`: record in a run that the code which made it is equivalent to today's."),
 }
 _EXAMPLES = """\
@@ -16,7 +16,7 @@ examples:
   dphrl audit results/demo                                     check every artifact of a run
   dphrl audit results/bird --config bird.yaml                  and compare footers with that configuration
   dphrl audit show results/demo/partition/final.parquet        print one artifact
-  dphrl audit lineage results/demo/tables/headline.parquet     every step that made it, back to the data
+  dphrl audit lineage results/demo/tables/headline.parquet     the step that made it, and those of its inputs
   dphrl audit accept results/demo                              accept its code as equivalent to today's
 
 exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
@@ -31,10 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name, text = _SUBCOMMANDS[subcommand]
         parser = argparse.ArgumentParser(prog=f"dphrl audit {subcommand}", description=text, formatter_class=kind)
         parser.add_argument("path", metavar=name, type=Path)
+        if subcommand == "lineage":
+            text = "how many steps to go back from the file (default: 1, to its inputs)"
+            parser.add_argument("--depth", metavar="N", type=int, default=1, help=text)
     else:
         parser = argparse.ArgumentParser(
             prog="dphrl audit",
-            usage="dphrl audit [-h] RUN [--config FILE] | show FILE | lineage FILE | accept RUN",
+            usage="dphrl audit [-h] RUN [--config FILE] | show FILE | lineage FILE [--depth N] | accept RUN",
             description="Check all artifacts of a run, or show one of them.",
             epilog=_EXAMPLES,
             formatter_class=kind,
@@ -42,10 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument("path", metavar="RUN", type=Path, help="folder of the run")
         parser.add_argument("--config", type=Path, help=f"configuration to compare footers with; default: {_CONFIG}")
     options = parser.parse_args(given[1:] if subcommand else given)
+    if subcommand == "lineage" and options.depth < 0:
+        parser.error(f"--depth {options.depth}: expected 0 (the file alone) or more")
     # Help needs none of this.
     from dphrl.audit.command import check, print_one
 
-    return print_one(subcommand, options.path) if subcommand else check(options.path, options.config, _CONFIG)
+    if not subcommand:
+        return check(options.path, options.config, _CONFIG)
+    return print_one(subcommand, **vars(options))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from dphrl.audit.artifacts import Run, is_failure
 from dphrl.audit.lineage import lineage
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.run import again, audit, failed_checks, summary, tensors_left_out
+from dphrl.audit.run import again, audit, failed_checks, of_the_run, summary, tensors_left_out
 from dphrl.audit.show import show
 from dphrl.audit.staleness import accept, not_compared
 from dphrl.config.config import Config
@@ -32,6 +32,8 @@ def check(folder: Path, named: Path | None, default: Path) -> int:
     except BaseException as error:
         return _failed(error)
     print(summary(table, [*left_out, *not_compared(run, run.recorded("stages"), config)]))
+    if own := of_the_run(run):
+        print(own)
     of_default = "" if config is not None else " --configfile FILE (the configuration of this run)"
     command = again(table, folder, f" --configfile {named}" if named else of_default)
     if command:
@@ -39,10 +41,10 @@ def check(folder: Path, named: Path | None, default: Path) -> int:
     return 1 if failed_checks(table) else 0
 
 
-def print_one(name: str, path: Path) -> int:
+def print_one(name: str, path: Path, **options: int) -> int:
     """Print what a subcommand (show, lineage, accept) says of a path; the exit status is 2 if it can say nothing."""
     try:
-        text = _SUBCOMMANDS[name](path)
+        text = _SUBCOMMANDS[name](path, **options)
     except BaseException as error:
         return _failed(error)
     print(text)
@@ -74,4 +76,4 @@ def _accept(root: Path) -> str:
     return f"{accept(run)} digests of other code are accepted as equivalent to today's"
 
 
-_SUBCOMMANDS: dict[str, Callable[[Path], str]] = {"show": show, "lineage": lineage, "accept": _accept}
+_SUBCOMMANDS: dict[str, Callable[..., str]] = {"show": show, "lineage": lineage, "accept": _accept}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from dphrl.artifacts.progress import counted
 from dphrl.audit.artifacts import ACCEPTED, MANIFESTS, RECORDED, RERUN, Artifact, NoRunError, Run
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import accepted, current_code
@@ -139,22 +140,24 @@ class Provenance:
                 return Input(name, digest, (_WORLD,), f"toy/{file}")
         return Input(name, digest, (), _outside(name, artifact.path))
 
-    def chain(self, path: str) -> Iterator[Artifact]:
-        """The maker of `path`, then all its inputs, direct or not, each once."""
-        pending, seen = [self.maker(path).path], set()
+    def chain(self, path: str) -> Iterator[tuple[int, Artifact]]:
+        """The maker of `path`, then all its inputs, direct or not, each once with the fewest steps to `path`."""
+        pending, seen = [(0, self.maker(path).path)], set()
         while pending:
-            artifact = self.artifact(pending.pop(0))
-            if artifact.path not in seen:
-                seen.add(artifact.path)
-                yield artifact
-                pending += [path for given in self.inputs(artifact) for path in given.paths]
+            steps, name = pending.pop(0)
+            if name not in seen:
+                seen.add(name)
+                artifact = self.artifact(name)
+                yield steps, artifact
+                pending += [(steps + 1, path) for given in self.inputs(artifact) for path in given.paths]
 
 
-def lineage(file: Path) -> str:
+def lineage(file: Path, depth: int | None = None) -> str:
     """Every step from the data to a file, the last step first, as text.
 
     Args:
         file: any artifact of a run, or a file that belongs to one (weights of a model, a figure, a Markdown table).
+        depth: how many steps to go back from the file; those further back are only counted. None: all are shown.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -165,8 +168,12 @@ def lineage(file: Path) -> str:
     root = _root_of(file.absolute())
     provenance, path = Provenance(root), file.absolute().relative_to(root).as_posix()
     steps = list(provenance.chain(path))
-    head = [] if steps[0].path == path else [visible(f"{path} belongs to {steps[0].path}", keep="")]
-    return "\n\n".join([*head, *(_describe(provenance, step) for step in steps)])
+    maker = steps[0][1].path
+    head = [] if maker == path else [visible(f"{path} belongs to {maker}", keep="")]
+    shown = [_describe(provenance, artifact) for away, artifact in steps if depth is None or away <= depth]
+    left = len(steps) - len(shown)
+    tail = [f"{counted(left, 'artifact')} further back: --depth {steps[-1][0]} shows all."] if left else []
+    return "\n\n".join([*head, *shown, *tail])
 
 
 def _describe(provenance: Provenance, artifact: Artifact) -> str:

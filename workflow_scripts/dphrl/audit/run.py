@@ -138,6 +138,18 @@ def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
     return "\n".join([*lines, *(visible(f"Not compared: {what}.", keep="") for what in left_out)])
 
 
+def of_the_run(run: Run) -> str | None:
+    """Why there were fewer checks when the audit ran as a part of the run; None where it has not run, or is damaged."""
+    recorded = run.scan(RECORDED)
+    if recorded is None:
+        return None
+    made = recorded.select(pl.col("passed").sum() + pl.col("failed").list.len().sum()).collect().item()
+    return (
+        f"The audit at the end of the run made {counted(int(made), 'check')}. Here are more: the timings, the pages "
+        "and that audit, which were not complete then, and for each file whether it is still as that audit saw it."
+    )
+
+
 def kinds_of(table: pl.DataFrame) -> pl.DataFrame:
     """Artifacts and checks by kind (the first folder): kind, artifacts, passed, failed."""
     return (

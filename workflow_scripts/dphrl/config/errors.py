@@ -7,15 +7,25 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: `path` of the key (train.lr), `given` value, `allowed` values, and the `nearest` known name."""
+    """One problem of a configuration.
+
+    Attributes:
+        path: of the key (train.lr).
+        given: its value.
+        allowed: the values that it can have.
+        nearest: the most similar known name.
+        is_default: the configuration lacks the key, and `given` is its default.
+    """
 
     path: str
     given: str
     allowed: str
     nearest: str | None = None
+    is_default: bool = False
 
     def __str__(self) -> str:
-        lines = [self.path or "(the whole file)", f"  given:   {self.given}", f"  allowed: {self.allowed}"]
+        source = "default:" if self.is_default else "given:  "
+        lines = [self.path or "(the whole file)", f"  {source} {self.given}", f"  allowed: {self.allowed}"]
         if self.nearest:
             lines.append(f"  nearest: {self.nearest}")
         return "\n".join(lines)

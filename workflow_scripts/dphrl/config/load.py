@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from dphrl.config.blocks.datasets import TOY
@@ -55,8 +56,27 @@ def load_config(data: dict[str, Any] | None) -> Config:
     except ValidationError as error:
         raise ConfigError([_problem(each) for each in error.errors() if each["type"] != _FOLLOW_UP]) from None
     if found := problems(config):
-        raise ConfigError(found)
+        raise ConfigError(_marked(found, config))
     return config
+
+
+def _marked(found: Sequence[Problem], config: Config) -> list[Problem]:
+    """The problems; those of keys that the configuration leaves out are marked."""
+    return [replace(one, is_default=_is_default(one.path, config)) for one in found]
+
+
+def _is_default(path: str, config: Config) -> bool:
+    node: Any = config
+    for name in path.split("."):
+        if isinstance(node, Mapping):
+            node = node.get(name)
+        elif not isinstance(node, BaseModel) or name not in type(node).model_fields:
+            return False
+        elif name not in node.model_fields_set:
+            return True
+        else:
+            node = getattr(node, name)
+    return False
 
 
 class _Loader(yaml.SafeLoader):
@@ -123,7 +143,7 @@ def check_files(config: Config, folder: Path) -> None:
     named = {**files, **databases, "policy.base": base or ""}
     wrong += [Problem(key, show(path), expected) for key, path in named.items() if _REPLACED.search(str(path))]
     if wrong:
-        raise ConfigError(wrong)
+        raise ConfigError(_marked(wrong, config))
 
 
 def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]:

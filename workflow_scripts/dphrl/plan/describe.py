@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from dphrl.artifacts.progress import counted
 from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
@@ -25,8 +26,8 @@ from dphrl.plan.memory import (
 )
 from dphrl.plan.rates import Rates
 from dphrl.plan.shape import ModelShape
-from dphrl.plan.sizes import ASSUMED_PROMPTS, sizes
-from dphrl.plan.work import Stage, stages, wall_seconds
+from dphrl.plan.sizes import ASSUMED_PROMPTS, Sizes, sizes
+from dphrl.plan.work import Stage, prompt_share, stages, step_seconds, wall_seconds
 from dphrl.terminal import duration
 
 # The key of each field of a setting.
@@ -103,19 +104,17 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     if shape is None:
         return "A run of recorded answers: it needs no model, and seconds for each thousand answers."
     found = sizes(config, folder)
-    dataset = config.train_dataset
-    responses = config.train.rollouts_per_prompt * found.response_tokens[dataset]
-    table = Rates.of(MACHINES[machine], config, shape, found.prompt_tokens[dataset] / responses)
-    rates = table.measured(folder / "results" / config.run)
+    table = Rates.of(MACHINES[machine], config, shape)
+    rates = table.measured(folder / "results" / config.run, prompt_share(config, found))
     planned = stages(config, shape, found, rates)
     source = "the timings of this run" if rates != table else f"the table of machines, {machine}"
-    known = "measured" if found.measured == frozenset(config.datasets) else "partly assumed"
     lines = [f"{config.run}: a model of {_parameters(shape.parameters)} parameters"]
     if found.absent:
         lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(found.absent)}"]
     if machine != "cpu":
         lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
-    lines += ["", f"Work (lengths {known}; speeds from {source})", _work_table(planned)]
+    lines += ["", f"Work (speeds from {source})", _work_table(planned)]
+    lines += ["", *_lengths(config, found), *_steps(config, found, rates)]
     segment = max(
         (state_bytes(shape, one) + policy_bytes(shape, one) for one in _settings(config, shape).values()), default=0
     )
@@ -133,6 +132,34 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     if divergences := [*strengths(config)]:
         lines += ["", *divergences]
     return "\n".join(lines)
+
+
+def _lengths(config: Config, found: Sizes) -> Iterator[str]:
+    """The mean lengths that the plan is for, and where they are from."""
+    yield "Mean tokens of a prompt and of a response:"
+    for name in config.datasets:
+        source = "as drawn" if name in found.measured else f"assumed for task {config.datasets[name].task}"
+        yield f"  {name}: {found.prompt_tokens[name]:,.0f} and {found.response_tokens[name]:,.0f} ({source})"
+    if set(config.datasets) - found.measured:
+        yield (
+            "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. A plan after the target "
+            "presample has the measured ones of the training set, one after the run all."
+        )
+
+
+def _steps(config: Config, found: Sizes, rates: Rates) -> Iterator[str]:
+    """Seeds and steps of each method, with the time of a step."""
+    train = config.train
+    if config.methods:
+        yield "Trainings (train.seeds, train.steps); a step is generation and training, without start and checkpoints:"
+    for name, method in config.methods.items():
+        stored = f", {train.rehearsal_per_step} stored responses" if method.rehearses else ""
+        seconds = step_seconds(config, name, found, rates)
+        length = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
+        yield (
+            f"  {name}: {counted(len(train.seeds), 'seed')}, {config.steps(name)} steps of {length} s "
+            f"({train.prompts_per_step} questions x {train.rollouts_per_prompt} rollouts{stored})"
+        )
 
 
 def at_start(config: Config, folder: Path) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Rates:
 
     Attributes:
         sample, rollout: drawn tokens/s in the sampling jobs of each plan, and in training.
-        train: tokens/s of the forward and backward pass, over the tokens of responses.
+        train: tokens/s of the forward and backward pass, prompts included.
         start, train_start: seconds until a sampling job of each plan, and a segment, have their models.
         base: seconds that the base model takes; 0 where it is given.
         other: seconds of a job without a model.
@@ -43,12 +43,8 @@ class Rates:
     other: float
 
     @classmethod
-    def of(cls, machine: Machine, config: Config, shape: ModelShape, prompt_share: float) -> Self:
-        """The rates of a machine for a model.
-
-        Args:
-            prompt_share: prompt tokens that training computes for each token of a response.
-        """
+    def of(cls, machine: Machine, config: Config, shape: ModelShape) -> Self:
+        """The rates of a machine for a model."""
         passes = 8 if config.hardware.gradient_checkpointing else 6
         rollouts = config.engine.name_of("rollouts")
         engines = {plan: config.engine.name_of(plan) for plan in PLANS}
@@ -60,15 +56,19 @@ class Rates:
         return cls(
             sample={plan: machine.generation[name] / shape.parameters for plan, name in engines.items()},
             rollout=machine.generation[rollouts] / shape.parameters,
-            train=machine.training / (passes * shape.parameters * (1 + prompt_share)),
+            train=machine.training / (passes * shape.parameters),
             start={plan: machine.start[name] for plan, name in engines.items()},
             train_start=machine.start[rollouts] + machine.job,
             base=base,
             other=machine.job,
         )
 
-    def measured(self, run: Path) -> Self:
-        """These rates, with those that the timings of a run show in their place."""
+    def measured(self, run: Path, prompt_share: float) -> Self:
+        """These rates, with those that the timings of a run show in their place.
+
+        Args:
+            prompt_share: prompt tokens for each token of a response in training; the timings count responses alone.
+        """
         files = [path for path in (run / "timings").rglob("*.parquet") if path.name != "training_cost.parquet"]
         if not files:
             return self
@@ -81,6 +81,8 @@ class Rates:
         )
         found = {tuple(key): (speed, seconds) for *key, speed, seconds in parts.iter_rows()}
         speeds = {name: found[key][0] for name, key in _SPEEDS.items() if key in found}
+        if "train" in speeds:
+            speeds["train"] *= 1 + prompt_share
         seconds = {name: found[key][1] for name, key in _SECONDS.items() if key in found}
         sample = {plan: found[key][0] for plan in PLANS if (key := ("sample", plan, "generate")) in found}
         start = {plan: found[key][1] for plan in PLANS if (key := ("sample", plan, "start")) in found}

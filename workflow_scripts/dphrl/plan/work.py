@@ -56,6 +56,19 @@ def stages(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> lis
     ]
 
 
+def prompt_share(config: Config, found: Sizes) -> float:
+    """Prompt tokens that all trainings compute for each token of a response."""
+    steps = [(config.steps(name), *_step(config, name, found)) for name in config.methods]
+    responses = sum(count * response for count, _, response, _ in steps)
+    return sum(count * prompt for count, _, _, prompt in steps) / responses if responses else 0.0
+
+
+def step_seconds(config: Config, name: str, found: Sizes, rates: Rates) -> float:
+    """Seconds of a step of a method: its rollouts, then its forward and backward passes."""
+    drawn, responses, prompts = _step(config, name, found)
+    return (drawn / rates.rollout + (responses + prompts) / rates.train) / config.hardware.ranks
+
+
 def wall_seconds(planned: list[Stage], slots: int) -> float:
     """Seconds from start to end on so many GPUs (or CPU cores): stages wait for those before, but for evaluation."""
     late = [stage for stage in planned if stage.name in ("training", "evaluation")]
@@ -103,6 +116,19 @@ def _samples(config: Config, name: Plan, found: Sizes, rates: Rates) -> Stage:
     )
 
 
+def _step(config: Config, name: str, found: Sizes) -> tuple[float, float, float]:
+    """Tokens of a step of a method: drawn; of the responses that it computes; of their prompts.
+
+    The rollouts of a question share its prompt; each stored response has another one.
+    """
+    train, method, dataset = config.train, config.methods[name], config.train_dataset
+    stored = train.rehearsal_per_step if method.rehearses else 0
+    rollouts, length = train.prompts_per_step * train.rollouts_per_prompt, found.response_tokens[dataset]
+    drawn = rollouts * (1 + _REFILLS_USED * method.refills) * length
+    prompts = (train.epochs * train.prompts_per_step + stored) * found.prompt_tokens[dataset]
+    return drawn, (train.epochs * rollouts + stored) * length, prompts
+
+
 def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> list[Stage]:
     """The reference log-probs and all segments of all trainings."""
     train, dataset = config.train, config.train_dataset
@@ -110,20 +136,19 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
     probed = train.probe.samples * sum(
         min(train.probe.prompts, size) for size in (found.pef, found.prompts[dataset] - found.pef)
     )
-    drawn = trained = size = written = 0.0
-    for name, method in config.methods.items():
+    drawn = trained = size = written = seconds = 0.0
+    for name in config.methods:
         each = len(train.seeds) * config.steps(name)
-        responses = train.prompts_per_step * train.rollouts_per_prompt
-        rehearsed = train.rehearsal_per_step if method.rehearses else 0
-        drawn += each * responses * (1 + _REFILLS_USED * method.refills) * length
-        drawn += len(train.seeds) * (1 + config.steps(name) // train.probe.every) * probed * length
-        trained += each * (train.epochs * responses + rehearsed) * length
+        of_step, computed, _ = _step(config, name, found)
+        probes = len(train.seeds) * (1 + config.steps(name) // train.probe.every) * probed * length
+        drawn += each * of_step + probes
+        trained += each * computed
+        seconds += each * step_seconds(config, name, found, rates) + probes / rates.rollout / config.hardware.ranks
         setting = Setting.of(config, name, shape)
         written += each // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))
         size += len(train.seeds) * training_bytes(shape, setting, train, config.steps(name))
     jobs = len(Layout(config).segments())
-    seconds = jobs * (rates.train_start + rates.other) + written / _DISK
-    seconds += (drawn / rates.rollout + trained / rates.train) / config.hardware.ranks
+    seconds += jobs * (rates.train_start + rates.other) + written / _DISK
     stored, ranks = found.pef * (asked + length), config.hardware.reference_ranks
     alone = rates.train_start + rates.other + stored / (3 * rates.train * ranks)
     size_of_stored = found.pef * length * 4

@@ -33,6 +33,14 @@ def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -
     return verdict_frame(rollouts, scorer.score(rollouts["text"].to_list(), wanted))
 
 
+def correct(verdicts: pl.LazyFrame) -> str:
+    """How many samples are correct, as the evaluation counts them, and how many greedy ones, if there are any."""
+    greedy = pl.col("sample_index") < 0
+    counts = verdicts.group_by(greedy.alias("greedy")).agg(right=pl.col("correct").sum(), all=pl.len()).sort("greedy")
+    names = {False: "samples", True: "greedy ones"}
+    return ", ".join(f"{right} of {all} {names[kind]} correct" for kind, right, all in counts.collect().iter_rows())
+
+
 def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:
     """The gold (of `dphrl.tasks.gold.gold_of`) with the scorer's verdict on each row, as a table of the schema `gold`.
 

@@ -175,7 +175,8 @@ def _blocks(
     limit = {"max_tokens": model.positions - response} if short else {}
     yield "prompts", template | limit, "" if model.chat else "plain: the tokenizer has no chat template"
     positions = {"max_model_len": model.positions} if short else {}
-    yield "engine", positions | dtype, "as many positions as the model has" if short else ""
+    reasons = ["as many positions as the model has"] * short + [_ENGINE_ON_A_CPU] * (wish.gpu_gib is None)
+    yield "engine", positions | dtype, "; ".join(reasons)
     if lengths:
         yield "sampling", dict.fromkeys(("presample", "refine", "evaluate"), lengths), "the rest of the positions"
     partition = {"drop_all_wrong": True} if task == MATH else {}
@@ -186,6 +187,7 @@ def _blocks(
     yield "methods", {"grpo": {"online": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
 
 
+_ENGINE_ON_A_CPU = "vLLM draws; for a model of a few million weights name: transformers is faster"
 _SPREAD = ("datasets", "sampling", "train", "methods")
 _WHY = {
     "steps": "two to four passes over the questions",

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
 
 from dphrl.config.blocks.toy import ToyConfig, ToyOptimizer
 
@@ -60,6 +61,7 @@ def train_base(
         optimizer.zero_grad(set_to_none=True)
         progress(step + 1, settings.steps)
     model.eval()
+    disable_progress_bar()
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
 
