@@ -41,7 +41,8 @@ def test_a_dataset_without_styles_shows_the_diversity_that_it_has():
 
 def test_only_the_columns_that_are_there_are_explained():
     assert "Styles" not in how_to_read(["greedy", "pass@8"])
-    assert "Right answer classes: different ones among the right samples" in how_to_read(["pass@8", "distinct_right_answers"])
+    text = how_to_read(["pass@8", "distinct_right_answers"])
+    assert "Right answer classes: different ones among the right samples" in text
     text = how_to_read(["distinct_styles", "distinct_programs", "distinct_skeletons", "constants"])
     assert "Styles: different ones among all samples" in text
     assert "Right programs and calculations: different ones among the right samples" in text
