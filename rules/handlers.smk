@@ -4,8 +4,8 @@ from snakemake.logging import logger
 
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.checks import notices
+from dphrl.report.collapse import ambiguous
 from dphrl.report.ending import ending
-from dphrl.toy.collapse import collapse_cost
 
 
 onstart:
@@ -21,5 +21,5 @@ onstart:
 onsuccess:
     remove_folders(LAYOUT.removable())
     logger.info(
-        "\n".join(filter(None, [ending(LAYOUT), collapse_cost(Path(LAYOUT.root))]))
+        "\n".join(filter(None, [ending(LAYOUT), ambiguous(Path(LAYOUT.root))]))
     )

@@ -15,6 +15,7 @@ import pytest
 from light import WITHOUT_EXTRAS
 from safetensors.numpy import load_file, save_file
 
+import dphrl
 from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import seal, sha256_file, sidecar, write_text
@@ -454,10 +455,23 @@ def test_older_code_is_named_unless_it_was_accepted(small_run: Any, capsys: pyte
     (text,) = failures(small_run)[FINAL]
     assert "was made by other code of the stage refine (c0de) than there is today" in text
     assert main(["accept", str(small_run.root)]) == 0
-    assert "1 digests of other code are accepted as equivalent to today's" in capsys.readouterr().out
+    assert "accepted as equivalent to today's code: 1 digest of other code" in capsys.readouterr().out
     assert failures(small_run) == {}
     small_run.record({"refine": {"sources": ["gone.py"], "schemas": []}})
     assert "a script or" in failures(small_run)[FINAL][0]
+
+
+def test_an_installed_package_without_the_scripts_compares_no_code(small_run: Any, tmp_path: Path) -> None:
+    small_run.record({"refine": {"sources": ["refine.py"], "schemas": ["partition"]}})
+    shutil.copytree(Path(dphrl.__file__).parent, tmp_path / "dphrl")
+    command = [sys.executable, "-m", "dphrl.audit"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*command, small_run.root], capture_output=True, text=True, env=environment, check=True)
+    assert "(this installation has no scripts of the workflow: use .venv/bin/dphrl of the project)" in done.stdout
+    refused = subprocess.run([*command, "accept", small_run.root], capture_output=True, text=True, env=environment)
+    assert refused.returncode == 2
+    assert "nothing is accepted (this installation has no scripts of the workflow" in refused.stderr
+    assert not (small_run.root / "accepted.json").exists()
 
 
 def test_another_config_is_named_key_by_key(small_run: Any) -> None:

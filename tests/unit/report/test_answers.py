@@ -41,8 +41,10 @@ HEADLINE = SCHEMAS["headline"].frame(
 NO_CLAIMS = SCHEMAS["claims"].frame()
 
 
-def texts(rows: list[dict[str, Any]], found: pl.DataFrame = NO_CLAIMS) -> dict[str, str]:
-    return dict(answers(compared(*rows), HEADLINE, found, "in_domain"))
+def texts(
+    rows: list[dict[str, Any]], found: pl.DataFrame = NO_CLAIMS, headline: pl.DataFrame = HEADLINE
+) -> dict[str, str]:
+    return dict(answers(compared(*rows), headline, found, "in_domain"))
 
 
 def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
@@ -52,8 +54,8 @@ def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
         "Was coverage lost?": "Questions solved by at least one of 16 samples, in per cent, on in_domain: fell under"
         " GRPO (-6.0 [-8.0, -4.0]); rose under DPH-F (+5.0 [+3.0, +7.0]); no difference is shown under"
         " D_exp only (+0.0 [-2.0, +2.0]); the base has 93.1.",
-        "Who kept it?": "Pass@16 against GRPO, in points: higher with DPH-F (+11.0 [+7.0, +15.0]); no difference is"
-        " shown with D_exp only (+1.0 [-5.0, +7.0]).",
+        "Who kept more of it than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"
+        " (+11.0 [+7.0, +15.0]); no difference is shown with D_exp only (+1.0 [-5.0, +7.0]).",
         "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together.",
         "What is open?": "Whether another base model behaves so: all policies start from one.",
     }
@@ -61,7 +63,7 @@ def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
 
 def test_one_seed_and_few_databases_limit_what_is_known() -> None:
     found = texts([{**one, "seeds": 1, "clusters": 3} for one in ROWS])
-    assert "they do not say how much another seed would differ" in found["How sure is this?"]
+    assert "they do not say how much another training would differ" in found["How sure is this?"]
     assert "each method has one" in found["What is open?"]
     assert "the questions are on 3" in found["What is open?"]
 
@@ -74,8 +76,11 @@ def test_primary_claims_are_counted_with_the_smallest_size_that_the_run_finds() 
     config = ClaimsConfig(primary=tuple(endpoints))
     made = claims(compared(*ROWS), SCHEMAS["comparisons_levels"].frame(), {"in_domain": "in_domain"}, config)
     found = texts(ROWS, made)
-    assert "Of 2 primary claims: 1 supported, 0 contradicted, 0 equivalent, 1 undecided." in found["How sure is this?"]
+    counts = "Of 2 primary claims: 1 supported, 0 contradicted, 0 equivalent, 1 undecided."
+    assert found["How sure is this?"].endswith(counts)
     assert found["What is open?"].startswith("Primary differences below ")
+    once = texts([{**one, "seeds": 1} for one in ROWS], made)
+    assert once["How sure is this?"].endswith(f"{counts} One training of each method decides none.")
 
 
 def test_a_run_without_styles_or_baselines_answers_what_it_can() -> None:
@@ -88,7 +93,13 @@ def test_classes_of_right_answers_show_the_diversity_of_a_custom_task() -> None:
     found = texts([row("grpo", "distinct_right_answers", -1.5, 0.1), row("grpo", "pass@4", 0.01, 0.02)])
     assert found["Did diversity fall?"] == (
         "Different right answer classes per question, on in_domain: fell under GRPO (-1.50 [-1.70, -1.30])."
+        " A question without a right sample counts 0; see also Diversity at equal numbers of right answers."
     )
+
+
+def test_no_diversity_without_a_right_sample_is_not_for_want_of_kinds() -> None:
+    found = texts([row("dph_f", "pass@16", 0.0, 0.1)], headline=HEADLINE.with_columns(value=pl.lit(0.0)))
+    assert found["Did diversity fall?"] == "Not measured: no policy has a right sample on in_domain."
 
 
 def test_a_value_that_does_not_vary_shows_nothing() -> None:

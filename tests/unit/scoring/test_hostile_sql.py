@@ -528,7 +528,7 @@ def peak_mib(pid: int) -> int:
     """The most memory that a process has held; 0 if it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
     found = re.search(r"VmHWM:\s*(\d+)", status)
     return int(found[1]) // 1024 if found else 0

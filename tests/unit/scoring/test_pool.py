@@ -452,5 +452,5 @@ def test_a_worker_ends_with_its_parent_in_the_middle_of_a_query(databases: Path)
 def _alive(pid: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False

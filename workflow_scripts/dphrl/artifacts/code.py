@@ -25,6 +25,11 @@ class CodeChangedError(RuntimeError):
     """The code on disk is not the code that was digested when the DAG was built."""
 
 
+def has_scripts() -> bool:
+    """Whether the scripts of the rules are next to the package, as in the project; a wheel has the package alone."""
+    return (_ROOT.parent / "script.py").is_file()
+
+
 def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
     """Hex digest of `sources`, of all code of this project that they import, directly or not, and of `schemas`.
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from dphrl.artifacts.code import has_scripts
+from dphrl.artifacts.progress import counted
 from dphrl.audit.artifacts import Run, is_failure
 from dphrl.audit.lineage import lineage
 from dphrl.audit.one_artifact import check_artifact
@@ -28,10 +30,11 @@ def check(folder: Path, named: Path | None, default: Path) -> int:
     """
     try:
         config, run, left_out = _config_of(folder, named, default), Run(folder), tensors_left_out()
-        table = audit(run, config, tensors=not left_out)
+        stages = run.recorded("stages") if has_scripts() else {}
+        table = audit(run, config, stages, tensors=not left_out)
     except BaseException as error:
         return _failed(error)
-    print(summary(table, [*left_out, *not_compared(run, run.recorded("stages"), config)]))
+    print(summary(table, [*left_out, *not_compared(run, stages, config)]))
     if own := of_the_run(run):
         print(own)
     of_default = "" if config is not None else " --configfile FILE (the configuration of this run)"
@@ -73,7 +76,7 @@ def _accept(root: Path) -> str:
     run = Run(root)
     for artifact in run.artifacts.values():
         check_artifact(artifact)
-    return f"{accept(run)} digests of other code are accepted as equivalent to today's"
+    return f"accepted as equivalent to today's code: {counted(accept(run), 'digest')} of other code"
 
 
 _SUBCOMMANDS: dict[str, Callable[..., str]] = {"show": show, "lineage": lineage, "accept": _accept}

@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dphrl.artifacts.code import code_digest
+from dphrl.artifacts.code import code_digest, has_scripts
 from dphrl.artifacts.files import write_text
 from dphrl.audit.artifacts import ACCEPTED, RECORDED, RERUN, Artifact, Run
 from dphrl.config.config import Config
 from dphrl.config.slices import canonical
 from dphrl.layout.kinds import slice_at
 
+NO_SCRIPTS = "this installation has no scripts of the workflow: use .venv/bin/dphrl of the project"
 # The "sources" and the "schemas" behind the code digest of each stage.
 Stages = Mapping[str, Mapping[str, Sequence[str]]]
 
@@ -72,7 +73,8 @@ def not_compared(run: Run, stages: Stages, config: Config | None) -> list[str]:
     # An audit does not record its own code.
     footers = [artifact.footer for path, artifact in run.artifacts.items() if path != RECORDED]
     left_out = sorted({str(footer.get("stage")) for footer in footers if "code" in footer} - set(stages))
-    code = f"the code of {', '.join(left_out)} (no audit of this run recorded it)"
+    why = "no audit of this run recorded it" if has_scripts() else NO_SCRIPTS
+    code = f"the code of {', '.join(left_out)} ({why})"
     slices = "the configuration (name that of this run by --config)"
     return [*([code] if left_out else []), *([slices] if config is None else [])]
 
@@ -89,7 +91,12 @@ def accept(run: Run) -> int:
     """Accept the code that made the artifacts of a run as equivalent to today's; return how many digests that are.
 
     The file `accepted.json` of the run maps each digest in footers to today's.
+
+    Raises:
+        ValueError: there is no code of today to accept.
     """
+    if not has_scripts():
+        raise ValueError(f"{run.root}: nothing is accepted ({NO_SCRIPTS})")
     stages = run.recorded("stages")
     made = {(str(a.footer.get("stage")), str(a.footer["code"])) for a in run.artifacts.values() if "code" in a.footer}
     today = [(code, current_code(stages, stage)) for stage, code in sorted(made)]

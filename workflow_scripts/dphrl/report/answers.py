@@ -9,7 +9,7 @@ from dphrl.evaluation.claims import VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.report.claims import difference, interval
-from dphrl.report.headline import in_words, variety_of
+from dphrl.report.headline import AMONG_ALL, in_words, variety_of
 from dphrl.report.names import in_order, label
 
 # What a method can keep its coverage against, the first of them that a run has.
@@ -49,17 +49,21 @@ def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFr
     single = (name for name in with_base["metric"] if name.startswith("mean@"))
     coverage = f"pass@{most}" if most > 1 else next(single)
     variety = variety_of(with_base["metric"])
-    fell = (
-        _against_base(with_base, headline, variety, f"Different {in_words(variety)} per question")
-        if variety
-        else f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them,"
-        " or a scorer that gives right answers of several kinds different classes (answer_class)."
-    )
+    if variety:
+        fell = _against_base(with_base, headline, variety, f"Different {in_words(variety)} per question")
+        if variety != AMONG_ALL:
+            fell += " A question without a right sample counts 0; see also Diversity at equal numbers of right answers."
+    elif headline.filter(pl.col("value") > 0, pl.col("metric").str.starts_with("pass@"), dataset=dataset).is_empty():
+        fell = f"Not measured: no policy has a right sample on {dataset}."
+    else:
+        fell = (
+            f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them,"
+            " or a scorer that gives right answers of several kinds different classes (answer_class)."
+        )
     found = [Answer("Did diversity fall?", fell)]
     solved = f"Questions solved by at least one of {most} samples, in per cent"
     found.append(Answer("Was coverage lost?", _against_base(with_base, headline, coverage, solved)))
-    if kept := _kept(here.filter(metric=coverage)):
-        found.append(Answer("Who kept it?", kept))
+    found += _kept(here.filter(metric=coverage))
     first = with_base.filter(metric=coverage).row(0, named=True)
     return [*found, Answer("How sure is this?", _sure(first, claims)), Answer("What is open?", _open(first, claims))]
 
@@ -73,14 +77,14 @@ def _against_base(rows: pl.DataFrame, headline: pl.DataFrame, metric: str, unit:
     return f"{unit}, on {dataset}: {_directions(compared, words)}{value}."
 
 
-def _kept(rows: pl.DataFrame) -> str | None:
-    """How coverage compares with that of the first baseline; None without one."""
+def _kept(rows: pl.DataFrame) -> Iterator[Answer]:
+    """How coverage compares with that of the first baseline; nothing without one."""
     baseline = next((name for name in _BASELINES if name in rows["against"]), None)
-    if baseline is None:
-        return None
-    compared, other = rows.filter(against=baseline), label(baseline)
-    words = ("lower with", "higher with", "no difference is shown with")
-    return f"{compared['metric'][0].capitalize()} against {other}, in points: {_directions(compared, words)}."
+    if baseline is not None:
+        compared, other = rows.filter(against=baseline), label(baseline)
+        words = ("lower with", "higher with", "no difference is shown with")
+        text = f"{compared['metric'][0].capitalize()} less that of {other}, in points: {_directions(compared, words)}."
+        yield Answer(f"Who kept more of it than {other}?", text)
 
 
 def _directions(rows: pl.DataFrame, words: tuple[str, str, str]) -> str:
@@ -101,12 +105,13 @@ def _sure(row: dict[str, Any], claims: pl.DataFrame) -> str:
     if seeds > 1:
         text = f"Intervals are 95 %, over {seeds} training seeds and {over} together."
     else:
-        text = f"Intervals are 95 %, over {over} of one training: they do not say how much another seed would differ."
+        text = f"Intervals are 95 %, over {over}: they do not say how much another training would differ."
     primary = claims.filter("primary")
     if primary.is_empty():
         return text
     counts = ", ".join(f"{primary.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS)
-    return f"{text} Of {primary.height} primary claims: {counts}."
+    why = "" if seeds > 1 else " One training of each method decides none."
+    return f"{text} Of {primary.height} primary claims: {counts}.{why}"
 
 
 def _open(row: dict[str, Any], claims: pl.DataFrame) -> str:
@@ -118,7 +123,7 @@ def _limits(row: dict[str, Any], claims: pl.DataFrame) -> Iterator[str]:
     if len(sizes):
         yield f"Primary differences below {_points(sizes)} points: this run finds such a size in 80 % of cases."
     if row["seeds"] < 2:
-        yield "Whether a training with another seed gives the same: each method has one."
+        yield "Whether another training gives the same: each method has one."
     if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
         yield f"Whether other databases do: the questions are on {row['clusters']}."
 

@@ -85,5 +85,6 @@ def _decided(row: dict[str, Any]) -> str:
         enough = [f"{row[name]} {name.partition('_')[0]}" for name in _NEEDED if row[name] is not None]
         remarks.append(f"{size} needs {' or '.join(enough) or 'more seeds and more questions'}")
     if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
-        remarks.append(f"for these {row['clusters']} databases only")
+        holds = "the questions are on" if row["verdict"] == UNDECIDED else "for these"
+        remarks.append(f"{holds} {row['clusters']} databases only")
     return "; ".join([row["verdict"], *remarks])

@@ -9,6 +9,8 @@ from dphrl.report.names import in_order, label
 
 Shown = tuple[str, str, pl.DataFrame]
 _SEEDS = "Means over training seeds ± their standard deviation, after the last step."
+# A kind of classes that the headline has under another name.
+_CLASSES = pl.col("classes").replace("skeletons", "calculations")
 # Of more, the page shows classes among so many right answers.
 _RIGHT = 4
 
@@ -38,13 +40,13 @@ def _rarefied(table: pl.DataFrame) -> pl.DataFrame:
     """The largest m up to `_RIGHT` of each dataset and kind of class; answers are left out: right ones are alike."""
     found = table.filter(pl.col("m") <= _RIGHT, pl.col("classes") != "answers")
     found = found.filter(pl.col("m") == pl.col("m").max().over("dataset", "classes")).sort("dataset", "classes")
-    column = pl.format("{} {} in {} ({} questions)", "dataset", "classes", "m", "prompts")
+    column = pl.format("{} {} in {} ({} questions)", "dataset", _CLASSES, "m", "prompts")
     return _grid(_means(found.with_columns(column=column)))
 
 
 def _split(table: pl.DataFrame) -> pl.DataFrame:
     part = pl.col("part").str.to_titlecase()
-    column = pl.format("{} {}: {}", "dataset", "classes", part)
+    column = pl.format("{} {}: {}", "dataset", _CLASSES, part)
     return _grid(_means(table.sort("dataset", "classes", maintain_order=True).with_columns(column=column)))
 
 
@@ -84,18 +86,18 @@ _TABLES: dict[str, tuple[str, str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     "crossing": (
         "Where pass@k falls below the base's",
         "The smallest k at which a policy's pass@k is below the base's, with its interval over questions, for each"
-        " training seed; > K: not up to the K samples. From tables/crossing.parquet.",
+        " training seed; > K: at no k up to K. From tables/crossing.parquet.",
         _crossing,
     ),
     "rarefied": (
         "Diversity at equal numbers of right answers",
-        "The expected number of different classes among so many right answers, over the questions of which every policy"
-        f" has as many. {_SEEDS} From tables/rarefied.parquet.",
+        "The expected number of different ones among 2 or 4 right answers (the number in the column's name), over the"
+        f" questions of which every policy has as many. {_SEEDS} From tables/rarefied.parquet.",
         _rarefied,
     ),
     "diversity_split": (
         "What lost diversity consists of",
-        "How many classes of answers a question has less than under the base: all = right + wrong; right = narrowing"
+        "How many fewer different answers a question gets than from the base: all = right + wrong; right = narrowing"
         f" (at an equal number of right answers) + rest. Negative: more. {_SEEDS} From tables/diversity_split.parquet.",
         _split,
     ),

@@ -8,9 +8,11 @@ import polars as pl
 from dphrl.report.names import datasets_in_order, in_order, label
 from dphrl.report.text import markdown, markdown_table
 
+AMONG_ALL = "distinct_styles"
+"""The count of diversity that is of all samples; the others are of the right ones."""
 # The first of these that a dataset has shows its diversity.
 _VARIETY = {
-    "distinct_styles": "styles",
+    AMONG_ALL: "styles",
     "distinct_programs": "right programs",
     "distinct_skeletons": "calculations",
     "distinct_right_answers": "right answer classes",
@@ -97,14 +99,15 @@ def how_to_read(metrics: Collection[str]) -> str:
     """What the columns of headline tables with these metrics are, in sentences."""
     sentences = [
         "Greedy, mean@n and pass@k are in per cent. Brackets hold the bootstrap interval over questions. Where k"
-        " is the number of samples a question counts 0 or 1, so the interval can be wider than at a smaller k."
+        " is the number of samples each question is solved or not, so the interval can be wider than at a smaller k."
     ]
-    among_all, *others = _VARIETY
-    if among_all in metrics:
-        sentences.append(f"{metric_name(among_all)}: different ones among all samples of a question, on average.")
-    if among_right := [in_words(name) for name in others if name in metrics]:
+    if AMONG_ALL in metrics:
+        sentences.append(f"{metric_name(AMONG_ALL)}: different ones among all samples of a question, on average.")
+    if among_right := [words for name, words in _VARIETY.items() if name in metrics and name != AMONG_ALL]:
         listed = " and ".join(among_right).capitalize()
-        sentences.append(f"{listed}: different ones among the right samples of a question, on average.")
+        sentences.append(
+            f"{listed}: different ones among the right samples of a question, on average; 0 for one without any."
+        )
     if _CONSTANTS in metrics:
         sentences.append(
             f"{metric_name(_CONSTANTS)}: per cent of the right samples that read no table; these are right by chance."

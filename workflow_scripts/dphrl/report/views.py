@@ -130,8 +130,8 @@ def cost_table(costs: pl.DataFrame) -> dict[str, Any]:
     groups = costs.group_by("stage", "part").agg(seconds.sum(), times=pl.len(), speed=speed, memory=memory.max())
     parts = groups.sort("stage", "part")
     longest = max([1e-9, *parts["seconds"]])
-    rows = parts.with_columns(share=100 * seconds / longest)
     whole = parts.filter(pl.col("part").is_in(_WHOLE))["seconds"].sum()
+    rows = parts.with_columns(pl.col("part").replace("total", "total without imports"), share=100 * seconds / longest)
     return {"seconds": whole, "rows": rows.rows(named=True)}
 
 

@@ -1,11 +1,11 @@
-"""The collapse cost that a run prints."""
+"""What a run of the embedded world prints of its ambiguous questions."""
 
 import json
 from pathlib import Path
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
-from dphrl.toy.collapse import collapse_cost
+from dphrl.report.collapse import ambiguous
 
 
 def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:
@@ -18,7 +18,7 @@ def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:
         | {"metric": metric, "value": value, "low": value, "high": value}
         for method, level, metric, value in (
             ("base", "plain", "pass@16", 1.0),
-            ("grpo", "ambiguous", "pass@16", 0.4),
+            *(("grpo", "ambiguous", metric, 0.4) for metric in passes),
             *(("base", "ambiguous", metric, value) for metric, value in passes.items()),
         )
     ]
@@ -29,12 +29,11 @@ def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:
     )
 
 
-def test_it_is_the_bases_pass_at_the_largest_k_less_the_share_of_the_commonest_reading(tmp_path: Path) -> None:
+def test_it_has_pass_at_the_largest_k_of_each_policy_and_the_share_of_the_commonest_reading(tmp_path: Path) -> None:
     write_run(tmp_path, [3, 3, 6, 10], {"mean@16": 0.3, "pass@8": 0.8, "pass@16": 0.93})
-    assert collapse_cost(tmp_path) == (
-        "What collapse would cost here: of the ambiguous questions of in_domain, which have several readings, the base "
-        "solves 93.0 % within 16 samples; a policy with one reading left solves at most 50.0 %, 43.0 points less "
-        "(docs/tutorial.md)."
+    assert ambiguous(tmp_path) == (
+        "Ambiguous questions of in_domain, in per cent solved within 16 samples: Base 93.0, GRPO 40.0. A policy that "
+        "keeps one reading solves at most 50.0 (docs/decisions/the-world.md)."
     )
 
 
@@ -42,4 +41,4 @@ def test_it_is_empty_without_ambiguous_questions_without_a_base_and_without_a_wo
     write_run(tmp_path / "plain", [], {"pass@16": 0.93})
     write_run(tmp_path / "baseless", [3], {})
     (tmp_path / "none").mkdir()
-    assert [collapse_cost(tmp_path / name) for name in ("plain", "baseless", "none")] == ["", "", ""]
+    assert [ambiguous(tmp_path / name) for name in ("plain", "baseless", "none")] == ["", "", ""]
