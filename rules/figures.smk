@@ -46,6 +46,6 @@ rule draw:
         caption=lambda wildcards: figures.caption(wildcards.figure),
         datasets=list(CONFIG.evaluate.datasets),
     message:
-        "drawing {wildcards.figure}"
+        "drawing the figure {wildcards.figure}"
     script:
         "../workflow_scripts/draw.py"

@@ -43,6 +43,6 @@ rule refine:
         **stage_params("refine.py", slice_of("partition"), "partition"),
         rehearsing=rehearsing,
     message:
-        "settling the partition"
+        "writing the final partition"
     script:
         "../workflow_scripts/refine.py"

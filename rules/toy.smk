@@ -17,7 +17,7 @@ if CONFIG.toy:
         params:
             **stage_params("build_world.py", slice_of("world"), seed=CONFIG.toy.seed),
         message:
-            "building the world of the embedded default"
+            "making the demo's databases and questions"
         script:
             "../workflow_scripts/build_world.py"
 

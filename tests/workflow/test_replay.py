@@ -35,13 +35,13 @@ def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) 
     workflow = example.copied(tmp_path / "run")
     for path in ("verdicts/base/capitals.presample/0.parquet", "partition/final.parquet", "figures/passk.svg"):
         (workflow.results / path).unlink()
-    scoring, settling = "scoring base on capitals (presample)", "settling the partition"
+    scoring, final = "scoring base on capitals (presample)", "writing the final partition"
     assert workflow.plan("presample") == [scoring]
-    assert workflow.plan("partition") == [settling]
+    assert workflow.plan("partition") == [final]
     workflow.run("partition")
-    assert workflow.plan("--force", "results/custom-scorer/partition/final.parquet") == [settling]
-    assert workflow.plan("results/custom-scorer/figures/passk.svg") == ["drawing passk"]
-    figures = {f"drawing {path.stem}" for path in (workflow.results / "figures").glob("*.json")}
+    assert workflow.plan("--force", "results/custom-scorer/partition/final.parquet") == [final]
+    assert workflow.plan("results/custom-scorer/figures/passk.svg") == ["drawing the figure passk"]
+    figures = {f"drawing the figure {path.stem}" for path in (workflow.results / "figures").glob("*.json")}
     assert figures < set(workflow.plan("--forcerun", "draw"))
 
 
@@ -49,7 +49,7 @@ def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Pa
     workflow = example.copied(tmp_path / "run")
     module = code / "partition.py"
     module.write_text(module.read_text() + "\n_NEW = 1\n")
-    assert "settling the partition" in workflow.plan()
+    assert "writing the final partition" in workflow.plan()
     workflow.run("--touch")
     assert workflow.plan() == []
     assert main(["accept", str(workflow.results)]) == 0

@@ -107,7 +107,9 @@ def test_a_wrong_config_stops_before_the_plan_is_made(finished: Workflow) -> Non
 def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(finished: Workflow) -> None:
     changed = finished.configured(partition={"pef_min_correct": 2})
     plan = changed.plan()
-    assert {"dividing the training prompts", "settling the partition", "sampling base on train (refine)"} <= set(plan)
+    assert {"dividing the training prompts", "writing the final partition", "sampling base on train (refine)"} <= set(
+        plan
+    )
     assert {"computing reference log-probs", "training grpo, seed 1, up to step 2"} <= set(plan)
     assert SAMPLING not in plan
     assert not any("presample" in job or "sampling base on in_domain" in job for job in plan)

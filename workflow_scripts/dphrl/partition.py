@@ -91,7 +91,8 @@ def thresholds(partition: pl.LazyFrame) -> str:
     usable = partition.filter(~pl.col("reason").str.starts_with("gold: ")).select("c", "n").collect()
     most: int = usable.select(pl.col("n").max()).item() or 0
     counts = {least: usable.filter(pl.col("c") >= least).height for least in range(most, 0, -1)}
-    return ", ".join(f"{least} or more: {count}" for least, count in counts.items() if count)
+    named = {least: f"{least} or more" if least < most else f"all {most}" for least in counts}
+    return ", ".join(f"{named[least]}: {count}" for least, count in counts.items() if count)
 
 
 def require_rehearsal(partition: pl.LazyFrame, methods: Sequence[str]) -> None:

@@ -240,8 +240,8 @@ def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
     [
         ({"korrect": True}, r"it has the fields question, text, korrect \(nearest: --map correct=korrect\)"),
         ({"metric": {"scores": [0.5]}}, r"question, text, metric\.scores \(nearest: --map correct=metric\.scores\)"),
-        ({"judge": [{"is_correct": "yes"}]}, r"question, text, judge, judge\.0\.is_correct$"),
-        ({"source": "web"}, r"it has the fields question, text, source$"),
+        ({"judge": [{"is_correct": "yes"}]}, r"question, text, judge, judge\.0\.is_correct\. A scorer"),
+        ({"source": "web"}, r"it has the fields question, text, source\. A scorer"),
     ],
 )
 def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path, row, said):
@@ -313,8 +313,23 @@ def test_doubtful_comparisons_are_named():
     assert not any("model" in note for note in found.notes)
     assert any("75% of its samples equal the base's" in note for note in found.notes)
     empty, truncated = sorted(found.models["two"].qualified, key=lambda one: "truncated" in one)
-    assert "25.0% of the answers of two are empty, 0.0% of the base's" in empty
-    assert "100.0% of the answers of two are truncated" in truncated
+    assert "25.0 % of the responses of two are empty, 0.0 % of the base's: the difference may come from that" in empty
+    assert "100.0 % of the responses of two are truncated" in truncated
+
+
+def test_truncated_answers_qualify_what_they_may_explain():
+    solved, unsolved = ({f"q{n}": [sign] * 2 for n in range(100)} for sign in "+-")
+
+    def qualified(base, tuned, truncated):
+        files = [sample_file("base", base, truncated=not truncated), sample_file("two", tuned, truncated=truncated)]
+        model = diagnose(files).models["two"]
+        return model.verdict.word, [one.partition(": ")[2] for one in model.qualified]
+
+    explained = "the difference may come from that and not from a loss of diversity."
+    assert qualified(solved, unsolved, truncated=True) == ("COLLAPSED", [explained])
+    assert qualified(solved, unsolved, truncated=False) == ("COLLAPSED", [])
+    assert qualified(solved, solved, truncated=True) == ("NOT COLLAPSED", [])
+    assert qualified(solved, solved, truncated=False) == ("NOT COLLAPSED", ["that may hide a loss of diversity."])
 
 
 def test_one_sample_is_not_called_coverage():

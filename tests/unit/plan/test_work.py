@@ -104,7 +104,9 @@ def test_the_machine_is_that_of_the_configuration(tmp_path, capsys, monkeypatch,
         f" evaluate: {{datasets: [d]}}, hardware: {{gpu_gib: {gpu_gib}}}}}\n"
     )
     assert main(["my.yaml"]) == 0
-    assert f"speeds from the table of machines, {machine})" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"(speeds are assumed for {machine})" in out
+    assert ("Everything fits on GPUs of 86 GB (80 GiB)." in out) == (gpu_gib == "80")
 
 
 def test_the_command_names_a_missing_config(tmp_path, capsys):

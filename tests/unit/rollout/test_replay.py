@@ -78,7 +78,7 @@ def test_tokens_come_from_the_policys_tokenizer_and_there_are_no_log_probs(tmp_p
         ([{"prompt_id": "elsewhere", "response": "x"}], "no row belongs to a prompt"),
         (
             [{"prompt_id": "p", "response": "x"}],
-            r"row 2 of the dataset \(prompt q\) has the samples none, but sample 0",
+            r"row 2 of the dataset \(prompt q\) has no sample, but sample 0",
         ),
     ],
 )

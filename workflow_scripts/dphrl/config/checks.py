@@ -16,7 +16,7 @@ BASE = "base"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
 STRENGTHS = (
     "Weight of each divergence (the policy loss has 1), and strength: how strongly it holds the policy near the base. "
-    "Methods compare at equal strength (docs/method.md)."
+    "Compare methods at equal strength only (docs/method.md)."
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from dphrl.diagnose.joined import Joined, known_as
+from dphrl.diagnose.verdict import COLLAPSED, NOT_COLLAPSED, Verdict
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Study
 from dphrl.sample_files.samples import SampleFile
@@ -41,19 +42,31 @@ def answers(joined: Joined) -> pl.DataFrame:
     return pl.concat(rows)
 
 
-def qualifications(shares: pl.DataFrame, k: int) -> dict[str, list[str]]:
-    """By policy, what qualifies its verdict: K = 1, and shares of truncated or empty answers unlike the base's."""
-    of = {row["method"]: row for row in shares.iter_rows(named=True)}
-    found: dict[str, list[str]] = {}
-    for name, row in of.items():
-        found[name] = [_ACCURACY] if k == 1 else []
-        for share in ("truncated", "empty"):
-            mine, base = row[share], of[BASE][share]
-            if mine is not None and base is not None and abs(mine - base) > QUALIFIES:
-                found[name].append(
-                    f"{mine:.1%} of the answers of {name} are {share}, {base:.1%} of the base's: the difference may"
-                    " come from that and not from a loss of diversity."
-                )
+def qualifications(shares: pl.DataFrame, verdict: Verdict, extracted: bool) -> list[str]:
+    """What qualifies a verdict: K = 1, and shares of truncated or empty answers that may explain it.
+
+    More such answers than the base may explain a loss, fewer may hide one.
+
+    Args:
+        shares: the table of `answers`.
+        extracted: the texts are extracted answers, so an empty one is a response without an answer.
+    """
+    mine, base = (shares.row(by_predicate=pl.col("method") == name, named=True) for name in (verdict.policy, BASE))
+    found = [_ACCURACY] if verdict.k == 1 else []
+    for share, are in (("truncated", "are truncated"), ("empty", "have no answer" if extracted else "are empty")):
+        if mine[share] is None or base[share] is None:
+            continue
+        more = mine[share] - base[share]
+        if more > QUALIFIES and verdict.word != NOT_COLLAPSED:
+            effect = "the difference may come from that and not from a loss of diversity"
+        elif more < -QUALIFIES and verdict.word != COLLAPSED:
+            effect = "that may hide a loss of diversity"
+        else:
+            continue
+        found.append(
+            f"{100 * mine[share]:.1f} % of the responses of {verdict.policy} {are}, {100 * base[share]:.1f} % of the"
+            f" base's: {effect}."
+        )
     return found
 
 

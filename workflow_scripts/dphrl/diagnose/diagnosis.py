@@ -19,6 +19,7 @@ from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk, per_level
 from dphrl.evaluation.transitions import transitions
+from dphrl.sample_files.formats import DPHRL
 from dphrl.sample_files.samples import SampleFile
 
 
@@ -133,7 +134,7 @@ def diagnose(
     splits = [portfolio(base, tuned[name], budgets, seed) for name in joined.tuned]
     tables["portfolio"] = pl.concat([pl.DataFrame(schema=SCHEMA), *splits])
     step("verdict")
-    qualified = qualifications(shares, chosen)
+    extracted = files[0].format == DPHRL.name
     kinds = [kind for kind in KINDS if study.datasets_with(kind)]
     if "skeletons" in kinds:
         # Right answers are one class by their value, unless nothing was calculated.
@@ -144,7 +145,8 @@ def diagnose(
         varieties = [variety(base, tuned[name], kind) for kind in kinds]
         found = [one for one in varieties if one is not None]
         verdict = decide(base, tuned[name], chosen, margin)
-        models[name] = OfModel(verdict, qualified[name], found, _lost(base, tuned[name]))
+        qualified = qualifications(shares, verdict, extracted)
+        models[name] = OfModel(verdict, qualified, found, _lost(base, tuned[name]))
     by_name = dict(zip(joined.rows, files, strict=True))
     notes = [*unequal_settings(by_name), *left_out(joined), *limits(study, joined), *joined.notes]
     return Diagnosis(joined, study, chosen, margin, models, tables, notes)

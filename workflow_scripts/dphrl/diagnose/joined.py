@@ -91,7 +91,8 @@ def join(files: Sequence[SampleFile]) -> Joined:
         if judged[name].is_empty():
             raise SampleFileError(
                 f"{file.path}: no sample is judged; judge them here with --task math or --task sql, or name the field"
-                f" of the verdict with --map correct=FIELD (and --threshold for scores){_fields(file)}"
+                f" of the verdict with --map correct=FIELD (and --threshold for scores){_fields(file)}."
+                " A scorer that you wrote judges them in a run of recorded answers (docs/replay.md)"
             )
         if missing:
             notes.append(f"{name}: {missing:,} of {file.rows.height:,} samples are not judged and left out")

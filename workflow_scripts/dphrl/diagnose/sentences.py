@@ -51,8 +51,8 @@ def variety_sentence(verdict: Verdict, found: Variety | None) -> str:
     name = verdict.policy
     if found is None:
         return (
-            f"Variety of {name} is not known: fewer than {FEWEST_PROMPTS} questions have two right answers in both"
-            " files."
+            f"Variety of {name} is not known: that takes {FEWEST_PROMPTS} questions with two or more right answers in"
+            " both files."
         )
     difference = found.difference
     over = f"over {difference.questions:,} questions"

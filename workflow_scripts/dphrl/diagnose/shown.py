@@ -26,7 +26,8 @@ def answers(found: Diagnosis) -> Shown:
     heads = ["model", "questions", "samples", "per question", "right", "truncated", "empty", "repeated"]
     caption = (
         "Shares of all samples in per cent. Truncated: stopped at the length limit, where the file says so. Repeated:"
-        " the same text as an earlier sample of the question."
+        " the same text as an earlier sample of the question. Empty: no text, or no answer in it for verdicts of this"
+        " workflow."
     )
     return "The files", caption, _frame(heads, rows)
 
@@ -128,8 +129,9 @@ def moved(found: Diagnosis) -> Iterator[Shown]:
             if cells and chance
         ]
         caption = (
-            "Expected numbers of questions by solve rate under the base (rows) and the tuned model (columns), each of"
-            " half of the samples; in brackets the base against itself, which moves by chance."
+            "Expected numbers of questions by solve rate, in per cent, under the base (rows) and the tuned model"
+            " (columns). A rate is that of half of a question's samples, so that the base can be compared with itself:"
+            " in brackets, what moves by chance."
         )
         yield f"Solve rates: {name}", caption, _frame(["base, %", *map(_rate, BINS)], rows)
 
@@ -154,8 +156,8 @@ def portfolio(found: Diagnosis, only: int | None = None) -> Shown:
         rows.append([row["method"], f"{row['k']}", *values, draws, gain])
     caption = (
         "pass@k in per cent with all k samples from the base, all from the tuned model, and with the best split between"
-        " them. The split is chosen on one half of the questions and judged on the other, both ways round. Gain: over"
-        " all k from the tuned model, in points."
+        " them. The split that is best on one half of the questions is used on the other, both ways round; there it can"
+        " be worse than one model alone. Gain: over all k from the tuned model, in points."
     )
     heads = ["model", "k", "base alone", "tuned alone", "best split", "drawn from the base", "gain over tuned alone"]
     return "Portfolio", caption, _frame(heads, rows)

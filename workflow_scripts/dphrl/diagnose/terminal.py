@@ -11,15 +11,16 @@ from dphrl.pages.visible import visible
 # What the heads of a table mean, in a line each; the captions of the page say it in full.
 _LEGENDS = (
     "Per cent of the samples. Truncated: stopped at the length limit (-: the file does not say). Repeated: the text of"
-    " an earlier sample of the question.",
+    " an earlier sample of the question. Empty: no text, or no answer in it for verdicts of this workflow.",
     "Per cent of questions that at least one of k samples solves [95 % interval]. Last: the smallest k at which a model"
-    " is below the base (> 8: not up to 8).",
+    " is below the base (> 8: at none up to 8).",
     "Questions solved by both (kept), the base only (lost), the model only (gained). Per cent: kept of what the base"
-    " solves (keep), gained of the rest (explore), gained of what the model solves (net discovery).",
+    " solves (keep), gained of the rest (explore), gained of what the model solves (net discovery). The base against"
+    " itself shows what another draw changes; it needs 2 k samples, so its k may be smaller.",
     "Expected number of different ones among m right answers to a question: means over the questions of which both"
     " models have m.",
-    "pass@k in per cent with all k samples drawn from one model, or split between both; each half of the questions"
-    " chooses the split of the other half. Gain in points.",
+    "pass@k in per cent with all k samples drawn from one model, or split between both. The split that is best on one"
+    " half of the questions is used on the other, where it can be worse than one model alone. Gain in points.",
 )
 
 

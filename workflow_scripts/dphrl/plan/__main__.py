@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("config", type=Path, help="the configuration, for instance config/config.yaml")
     parser.add_argument(
-        "--gpu-gib", type=float, help="memory of a GPU in GiB; exit status 1 if a training does not fit"
+        "--gpu-gib",
+        type=float,
+        help="memory of a GPU in GiB (default: hardware.gpu_gib); exit status 1 if a job does not fit",
     )
     parser.add_argument(
         "--machine", choices=MACHINES, help="default: cpu for the demo and with hardware.gpu_gib: null, else h100"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
-from dphrl.plan.describe import check_memory, describe, planned_gpu_gib, shape_of
+from dphrl.plan.describe import check_memory, describe, memory_of, planned_gpu_gib, shape_of
 
 
 def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int) -> int:
@@ -13,8 +13,8 @@ def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int) -> i
 
     Args:
         file: the configuration.
-        gpu_gib: memory of a GPU in GiB, if a training has to fit.
-        machine: a name of `MACHINES`; by default h100 for a run on GPUs or with `gpu_gib`, else cpu.
+        gpu_gib: memory of a GPU in GiB; by default that of `hardware`, unless the run needs no GPU.
+        machine: a name of `MACHINES`; by default h100 where GPUs have a memory, else cpu.
         slots: GPUs, or CPU cores, that work at one time.
 
     Returns:
@@ -24,15 +24,17 @@ def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int) -> i
     try:
         config = read_config(file)
         shape = shape_of(config, folder)
-        on_gpus = gpu_gib or planned_gpu_gib(config)
-        print(describe(config, folder, machine or ("h100" if on_gpus else "cpu"), slots))
+        gpu_gib = gpu_gib or planned_gpu_gib(config)
+        print(describe(config, folder, machine or ("h100" if gpu_gib else "cpu"), slots))
     except (OSError, ValueError, ConfigError) as error:
         print(f"dphrl.plan: {error}", file=sys.stderr)
         return 2
+    if not (gpu_gib and shape):
+        return 0
     try:
-        if gpu_gib and shape:
-            check_memory(config, shape, gpu_gib)
+        check_memory(config, shape, gpu_gib)
     except ConfigError as error:
         print(f"\nThis does not fit.\n{error}")
         return 1
+    print(f"\nEverything fits on GPUs of {memory_of(gpu_gib)}.")
     return 0

@@ -39,6 +39,7 @@ KEYS = {
     "offload": "hardware.offload_optimizer",
     "tensor_parallel": "hardware.tensor_parallel",
 }
+_KEPT = {"newest": "newest removes older ones", "all": "all stay"}
 
 
 def shape_of(config: Config, folder: Path) -> ModelShape | None:
@@ -83,13 +84,18 @@ def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
         raise ConfigError(problems)
 
 
+def memory_of(gpu_gib: float) -> str:
+    """The memory of a GPU in the unit of the plan and in that of its data sheet."""
+    return f"{gpu_gib * 2**30 / GB:.0f} GB ({gpu_gib:g} GiB)"
+
+
 def _too_large(what: str, phase: Phase, limit: float, advice: str) -> list[Problem]:
     """The problem of a phase that needs more than `limit` bytes."""
     if phase.total <= limit:
         return []
     parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in phase.parts.items() if size > GB)
     found = f"{phase.total / GB:.0f} GB per GPU while {phase.name} ({parts})"
-    return [Problem(what, found, f"at most {limit / GB:.0f}; for that: {advice}")]
+    return [Problem(what, found, f"at most {memory_of(limit / 2**30)}; for that: {advice}")]
 
 
 def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
@@ -107,21 +113,22 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     table = Rates.of(MACHINES[machine], config, shape)
     rates = table.measured(folder / "results" / config.run, prompt_share(config, found))
     planned = stages(config, shape, found, rates)
-    source = "the timings of this run" if rates != table else f"the table of machines, {machine}"
+    assumed = f"assumed for {machine}" if rates == table else f"measured in this run, or else assumed for {machine}"
     lines = [f"{config.run}: a model of {_parameters(shape.parameters)} parameters"]
     if found.absent:
         lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(found.absent)}"]
     if machine != "cpu":
         lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
-    lines += ["", f"Work (speeds from {source})", _work_table(planned)]
+    lines += ["", f"Work (speeds are {assumed})", _work_table(planned)]
     lines += ["", *_lengths(config, found), *_steps(config, found, rates)]
     segment = max(
         (state_bytes(shape, one) + policy_bytes(shape, one) for one in _settings(config, shape).values()), default=0
     )
     disk = sum(stage.size for stage in planned)
-    lines += ["", f"Disk: {_disk(disk)} in all, {_disk(segment)} for each segment (policy and state)"]
-    spent = _hours(planned)
     train = config.train
+    kept = f"train.keep_state: {_KEPT[train.keep_state]}"
+    lines += ["", f"Disk: {_disk(disk)} in all, {_disk(segment)} for each segment (policy and state; {kept})"]
+    spent = _hours(planned)
     more = train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})
     each = _hours(stages(config.model_copy(update={"train": more}), shape, found, rates)) - spent
     unit = "core" if machine == "cpu" else "GPU"
@@ -142,8 +149,8 @@ def _lengths(config: Config, found: Sizes) -> Iterator[str]:
         yield f"  {name}: {found.prompt_tokens[name]:,.0f} and {found.response_tokens[name]:,.0f} ({source})"
     if set(config.datasets) - found.measured:
         yield (
-            "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. A plan after the target "
-            "presample has the measured ones of the training set, one after the run all."
+            "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. Once the pre-samples are "
+            "drawn (target presample), a plan uses the measured lengths of the training set, and after the run all of them."
         )
 
 
@@ -180,9 +187,10 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
     settings = {name: Setting.of(config, name, shape) for name in config.methods}
     each = (training_bytes(shape, one, config.train, config.steps(name)) for name, one in settings.items())
     disk = len(config.train.seeds) * sum(each)
+    trainings = counted(len(config.train.seeds) * len(settings), "training")
     yield (
-        f"disk: at most {_disk(disk)} for the policies and optimizer states of "
-        f"{len(config.train.seeds) * len(settings)} trainings (train.keep_state: {config.train.keep_state})"
+        f"disk: at most {_disk(disk)} for the policies and optimizer states of {trainings} "
+        f"(train.keep_state: {config.train.keep_state})"
     )
 
 

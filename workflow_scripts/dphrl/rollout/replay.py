@@ -89,7 +89,7 @@ class ReplayEngine:
         index = GREEDY if request.sample_index == GREEDY else self._first + request.sample_index
         if index not in recorded:
             wanted = "a greedy response (sample_index -1)" if index == GREEDY else f"sample {index}"
-            found = ", ".join(map(str, sorted(recorded))) or "none"
+            found = f"the samples {', '.join(map(str, sorted(recorded)))}" if recorded else "no sample"
             others = (
                 f"; {len(self._others)} rows belong to no prompt, the first names {self._others[0]!r}: is "
                 "source_index counted from 0?"
@@ -98,7 +98,7 @@ class ReplayEngine:
             )
             raise RecordedError(
                 f"{self._file}: row {self._source[request.prompt_id]} of the dataset (prompt {request.prompt_id}) has "
-                f"the samples {found}, but {wanted} is needed: record it, or lower n (or switch greedy off) of the "
+                f"{found}, but {wanted} is needed: record it, or lower n (or switch greedy off) of the "
                 f"plan under sampling{others}"
             )
         response = recorded[index]
