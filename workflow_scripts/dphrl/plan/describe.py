@@ -150,7 +150,8 @@ def _lengths(config: Config, found: Sizes) -> Iterator[str]:
     if set(config.datasets) - found.measured:
         yield (
             "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. Once the pre-samples are "
-            "drawn (target presample), a plan uses the measured lengths of the training set, and after the run all of them."
+            "drawn (target presample), a plan uses the measured lengths of the training set, and after the run those "
+            "of all sets."
         )
 
 
