@@ -12,8 +12,8 @@ from dphrl.plan.__main__ import main
 from dphrl.plan.describe import at_start, shape_of
 from dphrl.plan.machines import MACHINES
 from dphrl.plan.rates import Rates
-from dphrl.plan.sizes import sizes
-from dphrl.plan.work import stages, wall_seconds
+from dphrl.plan.sizes import Sizes, sizes
+from dphrl.plan.work import prompt_share, stages, wall_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = ROOT / "tests" / "data" / "measured_runs"
@@ -47,6 +47,16 @@ def planned(name: str, folder: Path) -> dict[str, float]:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_plan_is_within_30_per_cent_of_the_run(tmp_path, name):
     assert planned(name, tmp_path) == pytest.approx(RUNS[name], rel=0.3)
+
+
+def test_without_prompt_sharing_each_rollout_has_its_prompt(tmp_path):
+    config = yaml.safe_load((MEASURED / "demo.yaml").read_text())
+    found, shares = Sizes({}, {"train": 30.0}, {"train": 20.0}, 0, frozenset()), []
+    for sharing in ("auto", "off"):
+        loaded = load_config(config | {"hardware": config.get("hardware", {}) | {"prompt_sharing": sharing}})
+        shares.append(prompt_share(loaded.model_copy(update={"methods": {"grpo": loaded.methods["grpo"]}}), found))
+    # Per step 16 questions of 30 tokens, 256 rollouts of 20.
+    assert shares == [16 * 30 / (256 * 20), 30 / 20]
 
 
 def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):

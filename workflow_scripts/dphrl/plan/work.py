@@ -119,13 +119,14 @@ def _samples(config: Config, name: Plan, found: Sizes, rates: Rates) -> Stage:
 def _step(config: Config, name: str, found: Sizes) -> tuple[float, float, float]:
     """Tokens of a step of a method: drawn; of the responses that it computes; of their prompts.
 
-    The rollouts of a question share its prompt; each stored response has another one.
+    The rollouts of a question share its prompt, unless prompt_sharing is off; each stored response has another one.
     """
     train, method, dataset = config.train, config.methods[name], config.train_dataset
     stored = train.rehearsal_per_step if method.rehearses else 0
     rollouts, length = train.prompts_per_step * train.rollouts_per_prompt, found.response_tokens[dataset]
     drawn = rollouts * (1 + _REFILLS_USED * method.refills) * length
-    prompts = (train.epochs * train.prompts_per_step + stored) * found.prompt_tokens[dataset]
+    asked = rollouts if config.hardware.prompt_sharing == "off" else train.prompts_per_step
+    prompts = (train.epochs * asked + stored) * found.prompt_tokens[dataset]
     return drawn, (train.epochs * rollouts + stored) * length, prompts
 
 
