@@ -59,6 +59,12 @@ def test_a_file_outside_of_a_run_and_one_without_a_maker_are_refused(tmp_path: P
         lineage(tmp_path / "notes.txt")
     with pytest.raises(ValueError, match="no footer shows how it was made"):
         lineage(small_run.root / "tables/headline.md")
+    (small_run.root / "report").mkdir()
+    (small_run.root / "report/index.html").write_text("")
+    with pytest.raises(
+        ValueError, match=r"report/index\.html: no footer shows how it was made; name a table, e\.g\. tab"
+    ):
+        lineage(small_run.root / "report/index.html")
 
 
 def test_the_command_prints_the_lineage_and_returns_a_status(

@@ -468,6 +468,10 @@ def test_an_installed_package_without_the_scripts_compares_no_code(small_run: An
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([*command, small_run.root], capture_output=True, text=True, env=environment, check=True)
     assert "(this installation has no scripts of the workflow: use .venv/bin/dphrl of the project)" in done.stdout
+    shown = subprocess.run(
+        [*command, "lineage", small_run.root / FINAL], capture_output=True, text=True, env=environment
+    )
+    assert "(not compared: this installation has no scripts" in shown.stdout
     refused = subprocess.run([*command, "accept", small_run.root], capture_output=True, text=True, env=environment)
     assert refused.returncode == 2
     assert "nothing is accepted (this installation has no scripts of the workflow" in refused.stderr

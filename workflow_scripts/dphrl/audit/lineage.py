@@ -9,10 +9,11 @@ from pathlib import Path
 
 import polars as pl
 
+from dphrl.artifacts.code import has_scripts
 from dphrl.artifacts.progress import counted
 from dphrl.audit.artifacts import ACCEPTED, MANIFESTS, RECORDED, RERUN, Artifact, NoRunError, Run
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.staleness import accepted, current_code
+from dphrl.audit.staleness import NO_SCRIPTS, accepted, current_code
 from dphrl.layout.inputs import inputs_of
 from dphrl.layout.kinds import KINDS, kind_of
 from dphrl.layout.names import BASE, PolicyName
@@ -20,7 +21,7 @@ from dphrl.pages.visible import visible
 
 _WORLD = KINDS["world"].path
 # Folders of a run that hold files without a footer.
-_FOLDERS = ("toy", "policies", "train", "figures", "tables", "reference")
+_FOLDERS = ("toy", "policies", "train", "figures", "tables", "reference", "report", "audit")
 
 
 def check_lineage(run: Run, artifact: Artifact) -> None:
@@ -111,7 +112,10 @@ class Provenance:
         for candidate in (path, *(str(file.with_name(name)) for name in MANIFESTS), *self._written_with(file)):
             if candidate in self.run.artifacts and self.artifact(candidate).footer:
                 return self.artifact(candidate)
-        raise ValueError(f"{self.run.root / path}: no footer shows how it was made; name a table or a manifest")
+        raise ValueError(
+            f"{self.run.root / path}: no footer shows how it was made; name a table, e.g. tables/headline.parquet, or a"
+            " manifest"
+        )
 
     def _written_with(self, file: Path) -> list[str]:
         """The artifacts with a footer that are written together with `file`, or that it draws."""
@@ -196,6 +200,8 @@ def _describe(provenance: Provenance, artifact: Artifact) -> str:
 
 def _compared(provenance: Provenance, stage: str, code: str) -> str:
     """How the code in a footer compares with the code of the stage today."""
+    if not has_scripts():
+        return f"not compared: {NO_SCRIPTS}"
     now = current_code(provenance.run.recorded("stages"), stage)
     if now is None:
         return "not compared: the run has no audit that names this stage"
