@@ -148,7 +148,7 @@ def test_only_the_newest_state_and_the_evaluated_policies_stay(finished: Workflo
 def test_a_figures_code_redraws_that_figure_only(finished: Workflow, code: Path) -> None:
     module = code / "report" / "figures" / "passk.py"
     module.write_text(module.read_text() + "\n_NEW = 1\n")
-    assert set(finished.plan()) == {"drawing passk", "writing the report", "auditing the artifacts"}
+    assert set(finished.plan()) == {"drawing the figure passk", "writing the report", "auditing the artifacts"}
     before = {path: path.stat().st_mtime_ns for path in (finished.results / "figures").iterdir()}
     finished.run()
     redrawn = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
