@@ -102,7 +102,7 @@ HOW = {
 }
 
 # Of Snakemake and of the operating system.
-OTHERS = {"FileNotFoundError", "No rule to produce", "Directory cannot be locked", "No space left on device"}
+OTHERS = {"Directory cannot be locked", "No space left on device"}
 OTHERS |= {"Nothing to be done", ".snakemake/locks"}
 
 

@@ -53,7 +53,10 @@ class Config(Block):
         PartitionConfig(), description="Division of the training set: near-perfect (D_pef) and exploration (D_exp)."
     )
     reference: ReferenceConfig = Field(ReferenceConfig(), description="Stored responses and their log-probabilities.")
-    hardware: HardwareConfig = Field(HardwareConfig(), description="The machine; changing it reruns nothing.")
+    hardware: HardwareConfig = Field(
+        HardwareConfig(),
+        description="The machine; changing it reruns nothing, except that `ranks` reruns trainings with `refills`.",
+    )
     train: TrainConfig = Field(TrainConfig(), description="Training settings that all methods share.")
     methods: dict[Name, MethodConfig] = Field(PAPER_METHODS, description="The methods to train, by name; {}: none.")
     replay: dict[Name, dict[Name, str]] = Field(
