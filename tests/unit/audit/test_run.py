@@ -454,6 +454,11 @@ def test_older_code_is_named_unless_it_was_accepted(small_run: Any, capsys: pyte
     small_run.record({"refine": {"sources": ["refine.py"], "schemas": ["partition"]}})
     (text,) = failures(small_run)[FINAL]
     assert "was made by other code of the stage refine (c0de) than there is today" in text
+    assert main([str(small_run.root)]) == 1
+    shown = capsys.readouterr().out
+    assert "was made by other code of the stage refine" in shown
+    assert "the code of" in shown  # that of other stages is not recorded
+    assert "refine" not in shown.partition("Not compared: ")[2].partition("(no audit")[0]
     assert main(["accept", str(small_run.root)]) == 0
     assert "accepted as equivalent to today's code: 1 digest of other code" in capsys.readouterr().out
     assert failures(small_run) == {}

@@ -6,14 +6,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dphrl.artifacts.code import has_scripts
 from dphrl.artifacts.progress import counted
 from dphrl.audit.artifacts import Run, is_failure
 from dphrl.audit.lineage import lineage
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.run import again, audit, failed_checks, of_the_run, summary, tensors_left_out
 from dphrl.audit.show import show
-from dphrl.audit.staleness import accept, not_compared
+from dphrl.audit.staleness import accept, not_compared, recorded_stages
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
@@ -30,11 +29,10 @@ def check(folder: Path, named: Path | None, default: Path) -> int:
     """
     try:
         config, run, left_out = _config_of(folder, named, default), Run(folder), tensors_left_out()
-        stages = run.recorded("stages") if has_scripts() else {}
-        table = audit(run, config, stages, tensors=not left_out)
+        table = audit(run, config, tensors=not left_out)
     except BaseException as error:
         return _failed(error)
-    print(summary(table, [*left_out, *not_compared(run, stages, config)]))
+    print(summary(table, [*left_out, *not_compared(run, recorded_stages(run), config)]))
     if own := of_the_run(run):
         print(own)
     of_default = "" if config is not None else " --configfile FILE (the configuration of this run)"

@@ -16,7 +16,7 @@ from dphrl.audit.footers import check_footer
 from dphrl.audit.identities import check_tables
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.staleness import Stages, check_current
+from dphrl.audit.staleness import Stages, check_current, recorded_stages
 from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, fill, kind_of, match
 from dphrl.pages.visible import visible
@@ -63,7 +63,7 @@ def audit(run: Run, config: Config | None = None, stages: Stages | None = None, 
     """
     for artifact in run.artifacts.values():
         check_artifact(artifact)
-    known = run.recorded("stages") if stages is None else stages
+    known = recorded_stages(run) if stages is None else stages
     for artifact in run.artifacts.values():
         artifact.attempt(check_footer, artifact, config)
         artifact.attempt(check_lineage, run, artifact)

@@ -58,6 +58,11 @@ def recorded_code(params: Mapping[str, Any], figures: Mapping[str, str]) -> str:
     return canonical({"stages": stages, "figures": figures})
 
 
+def recorded_stages(run: Run) -> Stages:
+    """The stages that the last audit of the run recorded; none for an installation without the scripts."""
+    return run.recorded("stages") if has_scripts() else {}
+
+
 def current_code(stages: Stages, stage: str) -> str | None:
     """Today's code digest of a stage; None for a stage that is not among `stages`."""
     if stage not in stages:
