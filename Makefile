@@ -84,7 +84,7 @@ run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presampl
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) $(TARGET) --configfile "$(CONFIG)"
 
 docs: install ## Build the documentation as a site in site/; a broken link fails it.
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "To read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
