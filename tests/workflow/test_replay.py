@@ -45,6 +45,17 @@ def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) 
     assert figures < set(workflow.plan("--forcerun", "draw"))
 
 
+def test_a_deleted_file_that_is_made_again_by_its_name_reruns_the_page_alone(example: Workflow, tmp_path: Path) -> None:
+    workflow = example.copied(tmp_path / "run")
+    path = workflow.results / "verdicts/base/capitals.presample/0.parquet"
+    before = path.read_bytes()
+    path.unlink()
+    workflow.run("results/custom-scorer/verdicts/base/capitals.presample/0.parquet")
+    assert path.read_bytes() == before
+    # It shows the seconds of each job.
+    assert workflow.plan() == ["writing the report"]
+
+
 def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Path, code: Path) -> None:
     workflow = example.copied(tmp_path / "run")
     module = code / "partition.py"

@@ -383,8 +383,11 @@ def test_a_missing_file_comes_with_the_command_that_makes_it_again(
 ) -> None:
     (small_run.root / FINAL).unlink()
     assert main([str(small_run.root)]) == 1
-    command = f"snakemake --cores 2 {small_run.root / FINAL} all --configfile FILE"
-    assert f"To make what is missing or deleted again: {command}" in capsys.readouterr().out
+    snakemake = ".venv/bin/snakemake --cores 2"
+    out = capsys.readouterr().out
+    assert f"To make what is missing or deleted again: {snakemake} {small_run.root / FINAL} --configfile FILE" in out
+    assert f"if it is not the same as before: {snakemake} --configfile FILE" in out
+    assert "only its sha256 is left. Name it as a target of snakemake." in out
 
 
 def test_the_exit_status_shows_whether_all_is_well(

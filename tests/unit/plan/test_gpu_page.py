@@ -121,6 +121,11 @@ def test_the_command_prints_the_seconds_of_a_step(
     (grpo,) = re.findall(r"\n  grpo: 2 seeds, 104 steps of (\d+ s) ", out)
     assert f"({grpo} in the first row of Llama-3.1-8B)" in PAGE.read_text(encoding="utf-8")
     assert "\n  d: 3,000 and 400 (assumed for task sql)\n" in out
+    assert " on 8 GPUs, " in out
+    assert main(["my.yaml"]) == 0
+    assert " on 8 GPUs, " in capsys.readouterr().out
+    assert main(["my.yaml", "--slots", "2"]) == 1
+    assert "a job takes 8 GPUs at one time, and --slots has 2" in capsys.readouterr().out
     assert "a plan uses the measured lengths of the training set" in out
 
 

@@ -28,6 +28,8 @@ _LEFT_OUT = ("logs", "tracking")
 _LAST = ("audit", "report", "timings")
 _SHOWN_ROWS = 3
 RERUN = "Run snakemake again."
+# Without its name snakemake makes no intermediate file again.
+NAME_IT = "Name it as a target of snakemake."
 
 FindRows = Callable[..., pl.DataFrame]
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from dphrl.artifacts.footer import parsed, typed
 from dphrl.artifacts.manifest import differences, manifest_digest, read_manifest
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer, stream_digest
-from dphrl.audit.artifacts import ACCEPTED, MISSING, RECORDED, RERUN, Accepted, Artifact, Recorded, first_line
+from dphrl.audit.artifacts import ACCEPTED, MISSING, NAME_IT, RECORDED, Accepted, Artifact, Recorded, first_line
 from dphrl.layout.kinds import is_known, schema_of
 
 _FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries", "seed")
@@ -53,7 +53,7 @@ def _check_bytes(artifact: Artifact) -> bool:
     If not, it is not read: some damage makes a parquet reader ask for so much memory that the process ends.
     """
     path, file = artifact.path, artifact.file
-    if not artifact.check(artifact.sha256 != MISSING, f"{path} is missing, only its sha256 is left", RERUN):
+    if not artifact.check(artifact.sha256 != MISSING, f"{path} is missing, only its sha256 is left", NAME_IT):
         return False
     if not artifact.check(sidecar(file).is_file(), f"{path} has no .sha256 file"):
         return False

@@ -165,9 +165,10 @@ def failed_checks(table: pl.DataFrame) -> list[str]:
 
 
 def again(table: pl.DataFrame, root: Path, options: str) -> str | None:
-    """The command that makes missing and damaged artifacts again; None without any.
+    """The commands that make missing and damaged artifacts again; None without any.
 
-    Snakemake makes an intermediate file again only where it is named, as long as what was made from it is there.
+    Snakemake makes an intermediate file again only where it is named, as long as what was made from it is there. The
+    run follows by itself: Snakemake then compares contents, and a training whose input is the same does not run again.
 
     Args:
         root: folder of the run, from where Snakemake runs.
@@ -177,7 +178,11 @@ def again(table: pl.DataFrame, root: Path, options: str) -> str | None:
     if wanted.is_empty():
         return None
     paths = " ".join(str(root / path) for path in wanted["artifact"])
-    return f"To make what is missing or deleted again: snakemake --cores 2 {paths} all{options}"
+    snakemake = ".venv/bin/snakemake --cores 2"
+    return (
+        f"To make what is missing or deleted again: {snakemake} {paths}{options}\n"
+        f"Then, for what follows from it if it is not the same as before: {snakemake}{options}"
+    )
 
 
 def require_passed(table: pl.DataFrame) -> None:

@@ -157,7 +157,8 @@ def portfolio(found: Diagnosis, only: int | None = None) -> Shown:
     caption = (
         "pass@k in per cent with all k samples from the base, all from the tuned model, and with the best split between"
         " them. The split that is best on one half of the questions is used on the other, both ways round; there it can"
-        " be worse than one model alone. Gain: over all k from the tuned model, in points."
+        " be worse than one model alone. Two numbers: one of each half. Gain: over all k from the tuned model, in"
+        " points."
     )
     heads = ["model", "k", "base alone", "tuned alone", "best split", "drawn from the base", "gain over tuned alone"]
     return "Portfolio", caption, _frame(heads, rows)

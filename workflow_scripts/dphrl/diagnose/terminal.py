@@ -20,7 +20,8 @@ _LEGENDS = (
     "Expected number of different ones among m right answers to a question: means over the questions of which both"
     " models have m.",
     "pass@k in per cent with all k samples drawn from one model, or split between both. The split that is best on one"
-    " half of the questions is used on the other, where it can be worse than one model alone. Gain in points.",
+    " half of the questions is used on the other, where it can be worse than one model alone (two numbers: one"
+    " of each half). Gain in points.",
 )
 
 

@@ -33,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--machine", choices=MACHINES, help="default: cpu for the demo and with hardware.gpu_gib: null, else h100"
     )
-    parser.add_argument("--slots", type=int, default=2, help="GPUs, or CPU cores, that work at one time (default: 2)")
+    parser.add_argument(
+        "--slots", type=int, help="GPUs, or CPU cores, that work at one time (default: 2, or those of the largest job)"
+    )
     given = parser.parse_args(arguments)
     # Help needs none of this.
     from dphrl.plan.command import run
