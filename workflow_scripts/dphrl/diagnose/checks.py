@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from dphrl.diagnose.joined import Joined, known_as
+from dphrl.diagnose.numbers import percent
 from dphrl.diagnose.verdict import COLLAPSED, NOT_COLLAPSED, Verdict
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Study
@@ -64,7 +65,7 @@ def qualifications(shares: pl.DataFrame, verdict: Verdict, extracted: bool) -> l
         else:
             continue
         found.append(
-            f"{100 * mine[share]:.1f} % of the responses of {verdict.policy} {are}, {100 * base[share]:.1f} % of the"
+            f"{percent(mine[share])} % of the responses of {verdict.policy} {are}, {percent(base[share])} % of the"
             f" base's: {effect}."
         )
     return found

@@ -1,8 +1,7 @@
 """The verdict and what goes with it, in sentences."""
 
-from collections.abc import Iterable
-
 from dphrl.diagnose.diagnosis import OfModel
+from dphrl.diagnose.numbers import interval, percent, points, signed
 from dphrl.diagnose.variety import KINDS, Variety
 from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, NOT_COLLAPSED, Verdict
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
@@ -76,23 +75,3 @@ def sentences(model: OfModel) -> list[str]:
     first = next(iter(model.varieties), None)
     qualified = (f"The verdict is qualified: {one}" for one in model.qualified)
     return [verdict_sentence(model.verdict), variety_sentence(model.verdict, first), *qualified]
-
-
-def percent(share: float) -> str:
-    """A share in per cent, with one digit."""
-    return f"{100 * share:.1f}"
-
-
-def points(share: float) -> str:
-    """A margin in points, without needless digits."""
-    return f"{100 * share:g}"
-
-
-def signed(share: float) -> str:
-    """A difference of shares in points."""
-    return f"{100 * share:+.1f}"
-
-
-def interval(ends: Iterable[float]) -> str:
-    """An interval of a difference of shares, in points."""
-    return f"[{', '.join(signed(end) for end in ends)}]"

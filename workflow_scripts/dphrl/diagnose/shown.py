@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from dphrl.diagnose.diagnosis import Diagnosis
-from dphrl.diagnose.sentences import interval, percent, signed
+from dphrl.diagnose.numbers import interval, percent, signed
 from dphrl.diagnose.variety import KINDS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.transitions import BINS

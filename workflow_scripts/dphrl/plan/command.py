@@ -41,5 +41,5 @@ def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int | Non
     if slots < largest:
         print(f"\nThis does not fit.\nhardware: a job takes {largest} GPUs at one time, and --slots has {slots}")
         return 1
-    print(f"\nEverything fits on GPUs of {memory_of(gpu_gib)}.")
+    print(f"\nEverything fits on GPUs of {memory_of(gpu_gib * 2**30)}.")
     return 0

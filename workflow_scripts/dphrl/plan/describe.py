@@ -84,9 +84,9 @@ def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
         raise ConfigError(problems)
 
 
-def memory_of(gpu_gib: float) -> str:
-    """The memory of a GPU in the unit of the plan and in that of its data sheet."""
-    return f"{gpu_gib * 2**30 / GB:.0f} GB ({gpu_gib:g} GiB)"
+def memory_of(size: float) -> str:
+    """The bytes of a GPU in the unit of the plan and in that of its data sheet."""
+    return f"{size / GB:.0f} GB ({size / 2**30:g} GiB)"
 
 
 def _too_large(what: str, phase: Phase, limit: float, advice: str) -> list[Problem]:
@@ -95,7 +95,7 @@ def _too_large(what: str, phase: Phase, limit: float, advice: str) -> list[Probl
         return []
     parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in phase.parts.items() if size > GB)
     found = f"{phase.total / GB:.0f} GB per GPU while {phase.name} ({parts})"
-    return [Problem(what, found, f"at most {memory_of(limit / 2**30)}; for that: {advice}")]
+    return [Problem(what, found, f"at most {memory_of(limit)}; for that: {advice}")]
 
 
 def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
