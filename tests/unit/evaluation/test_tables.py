@@ -3,15 +3,16 @@
 import numpy as np
 import polars as pl
 import pytest
-from made_evaluations import evaluation, study, with_classes
+from made_evaluations import BOOTSTRAP, evaluation, study, with_classes
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
 from dphrl.evaluation.crossing import crossing
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
-from dphrl.evaluation.study import MOST_LEVELS
+from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
     consistency,
     diversity,
@@ -250,6 +251,25 @@ def test_each_level_has_the_table_of_its_prompts(evaluations):
     assert table.filter(method="base").select("level", "prompts").rows() == [("easy", 19), ("hard", 10)]
     hard = passk(study(marked.filter(level="hard"), [1]))
     assert table.filter(level="hard").drop("level", "prompts").equals(hard)
+
+
+def test_with_one_question_in_a_level_the_interval_of_several_seeds_is_unknown(evaluations):
+    first = evaluations.filter(pl.col("dataset") == "d", pl.col("step") != 20)
+    seeds = [first, *(evaluation(samples(seed), "grpo", "d", seed, 40) for seed in (2, 3))]
+    rare = pl.when(pl.col("prompt_id") == "p000").then(pl.lit("rare")).otherwise(pl.lit("common"))
+    endpoint = EndpointConfig(
+        method="grpo", against="base", relation="lower", metric="pass@16", dataset="d", level="rare"
+    )
+    config = EvaluateConfig(k=(1, 2, 8, 16), bootstrap=BOOTSTRAP, claims=ClaimsConfig(primary=(endpoint,)))
+    tables = tabulate(Study.from_evaluations(pl.concat(seeds).with_columns(level=rare), config, 1))
+    for name, frame in tables.items():
+        SCHEMAS[name].conform(frame, name)
+    row = tables["comparisons_levels"].filter(level="rare", metric="pass@16").row(0, named=True)
+    assert (row["seeds"], row["questions"]) == (3, 1)
+    unknown = ("low", "high", "error", "freedom", "p", "p_holm", "of_seeds", "of_questions", "of_both")
+    assert {row[name] for name in unknown} == {None}
+    claim = tables["claims"].filter("primary").row(0, named=True)
+    assert (claim["level"], claim["verdict"], claim["low"], claim["detectable"]) == ("rare", "undecided", None, None)
 
 
 def test_questions_are_counted_by_their_number_of_styles(evaluations):

@@ -38,7 +38,7 @@ _COMPARISON = (
     | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
     | _columns(_F64, "of_seeds", "of_questions", "of_both")
 )
-_UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds", "of_questions"}
+_UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds", "of_questions", "of_both"}
 _comparisons = partial(
     Schema,
     nullable=_UNKNOWN,

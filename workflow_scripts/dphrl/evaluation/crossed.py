@@ -123,7 +123,8 @@ class Difference(Estimate):
     Attributes:
         seeds: of our method and of theirs; 0 for a policy without trainings, such as the base.
         of_seeds, of_questions, of_both: v_seed, v_question and v_both of one seed and one question. `of_seeds` is NaN
-            where no method has two seeds; `error` is then that over questions alone.
+            where no method has two seeds; `error` is then that over questions alone. One question shows no variance
+            over questions: with one, `error` is NaN, and so are all three if a method has two seeds.
     """
 
     seeds: tuple[int, int]
