@@ -112,7 +112,7 @@ lint: install ## Style, formatting, types and words (the findings of `snakemake 
 	@$(BIN)/snakefmt --check Snakefile rules
 	@$(BIN)/mypy
 	@$(BIN)/codespell
-	@$(BIN)/python .ci/words.py
+	@$(BIN)/python dev/words.py
 
 format: install ## Rewrite Python and Snakemake files in the project's style.
 	@$(BIN)/ruff check --fix .
@@ -139,7 +139,7 @@ pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade tak
 gpu-check: export PYTORCH_ALLOC_CONF ?= expandable_segments:True
 gpu-check: ## On a machine with a GPU, after `make install SET=gpu`: tests, then measured memory and speed next to the plan.
 	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu
-	@$(BIN)/python benchmarks/gpu.py --engine $(ENGINE)
+	@$(BIN)/python dev/benchmarks/gpu.py --engine $(ENGINE)
 
 audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).
 	@$(PYTHON) -m venv $(VENV)/audit

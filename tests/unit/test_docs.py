@@ -67,8 +67,8 @@ HOW = {
     r"(python -m )?dphrl[ .]report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
     r"python -m pytest -m gpu": "gpu",
     r"python -m pytest (?=.*tests/)": "itself",
-    r"python benchmarks/gpu.py": "gpu",
-    r"python benchmarks/": (
+    r"python dev/benchmarks/gpu.py": "gpu",
+    r"python dev/benchmarks/": (
         "tests/workflow/test_benchmarks.py::"
         "test_every_documented_benchmark_is_run_with_the_options_that_it_is_documented_with"
     ),

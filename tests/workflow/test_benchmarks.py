@@ -38,12 +38,12 @@ SMALLEST = {
 LONG = ("gpu", "memory", "sampling", "training")
 PEER = ["--peer-python", sys.executable]
 OF_A_RUN = [name for name, arguments in SMALLEST.items() if "{run}" in arguments]
-DOCUMENTED = re.compile(r"python benchmarks/(\w+)\.py(.*)")
+DOCUMENTED = re.compile(r"python dev/benchmarks/(\w+)\.py(.*)")
 
 
 def run(name: str, *arguments: str) -> str:
     """What a benchmark prints."""
-    command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *arguments]
+    command = [sys.executable, str(ROOT / "dev/benchmarks" / f"{name}.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -80,7 +80,7 @@ def test_more_samples_help_where_questions_are_the_same():
 
 
 def test_false_verdicts_are_rare():
-    """Short form of benchmarks/diagnose.py: 300 pairs of 60 questions; binomial bounds at 1 in 1,000."""
+    """Short form of dev/benchmarks/diagnose.py: 300 pairs of 60 questions; binomial bounds at 1 in 1,000."""
     random = np.random.default_rng(1)
     rates = random.beta(0.3, 0.6, (300, 60))
     draws = [random.binomial(8, rates) for _ in range(2)]

@@ -17,7 +17,7 @@ from dphrl.plan.work import prompt_share, stages, wall_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = ROOT / "tests" / "data" / "measured_runs"
-# What the timings and the folder of a run with that configuration showed. `benchmarks/stages.py` prints such figures.
+# From the timings and the folder of a run with that configuration. `dev/benchmarks/stages.py` prints such figures.
 DEMO = {"jobs": 83, "sampled": 1_049_775, "rolled out": 888_283, "trained": 933_441, "bytes": 138e6, "minutes": 11.3}
 
 DEMO_FULL = {"jobs": 580, "sampled": 10_648_759, "rolled out": 5_864_168, "trained": 6_028_078}

@@ -1,4 +1,4 @@
-"""Speed of the maths scorer and of math-verify alone: python benchmarks/scoring_maths.py --data shared/data
+"""Speed of the maths scorer and of math-verify alone: python dev/benchmarks/scoring_maths.py --data shared/data
 
 Both judge the graded answers to MATH and GSM8K problems on one core, after one answer to warm up. math-verify parses
 every gold and every response and verifies them, as its documentation shows.

@@ -1,4 +1,4 @@
-"""Steps of Hugging Face TRL's GRPOTrainer: benchmarks/training.py runs this file, in a separate environment.
+"""Steps of Hugging Face TRL's GRPOTrainer: dev/benchmarks/training.py runs this file, in a separate environment.
 
 The argument is a JSON file with the job; under torchrun the processes share it. The last line of the output is JSON:
 the clock at the end of each step, and the seconds that each part has taken so far. To make the environment, run

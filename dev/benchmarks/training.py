@@ -1,7 +1,7 @@
-"""How fast training is, on a CPU, as Markdown tables: python benchmarks/training.py [--peer-python trl/bin/python]
+"""How fast training is, on a CPU, as Markdown tables: python dev/benchmarks/training.py [--peer-python trl/bin/python]
 
 1. Whole GRPO steps (generate, score, train, push) with each engine, and with Hugging Face TRL's GRPOTrainer if
-   --peer-python names the interpreter of its environment (benchmarks/trl_peer.py explains how to make that).
+   --peer-python names the interpreter of its environment (dev/benchmarks/trl_peer.py explains how to make that).
    --ranks 2 prints this table only, with two processes on either side that share the threads.
 2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
 3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
@@ -215,7 +215,7 @@ def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int) 
     (file := policy / "trl.json").write_text(json.dumps(job))
     done = subprocess.run(peer.command(str(file)), capture_output=True, text=True, env=peer.environment)
     if done.returncode:
-        raise SystemExit(f"{peer.python} benchmarks/trl_peer.py failed:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{peer.python} dev/benchmarks/trl_peer.py failed:\n{done.stderr[-2000:]}")
     steps_taken = differences(json.loads(done.stdout.splitlines()[-1]))
     return medians([{**step, "train": step["step"] - step["generate"] - step["score"]} for step in steps_taken])
 

@@ -1,4 +1,4 @@
-"""Verdicts of `dphrl diagnose` on simulated pairs of files, as Markdown tables: python benchmarks/diagnose.py
+"""Verdicts of `dphrl diagnose` on simulated pairs of files, as Markdown tables: python dev/benchmarks/diagnose.py
 
 Each question has a solve rate, drawn from one of several shapes; a pair of files has 8, 16, 32 or 64 samples of each
 question (a quarter of the pairs each), K is that number. Null pairs are two draws of one model. A lower model loses so

@@ -1,6 +1,6 @@
 """The sampling stage against vLLM's own `LLM.generate`: same prompts, one process, alternating, as a Markdown table.
 
-python benchmarks/sampling.py results/demo
+python dev/benchmarks/sampling.py results/demo
 
 `seeded` asks for what the stage records: a seed for each response and the log-probs of its tokens, without texts.
 """

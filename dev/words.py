@@ -1,4 +1,4 @@
-"""Find words that CONTRIBUTING.md asks to avoid: `python .ci/words.py [FILE ...]`; without files, all that git tracks.
+"""Find words that CONTRIBUTING.md asks to avoid: `python dev/words.py [FILE ...]`; without files, all that git tracks.
 
 The table under "Words" there is the list. In a phrase `*` is any word; a space also matches a line break, a comment
 sign or an underscore, so names in code are searched too.

@@ -1,4 +1,4 @@
-"""Time that Snakemake takes to plan an experiment with many shards: python benchmarks/graph.py --shards 1000
+"""Time that Snakemake takes to plan an experiment with many shards: python dev/benchmarks/graph.py --shards 1000
 
 For each number of shards of the pre-sampling, a dry run in an empty folder. Prints a Markdown table.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = ["--dry-run", "--quiet", "rules", "--workflow-profile", "none"]
 
 parser = argparse.ArgumentParser(description=__doc__)

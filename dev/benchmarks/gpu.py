@@ -1,4 +1,4 @@
-"""What one GPU does with a real architecture, as Markdown tables: python benchmarks/gpu.py [--engine transformers]
+"""What one GPU does with a real architecture, as Markdown tables: python dev/benchmarks/gpu.py [--engine transformers]
 
 The model has the sizes of Qwen2.5-0.5B (or 1.5B) and random weights in bfloat16; nothing is downloaded. Whole GRPO
 steps run as in a training job: push, canary, generate, sleep, update. Then the same update without prompt sharing, the

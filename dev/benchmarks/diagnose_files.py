@@ -1,4 +1,4 @@
-"""Time and memory of `dphrl diagnose` on two made-up files: python benchmarks/diagnose_files.py --questions 300
+"""Time and memory of `dphrl diagnose` on two made-up files: python dev/benchmarks/diagnose_files.py --questions 300
 
 The files have 16 samples of each question: a base that calculates in five ways, and a model tuned from it that solves
 nearly always, in one way, what the base solves in 3 of 10 samples, and hardly the rest. With --out FOLDER they are

@@ -1,4 +1,4 @@
-"""Forward and backward with and without prompt sharing, as a Markdown table: python benchmarks/prompt_sharing.py
+"""Forward and backward with and without prompt sharing, as a Markdown table: python dev/benchmarks/prompt_sharing.py
 
 The model is a random Llama (4 layers of width 128, vocabulary 512, float32). Times are the minimum of several passes on
 one thread, or on the GPU with --device cuda. The limit is the ratio of token counts: the speed-up if all time were

@@ -1,4 +1,4 @@
-"""Peak memory of the stages that read rollouts, by their number: python benchmarks/memory.py
+"""Peak memory of the stages that read rollouts, by their number: python dev/benchmarks/memory.py
 
 Each stage does the work of its script in a separate process, on generated files. score, find_candidates and
 evaluate_policy read eight rollouts or verdicts per prompt; refine and tensorise read one per candidate (4 + 12 tokens,

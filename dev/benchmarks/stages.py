@@ -1,4 +1,4 @@
-"""The cost of each stage of a finished run, as a Markdown table: python benchmarks/stages.py results/demo"""
+"""The cost of each stage of a finished run, as a Markdown table: python dev/benchmarks/stages.py results/demo"""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Variance of a divergence's top-K estimates, as a Markdown table: python benchmarks/topk_variance.py results/demo
+"""Variance of a divergence's top-K estimates, as a Markdown table: python dev/benchmarks/topk_variance.py results/demo
 
 At each position of the stored responses the reference draws its token again; the variance is exact, over all tokens of
 the vocabulary with their probabilities. The table shows the variance of `sum` and `conditional`, averaged over the

@@ -1,4 +1,4 @@
-"""How fast SQL is scored, as ratios within one run: python benchmarks/scoring.py --data ../shared/data
+"""How fast SQL is scored, as ratios within one run: python dev/benchmarks/scoring.py --data ../shared/data
 
 The answers are three Spider prediction files (3 x 608), comparison `spider`. `official` works like the published
 evaluators: a connection and a thread for each query, the gold executed for each answer. `ceiling` is one process with

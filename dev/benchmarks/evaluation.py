@@ -1,4 +1,4 @@
-"""Ten million verdicts through the evaluation: python benchmarks/evaluation.py
+"""Ten million verdicts through the evaluation: python dev/benchmarks/evaluation.py
 
 Two shapes: many policies on a thousand prompts, as in a run, and one policy with a thousand samples per prompt. The
 tables are generated in memory, which is not timed. Each shape is measured in a separate process, whose peak memory

@@ -5,7 +5,7 @@ with each response forced to begin as a style does:
 
     .venv/bin/snakemake --cores 2 --configfile config/config.yaml partition \\
         results/demo/evaluation/base/{in_domain,cross,maths}.parquet
-    .venv/bin/python benchmarks/world.py config/config.yaml results/demo
+    .venv/bin/python dev/benchmarks/world.py config/config.yaml results/demo
 
 The rules are those of docs/decisions/the-world.md. With --memory, of a finished run, the means of its policies on the
 ambiguous training questions follow: above 45 % a policy has learnt golds by heart.

@@ -1,4 +1,4 @@
-"""Intervals and verdicts on simulated runs, as Markdown tables: python benchmarks/coverage.py
+"""Intervals and verdicts on simulated runs, as Markdown tables: python dev/benchmarks/coverage.py
 
 Six methods are trained with S seeds on one base and asked Q questions. In points, a difference of two methods varies by
 2.1 x sqrt(2) between seeds, by 16 between questions and by 14 between seeds on one question; nothing differs truly
