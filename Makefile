@@ -41,10 +41,10 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel demo demo-full run docs test test-unit test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
+.PHONY: help install wheel demo demo-full run docs test test-unit test-workflow test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## Make .venv (once; again when pyproject.toml or a file under envs/ changes); SET=gpu: for GPUs.
 
@@ -87,13 +87,14 @@ docs: install ## Build the documentation as a site in site/; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "To read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
-test: lint ## Lint, unit tests, and the workflow on a tiny configuration.
-	@$(BIN)/python -m pytest -n $(CORES) tests/unit
-	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder tests/workflow
-	@$(BIN)/python -m pytest -m gpu --device cpu -k "reference or resumed" tests/gpu
+test: lint test-unit test-workflow ## Lint, unit tests, and the workflow on a tiny configuration.
 
 test-unit: install ## The fast tests only.
 	@$(BIN)/python -m pytest -n $(CORES) tests/unit
+
+test-workflow: install ## The workflow on a tiny configuration, with the real engines; programs for a GPU, on the CPU.
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder tests/workflow
+	@$(BIN)/python -m pytest -m gpu --device cpu -k "reference or resumed" tests/gpu
 
 test-full: install ## All tests, the long matrices too.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/fuzz tests/workflow

@@ -91,6 +91,17 @@ def test_the_image_is_made_by_the_commands_of_the_readme_and_the_makefile() -> N
     assert demo in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_host_runs_targets_of_the_makefile_on_the_oldest_python_too() -> None:
+    jobs = read(".github/workflows/ci.yml")["jobs"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    on_oldest = [one["targets"] for one in jobs["test"]["strategy"]["matrix"]["include"] if one["python"] == oldest]
+    assert re.search(rf"^test: {' '.join(on_oldest)} ##", MAKEFILE, re.MULTILINE)
+    for step in jobs["nightly"]["steps"]:
+        for target in re.findall(r"^make ([\w-]+)", step.get("run", "")):
+            assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
+
+
 def test_the_page_on_containers_has_the_arguments_and_folders_of_the_image() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     page = (ROOT / "docs/how-to/containers.md").read_text(encoding="utf-8")
