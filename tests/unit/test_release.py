@@ -59,15 +59,6 @@ def test_an_issue_form_has_what_github_requires(path: Path) -> None:
         assert field["attributes"]["label"]
 
 
-def test_the_entry_of_the_workflow_catalog_has_its_keys() -> None:
-    usage = read(".snakemake-workflow-catalog.yml")["usage"]
-    assert {"desc", "flags"} == usage["mandatory-flags"].keys()
-    assert {"conda", "apptainer", "apptainer+conda", "report"} == usage["software-stack-deployment"].keys()
-    assert (ROOT / "Snakefile").is_file()
-    assert (ROOT / "config/README.md").is_file()
-    assert {"snakemake", "workflow"} <= {*re.findall(r"\w+", (ROOT / "README.md").read_text().lower())}
-
-
 def test_the_image_is_made_by_the_commands_of_the_readme_and_the_makefile() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
