@@ -11,7 +11,7 @@ SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
     ("artifacts", "config", "extras", "pages"),
-    ("layout", "sample_files", "terminal"),
+    ("layout", "sample_files"),
     ("tasks", "objective", "evaluation", "model", "partition", "ranks"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
@@ -22,6 +22,7 @@ LAYERS = (
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "training", "toy", "audit"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
+PLUGIN = sorted((SCRIPTS / "snakemake_logger_plugin_dphrl").glob("*.py"))
 # What all scripts share is not a script of a rule.
 RULE_SCRIPTS = sorted(path for path in SCRIPTS.glob("*.py") if path.name != "script.py")
 
@@ -65,6 +66,11 @@ def test_a_package_imports_only_from_lower_layers(path: Path) -> None:
     assert {other for other in imported - {package} if LAYER[other] >= LAYER[package]} == set()
 
 
+def test_the_logger_plugin_imports_only_from_the_lowest_layer() -> None:
+    names = [name for path in PLUGIN for name in _imports(path) if name.startswith("dphrl.")]
+    assert {name.split(".")[1] for name in names} <= {*LAYERS[0]}
+
+
 @pytest.mark.parametrize("library", ["torch", "deepspeed", "vllm"])
 def test_only_some_packages_import_the_engines(library: str) -> None:
     assert {_package(path) for path in MODULES if library in _libraries(path)} <= WITH_TORCH
@@ -92,7 +98,7 @@ def test_a_package_declares_what_it_exports(package: str) -> None:
 
 def test_files_stay_small() -> None:
     limits = [
-        *((path, 400) for path in MODULES),
+        *((path, 400) for path in [*MODULES, *PLUGIN]),
         *((path, 40) for path in RULE_SCRIPTS),
         *((path, 150) for path in sorted((ROOT / "rules").glob("*.smk"))),
         (ROOT / "Snakefile", 59),

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from light import EXTRAS, WITHOUT_EXTRAS
@@ -81,17 +82,36 @@ def test_a_missing_extra_is_named_in_one_line(tmp_path: Path) -> None:
     assert done.stderr == "dphrl.audit: safetensors is not installed: pip install 'dphrl[workflow]'\n"
 
 
-@pytest.mark.full
-def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
-    tree, light = tmp_path / "tree", tmp_path / "light"
-    tree.mkdir()
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that `make wheel` builds."""
+    tree = tmp_path_factory.mktemp("tree")
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
     ignored = shutil.ignore_patterns("*.egg-info", "__pycache__")
     shutil.copytree(ROOT / "workflow_scripts", tree / "workflow_scripts", ignore=ignored)
     make = ["make", "-s", "-C", str(tree), "-o", "install", f"VENV={ROOT / '.venv'}", "wheel"]
     subprocess.run(make, check=True)
-    (wheel,) = (tree / "dist").glob("*.whl")
+    (built,) = (tree / "dist").glob("*.whl")
+    return built
+
+
+def test_snakemake_finds_the_logger_plugin_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    with ZipFile(wheel) as file:
+        file.extractall(tmp_path)
+    script = """
+from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+import snakemake_logger_plugin_dphrl.terminal
+print(LoggerPluginRegistry().is_installed("dphrl"), snakemake_logger_plugin_dphrl.terminal.__file__)
+"""
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    shown = subprocess.check_output([sys.executable, "-c", script], env=environment, cwd=tmp_path, text=True)
+    assert shown == f"True {tmp_path}/snakemake_logger_plugin_dphrl/terminal.py\n"
+
+
+@pytest.mark.full
+def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    light = tmp_path / "light"
     subprocess.run([sys.executable, "-m", "venv", str(light)], check=True)
     python = light / "bin" / "python"
     if _python("-m", "pip", "download", "-q", "--no-deps", "-d", str(tmp_path), "tqdm", python=python).returncode:

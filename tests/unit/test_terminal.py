@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from dphrl.terminal import LONG_RULES, Terminal, config_files, duration, explained, last_exception, place_of_exception
+from dphrl.artifacts.progress import duration
+from snakemake_logger_plugin_dphrl.terminal import (
+    LONG_RULES,
+    Terminal,
+    config_files,
+    explained,
+    last_exception,
+    place_of_exception,
+)
 
 COMMAND = ["snakemake", "--cores", "2", "--configfile", "my.yaml"]
 TRACEBACK = """\

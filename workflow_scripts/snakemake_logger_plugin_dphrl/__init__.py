@@ -1,11 +1,11 @@
-"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: the terminal of a run (dphrl/terminal.py)."""
+"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: the terminal of a run."""
 
 import sys
 from logging import LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from dphrl.terminal import Terminal, explained
+from snakemake_logger_plugin_dphrl.terminal import Terminal, explained
 
 
 class LogHandler(LogHandlerBase):

@@ -26,7 +26,7 @@ class CodeChangedError(RuntimeError):
 
 
 def has_scripts() -> bool:
-    """Whether the scripts of the rules are next to the package, as in the project; a wheel has the package alone."""
+    """Whether the scripts of the rules are next to the package, as in the project; a wheel has no scripts."""
     return (_ROOT.parent / "script.py").is_file()
 
 

@@ -64,6 +64,17 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def duration(seconds: float) -> str:
+    """Seconds for a reader: 0.4 s, 37 s, 12 min, 3 h 10 min, 25 h, 1,230 h."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 600:
+        return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    hours = minutes / 60
+    return f"{round(hours, -1) if hours >= 100 else hours:,.0f} h"
+
+
 _stream: TextIO | None = None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from dphrl.artifacts.progress import counted
+from dphrl.artifacts.progress import counted, duration
 from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
@@ -28,7 +28,6 @@ from dphrl.plan.rates import Rates
 from dphrl.plan.shape import ModelShape
 from dphrl.plan.sizes import ASSUMED_PROMPTS, Sizes, sizes
 from dphrl.plan.work import Stage, prompt_share, stages, step_seconds, wall_seconds
-from dphrl.terminal import duration
 
 # The key of each field of a setting.
 KEYS = {

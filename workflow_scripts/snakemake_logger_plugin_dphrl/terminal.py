@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.artifacts.progress import counted
+from dphrl.artifacts.progress import counted, duration
 from dphrl.config.errors import ConfigError, nearest
 from dphrl.config.load import read_yaml
 from dphrl.pages.visible import visible
@@ -225,17 +225,6 @@ def place_of_exception(lines: Sequence[str]) -> str | None:
         if frame and not any(part in frame[1] for part in _NOT_THE_USERS):
             return f"in {frame[1]}, line {frame[2]}"
     return None
-
-
-def duration(seconds: float) -> str:
-    """Seconds for a reader: 0.4 s, 37 s, 12 min, 3 h 10 min, 25 h, 1,230 h."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 600:
-        return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-    hours = minutes / 60
-    return f"{round(hours, -1) if hours >= 100 else hours:,.0f} h"
 
 
 def _said(message: str | None) -> list[str]:
