@@ -9,7 +9,9 @@ from dphrl.config.load import check_files, load_config, read_yaml
 from dphrl.layout.folder import check_folder
 from dphrl.plan.describe import at_start
 
-min_version("9.0")
+# pathvars: 9.12.0; a function as `priority`: 9.17.0; `cache` with named outputs: 9.20.0; pathvars with storage, and no
+# rerun where only a checkpoint's job is missing: 9.21.1.
+min_version("9.21.1")
 
 # A config file is complete: Snakemake would merge one given by --configfile over a `configfile:` read here.
 if not workflow.configfiles:
