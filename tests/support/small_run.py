@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from raw_tables import write_raw
 from tiny_models import EOS, TOKENS, write_tiny_policy
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import seal, sha256_file, write_text
+from dphrl.artifacts.files import sha256_file, write_text
+from dphrl.artifacts.footer import ADDED, sealed
 from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
-from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
+from dphrl.artifacts.sums import SUMS, write_sums
+from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_parts, write_table
 from dphrl.audit.run import audit_run
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate
@@ -23,6 +26,8 @@ from dphrl.partition import candidates, refine
 from dphrl.reference.build import reference_rows, save_tensors, tensorise
 
 BASE, TRAINED = "base", "grpo-s1/step2"
+CANDIDATES, FINAL = "draws/main/partition/candidates.parquet", "draws/main/partition/final.parquet"
+TENSORS, INDEX = "draws/main/reference/responses.safetensors", "draws/main/reference/index.parquet"
 # Of the tokenizer's tokens the model knows padding, the end and eight letters.
 VOCABULARY = 10
 _DATASET = {"task": "math", "source": "questions.jsonl"}
@@ -62,10 +67,14 @@ class SmallRun:
         return pl.read_parquet(self.root / path)
 
     def rewrite(self, path: str, frame: pl.DataFrame) -> None:
-        """Other rows under the same footer, with a sidecar that fits."""
+        """Other rows under the same footer, whose digest fits."""
         footer = read_footer(self.root / path)
-        schema = footer["schema"]
-        write_table(frame, schema, self.root / path, {k: v for k, v in footer.items() if k not in ("rows", "schema")})
+        rest = {name: value for name, value in footer.items() if name not in ADDED}
+        write_parts([frame], footer["schema"], self.root / path, rest, _files(self.root / path, footer))
+
+    def relist(self, path: str) -> None:
+        """Let the footer of a table list its files as they are now."""
+        self.rewrite(path, self.read(path))
 
     def footer(self, path: str) -> dict[str, Any]:
         """The footer of a table, or the content of a manifest."""
@@ -74,20 +83,28 @@ class SmallRun:
         return found
 
     def set_footer(self, path: str, footer: object) -> None:
-        """Another footer, of any shape, or its text; the rows are the same, and the sidecar fits."""
-        file, text = self.root / path, footer if isinstance(footer, str) else json.dumps(footer)
+        """Another footer, of any shape, whose digest fits, or its text; the rows are the same."""
+        file = self.root / path
         if file.suffix == ".parquet":
-            pl.read_parquet(file).write_parquet(file, metadata={"dphrl": text})
+            write_raw(pl.read_parquet(file), file, footer)
         else:
+            text = json.dumps(sealed(footer)) if isinstance(footer, dict) else footer
+            text = text if isinstance(text, str) else json.dumps(text)
             file.write_text(text, encoding="utf-8", errors="surrogatepass")
-        seal(file)
 
     def record(self, stages: dict[str, Any] | None = None) -> None:
         """Leave the audit of the run in it, as the rule does."""
-        path = self.root / "audit/audit.parquet"
-        path.unlink(missing_ok=True)
+        for name in ("audit/audit.parquet", SUMS):
+            (self.root / name).unlink(missing_ok=True)
         footer = {"stage": "audit", "config": {"stages": stages or {}, "figures": {}}, "code": "c0de", "inputs": {}}
-        write_table(audit_run(self.root), "audit", path, footer | {"libraries": {}, "seed": None})
+        table = audit_run(self.root)
+        write_table(table, "audit", self.root / "audit/audit.parquet", footer | {"libraries": {}, "seed": None})
+        write_sums(self.root)
+
+
+def _files(table: Path, footer: dict[str, Any]) -> list[Path]:
+    """The files that a footer lists."""
+    return [table.with_name(name) for name in footer.get("files", {})]
 
 
 class _Builder:
@@ -95,14 +112,14 @@ class _Builder:
         self.root = root
 
     def footer(self, path: str, stage: str, **inputs: str) -> dict[str, Any]:
-        config = json.loads(slice_at(CONFIG, path) or "{}")
+        config = slice_at(CONFIG, path) or {}
         return {
             "stage": stage,
             "config": config,
             "code": "c0de",
             "inputs": inputs,
             "libraries": {},
-            "seed": 1 if stage == "train_segment" else config.get("seed"),
+            "seed": 1 if stage in ("train_segment", "sample") else config.get("toy", {}).get("seed"),
         }
 
     def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, **inputs: str) -> None:
@@ -120,7 +137,7 @@ class _Builder:
         folder = self.root / "policies" / name
         write_tiny_policy(folder, vocabulary=VOCABULARY, seed=seed, hidden_size=8, num_hidden_layers=1)
         stage = "train_segment" if inputs else "train_base"
-        path = f"policies/{name}/manifest.json"
+        path = f"policies/{name}.json"
         write_manifest(self.root / path, self.footer(path, stage, **inputs))
 
     def dataset(self, name: str, prompts: int) -> None:
@@ -136,7 +153,7 @@ class _Builder:
                 "level": None,
             }
         )
-        read = {"policy": self.digest("policies/base/manifest.json"), "source": _OUTSIDE}
+        read = {"policy": self.digest("policies/base.json"), "source": _OUTSIDE}
         self.table(frame, "prompts", f"prompts/{name}.parquet", "prepare_prompts", **read)
         rejected = pl.DataFrame(
             {"source_index": [99], "reason": ["malformed"], "detail": ["no answer"], "duplicate_of": [None]}
@@ -156,10 +173,10 @@ class _Builder:
         size = -(-prompts.height // shards)
         inputs = {
             "prompts": self.digest(f"prompts/{dataset}.parquet"),
-            "policy": self.digest(f"policies/{policy}/manifest.json"),
+            "policy": self.digest(f"policies/{policy}.json"),
         }
         if plan == "refine":
-            inputs["partition"] = self.digest("partition/candidates.parquet")
+            inputs["partition"] = self.digest(CANDIDATES)
         for shard in range(shards):
             keys = [
                 (prompt_id, tokens, index)
@@ -185,7 +202,9 @@ class _Builder:
                     "finish_reason": ["stop" if end else "length" for end in ends],
                 }
             )
-            path = f"rollouts/{policy}/{dataset}.{plan}/{shard}.parquet"
+            drawn = plan != "evaluate"
+            place = f"draws/main/rollouts/{dataset}.{plan}" if drawn else f"rollouts/{policy}/{dataset}.{plan}"
+            path = f"{place}/{shard}.parquet"
             self.table(frame, "rollouts", path, "sample", **inputs)
             none = {name: pl.lit(None, pl.String) for name in ("extracted", "answer_class", "program_class", "detail")}
             none["reads_table"] = pl.lit(None, pl.Boolean)
@@ -197,7 +216,8 @@ class _Builder:
                 **none,
             )
             of_verdicts = {"rollouts": self.digest(path), "gold": self.digest(f"gold/{dataset}.parquet")}
-            self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), "score", **of_verdicts)
+            stage = "score"
+            self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), stage, **of_verdicts)
 
 
 def build(root: Path) -> None:
@@ -208,58 +228,54 @@ def build(root: Path) -> None:
     builder.dataset("eval", 3)
     prompts, gold = (pl.read_parquet(root / f"{name}/train.parquet") for name in ("prompts", "gold"))
     builder.rollouts(BASE, "train", "presample", prompts, [0, 1], shards=2)
-    shards = [f"verdicts/base/train.presample/{i}.parquet" for i in (0, 1)]
+    shards = [f"draws/main/verdicts/train.presample/{i}.parquet" for i in (0, 1)]
     config = CONFIG.partition
     verdicts = read_table([root / path for path in shards], "verdicts")
     builder.table(
         candidates(gold, verdicts, 2, config),
         "partition",
-        "partition/candidates.parquet",
+        CANDIDATES,
         "find_candidates",
         gold=builder.digest("gold/train.parquet"),
         verdicts=builder.digest(*shards),
     )
-    divided = pl.read_parquet(root / "partition/candidates.parquet")
+    divided = pl.read_parquet(root / CANDIDATES)
     near_perfect = divided.filter(subset="pef")
     builder.rollouts(BASE, "train", "refine", prompts.join(near_perfect, on="prompt_id", how="semi"), [0], shards=1)
-    refined = pl.read_parquet(root / "verdicts/base/train.refine/0.parquet")
+    refined = pl.read_parquet(root / "draws/main/verdicts/train.refine/0.parquet")
     builder.table(
         refine(divided, refined, config),
         "partition",
-        "partition/final.parquet",
+        FINAL,
         "refine",
-        partition=builder.digest("partition/candidates.parquet"),
-        verdicts=builder.digest("verdicts/base/train.refine/0.parquet"),
+        partition=builder.digest(CANDIDATES),
+        verdicts=builder.digest("draws/main/verdicts/train.refine/0.parquet"),
     )
-    final, rollouts = (
-        pl.read_parquet(root / name) for name in ("partition/final.parquet", "rollouts/base/train.refine/0.parquet")
-    )
+    final, rollouts = (pl.read_parquet(root / name) for name in (FINAL, "draws/main/rollouts/train.refine/0.parquet"))
     policy = LogProbs(load_model(root / "policies/base", "float32"))
     parts = tensorise([reference_rows(final, prompts, rollouts)], policy, 64, top_k=3)
-    (index,) = save_tensors(parts, root / "reference/responses.safetensors")
-    builder.table(
-        index,
-        "reference_index",
-        "reference/index.parquet",
-        "tensorise",
-        partition=builder.digest("partition/final.parquet"),
-        prompts=builder.digest("prompts/train.parquet"),
-        rollouts=builder.digest("rollouts/base/train.refine/0.parquet"),
-        policy=builder.digest("policies/base/manifest.json"),
-    )
+    (index,) = save_tensors(parts, root / TENSORS)
     inputs = {
-        "partition": builder.digest("partition/final.parquet"),
+        "partition": builder.digest(FINAL),
+        "prompts": builder.digest("prompts/train.parquet"),
+        "rollouts": builder.digest("draws/main/rollouts/train.refine/0.parquet"),
+        "policy": builder.digest("policies/base.json"),
+    }
+    footer = builder.footer(INDEX, "tensorise", **inputs)
+    write_parts([index], "reference_index", root / INDEX, footer, [root / TENSORS])
+    inputs = {
+        "partition": builder.digest(FINAL),
         "prompts": builder.digest("prompts/train.parquet"),
         "gold": builder.digest("gold/train.parquet"),
-        "reference": builder.digest("reference/responses.safetensors"),
-        "policy": builder.digest("policies/base/manifest.json"),
+        "reference": builder.digest(TENSORS),
+        "policy": builder.digest("policies/base.json"),
     }
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
     builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
     probes = SCHEMAS["probes"].frame([(0, "p0", 0, "exp", "7", True, None)])
     builder.table(probes, "probes", f"train/{TRAINED}/probes.parquet", "train_segment", **inputs)
-    (root / f"train/{TRAINED}/rng.json").write_text("{}", encoding="utf-8")
-    state = f"train/{TRAINED}/state.json"
+    state = f"states/{TRAINED}.json"
+    write_text(root / f"states/{TRAINED}/rng.json", "{}")
     write_manifest(root / state, builder.footer(state, "train_segment", **inputs))
     builder.policy(TRAINED, seed=2, **inputs)
     for name in (BASE, TRAINED):
@@ -291,4 +307,5 @@ def build(root: Path) -> None:
         "tokens_per_s": None,
         "max_rss_mib": 1.0,
     }
-    write_table(pl.DataFrame([timings]), "timings", root / "timings/partition/final.parquet", {"stage": "refine"})
+    path = root / f"timings/{FINAL}"
+    write_table(pl.DataFrame([timings]), "timings", path, {"stage": "refine"})

@@ -1,19 +1,24 @@
-"""Files that appear whole or not at all, sidecars, folders, manifests, progress."""
+"""Files that appear whole or not at all, folders, manifests, progress."""
 
 import hashlib
 import io
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from dphrl.artifacts.files import link_folder, replacing, replacing_folder, seal, sha256_file, sidecar, write_text
-from dphrl.artifacts.manifest import ManifestError, manifest_digest, read_manifest, remove_folders, write_manifest
+from dphrl.artifacts.files import link_folder, replacing, replacing_folder, sha256_file, write_text
+from dphrl.artifacts.manifest import (
+    ManifestError,
+    folder_of,
+    manifest_digest,
+    read_manifest,
+    remove_folders,
+    write_manifest,
+)
 from dphrl.artifacts.progress import ProgressLines
-from dphrl.artifacts.tables import write_table
 
 METRICS = pl.DataFrame({"step": [1], "metric": ["x"], "value": [1.0]})
 
@@ -27,17 +32,9 @@ def _content(folder: Path) -> dict[str, str]:
     return {file.relative_to(folder).as_posix(): file.read_text(errors="replace") for file in files}
 
 
-def test_a_sidecar_is_what_sha256sum_reads(tmp_path: Path) -> None:
-    write_text(tmp_path / "a text.md", "héllo\n")
-    write_table(METRICS, "metrics", tmp_path / "m.parquet", {})
+def test_the_sha256_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "big.bin").write_bytes(b"\0" * (3 << 20) + b"1")
-    seal(tmp_path / "big.bin")
-    for name in ("a text.md", "m.parquet", "big.bin"):
-        done = subprocess.run(["sha256sum", "--check", f"{name}.sha256"], cwd=tmp_path, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (0, f"{name}: OK\n")
     assert sha256_file(tmp_path / "big.bin") == hashlib.sha256((tmp_path / "big.bin").read_bytes()).hexdigest()
-    (tmp_path / "big.bin").write_bytes(b"2")
-    assert subprocess.run(["sha256sum", "--check", "--status", "big.bin.sha256"], cwd=tmp_path).returncode == 1
 
 
 @pytest.mark.parametrize("error", [ValueError, Interrupted])
@@ -53,7 +50,7 @@ def test_a_failure_leaves_the_old_file_and_no_temporary(error: type[BaseExceptio
 
     with pytest.raises(error):
         fail()
-    assert _content(tmp_path) == before == {"new/x.txt": "old", "new/x.txt.sha256": sidecar(path).read_text()}
+    assert _content(tmp_path) == before == {"new/x.txt": "old"}
 
 
 def test_the_new_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
@@ -74,18 +71,21 @@ def test_a_folder_is_replaced(tmp_path: Path) -> None:
         (new / "model-1.safetensors").write_text("1")
         (new / "model-2.safetensors").write_text("2")
         (new / "config.json").write_text("{}")
-    write_text(folder / "manifest.json", "{}")
-    # A loader would read weights that nothing lists; a table next to a manifest is another artifact.
-    write_text(folder / "more.safetensors", "3")
-    write_table(METRICS, "metrics", folder / "metrics.parquet", {})
-    table = {name: folder / name for name in ("metrics.parquet", "metrics.parquet.sha256")}
-    before = {name: file.read_bytes() for name, file in table.items()}
+    # A loader would read weights that nothing lists.
+    write_text(folder / "below" / "more.safetensors", "3")
+    (folder / ".snakemake_timestamp").touch()
     with replacing_folder(folder) as new:
         assert list(new.iterdir()) == []
         (new / "model.safetensors").write_text("12")
         (new / "config.json").write_text("[]")
-    assert {name for name in _content(folder) if "metrics" not in name} == {"model.safetensors", "config.json"}
-    assert {name: kept.read_bytes() for name, kept in table.items()} == before
+        (new / "below").mkdir()
+        (new / "below" / "vocab.txt").write_text("a")
+    assert _content(folder) == {
+        "model.safetensors": "12",
+        "config.json": "[]",
+        "below/vocab.txt": "a",
+        ".snakemake_timestamp": "",
+    }
     assert [path.name for path in tmp_path.iterdir()] == ["step2"]
 
 
@@ -110,19 +110,14 @@ def test_a_failure_leaves_the_old_folder(error: type[BaseException], tmp_path: P
 def test_a_model_is_linked_not_copied(tmp_path: Path) -> None:
     source, folder = tmp_path / "given", tmp_path / "base"
     (source / "below").mkdir(parents=True)
-    names = ("model.safetensors", "config.json", "tokenizer.json", "model.safetensors.sha256", ".hidden")
+    names = ("model.safetensors", "config.json", "tokenizer.json", ".hidden")
     for name in names:
         (source / name).write_text(name)
     link_folder(source, folder)
     assert _content(folder) == {name: name for name in names[:3]}
     assert all(file.is_symlink() for file in folder.iterdir())
-    write_manifest(folder / "manifest.json", {})
-    assert sorted(read_manifest(folder / "manifest.json")["files"]) == [
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-    ]
-    assert not (source / "manifest.json").exists()
+    write_manifest(tmp_path / "base.json", {})
+    assert sorted(read_manifest(tmp_path / "base.json")["files"]) == sorted(names[:3])
 
 
 def test_links_to_another_model_replace_the_old(tmp_path: Path) -> None:
@@ -146,19 +141,20 @@ def test_a_pickled_model_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    """The manifest of a folder with two files, one of them in a subfolder, and a separate artifact."""
-    folder = tmp_path / "policy"
+    """The manifest of a folder with two files, one of them in a subfolder, and hidden ones."""
+    folder = tmp_path / "policies" / "step4"
     (folder / "below").mkdir(parents=True)
     (folder / "model.safetensors").write_text("weights")
     (folder / "below" / "vocab.txt").write_text("words")
     (folder / ".model.safetensors.0.tmp").write_text("an orphan of another writer")
-    write_table(METRICS, "metrics", folder / "metrics.parquet", {})
-    write_manifest(folder / "manifest.json", {"stage": "train", "seed": 1})
-    return folder / "manifest.json"
+    (folder / ".snakemake_timestamp").touch()
+    write_manifest(folder.with_suffix(".json"), {"stage": "train", "seed": 1})
+    return folder.with_suffix(".json")
 
 
 def test_a_manifest_lists_files_with_size_and_sha256(policy: Path) -> None:
     found = read_manifest(policy)
+    assert found.pop("footer_sha256")
     assert found == {
         "files": {
             "model.safetensors": {"size": 7, "sha256": hashlib.sha256(b"weights").hexdigest()},
@@ -167,17 +163,40 @@ def test_a_manifest_lists_files_with_size_and_sha256(policy: Path) -> None:
         "stage": "train",
         "seed": 1,
     }
-    assert sidecar(policy).read_text() == f"{sha256_file(policy)}  manifest.json\n"
 
 
-def test_the_files_of_a_manifest_are_removed_and_no_others(policy: Path) -> None:
-    remove_folders([str(policy), str(policy.with_name("never.json"))])
-    assert sorted(_content(policy.parent)) == [
-        ".model.safetensors.0.tmp",
-        "metrics.parquet",
-        "metrics.parquet.sha256",
-    ]
+def test_any_changed_value_of_a_manifest_is_noticed(policy: Path) -> None:
+    text = policy.read_text()
+    for old, new in (('"seed": 1', '"seed": 2'), ('"size": 7', '"size": 8'), ("footer_sha256", "footer_sha257")):
+        assert old in text
+        policy.write_text(text.replace(old, new))
+        with pytest.raises(
+            ManifestError, match=r"step4\.json: no manifest \(footer_sha256: its values are not those that"
+        ):
+            read_manifest(policy)
+
+
+def test_manifests_and_folders_are_removed_and_nothing_else(policy: Path) -> None:
+    other = policy.with_name("step8.json")
+    (policy.with_name("step2") / "below").mkdir(parents=True)
+    write_manifest(other, {})
+    # Without its manifest a folder is half removed; the last one was never there.
+    remove_folders(str(policy.with_name(name)) for name in ("step4.json", "step2.json", "never.json"))
+    assert [path.name for path in policy.parent.iterdir()] == ["step8.json"]
     remove_folders([str(policy)])
+
+
+def test_a_removal_that_is_interrupted_has_removed_the_manifest(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(folder: Path) -> None:
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dphrl.artifacts.manifest.shutil.rmtree", interrupt)
+        with pytest.raises(Interrupted):
+            remove_folders([str(policy)])
+    assert [path.name for path in policy.parent.iterdir()] == ["step4"]
+    remove_folders([str(policy)])
+    assert not list(policy.parent.iterdir())
 
 
 def test_a_manifest_written_again_is_the_same(policy: Path) -> None:
@@ -186,22 +205,11 @@ def test_a_manifest_written_again_is_the_same(policy: Path) -> None:
     assert policy.read_bytes() == before
 
 
-def test_a_model_card_is_written_later_and_changes_no_digest(policy: Path) -> None:
-    before = policy.read_bytes()
-    write_text(policy.with_name("README.md"), "# A policy\n")
-    assert read_manifest(policy)
-    write_manifest(policy, {"seed": 1, "stage": "train"})
-    assert policy.read_bytes() == before
-    (policy.parent / "below" / "README.md").touch()
-    with pytest.raises(ManifestError, match=r"below/README\.md: not listed"):
-        read_manifest(policy)
-
-
 def test_the_digest_of_a_manifest_is_over_content_only(policy: Path) -> None:
     digest = manifest_digest(read_manifest(policy))
     write_manifest(policy, {"stage": "another"})
     assert manifest_digest(read_manifest(policy)) == digest
-    (policy.parent / "model.safetensors").rename(policy.parent / "model2.safetensors")
+    (folder_of(policy) / "model.safetensors").rename(folder_of(policy) / "model2.safetensors")
     write_manifest(policy, {})
     assert manifest_digest(read_manifest(policy)) != digest
 
@@ -209,16 +217,19 @@ def test_the_digest_of_a_manifest_is_over_content_only(policy: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("model.safetensors", None, "listed in manifest.json but missing"),
-        ("below/vocab.txt", None, "listed in manifest.json but missing"),
-        ("model.safetensors", "Weights", "differs from manifest.json"),
-        ("model.safetensors", "weights of another size", "differs from manifest.json"),
-        ("model-2.safetensors", "left over", "not listed in manifest.json"),
-        ("below/more.txt", "left over", "not listed in manifest.json"),
+        ("model.safetensors", None, "listed in step4.json but missing"),
+        ("below/vocab.txt", None, "listed in step4.json but missing"),
+        ("model.safetensors", "Weights", "differs from step4.json"),
+        ("model.safetensors", "weights of another size", "differs from step4.json"),
+        ("model-2.safetensors", "left over", "not listed in step4.json"),
+        ("below/more.txt", "left over", "not listed in step4.json"),
+        ("README.md", "left over", "not listed in step4.json"),
+        ("metrics.parquet", "left over", "not listed in step4.json"),
+        ("adapter_config.json", "left over", "not listed in step4.json"),
     ],
 )
 def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text: str | None, message: str) -> None:
-    path = policy.parent / file
+    path = folder_of(policy) / file
     if text is None:
         path.unlink()
     else:
@@ -227,13 +238,6 @@ def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text
         read_manifest(policy)
     assert str(error.value).startswith(f"{path}: {message}")
     assert read_manifest(policy, verify=False) == json.loads(policy.read_text())
-
-
-@pytest.mark.parametrize("name", ["more.safetensors", "adapter_config.json", "below/notes.md"])
-def test_a_sidecar_makes_no_stray_file_of_a_folder_an_artifact(policy: Path, name: str) -> None:
-    write_text(policy.parent / name, "left over")
-    with pytest.raises(ManifestError, match=f"{name}: not listed in manifest.json"):
-        read_manifest(policy)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +253,7 @@ def test_a_sidecar_makes_no_stray_file_of_a_folder_an_artifact(policy: Path, nam
     ],
 )
 def test_what_is_no_manifest_is_refused_by_name(tmp_path: Path, text: str, problem: str) -> None:
-    path = tmp_path / "manifest.json"
+    path = tmp_path / "step4.json"
     path.write_text(text, errors="surrogateescape")
     with pytest.raises(ManifestError, match=f"^{path}: no manifest .*{problem}.*; delete it and run snakemake again"):
         read_manifest(path)

@@ -37,8 +37,8 @@ def policy(hashed: list[int], tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "model.safetensors").write_text("weights")
     (folder / "config.json").write_text("{}")
-    write_manifest(folder / "manifest.json", {})
-    return folder / "manifest.json"
+    write_manifest(tmp_path / "policy.json", {})
+    return tmp_path / "policy.json"
 
 
 def _read(policy: Path) -> None:
@@ -52,12 +52,12 @@ def test_the_second_reading_of_a_manifest_reads_no_file_of_its_folder(policy: Pa
     _read(policy)
     assert sum(hashed) == 0
     # Another path to the same folder.
-    _read(Path("policy/manifest.json"))
+    _read(Path("policy.json"))
     assert sum(hashed) == 0
 
 
 def test_a_file_that_changed_is_read_again_whatever_its_time_of_modification(policy: Path, hashed: list[int]) -> None:
-    weights = policy.parent / "model.safetensors"
+    weights = policy.with_suffix("") / "model.safetensors"
     before = weights.stat()
     _read(policy)
     hashed.clear()
@@ -68,24 +68,24 @@ def test_a_file_that_changed_is_read_again_whatever_its_time_of_modification(pol
         _read(policy)
     assert hashed == [7]
     # Another file under this name.
-    (policy.parent / "new").write_text("weights")
-    os.utime(policy.parent / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
+    (policy.with_suffix("") / "new").write_text("weights")
+    os.utime(policy.with_suffix("") / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
     time.sleep(TICK)
-    os.replace(policy.parent / "new", weights)
+    os.replace(policy.with_suffix("") / "new", weights)
     _read(policy)
     assert hashed == [7, 7]
 
 
 def test_names_and_sizes_are_checked_each_time(policy: Path, hashed: list[int]) -> None:
     _read(policy)
-    weights = policy.parent / "model.safetensors"
+    weights = policy.with_suffix("") / "model.safetensors"
     before = weights.stat()
     weights.write_text("more weights")
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(ManifestError, match=r"model\.safetensors: differs"):
         _read(policy)
     weights.write_text("weights")
-    (policy.parent / "adapter_config.json").touch()
+    (policy.with_suffix("") / "adapter_config.json").touch()
     with pytest.raises(ManifestError, match=r"adapter_config\.json: not listed"):
         _read(policy)
 
@@ -105,7 +105,7 @@ def test_a_damaged_entry_is_none(policy: Path, hashed: list[int], text: str) -> 
 def test_a_file_that_changes_while_it_is_read_is_read_again(
     policy: Path, hashed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights = policy.parent / "model.safetensors"
+    weights = policy.with_suffix("") / "model.safetensors"
 
     def slow(path: Path) -> str:
         digest = sha256_file(path)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -21,7 +22,7 @@ METRICS = pl.DataFrame({"step": [1, 2], "metric": ["reward", "reward"], "value":
 
 def _stage() -> Stage:
     code = code_digest(MODULES, SCHEMAS)
-    return Stage("train", MODULES, SCHEMAS, code, '{"steps": 2}', libraries=("numpy",), seed=7)
+    return Stage("train", MODULES, SCHEMAS, code, {"steps": 2}, libraries=("numpy",), seed=7)
 
 
 def test_every_output_names_its_inputs(tmp_path: Path) -> None:
@@ -29,25 +30,28 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
         write_table(METRICS[i], "metrics", tmp_path / f"{i}.parquet", {})
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "model.safetensors").write_text("weights")
-    write_manifest(tmp_path / "policy" / "manifest.json", {})
+    write_manifest(tmp_path / "policy.json", {})
     (tmp_path / "tensors").write_text("tensors")
 
     stage = _stage()
     shards = [str(tmp_path / f"{i}.parquet") for i in range(2)]
     assert stage.read("metrics", shards).equals(METRICS)
     assert stage.read("before", shards[0], "metrics").equals(METRICS[:1])
-    assert stage.folder("policy", str(tmp_path / "policy" / "manifest.json")) == tmp_path / "policy"
+    assert stage.folder("policy", str(tmp_path / "policy.json")) == tmp_path / "policy"
     assert stage.file("reference", str(tmp_path / "tensors")) == tmp_path / "tensors"
     stage.write(METRICS, "metrics", str(tmp_path / "out.parquet"))
 
     footer = read_footer(tmp_path / "out.parquet")
-    assert sorted(footer) == ["code", "config", "inputs", "libraries", "rows", "schema", "seed", "stage", "version"]
+    assert sorted(footer) == [
+        *("code", "config", "digest", "file_sha256", "inputs", "libraries"),
+        *("rows", "schema", "seed", "stage", "version"),
+    ]
     assert (footer["stage"], footer["config"], footer["seed"]) == ("train", {"steps": 2}, 7)
     assert footer["code"] == code_digest(MODULES, SCHEMAS)
     assert footer["inputs"] == {
         "metrics": content_digest(METRICS, "metrics"),
         "before": content_digest(METRICS[:1], "metrics"),
-        "policy": manifest_digest(read_manifest(tmp_path / "policy" / "manifest.json")),
+        "policy": manifest_digest(read_manifest(tmp_path / "policy.json")),
         "reference": sha256_file(tmp_path / "tensors"),
     }
     assert sorted(footer["libraries"]) == ["numpy", "polars"]
@@ -55,12 +59,15 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
 
 
 def test_a_manifest_has_the_footer_and_further_facts(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_text("weights")
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "model.safetensors").write_text("weights")
     stage = _stage()
-    stage.write_manifest(str(tmp_path / "manifest.json"), step=4)
-    assert read_manifest(tmp_path / "manifest.json") == {
-        "files": {"model.safetensors": {"size": 7, "sha256": sha256_file(tmp_path / "model.safetensors")}},
+    stage.write_manifest(str(tmp_path / "policy.json"), step=4)
+    found = read_manifest(tmp_path / "policy.json")
+    assert found == {
+        "files": {"model.safetensors": {"size": 7, "sha256": sha256_file(tmp_path / "policy" / "model.safetensors")}},
         "step": 4,
+        "footer_sha256": found["footer_sha256"],
         **stage.footer(),
     }
 
@@ -69,11 +76,12 @@ def test_files_that_were_hashed_while_written_are_not_read_for_their_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    monkeypatch.setattr("dphrl.artifacts.manifest.sha256_file", lambda path: read.append(path.name) or "read")
+    monkeypatch.setattr("dphrl.artifacts.files.sha256_file", lambda path: read.append(path.name) or "read")
+    (tmp_path / "policy").mkdir()
     for name in ("model.safetensors", "tokenizer.json"):
-        (tmp_path / name).write_text("weights")
-    _stage().write_manifest(str(tmp_path / "manifest.json"), {"model.safetensors": "given", "absent.safetensors": "no"})
-    files = read_manifest(tmp_path / "manifest.json", verify=False)["files"]
+        (tmp_path / "policy" / name).write_text("weights")
+    _stage().write_manifest(str(tmp_path / "policy.json"), {"model.safetensors": "given", "absent.safetensors": "no"})
+    files = read_manifest(tmp_path / "policy.json", verify=False)["files"]
     assert {name: file["sha256"] for name, file in files.items()} == {
         "model.safetensors": "given",
         "tokenizer.json": "read",
@@ -81,24 +89,47 @@ def test_files_that_were_hashed_while_written_are_not_read_for_their_manifest(
     assert read == ["tokenizer.json"]
 
 
+def test_a_file_that_a_table_lists_is_compared_with_its_footer(tmp_path: Path) -> None:
+    tensors, index = tmp_path / "responses.safetensors", tmp_path / "index.parquet"
+
+    def parts() -> Iterator[pl.DataFrame]:
+        yield METRICS
+        tensors.write_text("tensors")
+
+    stage = _stage()
+    stage.write_parts(parts(), "metrics", str(index), files=str(tensors))
+    assert read_footer(index)["files"] == {tensors.name: {"size": 7, "sha256": sha256_file(tensors)}}
+    assert stage.file("reference", str(tensors), listed_by=str(index)) == tensors
+    assert stage.inputs == {"reference": sha256_file(tensors)}
+    tensors.write_text("Tensors")
+    with pytest.raises(
+        SchemaError, match=f"{tensors}: it is not the file that was written .* in the footer of index.pa"
+    ):
+        stage.file("changed", str(tensors), listed_by=str(index))
+    write_table(METRICS, "metrics", index, {})
+    with pytest.raises(SchemaError, match=f"{tensors}: it is not the file that was written"):
+        stage.file("changed", str(tensors), listed_by=str(index))
+    assert "changed" not in stage.inputs
+
+
 def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".snakemake").mkdir()
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "model.safetensors").write_text("weights")
-    write_manifest(tmp_path / "policy" / "manifest.json", {})
+    write_manifest(tmp_path / "policy.json", {})
     read: list[str] = []
     monkeypatch.setattr(
         "dphrl.artifacts.remembered.sha256_file", lambda path: read.append(path.name) or sha256_file(path)
     )
     for _ in range(2):
-        _stage().folder("policy", "policy/manifest.json")
+        _stage().folder("policy", "policy.json")
     assert read == ["model.safetensors"]
 
 
 def test_other_code_than_was_planned_does_not_start() -> None:
     with pytest.raises(CodeChangedError, match="start snakemake again"):
-        Stage("train", MODULES, SCHEMAS, code_digest(MODULES), "{}")
+        Stage("train", MODULES, SCHEMAS, code_digest(MODULES), {})
 
 
 def test_an_input_of_another_kind_is_not_recorded(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Tables: violations of a schema, footers, shards, digests, bytes."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,9 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_tables import write_raw
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
 
@@ -88,8 +87,7 @@ def test_a_broken_table_is_not_written(frame: pl.DataFrame, named: str, tmp_path
 
 def test_a_file_that_breaks_its_schema_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "rollouts.parquet"
-    footer = {"schema": "rollouts", "version": 1}
-    _broken(finish_reason="abort").write_parquet(path, metadata={"dphrl": json.dumps(footer)})
+    write_raw(_broken(finish_reason="abort"), path, {"schema": "rollouts", "version": 1})
     with pytest.raises(SchemaError, match=f"{path}: column 'finish_reason' .* 'abort'"):
         read_table(path, "rollouts")
 
@@ -118,10 +116,13 @@ def test_rows_are_sorted_and_come_back_whole(tmp_path: Path) -> None:
 def test_the_footer_says_schema_version_rows_and_what_it_was_given(tmp_path: Path) -> None:
     path = tmp_path / "rollouts.parquet"
     write_table(FRAME, "rollouts", path, {**FOOTER, "inputs": {"prompts": "abc"}})
-    assert read_footer(path) == {
+    footer = read_footer(path)
+    assert footer.pop("file_sha256")
+    assert footer == {
         "schema": "rollouts",
         "version": 1,
         "rows": 4,
+        "digest": content_digest(FRAME, "rollouts"),
         "stage": "sample",
         "seed": 1,
         "inputs": {"prompts": "abc"},
@@ -146,26 +147,43 @@ def _other_schema(path: Path) -> None:
 
 
 def _other_version(path: Path) -> None:
-    FRAME.write_parquet(path, metadata={"dphrl": json.dumps({"schema": "rollouts", "version": 0})})
+    write_raw(FRAME, path, {"schema": "rollouts", "version": 0})
+
+
+def _other_rows(path: Path) -> None:
+    write_table(FRAME[:3], "rollouts", path, FOOTER)
+    footer = read_footer(path)
+    write_raw(FRAME.sort(ROLLOUTS.key), path, footer)
+
+
+def _changed_footer(path: Path) -> None:
+    write_table(FRAME, "rollouts", path, FOOTER)
+    path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
 
 
 def _with_footer(footer: object) -> Callable[[Path], None]:
-    return lambda path: FRAME.write_parquet(path, metadata={"dphrl": json.dumps(footer)})
+    return lambda path: write_raw(FRAME.sort(ROLLOUTS.key), path, footer)
 
 
 @pytest.mark.parametrize(
     ("write", "named"),
     [
         (_not_parquet, "not a readable parquet file"),
-        (_cut_off, "differs from x.parquet.sha256; delete it and run snakemake again"),
-        (_without_footer, "not written by this workflow"),
+        (_cut_off, "it is not the file that was written ("),
+        (_without_footer, "no sha256 in its footer, so it is cut off or was not written by this workflow"),
         (_other_schema, "holds 'metrics' version 1, expected 'rollouts' 1"),
         (_other_version, "holds 'rollouts' version 0, expected 'rollouts' 1"),
         (lambda path: None, "not a readable parquet file"),
         (_with_footer([]), "a damaged footer (all of it: Input should be a valid dictionary"),
         (_with_footer({"schema": "rollouts", "version": "1"}), "a damaged footer (version: Input should be a valid in"),
         (_with_footer({"inputs": ["prompts"]}), "a damaged footer (inputs: Input should be a valid dictionary"),
-        (_with_footer({}), "holds None version None, expected 'rollouts' 1"),
+        (_with_footer({"rows": 4}), "holds None version None, expected 'rollouts' 1"),
+        (
+            _with_footer({"schema": "rollouts", "version": 1}),
+            "its rows are not those that were written ( in its footer",
+        ),
+        (_other_rows, "its rows are not those that were written ("),
+        (_changed_footer, "it is not the file that was written ("),
     ],
 )
 def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: str, tmp_path: Path) -> None:
@@ -177,10 +195,23 @@ def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: s
     assert str(path) in str(error.value)
 
 
-def test_a_table_without_sidecar_is_read(tmp_path: Path) -> None:
-    write_table(FRAME, "rollouts", tmp_path / "x.parquet", FOOTER)
-    sidecar(tmp_path / "x.parquet").unlink()
-    assert read_table(tmp_path / "x.parquet", "rollouts").height == 4
+@pytest.mark.parametrize("mask", [0xFF, 0x01])
+def test_a_flipped_byte_anywhere_is_noticed(tmp_path: Path, mask: int) -> None:
+    path = tmp_path / "x.parquet"
+    write_table(FRAME, "rollouts", path, FOOTER)
+    content = path.read_bytes()
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :])
+        with pytest.raises(SchemaError, match=f"{path}: .* snakemake again"):
+            read_footer(path)
+
+
+def test_text_in_a_table_is_not_taken_for_its_sha256(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    text = f'"file_sha256": "{"0" * 64}"'
+    frame = FRAME.with_columns(text=pl.lit(text))
+    write_table(frame, "rollouts", path, {"config": {"a": text, "file_sha256": "0" * 64}})
+    assert read_table(path, "rollouts").equals(frame.sort(ROLLOUTS.key))
 
 
 def test_shards_are_one_table(tmp_path: Path) -> None:
@@ -244,8 +275,7 @@ def test_equal_tables_have_equal_bytes(tmp_path: Path) -> None:
     for name, frame in (("a", FRAME), ("b", FRAME[::-1]), ("c", pl.concat([FRAME[2:], FRAME[:2]], rechunk=False))):
         (tmp_path / name).mkdir()
         write_table(frame, "rollouts", tmp_path / name / "x.parquet", FOOTER)
-    written = [(tmp_path / name / file).read_bytes() for file in ("x.parquet", "x.parquet.sha256") for name in "abc"]
-    assert len(set(written[:3])) == len(set(written[3:])) == 1
+    assert len({(tmp_path / name / "x.parquet").read_bytes() for name in "abc"}) == 1
 
 
 def test_an_old_table_is_left_alone_by_a_failure(tmp_path: Path) -> None:

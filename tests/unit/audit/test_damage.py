@@ -1,6 +1,5 @@
 """Damage under digests that fit: the audit names it, whatever its shape, and still sees every other damage."""
 
-import json
 import os
 import re
 import shutil
@@ -9,21 +8,21 @@ from typing import Any
 
 import polars as pl
 import pytest
+from raw_tables import flip_byte, write_raw
 from small_run import CONFIG
 
-from dphrl.artifacts.files import seal, sidecar
 from dphrl.artifacts.manifest import write_manifest
 from dphrl.audit.__main__ import main
 from dphrl.audit.artifacts import Run
 from dphrl.audit.run import AuditError, audit, audit_run, require_passed, summary
 from dphrl.audit.staleness import not_compared
 
-FINAL, CANDIDATES = "partition/final.parquet", "partition/candidates.parquet"
+FINAL, CANDIDATES = "draws/main/partition/final.parquet", "draws/main/partition/candidates.parquet"
 BASE, TRAINED = "policies/base", "policies/grpo-s1/step2"
-STATE = "train/grpo-s1/step2/state.json"
-SHARD, REFINED = "rollouts/base/train.presample/0.parquet", "rollouts/base/train.refine/0.parquet"
+STATE = "states/grpo-s1/step2.json"
+SHARD, REFINED = "draws/main/rollouts/train.presample/0.parquet", "draws/main/rollouts/train.refine/0.parquet"
 # Another fault, which must be named too.
-OTHER = "tables/headline.md"
+OTHER = "tables/training.parquet"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -33,34 +32,31 @@ def failures(run: Any) -> dict[str, list[str]]:
     return {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
 
 
-def put(run: Any, source: str, target: str, *, sealed: bool = True) -> None:
+def put(run: Any, source: str, target: str) -> None:
     """Copy a file of the run to another place of it."""
     (run.root / target).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run.root / source, run.root / target)
-    if sealed:
-        sidecar(run.root / target).write_bytes(sidecar(run.root / FINAL).read_bytes())
 
 
-@pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize(
     ("manifest", "name"),
     [
-        (f"{BASE}/manifest.json", "more.safetensors"),
-        (f"{BASE}/manifest.json", "adapter_config.json"),
-        (f"{TRAINED}/manifest.json", "model-00002-of-00002.safetensors"),
+        (f"{BASE}.json", "more.safetensors"),
+        (f"{BASE}.json", "adapter_config.json"),
+        (f"{TRAINED}.json", "model-00002-of-00002.safetensors"),
         (STATE, "below/more.json"),
     ],
 )
-def test_a_file_that_a_manifest_does_not_list_is_named(small_run: Any, manifest: str, name: str, sealed: bool) -> None:
-    stray = f"{manifest.rpartition('/')[0]}/{name}"
-    put(small_run, f"{BASE}/model.safetensors", stray, sealed=sealed)
+def test_a_file_that_a_manifest_does_not_list_is_named(small_run: Any, manifest: str, name: str) -> None:
+    stray = f"{manifest.removesuffix('.json')}/{name}"
+    put(small_run, f"{BASE}/model.safetensors", stray)
     found = failures(small_run)
     assert any(f"has files in its folder that it does not list: {name}" in text for text in found[manifest])
-    assert (stray in found) == sealed
+    assert list(found) == [manifest]
 
 
 def test_an_adapter_that_a_manifest_lists_is_named(small_run: Any) -> None:
-    path = f"{BASE}/manifest.json"
+    path = f"{BASE}.json"
     (small_run.root / BASE / "adapter_config.json").write_text("{}")
     footer = {name: value for name, value in small_run.footer(path).items() if name != "files"}
     write_manifest(small_run.root / path, footer)
@@ -75,13 +71,15 @@ def test_an_adapter_that_a_manifest_lists_is_named(small_run: Any) -> None:
         ("prompts/eval.parquet", "tables/prompts.parquet"),
         ("prompts/eval.parquet", "prompts/a b.parquet"),
         ("prompts/eval.parquet", "notes/prompts/eval.parquet"),
-        (SHARD, "rollouts/base/train.presample/00.parquet"),
-        (SHARD, "rollouts/base/train.presample/\u0661.parquet"),
-        (SHARD, "rollouts/base/train.other/0.parquet"),
-        (f"{BASE}/model.safetensors", "reference/more.safetensors"),
-        ("figures/training.json", "figures/foreign.json"),
-        ("tables/headline.md", "tables/foreign.md"),
-        ("tables/headline.md", "notes.md"),
+        (SHARD, "draws/main/rollouts/train.presample/00.parquet"),
+        (SHARD, "draws/main/rollouts/train.presample/\u0661.parquet"),
+        (SHARD, "draws/main/rollouts/train.other/0.parquet"),
+        (f"{BASE}/model.safetensors", "draws/main/reference/more.safetensors"),
+        (SHARD, "rollouts/base/train.presample/0.parquet"),
+        (f"{BASE}/model.safetensors", "states/grpo-s1/more.safetensors"),
+        ("figures/training.json", "policies/foreign.json"),
+        ("tables/headline.md", "prompts/foreign.md"),
+        ("tables/headline.md", "draws/main/foreign.md"),
     ],
 )
 def test_a_file_that_no_rule_makes_is_named(small_run: Any, source: str, target: str) -> None:
@@ -97,8 +95,8 @@ def test_what_people_keep_in_a_run_is_not_checked(small_run: Any) -> None:
         (small_run.root / name).write_text("mine")
     put(small_run, FINAL, "tracking/offline/files/media/table.parquet")
     put(small_run, FINAL, "logs/copy.parquet")
-    put(small_run, FINAL, "partition/.ab12.tmp/0.parquet", sealed=False)
-    put(small_run, FINAL, "rollouts/base/train.presample/.0.parquet.parts/0.parquet")
+    put(small_run, FINAL, "draws/main/partition/.ab12.tmp/0.parquet")
+    put(small_run, FINAL, "draws/main/rollouts/train.presample/.0.parquet.parts/0.parquet")
     assert failures(small_run) == {}
 
 
@@ -119,7 +117,7 @@ FOOTERS: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (FINAL, lambda footer: footer | {"seed": 1}, "has the seed 1, expected None"),
     (STATE, lambda footer: footer | {"seed": 2}, "has the seed 2, expected 1"),
     (SHARD, lambda footer: footer | {"seed": None}, "has the seed None, expected 1"),
-    (f"{BASE}/manifest.json", lambda footer: footer | {"seed": 7}, "has the seed 7, expected 1"),
+    (f"{BASE}.json", lambda footer: footer | {"seed": 7}, "has the seed 7, expected 1"),
     (FINAL, _inputs(lambda given: {"partition": given["partition"]}), "does not name inputs that its stage reads: ve"),
     (SHARD, _inputs(lambda given: {}), "does not name inputs that its stage reads: prompts"),
     (
@@ -131,7 +129,7 @@ FOOTERS: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (FINAL, _inputs(lambda given: given | {"gold": "0" * 64}), "has inputs that its stage does not read: gold"),
     (FINAL, _inputs(lambda given: given | {"": ""}), "has inputs that its stage does not read: "),
     (FINAL, lambda footer: footer | {"config": {}}, "config with the keys none, expected on_reject"),
-    (SHARD, lambda footer: footer | {"config": footer["config"] | {"more": 1}}, "keys engine, more, plan, seed, expe"),
+    (SHARD, lambda footer: footer | {"config": footer["config"] | {"more": 1}}, "keys engine, more, plan, expe"),
 ]
 
 
@@ -178,9 +176,8 @@ def test_the_summary_says_what_was_not_compared(small_run: Any, capsys: pytest.C
 
 
 def _deep(run: Any) -> str:
-    (run.root / BASE / "manifest.json").write_text("[" * 100_000)
-    seal(run.root / BASE / "manifest.json")
-    return f"{BASE}/manifest.json"
+    (run.root / f"{BASE}.json").write_text("[" * 100_000)
+    return f"{BASE}.json"
 
 
 def _of_another_type(path: str, value: object, *keys: str) -> Callable[[Any], str]:
@@ -202,7 +199,7 @@ def _of_another_type(path: str, value: object, *keys: str) -> Callable[[Any], st
 def _tokenizer(run: Any) -> str:
     text = '{"version": "1.0", "model": {"type": "BPE", "vocab": {"a": -1}, "merges": 7}}'
     (run.root / BASE / "tokenizer.json").write_text(text)
-    path = f"{BASE}/manifest.json"
+    path = f"{BASE}.json"
     footer = {name: value for name, value in run.footer(path).items() if name != "files"}
     write_manifest(run.root / path, footer)
     return path
@@ -216,12 +213,11 @@ def _no_utf8(run: Any) -> str:
 
 def _adapter(run: Any) -> str:
     (run.root / BASE / "adapter_config.json").write_text('{"peft_type": "LORA"}')
-    return f"{BASE}/manifest.json"
+    return f"{BASE}.json"
 
 
 def _accepted(run: Any) -> str:
     (run.root / "accepted.json").write_text("[1]")
-    seal(run.root / "accepted.json")
     return "accepted.json"
 
 
@@ -241,8 +237,7 @@ def _rows(rows: int) -> Callable[[Any], str]:
             value=pl.repeat(0.5, rows, eager=False),
         )
         footer = run.footer(path) | {"rows": rows}
-        row.write_parquet(run.root / path, row_group_size=rows, metadata={"dphrl": json.dumps(footer)})
-        seal(run.root / path)
+        write_raw(row, run.root / path, footer, row_group_size=rows)
         return path
 
     return damage
@@ -250,14 +245,13 @@ def _rows(rows: int) -> Callable[[Any], str]:
 
 def _not_parquet(run: Any) -> str:
     (run.root / FINAL).write_bytes(b"PAR1" + b"\xff" * 100 + b"PAR1")
-    seal(run.root / FINAL)
     return FINAL
 
 
 def _not_safetensors(run: Any) -> str:
-    path = "reference/responses.safetensors"
+    path = "draws/main/reference/responses.safetensors"
     (run.root / path).write_bytes(b"\xff" * 8 + b"{}")
-    seal(run.root / path)
+    run.relist("draws/main/reference/index.parquet")
     return path
 
 
@@ -280,8 +274,8 @@ DAMAGES: dict[str, Callable[[Any], str]] = {
     "code a number": _of_another_type(CANDIDATES, 1, "code"),
     "schema a list": _of_another_type(CANDIDATES, ["partition"], "schema"),
     "version true": _of_another_type(CANDIDATES, True, "version"),
-    "dtype a list": _of_another_type("reference/index.parquet", ["float32"], "config", "dtype"),
-    "manifest a list": _of_another_type(f"{TRAINED}/manifest.json", []),
+    "dtype a list": _of_another_type("draws/main/reference/index.parquet", ["float32"], "config", "dtype"),
+    "manifest a list": _of_another_type(f"{TRAINED}.json", []),
     "manifest nested": _deep,
     "files a list": _of_another_type(STATE, [], "files"),
     "a file of text": _of_another_type(STATE, "rng.json", "files", "rng.json"),
@@ -304,11 +298,11 @@ DAMAGES: dict[str, Callable[[Any], str]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_of_any_shape_is_named_and_hides_no_other(small_run: Any, damage: str) -> None:
     damaged = DAMAGES[damage](small_run)
-    (small_run.root / OTHER).write_text("changed")
+    flip_byte(small_run.root / OTHER)
     table = audit_run(small_run.root)
     found = {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
     assert damaged in found, found
-    assert f"{OTHER} is not the file that was written" in found[OTHER][0]
+    assert f"{OTHER}: it is not the file that was written" in found[OTHER][0]
     assert not CONTROL.search(summary(table))
     # The rows of each sound artifact were still counted.
     assert dict(table.select("artifact", "rows").iter_rows())["evaluation/base/eval.parquet"] == 3
@@ -337,15 +331,15 @@ def hostile_runs(run: Any) -> Iterator[str]:
     footer = run.footer(STATE)
     run.set_footer(STATE, footer | {"config": {HOSTILE: HOSTILE}, "libraries": {HOSTILE: HOSTILE}})
     yield STATE
-    run.set_footer(f"{TRAINED}/manifest.json", footer | {"files": {HOSTILE: {"size": 1, "sha256": HOSTILE}}})
-    yield f"{TRAINED}/manifest.json"
+    run.set_footer(f"{TRAINED}.json", footer | {"files": {HOSTILE: {"size": 1, "sha256": HOSTILE}}})
+    yield f"{TRAINED}.json"
     (run.root / "tables/headline.md").write_text(HOSTILE)
     yield "tables/headline.md"
     name = f"prompts/{HOSTILE.replace(chr(0), '').replace('/', '')}.parquet"
     put(run, "prompts/eval.parquet", name)
     yield name
-    put(run, "tables/headline.md", "tables/\udcff\x9b.md")
-    yield "tables/\udcff\x9b.md"
+    put(run, "tables/headline.md", "prompts/\udcff\x9b.md")
+    yield "prompts/\udcff\x9b.md"
 
 
 def test_no_text_of_a_run_reaches_the_terminal_as_a_command(small_run: Any, capfd: pytest.CaptureFixture[str]) -> None:
@@ -363,8 +357,3 @@ def test_no_text_of_a_run_reaches_the_terminal_as_a_command(small_run: Any, capf
     with pytest.raises(AuditError) as error:
         require_passed(audit_run(small_run.root))
     assert not CONTROL.search(str(error.value))
-
-
-def test_a_sidecar_of_any_size_is_no_digest(small_run: Any) -> None:
-    sidecar(small_run.root / FINAL).write_bytes(b"\xff" * 1_000_000)
-    assert "is not the file that was written" in failures(small_run)[FINAL][0]

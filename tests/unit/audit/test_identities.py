@@ -17,7 +17,7 @@ from dphrl.audit.identities import (
 from dphrl.audit.run import audit_run, failed_checks
 from dphrl.evaluation.tables import tabulate
 
-FOOTER = {"stage": "tabulate", "config": {}, "code": "c0de", "inputs": {}, "libraries": {}, "seed": 1}
+FOOTER = {"stage": "make_tables", "config": {}, "code": "c0de", "inputs": {}, "libraries": {}, "seed": 1}
 
 
 def samples(seed: int) -> np.ndarray:

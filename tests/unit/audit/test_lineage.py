@@ -18,13 +18,13 @@ def test_an_evaluation_leads_back_to_the_base_policy_and_the_pre_samples(built: 
     assert text.startswith(EVALUATION)
     for path in (
         "rollouts/grpo-s1/step2/eval.evaluate/0.parquet",
-        "policies/grpo-s1/step2/manifest.json",
-        "partition/final.parquet",
-        "partition/candidates.parquet",
-        "verdicts/base/train.presample/1.parquet",
-        "rollouts/base/train.presample/1.parquet",
+        "policies/grpo-s1/step2.json",
+        "draws/main/partition/final.parquet",
+        "draws/main/partition/candidates.parquet",
+        "draws/main/verdicts/train.presample/1.parquet",
+        "draws/main/rollouts/train.presample/1.parquet",
         "prompts/train.parquet",
-        "policies/base/manifest.json",
+        "policies/base.json",
     ):
         assert text.count(f"\n{path}  (digest ") == 1, path
     assert "  stage      evaluate_policy\n" in text
@@ -34,9 +34,9 @@ def test_an_evaluation_leads_back_to_the_base_policy_and_the_pre_samples(built: 
 
 def test_a_file_without_a_footer_is_traced_by_the_artifact_that_it_belongs_to(built: Path) -> None:
     for file, maker in (
-        ("policies/base/model.safetensors", "policies/base/manifest.json"),
+        ("policies/base/model.safetensors", "policies/base.json"),
         ("figures/training.json", "tables/training.parquet"),
-        ("reference/responses.safetensors", "reference/index.parquet"),
+        ("draws/main/reference/responses.safetensors", "draws/main/reference/index.parquet"),
     ):
         assert lineage(built / file).startswith(f"{file} belongs to {maker}\n\n{maker}  (digest ")
 
@@ -74,7 +74,7 @@ def test_the_command_prints_the_lineage_and_returns_a_status(
     shown = capsys.readouterr().out
     assert EVALUATION in shown
     assert "\nverdicts/grpo-s1/step2/eval.evaluate/0.parquet  (digest" in shown
-    assert "\npartition/final.parquet  (digest" not in shown
+    assert "\ndraws/main/partition/final.parquet  (digest" not in shown
     more = re.search(r"\n\n(\d+) artifacts further back: --depth (\d+) shows all\.\n$", shown)
     assert more is not None
     assert main(["lineage", str(built / EVALUATION), "--depth", more[2]]) == 0

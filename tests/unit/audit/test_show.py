@@ -12,8 +12,14 @@ from dphrl.audit.show import show
 
 
 def test_a_table_is_shown_with_footer_columns_head_and_a_whole_row(built: Path) -> None:
-    text = show(built / "rollouts/base/train.presample/0.parquet")
-    for part in ('"stage": "sample"', "columns, 6 rows", "token_ids: List(Int32)", "first rows:", "row 0 in full:"):
+    text = show(built / "draws/main/rollouts/train.presample/0.parquet")
+    for part in (
+        '"stage": "sample"',
+        "columns, 6 rows",
+        "token_ids: List(Int32)",
+        "first rows:",
+        "row 0 in full:",
+    ):
         assert part in text
     assert "token_ids: [5, 4, 1]" in text
 
@@ -24,13 +30,13 @@ def test_an_empty_table_is_shown(built: Path, tmp_path: Path) -> None:
 
 
 def test_a_manifest_is_shown_with_its_files(built: Path) -> None:
-    text = show(built / "policies/base/manifest.json")
+    text = show(built / "policies/base.json")
     assert '"stage": "train_base"' in text
     assert "model.safetensors" in text
 
 
 def test_tensors_are_shown_with_types_and_shapes(built: Path) -> None:
-    assert "logprobs: F32 (12,)" in show(built / "reference/responses.safetensors")
+    assert "logprobs: F32 (12,)" in show(built / "draws/main/reference/responses.safetensors")
     text = show(built / "policies/base/model.safetensors")
     assert '"format": "pt"' in text
     assert "lm_head.weight: F32 (10, 8)" in text
@@ -43,7 +49,7 @@ def test_text_is_shown_as_it_is(built: Path) -> None:
 def test_the_command_shows_and_refuses_with_a_hint(
     built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["show", str(built / "partition/final.parquet")]) == 0
+    assert main(["show", str(built / "draws/main/partition/final.parquet")]) == 0
     assert "reference_sample" in capsys.readouterr().out
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(b"PAR1")

@@ -14,7 +14,7 @@ from tiny_models import tiny_llama, write_tiny_policy
 from torch import Tensor, nn
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file, sidecar
+from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import write_table
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
@@ -142,10 +142,9 @@ def test_a_changed_row_does_not_reach_the_file(tmp_path: Path, module: LogProbs)
     assert sha256_file(stored.path) == before
 
 
-def test_equal_responses_have_equal_bytes_and_a_sidecar(tmp_path: Path, module: LogProbs) -> None:
+def test_equal_responses_have_equal_bytes(tmp_path: Path, module: LogProbs) -> None:
     first, second = (_stored(tmp_path / name, module) for name in "ab")
     assert first.path.read_bytes() == second.path.read_bytes()
-    assert sidecar(first.path).read_text() == f"{sha256_file(first.path)}  responses.safetensors\n"
 
 
 @pytest.mark.parametrize("top_k", [0, 3])
@@ -157,7 +156,7 @@ def test_tensors_that_come_in_parts_are_those_of_the_whole(tmp_path: Path, modul
     of_parts = pl.concat(save_tensors(parts, path))
     assert of_parts.equals(index)
     assert path.read_bytes() == save(whole)
-    assert sorted(tmp_path.iterdir()) == [path, sidecar(path)]
+    assert sorted(tmp_path.iterdir()) == [path]
 
 
 def test_a_part_that_fails_leaves_no_file(tmp_path: Path, module: LogProbs) -> None:

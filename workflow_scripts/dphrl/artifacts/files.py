@@ -1,4 +1,4 @@
-"""Atomic writes of files and folders, each file with its sha256 in a second file next to it."""
+"""Atomic writes of files and folders."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-_SIDECAR = ".sha256"
 PARTS = ".parts"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -23,17 +23,9 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sidecar(path: Path) -> Path:
-    """The file that holds the sha256 of `path`, as one line that `sha256sum -c` reads."""
-    return path.with_name(path.name + _SIDECAR)
-
-
-def separate(file: Path) -> bool:
-    """Whether a file in the folder of a manifest is a separate artifact: a table with a sidecar, nothing else.
-
-    A loader of models reads files that no manifest lists (every *.safetensors, adapter_config.json), but no table.
-    """
-    return file.suffix == ".parquet" and file.is_file() and sidecar(file).is_file()
+def listed(file: Path, sha256: str | None = None) -> dict[str, Any]:
+    """Size and sha256 of a file, as footers and manifests list it; a sha256 that is given is not computed again."""
+    return {"size": file.stat().st_size, "sha256": sha256 or sha256_file(file)}
 
 
 @contextmanager
@@ -70,10 +62,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder next to `folder`; on success its files move into `folder`, one atomic rename each.
+    """Yield an empty hidden folder next to `folder`; on success its files replace those of `folder`.
 
-    Then other files of `folder` are removed, e.g. its old manifest, or shards of a larger model, which a loader would
-    read too. Separate artifacts and their sidecars stay.
+    Hidden files of `folder` stay: Snakemake has one there.
 
     Raises:
         OSError: with the name of the folder, if the disk is full.
@@ -82,13 +73,15 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent) as temporary:
             yield Path(temporary)
-            names = sorted(os.listdir(temporary))
-            for name in names:
-                os.replace(Path(temporary, name), folder / name)
-            for file in sorted(folder.iterdir()):
-                kept = file.name in names or file.name.startswith(".") or file.is_dir()
-                if not kept and not separate(file.with_suffix("") if file.suffix == _SIDECAR else file):
-                    file.unlink()
+            for old in folder.iterdir():
+                if old.name.startswith("."):
+                    continue
+                if old.is_dir() and not old.is_symlink():
+                    shutil.rmtree(old)
+                else:
+                    old.unlink()
+            for new in Path(temporary).iterdir():
+                new.rename(folder / new.name)
 
 
 def parts_folder(path: Path) -> Path:
@@ -110,9 +103,7 @@ def link_folder(source: Path, folder: Path) -> None:
     Raises:
         ValueError: `source` holds weights as pickles, which are never loaded.
     """
-    # The sidecars of another folder were not written by this workflow.
-    files = [file for file in source.iterdir() if file.is_file() and file.suffix != _SIDECAR]
-    files = [file for file in files if not file.name.startswith(".")]
+    files = [file for file in source.iterdir() if file.is_file() and not file.name.startswith(".")]
     if not any(file.suffix == ".safetensors" for file in files):
         raise ValueError(f"{source}: no *.safetensors in it; convert the model, pickled weights are not loaded")
     with replacing_folder(folder) as links:
@@ -120,14 +111,7 @@ def link_folder(source: Path, folder: Path) -> None:
             (links / file.name).symlink_to(file.resolve())
 
 
-def seal(path: Path) -> None:
-    """Write the sha256 sidecar of a finished file."""
-    with replacing(sidecar(path)) as temporary:
-        temporary.write_text(f"{sha256_file(path)}  {path.name}\n", encoding="utf-8")
-
-
 def write_text(path: Path, text: str) -> None:
-    """Write a text artifact and its sidecar."""
+    """Write a text, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    seal(path)

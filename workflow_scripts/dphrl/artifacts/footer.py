@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-
-class Footer(BaseModel):
-    """Types of the values of a footer; each may be missing, and there may be others."""
-
-    model_config = ConfigDict(strict=True)
-
-    schema_name: str = Field("", alias="schema")
-    version: int = 0
-    rows: int = 0
-    stage: str = ""
-    config: dict[str, Any] = {}
-    hardware: dict[str, Any] = {}
-    code: str = ""
-    inputs: dict[str, str] = {}
-    libraries: dict[str, str] = {}
-    seed: int | None = None
+_SEAL: Final = "footer_sha256"
+# What a table adds to the footer that it is given.
+ADDED: Final = ("schema", "version", "rows", "digest", "files", "file_sha256")
 
 
 def _inside(name: str) -> str:
-    """A path relative to the folder of a manifest, which stays in that folder."""
+    """A path relative to a folder, which stays in that folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.name:
         raise ValueError("is not the name of a file in the folder")
@@ -41,10 +30,60 @@ class _Entry(BaseModel):
     sha256: str
 
 
+_Files = dict[Annotated[str, AfterValidator(_inside)], _Entry]
+
+
+class Footer(BaseModel):
+    """Types of the values of a footer; each may be missing, and there may be others."""
+
+    model_config = ConfigDict(strict=True)
+
+    schema_name: str = Field("", alias="schema")
+    version: int = 0
+    rows: int = 0
+    digest: str = ""
+    files: _Files = {}
+    stage: str = ""
+    config: dict[str, Any] = {}
+    hardware: dict[str, Any] = {}
+    code: str = ""
+    inputs: dict[str, str] = {}
+    libraries: dict[str, str] = {}
+    seed: int | None = None
+
+
 class Manifest(Footer):
     """Types of the values of a manifest: the files of its folder, and a footer."""
 
-    files: dict[Annotated[str, AfterValidator(_inside)], _Entry]
+    files: _Files
+
+
+def sealed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest as JSON gives it back, with the sha256 of its other values, by which a changed byte is noticed."""
+    plain = json.loads(json.dumps(facts))
+    return {**plain, _SEAL: _digest(plain)}
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """The manifest in `text`, as `sealed` gave it.
+
+    Raises:
+        ValueError: as `parsed`; or a value is not as it was written.
+    """
+    found = parsed(text, Manifest)
+    try:
+        digest = _digest(found)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if found.get(_SEAL) != digest:
+        raise ValueError(f"{_SEAL}: its values are not those that were written")
+    return found
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    """Hex sha256 of a footer as canonical JSON, without the key for this digest."""
+    rest = {name: value for name, value in facts.items() if name != _SEAL}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def parsed(text: str, types: type[BaseModel]) -> dict[str, Any]:

@@ -1,42 +1,40 @@
-"""Manifests: the declared output of a stage that writes a folder of files.
+"""Manifests: the list of the files of a folder, next to the folder: `step4.json` lists the files in `step4/`.
 
-Snakemake times and deletes folders badly, and does not see a changed file inside one; a manifest holds the size and
-sha256 of each file of its folder and is written last.
+Snakemake does not see a changed file inside a folder; a manifest holds the size and sha256 of each file and is written
+last.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dphrl.artifacts.files import separate, sha256_file, sidecar, write_text
-from dphrl.artifacts.footer import Manifest, parsed
-
-_CARD = "README.md"
+from dphrl.artifacts.files import listed, sha256_file, write_text
+from dphrl.artifacts.footer import sealed, unsealed
 
 
 class ManifestError(ValueError):
     """The files of a folder differ from its manifest; the text names the file."""
 
 
-def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> None:
-    """Write the manifest of the files in and below the folder of `path`.
+def folder_of(manifest: Path) -> Path:
+    """The folder whose files a manifest lists."""
+    return manifest.with_suffix("")
 
-    Hidden and temporary files and sidecars are not listed, nor tables with a sidecar, which are separate artifacts, nor
-    the model card, which is written after the evaluation of the model.
+
+def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> None:
+    """Write the manifest of all files in and below its folder, hidden files apart.
 
     Args:
         digests: the sha256 of files that were hashed while they were written, by name; the others are read.
     """
-    known, entries = digests or {}, {name: path.parent / name for name in _files(path)}
-    files = {
-        name: {"size": file.stat().st_size, "sha256": known.get(name) or sha256_file(file)}
-        for name, file in entries.items()
-    }
-    write_text(path, json.dumps({"files": files, **footer}, indent=1, sort_keys=True) + "\n")
+    known = digests or {}
+    files = {name: listed(folder_of(path) / name, known.get(name)) for name in _files(path)}
+    write_text(path, json.dumps(sealed({"files": files, **footer}), indent=1, sort_keys=True) + "\n")
 
 
 def read_manifest(path: Path, *, verify: bool = True, digest: Callable[[Path], str] = sha256_file) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def read_manifest(path: Path, *, verify: bool = True, digest: Callable[[Path], s
         ManifestError: a file is missing, differs or is not listed; or this is no manifest.
     """
     try:
-        manifest = parsed(path.read_text(encoding="utf-8"), Manifest)
+        manifest = unsealed(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ManifestError(f"{path}: no manifest ({error}); delete it and run snakemake again") from error
     missing, changed, unlisted = differences(path, manifest, digest) if verify else ([], [], [])
@@ -60,40 +58,34 @@ def read_manifest(path: Path, *, verify: bool = True, digest: Callable[[Path], s
         (unlisted, f"not listed in {path.name}; move it elsewhere"),
     ):
         if names:
-            raise ManifestError(f"{path.parent / names[0]}: {problem}")
+            raise ManifestError(f"{folder_of(path) / names[0]}: {problem}")
     return manifest
 
 
 def differences(
     path: Path, manifest: Mapping[str, Any], digest: Callable[[Path], str] = sha256_file
 ) -> tuple[list[str], list[str], list[str]]:
-    """How the folder of `path` differs from its manifest: the names of missing, changed and unlisted files."""
-    listed, folder = manifest["files"], path.parent
-    missing = [name for name in listed if not (folder / name).is_file()]
+    """How the folder of a manifest differs from it: the names of missing, changed and unlisted files."""
+    entries, folder = manifest["files"], folder_of(path)
+    missing = [name for name in entries if not (folder / name).is_file()]
     changed = [
         name
-        for name, entry in listed.items()
+        for name, entry in entries.items()
         if name not in missing
         and ((folder / name).stat().st_size != entry["size"] or digest(folder / name) != entry["sha256"])
     ]
-    return missing, changed, [name for name in _files(path) if name not in listed]
+    return missing, changed, [name for name in _files(path) if name not in entries]
 
 
 def remove_folders(manifests: Iterable[str]) -> None:
-    """Remove the files of manifests, where these are still there; other files in their folders stay.
+    """Remove manifests and their folders, where these are still there.
 
-    A manifest goes last: a removal that is interrupted can be repeated.
-
-    Raises:
-        ManifestError: a file is no manifest.
+    A manifest goes first: without it no job starts from its folder. A removal that is interrupted can be repeated.
     """
-    for path in filter(Path.exists, map(Path, manifests)):
-        names = [*read_manifest(path, verify=False)["files"], sidecar(path).name, path.name]
-        for name in names:
-            (path.parent / name).unlink(missing_ok=True)
-        for folder in sorted({(path.parent / name).parent for name in names}, reverse=True):
-            if not any(folder.iterdir()):
-                folder.rmdir()
+    for manifest in map(Path, manifests):
+        manifest.unlink(missing_ok=True)
+        if folder_of(manifest).is_dir():
+            shutil.rmtree(folder_of(manifest))
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:
@@ -104,13 +96,6 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 def _files(manifest: Path) -> list[str]:
     """The files that belong in a manifest, relative to its folder."""
-    folder = manifest.parent
-    return sorted(
-        file.relative_to(folder).as_posix()
-        for file in folder.rglob("*")
-        if file.is_file()
-        and file not in (manifest, manifest.with_name(_CARD))
-        and not file.name.startswith(".")
-        and not file.name.endswith((".tmp", ".sha256"))
-        and not separate(file)
-    )
+    folder = folder_of(manifest)
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
+    return sorted(file.relative_to(folder).as_posix() for file in files)

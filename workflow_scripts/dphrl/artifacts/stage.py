@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import resource
 import sys
 import time
@@ -18,9 +17,9 @@ import polars as pl
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import verify_code
 from dphrl.artifacts.files import sha256_file
-from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.manifest import folder_of, manifest_digest, read_manifest, write_manifest
 from dphrl.artifacts.remembered import remembered_sha256
-from dphrl.artifacts.tables import content_digest, read_table, stream_digest, write_parts, write_table
+from dphrl.artifacts.tables import check_listed, read_and_digest, stream_digest, write_parts, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
 Timing = tuple[str, float, int | None]
@@ -47,7 +46,7 @@ class Stage:
         sources: the scripts and modules whose code digest is `code`.
         schemas: the table schemas that it writes; they are part of the digest.
         code: digest made when the DAG was built; the stage stops if the code changed since.
-        config: canonical JSON of the stage's own slice of the config.
+        config: the stage's own slice of the config: plain JSON values, blocks by name.
         libraries: distributions whose versions can change the result.
         seed: the seed of the stage's random choices, if it makes any.
         hardware: the block `hardware`, of a stage that reads it.
@@ -62,7 +61,7 @@ class Stage:
     sources: Sequence[str]
     schemas: Sequence[str]
     code: str
-    config: str
+    config: Mapping[str, Any]
     libraries: Sequence[str] = ()
     seed: int | None = None
     hardware: Mapping[str, Any] | None = None
@@ -74,16 +73,15 @@ class Stage:
         verify_code(self.code, self.sources, self.schemas)
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
-        """Read a table (or its shards) and record its content digest under `name`."""
-        frame = read_table(_files(paths), schema or name)
-        self.inputs[name] = content_digest(frame, schema or name)
+        """Read a table (or its shards, in key order) and record its content digest under `name`."""
+        frame, self.inputs[name] = read_and_digest(_files(paths), schema or name)
         return frame
 
     def scan(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.LazyFrame:
         """As `read`, but lazy: the table (or its shards) is checked and digested a part at a time.
 
         Raises:
-            SchemaError: a file differs from its sidecar, is of another schema or version, or rows are out of key order.
+            SchemaError: as `stream_digest`.
         """
         files = _files(paths)
         self.inputs[name] = stream_digest(files, schema or name)
@@ -92,14 +90,24 @@ class Stage:
     def folder(self, name: str, manifest: str) -> Path:
         """The folder of a verified manifest; its digest is recorded under `name`.
 
-        The content of a file is read once on each machine, as long as its size and time of modification stay.
+        The content of a file is read again only if its size or its time of change is another one.
         """
         self.inputs[name] = manifest_digest(read_manifest(Path(manifest), digest=remembered_sha256))
-        return Path(manifest).parent
+        return folder_of(Path(manifest))
 
-    def file(self, name: str, path: str) -> Path:
-        """The path of any other file; the sha256 of its bytes is recorded under `name`."""
-        self.inputs[name] = sha256_file(Path(path))
+    def file(self, name: str, path: str, listed_by: str | None = None) -> Path:
+        """The path of any other file; the sha256 of its bytes is recorded under `name`.
+
+        Args:
+            listed_by: a table in the folder of the file, whose footer has its sha256.
+
+        Raises:
+            SchemaError: this table lists another sha256.
+        """
+        sha256 = sha256_file(Path(path))
+        if listed_by is not None:
+            check_listed(Path(path), sha256, Path(listed_by))
+        self.inputs[name] = sha256
         return Path(path)
 
     def footer(self) -> dict[str, Any]:
@@ -109,7 +117,7 @@ class Stage:
         """
         return {
             "stage": self.name,
-            "config": json.loads(self.config),
+            "config": self.config,
             "code": self.code,
             "inputs": dict(sorted(self.inputs.items())),
             "libraries": {name: library_version(name) for name in ("polars", *self.libraries)},
@@ -121,12 +129,14 @@ class Stage:
         """Write a table with this stage's footer."""
         write_table(frame, schema, Path(path), self.footer())
 
-    def write_parts(self, parts: Iterable[pl.DataFrame], schema: str, path: str) -> None:
-        """Write a table that comes in parts, in key order."""
-        write_parts(parts, schema, Path(path), self.footer())
+    def write_parts(
+        self, parts: Iterable[pl.DataFrame], schema: str, path: str, files: str | Sequence[str] = ()
+    ) -> None:
+        """Write a table that comes in parts, in key order; its footer lists `files`, complete after the last part."""
+        write_parts(parts, schema, Path(path), self.footer(), _files(files))
 
     def write_manifest(self, path: str, digests: Mapping[str, str] | None = None, **facts: Any) -> None:
-        """Write the manifest of the folder that holds `path`, with this stage's footer; `digests` as there."""
+        """Write the manifest of the folder next to it, with this stage's footer; `digests` as there."""
         write_manifest(Path(path), {**self.footer(), **facts}, digests)
 
     @contextmanager

@@ -8,16 +8,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import replacing, seal, sha256_file, sidecar
+from dphrl.artifacts.files import listed, replacing
 from dphrl.artifacts.footer import Footer, parsed
 from dphrl.artifacts.schema import SchemaError
 
@@ -29,64 +30,124 @@ PART: Final = ROW_GROUP
 _DIGESTED: Final = 1024
 _PROMPT: Final = "prompt_id"
 _FOOTER = "dphrl"
+# Before the sha256 in a footer, of so many characters.
+_MARK, _HEX = b'"file_sha256": "', 64
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+
+
+class Digest(Protocol):
+    """What `hashlib.sha256` returns."""
+
+    def update(self, data: memoryview, /) -> None: ...
+    def hexdigest(self) -> str: ...
 
 
 def content_digest(frame: pl.DataFrame, schema: str) -> str:
     """Hex sha256 over the rows in key order, as JSON lines: the same for any sharding, encoding or row group size."""
-    return _digest([SCHEMAS[schema].conform(frame, f"content digest of {schema}")])
+    return _digest(SCHEMAS[schema].conform(frame, f"content digest of {schema}"))
 
 
 def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[str, Any]) -> None:
-    """Check `frame` against its schema and write it sorted by key, with footer and sha256 sidecar, atomically.
+    """Check `frame` against its schema and write it sorted by key, with its footer, atomically.
 
     Raises:
         SchemaError: the frame breaks the schema; nothing is written.
     """
     rows = SCHEMAS[schema].conform(frame, str(path))
     with replacing(path) as temporary:
-        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=_metadata(schema, rows.height, footer))
-    seal(path)
+        metadata = _metadata(schema, rows.height, _digest(rows), footer)
+        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata)
+        seal(temporary)
 
 
-def write_parts(parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any]) -> None:
+def write_parts(
+    parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any], files: Sequence[Path] = ()
+) -> None:
     """As `write_table`, for a table that comes in parts, in key order; the bytes do not depend on the parts.
 
     The parts are kept in a temporary folder until the last one is there.
 
+    Args:
+        files: files in the folder of the table that are complete after the last part; the footer lists them.
+
     Raises:
         SchemaError: a part breaks the schema or does not follow the part before; nothing is written.
     """
-    declared = SCHEMAS[schema]
+    declared, digest = SCHEMAS[schema], hashlib.sha256()
     with replacing(path) as temporary, TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
-        files: list[Path] = []
+        kept: list[Path] = []
         rows = 0
         for part in _in_key_order((declared.conform(part, str(path)) for part in parts), schema, str(path)):
             rows += part.height
-            files.append(Path(folder, f"{len(files)}.parquet"))
-            part.write_parquet(files[-1], compression="uncompressed")
-        whole = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame(schema=declared.columns)
-        metadata = _metadata(schema, rows, footer)
+            for lines in _json_lines(part):
+                digest.update(lines)
+            kept.append(Path(folder, f"{len(kept)}.parquet"))
+            part.write_parquet(kept[-1], compression="uncompressed")
+        whole = pl.scan_parquet(kept, glob=False) if kept else pl.LazyFrame(schema=declared.columns)
+        more = {"files": {file.name: listed(file) for file in files}} if files else {}
+        metadata = _metadata(schema, rows, digest.hexdigest(), {**footer, **more})
         whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
-    seal(path)
+        seal(temporary)
 
 
-def _metadata(schema: str, rows: int, footer: Mapping[str, Any]) -> dict[str, str]:
-    facts = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, **footer}
-    return {_FOOTER: json.dumps(facts, sort_keys=True)}
+def _metadata(schema: str, rows: int, digest: str, footer: Mapping[str, Any]) -> dict[str, str]:
+    facts = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, "digest": digest, **footer}
+    return {_FOOTER: footer_text(facts)}
+
+
+def footer_text(facts: Mapping[str, Any]) -> str:
+    """A footer as it is written, with room for the sha256 of the file as its last value."""
+    return f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
+
+
+def seal(path: Path) -> None:
+    """Write the sha256 of a table's bytes into the room that its footer has for it; it is computed without this room.
+
+    So a changed byte is found before the file is decoded: some damage makes a parquet reader ask for so much memory
+    that the process ends, or changes statistics by which it skips rows.
+    """
+    at, _, digest = _seal_of(path)
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(digest.encode())
+
+
+def _seal_of(path: Path) -> tuple[int, str, str]:
+    """Where the sha256 in a table begins, its value, and the value that fits the other bytes.
+
+    Raises:
+        ValueError: there is none.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        # The footer is near the end, after all values of the table.
+        at = content.rfind(_MARK) + len(_MARK)
+        if at < len(_MARK):
+            raise ValueError("no sha256 in its footer, so it is cut off or was not written by this workflow")
+        with memoryview(content) as view:
+            digest = hashlib.sha256(view[:at])
+            digest.update(view[at + _HEX :])
+        return at, content[at : at + _HEX].decode(errors="replace"), digest.hexdigest()
 
 
 def read_footer(path: Path) -> dict[str, Any]:
-    """The footer of an artifact.
+    """The footer of a table, after a check of all bytes of the file.
 
     Raises:
         SchemaError: the file is not a table of this project, or is damaged.
     """
     try:
-        metadata = pl.read_parquet_metadata(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        _, written, now = _seal_of(path)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    if written != now:
         raise SchemaError(
-            f"{path}: not a readable parquet file ({error}); delete it and run snakemake again"
-        ) from error
+            f"{path}: it is not the file that was written ({written[:12]} in its footer, {now[:12]} now);"
+            " delete it and run snakemake again"
+        )
+    try:
+        metadata = pl.read_parquet_metadata(path)
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from error
     if _FOOTER not in metadata:
         raise SchemaError(f"{path}: no {_FOOTER!r} footer, so it was not written by this workflow")
     try:
@@ -95,41 +156,53 @@ def read_footer(path: Path) -> dict[str, Any]:
         raise SchemaError(f"{path}: a damaged footer ({error}); delete it and run snakemake again") from error
 
 
-def check_file(path: Path, schema: str) -> None:
-    """Check that a file is unchanged since it was written, and of the schema that this code knows.
-
-    A file without a sidecar passes: Snakemake reruns a job that lacks a declared output.
+def check_listed(path: Path, sha256: str, table: Path) -> None:
+    """Check that the footer of a table lists a file of its folder with this sha256.
 
     Raises:
-        SchemaError: the file differs from its sidecar, is of another schema or version, or not a table.
+        SchemaError: it lists another sha256, or not this file.
     """
-    if sidecar(path).is_file() and sidecar(path).read_text(encoding="utf-8").split()[:1] != [sha256_file(path)]:
-        raise SchemaError(f"{path}: differs from {sidecar(path).name}; delete it and run snakemake again")
-    footer, version = read_footer(path), SCHEMAS[schema].version
-    found = (footer.get("schema"), footer.get("version"))
-    if found != (schema, version):
-        raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {version}")
+    written = read_footer(table).get("files", {}).get(path.name, {}).get("sha256", "")
+    if written != sha256:
+        raise SchemaError(
+            f"{path}: it is not the file that was written ({written[:12]} in the footer of {table.name},"
+            f" {sha256[:12]} now); delete it and run snakemake again"
+        )
 
 
 def read_table(paths: Path | Sequence[Path], schema: str) -> pl.DataFrame:
     """One table from one file or from its shards, checked and sorted by key.
 
     Raises:
-        SchemaError: a file differs from its sidecar, is of another schema or version, or shards share a key.
+        SchemaError: as `stream_digest` of each file; or shards share a key.
     """
     files = [paths] if isinstance(paths, Path) else list(paths)
-    for path in files:
-        check_file(path, schema)
-    return SCHEMAS[schema].conform(pl.concat(map(pl.read_parquet, files)), ", ".join(map(str, files)))
+    rows = [part for path in files for part in _of_all([path], schema, hashlib.sha256())]
+    return SCHEMAS[schema].conform(pl.concat(rows), ", ".join(map(str, files)))
 
 
 def stream_digest(paths: Sequence[Path], schema: str) -> str:
     """The `content_digest` of the table in these files, a part at a time; the files are checked as they are read.
 
     Raises:
-        SchemaError: as `Stage.scan`.
+        SchemaError: a file is no table, of another schema or version, or its rows break the schema, are out of key
+            order, or are not those that were written.
     """
-    return _digest(_in_key_order(_checked(paths, schema), schema, ", ".join(map(str, paths))))
+    whole = hashlib.sha256()
+    for _ in _of_all(paths, schema, whole):
+        pass
+    return whole.hexdigest()
+
+
+def read_and_digest(paths: Sequence[Path], schema: str) -> tuple[pl.DataFrame, str]:
+    """The table in these files, in key order, and its `content_digest`; each row is decoded once.
+
+    Raises:
+        SchemaError: as `stream_digest`.
+    """
+    whole = hashlib.sha256()
+    rows = pl.concat(_of_all(paths, schema, whole), rechunk=True)
+    return rows, whole.hexdigest()
 
 
 def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, ...]]:
@@ -154,20 +227,55 @@ def slices(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         yield frame.slice(start, PART).collect()
 
 
-def _checked(paths: Sequence[Path], schema: str) -> Iterator[pl.DataFrame]:
-    """The rows of these files in parts, each checked.
+def _of_all(paths: Sequence[Path], schema: str, whole: Digest) -> Iterator[pl.DataFrame]:
+    """The rows of the table in these files in parts, each checked; `whole` gets the bytes of the content digest."""
+    single = len(paths) == 1
+    parts = (
+        part for path in paths for part in _checked(path, schema, (whole,) if single else (hashlib.sha256(), whole))
+    )
+    return _in_key_order(parts, schema, ", ".join(map(str, paths)))
+
+
+def _checked(path: Path, schema: str, digests: Sequence[Digest]) -> Iterator[pl.DataFrame]:
+    """The rows of a file in parts, each checked; after the last one the first digest is compared with the footer's.
 
     Raises:
-        SchemaError: as `check_file`; or rows break the schema, or are not sorted by key.
+        SchemaError: as `stream_digest`.
     """
-    declared = SCHEMAS[schema]
-    for path in paths:
-        check_file(path, schema)
-        for part in slices(pl.scan_parquet(path, glob=False)):
-            rows = declared.conform(part, str(path))
-            if not rows.select(declared.key).equals(part.select(declared.key)):
-                raise SchemaError(f"{path}: not sorted by {', '.join(declared.key)}")
-            yield rows
+    footer, declared = read_footer(path), SCHEMAS[schema]
+    found = (footer.get("schema"), footer.get("version"))
+    if found != (schema, declared.version):
+        raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {declared.version}")
+    for part in _readable(path):
+        rows = declared.conform(part, str(path))
+        if not rows.select(declared.key).equals(part.select(declared.key)):
+            raise SchemaError(f"{path}: not sorted by {', '.join(declared.key)}")
+        for lines in _json_lines(rows):
+            for digest in digests:
+                digest.update(lines)
+        yield rows
+    written, now = footer.get("digest", ""), digests[0].hexdigest()
+    if written != now:
+        raise SchemaError(
+            f"{path}: its rows are not those that were written ({written[:12]} in its footer, {now[:12]} now);"
+            " delete it and run snakemake again"
+        )
+
+
+def _readable(path: Path) -> Iterator[pl.DataFrame]:
+    """The rows of a file in parts.
+
+    Raises:
+        SchemaError: they cannot be decoded.
+    """
+    try:
+        yield from slices(pl.scan_parquet(path, glob=False))
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: BaseException) -> SchemaError:
+    return SchemaError(f"{path}: not a readable parquet file ({error}); delete it and run snakemake again")
 
 
 def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Iterator[pl.DataFrame]:
@@ -186,11 +294,16 @@ def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Ite
         yield rows
 
 
-def _digest(parts: Iterable[pl.DataFrame]) -> str:
+def _digest(rows: pl.DataFrame) -> str:
     digest = hashlib.sha256()
-    for rows in parts:
-        for some in rows.iter_slices(_DIGESTED):
-            buffer = io.BytesIO()
-            some.write_ndjson(buffer)
-            digest.update(buffer.getbuffer())
+    for lines in _json_lines(rows):
+        digest.update(lines)
     return digest.hexdigest()
+
+
+def _json_lines(rows: pl.DataFrame) -> Iterator[memoryview]:
+    """The rows as the bytes that their digest is made of."""
+    for some in rows.iter_slices(_DIGESTED):
+        buffer = io.BytesIO()
+        some.write_ndjson(buffer)
+        yield buffer.getbuffer()

@@ -8,13 +8,12 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.tables import ROW_GROUP, by_prompts
-from dphrl.audit.artifacts import RERUN, Artifact, FindRows, Run, check_rows, delete_and_rerun
+from dphrl.audit.artifacts import RERUN, Artifact, Drawn, FindRows, Run, check_rows, delete_and_rerun
 from dphrl.layout.kinds import KINDS, fill, kind_of
 
 _GREEDY = -1
 _PROMPT = ["prompt_id"]
 KEY = [*_PROMPT, "sample_index"]
-_FINAL, _CANDIDATES = KINDS["partition"].path, KINDS["candidates"].path
 
 Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 
@@ -35,11 +34,12 @@ def check_rollouts(run: Run, decode: Decode | None) -> None:
     Args:
         decode: token ids to texts without special tokens, by the base policy's tokenizer; None: texts are not checked.
     """
-    for (_, dataset, plan), shards in run.samples("rollouts").items():
+    for samples, shards in run.samples("rollouts").items():
         first = shards[min(shards)]
-        first.attempt(_check_shards, run, dataset, plan, shards)
-        for artifact in shards.values():
-            path = artifact.path.replace("rollouts/", "verdicts/", 1)
+        first.attempt(_check_shards, run, samples, shards)
+        for number, artifact in shards.items():
+            kind = "verdicts" if samples.draw is None else "drawn_verdicts"
+            path = fill(KINDS[kind].path, {**samples._asdict(), "shard": number})
             drawn, judged, verdicts = run.scan(artifact.path), run.scan(path), run.get(path)
             if drawn is None:
                 continue
@@ -49,10 +49,11 @@ def check_rollouts(run: Run, decode: Decode | None) -> None:
                 verdicts.attempt(_check_verdicts, verdicts, artifact.path, drawn, judged)
 
 
-def check_partition(run: Run) -> None:
+def check_partition(run: Run, draw: str) -> None:
     """The partition holds each training prompt once, and D_pef only prompts that refinement confirmed."""
     datasets = run.train_datasets
-    for path in (_CANDIDATES, _FINAL):
+    before, last = (fill(KINDS[name].path, {"draw": draw}) for name in ("candidates", "partition"))
+    for path in (before, last):
         artifact = run.get(path)
         if artifact is None or not artifact.sound:
             continue
@@ -64,18 +65,18 @@ def check_partition(run: Run) -> None:
         ):
             prompts = fill(KINDS["prompts"].path, {"dataset": datasets[0]})
             artifact.attempt(_check_same_prompts, run, artifact, prompts, path)
-    final, partition = run.get(_FINAL), run.scan(_FINAL)
+    final, partition = run.get(last), run.scan(last)
     if final is not None and partition is not None:
-        final.attempt(_check_subsets, final, partition, run.scan(_CANDIDATES))
+        final.attempt(_check_subsets, final, partition, run.scan(before))
 
 
 def _check_subsets(final: Artifact, partition: pl.LazyFrame, candidates: pl.LazyFrame | None) -> None:
     pef = pl.col("subset") == "pef"
     odd, shown = pef != pl.col("reference_sample").is_not_null(), ("prompt_id", "subset", "reference_sample")
-    problem = f"{_FINAL}: D_pef prompts without a reference sample, or others with one"
+    problem = f"{final.path}: D_pef prompts without a reference sample, or others with one"
     check_rows(final, by_prompts(partition), {problem: lambda rows: rows.filter(odd).select(shown)})
     if candidates is not None:
-        problem = f"{_FINAL}: D_pef prompts that were no candidate"
+        problem = f"{final.path}: D_pef prompts that were no candidate"
         parts = by_prompts(*(table.filter(pef).select(_PROMPT) for table in (partition, candidates)))
         check_rows(final, parts, {problem: lambda rows, before: lost(rows, before, _PROMPT)})
 
@@ -101,7 +102,7 @@ def _check_same_prompts(run: Run, artifact: Artifact, one: str, other: str) -> N
         check_rows(artifact, parts, same_keys(lacking, extra, _PROMPT), delete_and_rerun(other))
 
 
-def _check_shards(run: Run, dataset: str, plan: str, shards: Mapping[int, Artifact]) -> None:
+def _check_shards(run: Run, samples: Drawn, shards: Mapping[int, Artifact]) -> None:
     """The shards together hold every sample of every prompt of the plan, and no other."""
     numbers, first = sorted(shards), shards[min(shards)]
     folder = first.path.rpartition("/")[0]
@@ -120,10 +121,11 @@ def _check_shards(run: Run, dataset: str, plan: str, shards: Mapping[int, Artifa
         f"{folder}: its shards' footers name no plan, or not the same one",
         remedy,
     )
-    prompts = run.scan(fill(KINDS["prompts"].path, {"dataset": dataset}) if plan != "refine" else _CANDIDATES)
+    refined = samples.plan == "refine"
+    prompts = run.scan(fill(KINDS["candidates" if refined else "prompts"].path, samples._asdict()))
     if prompts is None or not planned:
         return
-    prompts = (prompts if plan != "refine" else prompts.filter(subset="pef")).select(_PROMPT)
+    prompts = (prompts.filter(subset="pef") if refined else prompts).select(_PROMPT)
     asked, found = drawn_by["n"] + bool(drawn_by.get("greedy")), sum(artifact.rows or 0 for artifact in shards.values())
     total = asked * prompts.select(pl.len()).collect(engine="streaming").item()
     expected = f"(expected {asked} per prompt, {total} in all)"
@@ -147,7 +149,8 @@ def _repeated(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_samples(artifact: Artifact, drawn: pl.LazyFrame, decode: Decode | None) -> None:
-    if artifact.footer.get("config", {}).get("engine") == "replay":
+    engine = artifact.footer.get("config", {}).get("engine")
+    if isinstance(engine, dict) and engine.get("name") == "replay":
         return  # recorded texts: they were not drawn as tokens, and have no log-probs
     path, tokens, logprobs = artifact.path, pl.col("token_ids").list.len(), pl.col("sampler_logprobs").list.len()
     counts = {"tokens": tokens, "logprobs": logprobs}

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, RootModel
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import PARTS, sidecar
+from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.schema import SchemaError
+from dphrl.artifacts.sums import SUMS, is_temporary
 from dphrl.artifacts.tables import stream_digest
-from dphrl.layout.kinds import KINDS, is_known, match
+from dphrl.layout.kinds import KINDS, is_known, kind_of, schema_of
 from dphrl.layout.names import BASE
 from dphrl.pages.visible import visible
 
 RECORDED, ACCEPTED = KINDS["audit"].path, "accepted.json"
 MISSING = "missing"
-MANIFESTS = ("manifest.json", "state.json")
-# What jobs and trackers write for people, without a digest.
+# What jobs and trackers write for people.
 _LEFT_OUT = ("logs", "tracking")
 # These differ between equal runs or are written during or after the rule `audit`: checked only in a finished run.
-_LAST = ("audit", "report", "timings")
+_LAST = ("audit", "report", "timings", SUMS)
+# Folders in which people keep nothing: another file there is one that an earlier config left behind, or damage.
+_OURS = (
+    *("policies", "states", "train", "cards", "toy", "draws", "rollouts", "verdicts"),
+    *("gold", "prompts", "evaluation", "databases"),
+)
 _SHOWN_ROWS = 3
 RERUN = "Run snakemake again."
+# The end of the error that a job would raise; a failed check has a remedy.
+_REMEDY = "; delete it and run snakemake again"
 # Without its name snakemake makes no intermediate file again.
 NAME_IT = "Name it as a target of snakemake."
 
 FindRows = Callable[..., pl.DataFrame]
 Result = TypeVar("Result")
+
+
+class Drawn(NamedTuple):
+    """Which samples: of a draw of stage 1, or for an evaluation (no draw)."""
+
+    draw: str | None
+    policy: str
+    dataset: str
+    plan: str
 
 
 class NoRunError(ValueError):
@@ -47,6 +64,7 @@ class Artifact:
         path: relative to the run folder, with "/".
         sha256: of the bytes on disk; `MISSING` without a file.
         digest: content digest of a table, manifest digest of a manifest, otherwise None.
+        hashed: the sha256 of each file that was read for the checks.
         sound: the content was read and agrees with the footer; checks that need the content skip other artifacts.
     """
 
@@ -56,6 +74,7 @@ class Artifact:
     schema: str | None = None
     rows: int | None = None
     digest: str | None = None
+    hashed: dict[Path, str] = field(default_factory=dict)
     footer: dict[str, Any] = field(default_factory=dict)
     sound: bool = False
     passed: int = 0
@@ -69,6 +88,11 @@ class Artifact:
             # Names of files and values of footers and rows: text of others, which ends in a terminal.
             self.failed.append(visible(f"{problem}. {remedy or delete_and_rerun(self.path)}", keep=""))
         return ok
+
+    def hash(self, file: Path) -> str:
+        """The sha256 of a file's bytes, which is kept."""
+        self.hashed[file] = sha256_file(file)
+        return self.hashed[file]
 
     def attempt(self, check: Callable[..., Result], *arguments: Any) -> Result | None:
         """The result of a check; an error in it is a failed check of this artifact, so that others are still made."""
@@ -88,7 +112,7 @@ def is_failure(error: BaseException) -> bool:
 
 def first_line(error: BaseException, artifact: Artifact) -> str:
     """The first line of an error's text (its type, if there is none), with the artifact's path in the run."""
-    text = str(error).replace(str(artifact.file), artifact.path).strip()
+    text = str(error).replace(str(artifact.file), artifact.path).strip().removesuffix(_REMEDY)
     return text.splitlines()[0] if text else type(error).__name__
 
 
@@ -154,15 +178,21 @@ class Accepted(RootModel[dict[str, str]]):
 class Run:
     """The artifacts of a run folder by their path.
 
+    Args:
+        root: the folder.
+        superseded: paths of manifests that will be removed with their folders; they are left out.
+
     Raises:
         NoRunError: no such folder, or nothing in it that this workflow wrote.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, superseded: Iterable[str] = ()) -> None:
         if not root.is_dir():
             raise NoRunError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
         self.root = root
-        self.artifacts = {path: Artifact(path, root / path) for path in _paths(root)}
+        removed = set(map(Path, superseded))
+        files = {path: root / path for path in _paths(root)}
+        self.artifacts = {path: Artifact(path, file) for path, file in files.items() if file not in removed}
         if not any(map(is_known, self.artifacts)):
             raise NoRunError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
         self._digests: dict[tuple[str, ...], str | None] = {}
@@ -194,31 +224,48 @@ class Run:
         found: dict[str, Any] = audit.footer["config"][what] if audit is not None and audit.sound else {}
         return found
 
-    def samples(self, kind: str) -> dict[tuple[str, str, str], dict[int, Artifact]]:
-        """The shards of "rollouts" or "verdicts" by their number, for each policy, dataset and plan."""
-        samples: dict[tuple[str, str, str], dict[int, Artifact]] = {}
+    def samples(self, kind: str) -> dict[Drawn, dict[int, Artifact]]:
+        """The shards of "rollouts" or "verdicts" by their number, for each draw, policy, dataset and plan."""
+        samples: dict[Drawn, dict[int, Artifact]] = {}
         for path, artifact in self.artifacts.items():
-            fields = match(KINDS[kind].path, path)
-            if fields is not None:
-                drawn = fields["policy"], fields["dataset"], fields["plan"]
-                samples.setdefault(drawn, {})[int(fields["shard"])] = artifact
+            found = kind_of(path)
+            if found is not None and found[0].name in (kind, f"drawn_{kind}"):
+                drawn = Drawn(found[1].get("draw"), *(found[1][name] for name in ("policy", "dataset", "plan")))
+                samples.setdefault(drawn, {})[int(found[1]["shard"])] = artifact
         return samples
+
+    @cached_property
+    def draws(self) -> list[str]:
+        """The draws of stage 1."""
+        kinds = filter(None, map(kind_of, self.artifacts))
+        return sorted({fields["draw"] for _, fields in kinds if "draw" in fields})
+
+    @cached_property
+    def seed(self) -> int | None:
+        """The seed of the configuration, as most footers name it that should; None without any."""
+        found = ((artifact.footer.get("seed"), kind_of(path)) for path, artifact in self.artifacts.items())
+        seeds = Counter(seed for seed, kind in found if seed is not None and kind and kind[0].seed == "config")
+        return next((seed for seed, _ in seeds.most_common(1)), None)
+
+    def hashed(self) -> dict[Path, str]:
+        """The sha256 of every file that was read for the checks."""
+        return {file: sha256 for artifact in self.artifacts.values() for file, sha256 in artifact.hashed.items()}
 
     @cached_property
     def train_datasets(self) -> list[str]:
         """The datasets that were pre-sampled: one in a run whose config did not change its training set."""
         samples = self.samples("rollouts") | self.samples("verdicts")
-        return sorted({dataset for _, dataset, plan in samples if plan == "presample"})
+        return sorted({drawn.dataset for drawn in samples if drawn.plan == "presample"})
 
     @property
     def train_dataset(self) -> str | None:
         """The training set; None if no dataset was pre-sampled, or more than one."""
         return self.train_datasets[0] if len(self.train_datasets) == 1 else None
 
-    def scan_refinement(self, kind: str) -> pl.LazyFrame | None:
-        """The "rollouts" or "verdicts" of the refinement; None if a shard is not sound, or without any."""
-        shards = self.samples(kind).get((BASE.method, str(self.train_dataset), "refine"), {})
-        return self.scan(shard.path for shard in shards.values())
+    def scan_refinement(self, kind: str, draw: str) -> pl.LazyFrame | None:
+        """The "rollouts" or "verdicts" of the refinement of a draw; None if a shard is not sound, or without any."""
+        refined = Drawn(draw, BASE.method, str(self.train_dataset), "refine")
+        return self.scan(shard.path for shard in self.samples(kind).get(refined, {}).values())
 
 
 def _digest(shards: Sequence[Artifact]) -> str | None:
@@ -233,20 +280,27 @@ def _digest(shards: Sequence[Artifact]) -> str | None:
 
 
 def _paths(root: Path) -> list[str]:
-    """Every table, every file with a sidecar, and every missing file that left its sidecar behind."""
-    left_out = _LEFT_OUT if (root / RECORDED).is_file() else (*_LEFT_OUT, *_LAST)
+    """Every table, every other file that a rule writes, and files that no rule writes among them.
+
+    Files in the folder of a manifest belong to the manifest, which may be missing.
+    """
+    left_out = _LEFT_OUT if any((root / file).is_file() for file in (RECORDED, SUMS)) else (*_LEFT_OUT, *_LAST)
     found = set()
     for file in root.rglob("*"):
-        relative = file.relative_to(root)
-        if relative.parts[0] in left_out or not file.is_file() or any(map(_is_temporary, relative.parts)):
+        path = file.relative_to(root)
+        if path.parts[0] in left_out or not file.is_file() or any(map(is_temporary, path.parts)):
             continue
-        if file.suffix == ".sha256":
-            found.add(relative.with_suffix("").as_posix())
-        elif (file.suffix == ".parquet" and not file.name.startswith(".")) or sidecar(file).exists():
-            found.add(relative.as_posix())
+        manifest = manifest_above(path)
+        if manifest is not None:
+            found.add(manifest)
+        elif is_known(path.as_posix()) or (
+            not file.name.startswith(".") and (file.suffix == ".parquet" or path.parts[0] in _OURS)
+        ):
+            found.add(path.as_posix())
     return sorted(found)
 
 
-def _is_temporary(name: str) -> bool:
-    """Whether a name is one that a writer uses until its file or folder is whole."""
-    return name.startswith(".") and name.endswith((".tmp", PARTS))
+def manifest_above(path: Path) -> str | None:
+    """The manifest whose folder has a file of a run; None for other files."""
+    manifests = (f"{folder.as_posix()}.json" for folder in path.parents)
+    return next((manifest for manifest in manifests if schema_of(manifest) == "manifest"), None)

@@ -6,17 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dphrl.audit.artifacts import Artifact
+from dphrl.audit.artifacts import Artifact, Run
 from dphrl.config.config import Config
 from dphrl.layout.inputs import input_names
 from dphrl.layout.kinds import Kind, kind_of, slice_at, slice_keys
 
 
-def check_footer(artifact: Artifact, config: Config | None) -> None:
+def check_footer(run: Run, artifact: Artifact, config: Config | None) -> None:
     """Compare a footer with what is known of its place.
 
     Args:
-        config: for the seed of stages whose slice has none; the values of a slice are compared by `check_current`.
+        config: for the seed, else it is that of the other footers; `check_current` compares the values of a slice.
     """
     path, footer, found = artifact.path, artifact.footer, kind_of(artifact.path)
     if found is None or found[0].stage is None or not artifact.sound:
@@ -28,7 +28,7 @@ def check_footer(artifact: Artifact, config: Config | None) -> None:
         re.fullmatch(str(kind.stage), str(stage)) is not None,
         f"{path} was made by the stage {stage!r}, expected {str(kind.stage).replace('|', ' or ')}",
     )
-    expected = _seed(kind, fields, given, seed if planned is None else planned.seed)
+    expected = _seed(kind, fields, given, run.seed if planned is None else planned.seed)
     artifact.check(seed == expected, f"{path} has the seed {seed}, expected {expected}")
     strange, needed = input_names(path, footer.get("inputs", {}))
     artifact.check(not strange, f"{path} has inputs that its stage does not read: {', '.join(strange[:5])}")
@@ -45,8 +45,8 @@ def _seed(kind: Kind, fields: Mapping[str, str], given: Mapping[str, Any], of_co
     if kind.seed == "{seed}":
         return int(fields["seed"])
     if kind.seed == "slice":
-        return given.get("seed")
-    return given.get("seed", of_config) if kind.seed == "config" else None
+        return given.get("toy", {}).get("seed")
+    return of_config if kind.seed == "config" else None
 
 
 def _listed(keys: Mapping[str, Any] | set[str]) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 
 from dphrl.artifacts.code import has_scripts
 from dphrl.artifacts.progress import counted
-from dphrl.audit.artifacts import ACCEPTED, MANIFESTS, RECORDED, RERUN, Artifact, NoRunError, Run
+from dphrl.audit.artifacts import ACCEPTED, RECORDED, RERUN, Artifact, NoRunError, Run, manifest_above
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import NO_SCRIPTS, accepted, current_code
 from dphrl.layout.inputs import inputs_of
@@ -21,7 +21,7 @@ from dphrl.pages.visible import visible
 
 _WORLD = KINDS["world"].path
 # Folders of a run that hold files without a footer.
-_FOLDERS = ("toy", "policies", "train", "figures", "tables", "reference", "report", "audit")
+_FOLDERS = ("toy", "policies", "states", "figures", "tables", "draws", "cards", "report", "audit")
 
 
 def check_lineage(run: Run, artifact: Artifact) -> None:
@@ -109,7 +109,7 @@ class Provenance:
             ValueError: there is none.
         """
         file = Path(path)
-        for candidate in (path, *(str(file.with_name(name)) for name in MANIFESTS), *self._written_with(file)):
+        for candidate in (path, *self._written_with(file)):
             if candidate in self.run.artifacts and self.artifact(candidate).footer:
                 return self.artifact(candidate)
         raise ValueError(
@@ -121,8 +121,8 @@ class Provenance:
         """The artifacts with a footer that are written together with `file`, or that it draws."""
         if file.parts[0] == "figures":
             return [f"tables/{self.run.recorded('figures').get(file.stem, file.stem)}.parquet"]
-        if file.parts[0] in ("toy", "policies", "train"):
-            return [str(parent / name) for parent in file.parents for name in MANIFESTS]
+        if manifest := manifest_above(file):
+            return [manifest]
         return [str(file.with_name("index.parquet")), str(file.with_suffix(".parquet"))]
 
     def inputs(self, artifact: Artifact) -> list[Input]:

@@ -7,18 +7,25 @@ from importlib.util import find_spec
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file, sidecar
 from dphrl.artifacts.footer import parsed, typed
 from dphrl.artifacts.manifest import differences, manifest_digest, read_manifest
 from dphrl.artifacts.schema import SchemaError
-from dphrl.artifacts.tables import read_footer, stream_digest
-from dphrl.audit.artifacts import ACCEPTED, MISSING, NAME_IT, RECORDED, Accepted, Artifact, Recorded, first_line
+from dphrl.artifacts.tables import check_listed, read_footer, stream_digest
+from dphrl.audit.artifacts import (
+    ACCEPTED,
+    NAME_IT,
+    RECORDED,
+    Accepted,
+    Artifact,
+    Recorded,
+    delete_and_rerun,
+    first_line,
+)
 from dphrl.layout.kinds import is_known, schema_of
 
 _FOOTER_KEYS = ("stage", "config", "code", "inputs", "libraries", "seed")
 # A row group of 8,192 rows has metadata of some hundred bytes. The rows that a file claims are work for its reader.
 _ROWS_PER_BYTE = 100
-_LONGEST_SIDECAR = 1000
 _ADAPTER = "adapter_config.json"
 
 
@@ -28,14 +35,13 @@ def check_artifact(artifact: Artifact) -> None:
 
 
 def _is_sound(artifact: Artifact) -> bool:
-    path, file = artifact.path, artifact.file
-    if file.is_file():
-        artifact.sha256 = sha256_file(file)
+    path, file, expected = artifact.path, artifact.file, schema_of(artifact.path)
     if not is_known(path):
+        artifact.sha256 = artifact.hash(file)
         return artifact.check(False, f"{path} is not known to this workflow", "Move it out of the folder of the run.")
-    if not _check_bytes(artifact):
+    if not artifact.check(file.is_file(), f"{path} is missing, only its folder is left", NAME_IT):
         return False
-    expected = schema_of(path)
+    artifact.sha256 = artifact.hash(file)
     if file.suffix == ".parquet":
         return _check_table(artifact, expected)
     if expected == "manifest":
@@ -47,28 +53,12 @@ def _is_sound(artifact: Artifact) -> bool:
     return True
 
 
-def _check_bytes(artifact: Artifact) -> bool:
-    """Check that the file has the sha256 of its sidecar.
-
-    If not, it is not read: some damage makes a parquet reader ask for so much memory that the process ends.
-    """
-    path, file = artifact.path, artifact.file
-    if not artifact.check(artifact.sha256 != MISSING, f"{path} is missing, only its sha256 is left", NAME_IT):
-        return False
-    if not artifact.check(sidecar(file).is_file(), f"{path} has no .sha256 file"):
-        return False
-    with sidecar(file).open(encoding="utf-8", errors="replace") as lines:
-        recorded = lines.read(_LONGEST_SIDECAR).strip()
-    return artifact.check(
-        recorded == f"{artifact.sha256}  {file.name}",
-        f"{path} is not the file that was written: its sidecar has {recorded[:12]!r}, its bytes give"
-        f" {artifact.sha256[:12]!r}",
-    )
-
-
 def _check_table(artifact: Artifact, expected: str | None) -> bool:
     path, file = artifact.path, artifact.file
-    footer = artifact.footer = read_footer(file)
+    try:
+        footer = artifact.footer = read_footer(file)
+    except SchemaError as error:
+        return artifact.check(False, first_line(error, artifact))
     artifact.rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     name, version = str(footer.get("schema")), footer.get("version")
     known = SCHEMAS[name].version if name in SCHEMAS else None
@@ -107,7 +97,7 @@ def _check_manifest(artifact: Artifact) -> bool:
     missing = [key for key in _FOOTER_KEYS if key not in manifest]
     artifact.check(not missing, f"{path} lacks {', '.join(missing)}")
     adapters = [name for name in manifest["files"] if name.rpartition("/")[2] == _ADAPTER]
-    lost, changed, more = differences(artifact.file, manifest)
+    lost, changed, more = differences(artifact.file, manifest, artifact.hash)
     problems = {
         "lists files that are missing": (lost, ""),
         "lists files that have changed since": (changed, ""),
@@ -124,6 +114,13 @@ def _check_manifest(artifact: Artifact) -> bool:
 
 def _check_safetensors(artifact: Artifact) -> bool:
     artifact.schema = "safetensors"
+    index = artifact.file.with_name("index.parquet")
+    try:
+        check_listed(artifact.file, artifact.sha256, index)
+    except SchemaError as error:
+        remedy = delete_and_rerun(artifact.path, artifact.path.replace(artifact.file.name, index.name))
+        return artifact.check(False, first_line(error, artifact), remedy)
+    artifact.passed += 1
     if find_spec("safetensors") is None:
         return True  # a light installation, whose audit says that it leaves tensors out
     from safetensors import safe_open

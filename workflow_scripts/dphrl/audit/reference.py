@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from safetensors import safe_open
 
+from dphrl.artifacts.manifest import folder_of
 from dphrl.artifacts.tables import by_prompts, slices
 from dphrl.audit.across import KEY, Decode, lost, same_keys
 from dphrl.audit.artifacts import Artifact, Run, check_rows, delete_and_rerun
@@ -18,8 +19,7 @@ from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.tasks.tokens import load_tokenizer
 
-_INDEX, _TENSORS, _BASE = (KINDS[name].path for name in ("index", "tensors", "base"))
-_REMEDY = delete_and_rerun(_INDEX, _TENSORS)
+_BASE = KINDS["base"].path
 _RECOMPUTED_ROWS = 16
 # Of a processor, for all of these rows: minutes on one core. A model of 8 billion weights needs more for a single row.
 _OPERATIONS = 3e13
@@ -40,57 +40,66 @@ def decoder(run: Run) -> Decode | None:
     base = run.get(_BASE)
     if base is None or not base.sound:
         return None
-    tokenizer = base.attempt(load_tokenizer, base.file.parent)
+    tokenizer = base.attempt(load_tokenizer, folder_of(base.file))
     if tokenizer is None:
         return None
     options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     return lambda token_ids: tokenizer.batch_decode([list(ids) for ids in token_ids], **options)
 
 
-def check_reference(run: Run) -> None:
+def check_reference(run: Run, draw: str) -> None:
     """The stored responses are the correct refinement samples of D_pef, with log-probs of the base policy."""
-    artifact, index = run.get(_INDEX), run.scan(_INDEX)
+    of_index, of_tensors = (fill(KINDS[name].path, {"draw": draw}) for name in ("index", "tensors"))
+    artifact, index = run.get(of_index), run.scan(of_index)
     if artifact is None or index is None:
         return
-    artifact.attempt(_check_index, run, artifact, index)
-    tensors = run.get(_TENSORS)
-    artifact.check(tensors is not None, f"{_INDEX} has no {_TENSORS}")
-    if tensors is not None and tensors.sound and tensors.attempt(_check_lengths, tensors, index):
+    artifact.attempt(_check_index, run, draw, artifact, index)
+    tensors = run.get(of_tensors)
+    artifact.check(tensors is not None, f"{of_index} has no {of_tensors}")
+    if tensors is not None and tensors.sound and tensors.attempt(_check_lengths, tensors, of_index, index):
         tensors.attempt(_check_values, tensors)
-        tensors.attempt(_check_tokens, run, tensors, index)
+        tensors.attempt(_check_tokens, run, draw, tensors, index)
         tensors.attempt(_check_recomputed, run, tensors, artifact, index)
 
 
-def _check_index(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
+def _remedy(artifact: Artifact) -> str:
+    """Delete the table and the tensors, whichever the artifact is."""
+    folder = artifact.path.rpartition("/")[0]
+    return delete_and_rerun(f"{folder}/index.parquet", f"{folder}/responses.safetensors")
+
+
+def _check_index(run: Run, draw: str, artifact: Artifact, index: pl.LazyFrame) -> None:
     """The index names the reference samples of D_pef, each judged correct."""
     keys = index.select(KEY)
-    partition = run.scan(KINDS["partition"].path)
+    partition = run.scan(fill(KINDS["partition"].path, {"draw": draw}))
     if partition is not None:
         pef = partition.filter(pl.col("subset") == "pef").select("prompt_id", sample_index="reference_sample")
         lacking, extra = "D_pef prompts that it lacks", "rows that are no reference sample of D_pef"
-        checks = same_keys(f"{_INDEX}: {lacking}", f"{_INDEX}: {extra}")
-        check_rows(artifact, by_prompts(pef, keys), checks, _REMEDY)
-    verdicts = run.scan_refinement("verdicts")
+        checks = same_keys(f"{artifact.path}: {lacking}", f"{artifact.path}: {extra}")
+        check_rows(artifact, by_prompts(pef, keys), checks, _remedy(artifact))
+    verdicts = run.scan_refinement("verdicts", draw)
     if verdicts is not None:
         correct = verdicts.filter("correct").select(KEY)
-        problem = f"{_INDEX}: rows without a correct verdict of the refine plan"
-        check_rows(artifact, by_prompts(correct, keys), {problem: lambda right, stored: lost(stored, right)}, _REMEDY)
+        problem = f"{artifact.path}: rows without a correct verdict of the refine plan"
+        check_rows(
+            artifact, by_prompts(correct, keys), {problem: lambda right, stored: lost(stored, right)}, _remedy(artifact)
+        )
 
 
-def _check_lengths(artifact: Artifact, index: pl.LazyFrame) -> bool:
+def _check_lengths(artifact: Artifact, of_index: str, index: pl.LazyFrame) -> bool:
     """Each row starts where the row before ends, and the tensors end with the last row."""
     columns = ("row", "start", "response_start")
     moved = (pl.col("start") != pl.col("at")) | (pl.col("response_start") != pl.col("response_at"))
-    problem = f"{_INDEX}: rows that do not start where the one before ends"
+    problem = f"{of_index}: rows that do not start where the one before ends"
     checks = {problem: lambda rows: rows.filter(moved).select(columns)}
-    follows = check_rows(artifact, _with_expected_starts(index), checks, _REMEDY)
+    follows = check_rows(artifact, _with_expected_starts(index), checks, _remedy(artifact))
     sums = index.select(token_ids=_BOTH.sum(), logprobs=_RESPONSE.sum()).collect(engine="streaming")
     expected = sums.row(0, named=True)
     found = {name: shape[0] for name, shape in _shapes(artifact.file).items() if name in expected}
     fits = artifact.check(
         found == expected,
-        f"{_TENSORS}: holds {found} values, {_INDEX} expects {dict(sorted(expected.items()))}",
-        _REMEDY,
+        f"{artifact.path}: holds {found} values, {of_index} expects {dict(sorted(expected.items()))}",
+        _remedy(artifact),
     )
     return follows and fits
 
@@ -121,17 +130,17 @@ def _values(file: Path, name: str, start: int, end: int) -> np.ndarray:
 
 def _check_values(artifact: Artifact) -> None:
     """Log-probs are numbers <= 0, and the top-K log-probs of each position are in falling order."""
-    file, shapes = artifact.file, _shapes(artifact.file)
+    path, file, shapes, remedy = artifact.path, artifact.file, _shapes(artifact.file), _remedy(artifact)
     bad, first = _wrong(file, "logprobs", lambda values: ~(np.isfinite(values) & (values <= 0)))
-    artifact.check(not bad, f"{_TENSORS}: {bad} log-probs are not finite and <= 0, first at {first}", _REMEDY)
+    artifact.check(not bad, f"{path}: {bad} log-probs are not finite and <= 0, first at {first}", remedy)
     if "topk_logprobs" in shapes:
         places, tokens = shapes["topk_logprobs"][0], shapes["logprobs"][0]
         bad, first = _wrong(file, "topk_logprobs", _no_distribution)
         artifact.check(
             places == tokens and not bad,
-            f"{_TENSORS}: top-K log-probs of {places} places, expected {tokens}, falling and of a mass up to 1; wrong"
+            f"{path}: top-K log-probs of {places} places, expected {tokens}, falling and of a mass up to 1; wrong"
             f" at {bad} places, first {first}",
-            _REMEDY,
+            remedy,
         )
 
 
@@ -154,10 +163,10 @@ def _no_distribution(topk: np.ndarray) -> np.ndarray:
     return bad
 
 
-def _check_tokens(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
+def _check_tokens(run: Run, draw: str, artifact: Artifact, index: pl.LazyFrame) -> None:
     """The stored tokens are those of the prompt and of the refinement sample."""
     prompts = run.scan(fill(KINDS["prompts"].path, {"dataset": run.train_dataset}))
-    rollouts = run.scan_refinement("rollouts")
+    rollouts = run.scan_refinement("rollouts", draw)
     if prompts is None or rollouts is None:
         return
 
@@ -167,9 +176,9 @@ def _check_tokens(run: Run, artifact: Artifact, index: pl.LazyFrame) -> None:
         odd = rows.filter(pl.concat_list("prompt_token_ids", "token_ids").ne_missing(pl.col("stored")))
         return odd.sort("row").select("row", *KEY)
 
-    problem = f"{_TENSORS}: rows whose tokens are not those of the prompt and its refined sample"
+    problem = f"{artifact.path}: rows whose tokens are not those of the prompt and its refined sample"
     tables = prompts.select("prompt_id", "prompt_token_ids"), index, rollouts.select(*KEY, "token_ids")
-    check_rows(artifact, by_prompts(*tables), {problem: differing}, _REMEDY)
+    check_rows(artifact, by_prompts(*tables), {problem: differing}, _remedy(artifact))
 
 
 def _stored(file: Path, rows: pl.DataFrame) -> pl.Series:
@@ -186,15 +195,15 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
     dtype = config.get("dtype")
     if not table.check(
         isinstance(dtype, str) and dtype in _TOLERANCE,
-        f"{_INDEX}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}",
-        delete_and_rerun(_INDEX),
+        f"{table.path}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}",
+        delete_and_rerun(table.path),
     ):
         return
     if base is None or not base.sound or not table.rows:
         return
     count, file, tolerance = min(_RECOMPUTED_ROWS, table.rows), artifact.file, _TOLERANCE[str(dtype)]
     sample = pl.concat(pl.collect_all([index.slice(i * table.rows // count, 1) for i in range(count)]))
-    model = load_model(base.file.parent, str(dtype))
+    model = load_model(folder_of(base.file), str(dtype))
     sample = sample[affordable(sample.select(_BOTH).to_series().to_list(), model.num_parameters())]
     rows, stored = [], []
     for entry in sample.iter_rows(named=True):
@@ -205,8 +214,10 @@ def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.L
     computed = response_logprobs(LogProbs(model), rows, token_budget=1)
     gaps = pl.Series([float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)])
     odd = sample.select("row", "prompt_id").with_columns(gap=gaps.round(6)).filter(~(gaps <= tolerance))
-    problem = f"{_TENSORS}: of {sample.height} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"
-    check_rows(artifact, [(odd,)], {problem: lambda rows: rows}, _REMEDY)
+    problem = (
+        f"{artifact.path}: of {sample.height} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"
+    )
+    check_rows(artifact, [(odd,)], {problem: lambda rows: rows}, _remedy(artifact))
 
 
 def affordable(lengths: Sequence[int], weights: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,15 +10,16 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.progress import counted
+from dphrl.artifacts.sums import SUMS, read_sums
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
-from dphrl.audit.artifacts import MISSING, RECORDED, Artifact, Run
+from dphrl.audit.artifacts import NAME_IT, RECORDED, Artifact, Run, manifest_above
 from dphrl.audit.footers import check_footer
 from dphrl.audit.identities import check_tables
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.staleness import Stages, check_current, recorded_stages
 from dphrl.config.config import Config
-from dphrl.layout.kinds import KINDS, fill, kind_of, match
+from dphrl.layout.kinds import is_known, kind_of
 from dphrl.pages.visible import visible
 
 _TO_MAKE = r"(?:\bis missing\b|\bDelete )"
@@ -48,7 +49,7 @@ def audit(run: Run, config: Config | None = None, stages: Stages | None = None, 
     """Check every artifact of a run folder by itself, against the others and against the code; nothing is changed.
 
     Logs are left out. Timings, the page and the audit differ between equal runs or are written last: they are checked
-    only in a finished run, which holds an audit; then the digests in that audit are compared too.
+    only in a finished run, which holds an audit; then every file is compared with SHA256SUMS too.
     A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already. A check that
     ends in an error is a failed one.
 
@@ -65,7 +66,7 @@ def audit(run: Run, config: Config | None = None, stages: Stages | None = None, 
         check_artifact(artifact)
     known = recorded_stages(run) if stages is None else stages
     for artifact in run.artifacts.values():
-        artifact.attempt(check_footer, artifact, config)
+        artifact.attempt(check_footer, run, artifact, config)
         artifact.attempt(check_lineage, run, artifact)
         artifact.attempt(check_current, run, artifact, known, config)
     check_datasets(run)
@@ -74,14 +75,15 @@ def audit(run: Run, config: Config | None = None, stages: Stages | None = None, 
         from dphrl.audit.reference import check_reference, decoder
 
         check_rollouts(run, decoder(run))
-        check_reference(run)
+        for draw in run.draws:
+            check_reference(run, draw)
     else:
         check_rollouts(run, None)
-    check_partition(run)
+    for draw in run.draws:
+        check_partition(run, draw)
     check_tables(run)
-    recorded = run.get(RECORDED)
-    if recorded is not None:
-        recorded.attempt(_check_recorded, run)
+    if RECORDED in run.artifacts or SUMS in run.artifacts:
+        _check_recorded(run)
     columns = list(SCHEMAS["audit"].columns)[1:]
     rows = [
         [visible(path, keep=""), *(getattr(artifact, name) for name in columns)]
@@ -92,35 +94,37 @@ def audit(run: Run, config: Config | None = None, stages: Stages | None = None, 
 
 
 def _check_recorded(run: Run) -> None:
-    """Compare every artifact with the digest in the last audit: figures and texts have no footer to compare."""
-    recorded = run.scan(RECORDED)
-    for path, sha256 in () if recorded is None else recorded.select("artifact", "sha256").collect().iter_rows():
-        if path not in run.artifacts and _superseded(path, run.artifacts):
-            continue
-        artifact = run.artifacts.setdefault(path, Artifact(path, run.root / path))
+    """Compare every file with SHA256SUMS, which the last audit wrote: figures and texts have no footer to compare."""
+    listing = run.artifacts.setdefault(SUMS, Artifact(SUMS, run.root / SUMS))
+    if not listing.check(listing.file.is_file(), f"{SUMS} is missing, but an audit of this run wrote it", NAME_IT):
+        return
+    sums = listing.attempt(read_sums, run.root)
+    if sums is None:
+        return
+    known = run.hashed()
+    for path, sha256 in sums.items():
+        file, manifest = run.root / path, manifest_above(Path(path))
+        if manifest is None and not is_known(path):
+            continue  # what people keep in a run
+        place = manifest or path
+        artifact = run.artifacts.setdefault(place, Artifact(place, run.root / place))
         if artifact.failed:
             continue  # its damage has a failed check already
-        if artifact.sha256 == MISSING:
-            remedy = "Name it as a target of snakemake, or run it with --forcerun audit if it was removed on purpose."
-            artifact.check(False, f"{path} is missing, but the last audit of this run saw it", remedy)
-        else:
-            then_now = f"({sha256[:12]} then, {artifact.sha256[:12]} now)"
-            problem = f"{path} is not the file that the last audit of this run saw {then_now}"
-            artifact.check(artifact.sha256 == sha256, problem)
+        if artifact.check(file.is_file(), f"{path} is missing, but {SUMS} lists it", NAME_IT):
+            now = known.get(file) or artifact.hash(file)
+            then_now = f"({sha256[:12]} then, {now[:12]} now)"
+            artifact.check(now == sha256, f"{path} is not the file that {SUMS} lists {then_now}")
+    recorded = run.scan(RECORDED)
+    if recorded is not None:
+        seen = recorded.filter(pl.col("failed").list.len() == 0).select("artifact", "sha256").collect().iter_rows()
+        odd = [path for path, sha256 in seen if sums.get(path, sha256 if _is_removable(path) else None) != sha256]
+        listing.check(not odd, f"{SUMS} lists other files than the last audit saw: {', '.join(odd[:5])}", NAME_IT)
 
 
-def _superseded(path: str, artifacts: Collection[str]) -> bool:
-    """Whether it is a state, or a policy that was not evaluated, after which its training went on."""
+def _is_removable(path: str) -> bool:
+    """Whether it can be a manifest that is removed after its training has gone on."""
     found = kind_of(path)
-    if found is None or found[0].name not in ("policy", "state"):
-        return False
-    kind, end = found
-    of_policy = fill("evaluation/{method}-s{seed}/step{step}/", end)
-    if kind.name == "policy" and any(other.startswith(of_policy) for other in artifacts):
-        return False
-    segments = filter(None, (match(KINDS["metrics"].path, other) for other in artifacts))
-    same = (one for one in segments if (one["method"], one["seed"]) == (end["method"], end["seed"]))
-    return any(int(one["step"]) > int(end["step"]) for one in same)
+    return found is not None and found[0].name in ("policy", "state")
 
 
 def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.artifacts.manifest import read_manifest
+from dphrl.artifacts.manifest import folder_of, read_manifest
 from dphrl.artifacts.tables import read_footer
-from dphrl.audit.artifacts import MANIFESTS
 from dphrl.pages.visible import visible
 
 _LONGEST_VALUE = 400
@@ -30,7 +29,7 @@ def show(file: Path) -> str:
         return _sections(_table(file))
     if file.suffix == ".safetensors":
         return _sections(_tensors(file))
-    if file.name in MANIFESTS:
+    if file.suffix == ".json" and folder_of(file).is_dir():
         return _sections(_manifest(file))
     try:
         text = file.read_text(encoding="utf-8")

@@ -38,12 +38,12 @@ def check_current(run: Run, artifact: Artifact, stages: Stages, config: Config |
         )
     expected = None if config is None else slice_at(config, path)
     if expected is not None:
-        differing = _differing(footer.get("config"), json.loads(expected))
+        differing = _differing(footer.get("config"), expected)
         problem = f"{path} was made with another config than today's: {', '.join(differing)}"
         artifact.check(not differing, problem, RERUN)
 
 
-def recorded_code(params: Mapping[str, Any], figures: Mapping[str, str]) -> str:
+def recorded_code(params: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:
     """What an audit records for later ones: the scripts and schemas behind each code digest, the table of each figure.
 
     Args:

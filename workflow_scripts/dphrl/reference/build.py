@@ -11,7 +11,7 @@ import polars as pl
 from torch import Tensor
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import replacing, seal
+from dphrl.artifacts.files import replacing
 from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import Attention, LogProbs, by_row, device_of_job, load_model
@@ -123,7 +123,7 @@ def tensorise(
 
 
 def save_tensors(parts: Iterable[tuple[Tensors, pl.DataFrame]], path: Path) -> Iterator[pl.DataFrame]:
-    """Yield the index of each part; after the last their tensors are in `path`, end to end, with its sidecar.
+    """Yield the index of each part; after the last their tensors are in `path`, end to end.
 
     A safetensors file begins with the sizes, so each tensor waits in a separate file until they are known.
     """
@@ -142,7 +142,6 @@ def save_tensors(parts: Iterable[tuple[Tensors, pl.DataFrame]], path: Path) -> I
             write_tensors(temporary, entries, _chunks(folder / name for name in file_order(entries)))
         finally:
             shutil.rmtree(folder)
-    seal(path)
 
 
 def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:

@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from dphrl.artifacts.files import sidecar
 from dphrl.artifacts.tables import slices
 from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks
 from dphrl.reference import rank_process
@@ -44,6 +43,5 @@ def _store_on_ranks(job: ReferenceJob, nodes: Nodes) -> Iterator[pl.DataFrame]:
                 f"{job.label}: {error}; see the end of this log. Nothing was kept: run snakemake again, and it starts"
                 " from the first response."
             ) from None
-        for file in (tensors, sidecar(tensors)):
-            file.replace(output.with_name(file.name))
+        tensors.replace(output)
         yield from slices(pl.scan_parquet(index, glob=False))
