@@ -13,7 +13,7 @@ from dphrl.plan.describe import at_start, shape_of
 from dphrl.plan.machines import MACHINES
 from dphrl.plan.rates import Rates
 from dphrl.plan.sizes import Sizes, sizes
-from dphrl.plan.work import prompt_share, stages, wall_seconds
+from dphrl.plan.work import prompt_share, stages, step_seconds, wall_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = ROOT / "tests" / "data" / "measured_runs"
@@ -154,3 +154,27 @@ def test_the_hours_of_a_seed_are_those_that_one_more_adds(tmp_path, capsys, monk
         hours.append((float(words[words.index("cores,") + 1]), float(words[words.index("which") + 1])))
     assert hours[0][1] == hours[1][1]
     assert hours[1][0] - hours[0][0] == pytest.approx(hours[0][1], abs=0.02)
+
+
+def test_a_pass_over_the_rollouts_computes_the_stored_responses_too():
+    """As `Segment` does: each of the `epochs` has the stored responses of the step in its updates."""
+    config = yaml.safe_load((MEASURED / "demo.yaml").read_text())
+    found, seconds = Sizes({}, {"train": 30.0}, {"train": 20.0}, 0, frozenset()), []
+    for epochs in (1, 3):
+        loaded = load_config(config | {"train": config["train"] | {"epochs": epochs}})
+        shape = shape_of(loaded, ROOT)
+        assert shape is not None
+        rates = replace(Rates.of(MACHINES["cpu"], loaded, shape), rollout=float("inf"))
+        seconds.append(step_seconds(loaded, "dph_f", found, rates))
+    assert seconds[1] == pytest.approx(3 * seconds[0])
+
+
+def test_a_run_that_trains_nothing_is_planned(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = ROOT / "config/world-1"
+    (tmp_path / "my.yaml").write_text(
+        f"{{run: my, policy: {{base: {base}}}, datasets: {{d: {{task: math, source: d.jsonl}}}}, train_dataset: d,"
+        " evaluate: {datasets: [d]}, methods: {}}\n"
+    )
+    assert main(["my.yaml"]) == 0
+    assert "Everything fits" in capsys.readouterr().out

@@ -76,9 +76,9 @@ def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
         if changes:
             advice = ", ".join(f"{KEYS[name]}: {show(value)}" for name, value in changes.items())
         problems += _too_large(f"methods {names}", worst, limit, advice)
-    # Sampling jobs, whose keys all methods have in common. The reference needs less than the trainings that read it.
+    # The reference needs less than the trainings that read it.
     advice = "a higher hardware.tensor_parallel, or a lower hardware.sampling_kv_cache_gib"
-    problems += _too_large("sampling", sampling_phase(shape, setting), limit, advice)
+    problems += _too_large("sampling", sampling_phase(shape, Setting.of(config, None, shape)), limit, advice)
     if problems:
         raise ConfigError(problems)
 

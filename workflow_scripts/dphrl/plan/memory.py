@@ -4,8 +4,10 @@ Constants that no formula gives are from the sizes of CUDA graphs, contexts and 
 `make gpu-check` prints what a card really used next to these figures.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.blocks.train import TrainConfig
 from dphrl.config.config import Config
 from dphrl.plan.shape import ModelShape
@@ -19,6 +21,8 @@ _BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
 _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
 # Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them.
 _HEAD_CHUNK, _HEAD_COPIES = 2**24, 5
+# Parts that only a GPU needs.
+_OF_CUDA = ("context", "engine's buffers", "workspace", "buckets")
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,9 @@ class Setting:
     adapters: int | None = None
 
     @classmethod
-    def of(cls, config: Config, method: str, shape: ModelShape) -> "Setting":
-        """The setting of a method."""
-        hardware, chosen = config.hardware, config.methods[method]
+    def of(cls, config: Config, method: str | None, shape: ModelShape) -> "Setting":
+        """The setting of a method; None: of jobs before and after training, which depend on no method."""
+        hardware, chosen = config.hardware, config.methods[method] if method else MethodConfig()
         lora = chosen.lora
         return cls(
             ranks=hardware.ranks,
@@ -140,6 +144,14 @@ def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
     gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
     parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}
     return Phase("reference", {**parts, **_without_backward(shape, setting)})
+
+
+def without_gpu(found: Iterable[Phase]) -> float:
+    """Bytes of host memory for the parts of these phases on a machine without GPUs, where no phase frees its parts."""
+    parts: dict[str, float] = {}
+    for phase in found:
+        parts |= {name: max(size, parts.get(name, 0.0)) for name, size in phase.parts.items()}
+    return sum(size for name, size in parts.items() if name not in _OF_CUDA)
 
 
 def _weights(shape: ModelShape, setting: Setting) -> float:

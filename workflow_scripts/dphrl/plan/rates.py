@@ -42,6 +42,11 @@ class Rates:
     base: float
     other: float
 
+    @property
+    def forward(self) -> float:
+        """Tokens/s of a forward pass alone."""
+        return 3 * self.train
+
     @classmethod
     def of(cls, machine: Machine, config: Config, shape: ModelShape) -> Self:
         """The rates of a machine for a model."""

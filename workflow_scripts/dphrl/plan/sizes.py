@@ -1,5 +1,6 @@
 """How many prompts a run has, and how long prompts and responses are: measured where a stage has run, else assumed."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import polars as pl
 
 from dphrl.config.blocks.datasets import TOY
 from dphrl.config.config import Config
-from dphrl.layout.names import BASE
+from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
 from dphrl.tasks.source import read_source
 
@@ -31,6 +32,7 @@ class Sizes:
         pef: prompts of D_pef.
         measured: datasets whose lengths are those of drawn responses.
         absent: files of questions that are not there, of which a number of prompts is assumed.
+        refills: the share of its `refills` that a method uses.
     """
 
     prompts: dict[str, int]
@@ -39,25 +41,26 @@ class Sizes:
     pef: float
     measured: frozenset[str]
     absent: tuple[str, ...] = ()
+    refills: float = 0.5
 
 
 def sizes(config: Config, folder: Path) -> Sizes:
     """The sizes of a run, whose files and datasets are looked for in `folder`."""
     layout, train = Layout(config), config.train_dataset
     counts, asked, answered, measured = {}, {}, {}, set()
-    for name, dataset in config.datasets.items():
+    for name in config.datasets:
         plan = "presample" if name == train else "evaluate"
-        prompt, response = (_TOY if dataset.source == TOY else _REAL).get(dataset.task, _OTHER)
-        prompts = folder / layout.path("prompts", dataset=name)
-        drawn = [folder / path for path in layout.shards("rollouts", BASE, name, plan)]
-        counts[name], asked[name] = _rows(config, name, folder), min(prompt, config.prompts.max_tokens)
+        _, response = _assumed(config, name)
+        of_base = (
+            layout.drawn_shards("drawn_rollouts", plan) if name == train else layout.shards("rollouts", BASE, name)
+        )
+        drawn = [folder / path for path in of_base]
+        counts[name], asked[name] = prompts_of(config, name, folder)
         answered[name] = min(response, getattr(config.sampling, plan).max_tokens)
-        if prompts.exists():
-            counts[name], asked[name] = _count_and_mean([prompts], "prompt_token_ids")
         if all(path.exists() for path in drawn):
             answered[name] = _count_and_mean(drawn, "token_ids")[1]
             measured.add(name)
-    final, pef = folder / layout.path("partition"), _PEF * counts[train]
+    final, pef = folder / layout.path("partition", draw=DRAW), _PEF * counts[train]
     if final.exists():
         pef = pl.scan_parquet(final).filter(subset="pef").select(pl.len()).collect().item()
     absent = tuple(
@@ -66,6 +69,23 @@ def sizes(config: Config, folder: Path) -> Sizes:
         if not (folder / layout.path("prompts", dataset=name)).exists() and not _there(dataset.source, folder)
     )
     return Sizes(counts, asked, answered, pef, frozenset(measured), absent)
+
+
+def prompts_of(config: Config, name: str, folder: Path) -> tuple[int, float]:
+    """How many prompts a dataset has, and their mean length in tokens: of its table, else as many as its file has rows.
+
+    Raises `OSError` or `ValueError` for a file that cannot be read.
+    """
+    table = folder / Layout(config).path("prompts", dataset=name)
+    if table.exists():
+        return _count_and_mean([table], "prompt_token_ids")
+    return _rows(config, name, folder), min(_assumed(config, name)[0], config.prompts.max_tokens)
+
+
+def _assumed(config: Config, name: str) -> tuple[float, float]:
+    """Tokens of a prompt and of a response of a dataset."""
+    dataset = config.datasets[name]
+    return (_TOY if dataset.source == TOY else _REAL).get(dataset.task, _OTHER)
 
 
 def _there(source: str, folder: Path) -> bool:
@@ -77,7 +97,13 @@ def _rows(config: Config, name: str, folder: Path) -> int:
     source = config.datasets[name].source
     if source == TOY:
         return int(getattr(config.toy and config.toy.questions, name))
-    return len(read_source(folder / source)) if _there(source, folder) else ASSUMED_PROMPTS
+    if not _there(source, folder):
+        return ASSUMED_PROMPTS
+    if source.endswith(".parquet"):
+        # Its footer has the number: DAPO-17k has 1.8 million rows, which are read in half a minute.
+        with suppress(pl.exceptions.PolarsError):
+            return int(pl.scan_parquet(folder / source, glob=False).select(pl.len()).collect().item())
+    return len(read_source(folder / source))
 
 
 def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:

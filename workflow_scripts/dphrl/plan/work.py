@@ -12,8 +12,6 @@ from dphrl.plan.sizes import Sizes
 
 # Bytes of a token in the tables: its id, its log-prob and its text, with the verdict on the response, compressed.
 _TOKEN_BYTES = 8
-# A prompt that dynamic sampling replaces costs its responses once more; of the possible refills about half are used.
-_REFILLS_USED = 0.5
 _DISK = 1e9  # bytes/s at which policies and states are written and hashed
 
 
@@ -69,6 +67,28 @@ def step_seconds(config: Config, name: str, found: Sizes, rates: Rates) -> float
     return (drawn / rates.rollout + (responses + prompts) / rates.train) / config.hardware.ranks
 
 
+def drawn_tokens(config: Config, name: Plan, dataset: str, found: Sizes) -> float:
+    """Tokens that a plan draws of one policy on all prompts of a dataset."""
+    plan = getattr(config.sampling, name)
+    count = found.pef if name == "refine" else found.prompts[dataset]
+    samples = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
+    return count * (samples + plan.greedy) * found.response_tokens[dataset]
+
+
+def probe_tokens(config: Config, steps: int, found: Sizes) -> float:
+    """Tokens that the probes of so many steps of a training draw; the first is before any update."""
+    probe, dataset = config.train.probe, config.train_dataset
+    subsets = (found.pef, found.prompts[dataset] - found.pef)
+    prompts = sum(min(probe.prompts, size) for size in subsets)
+    return (1 + steps // probe.every) * probe.samples * prompts * found.response_tokens[dataset]
+
+
+def reference_tokens(config: Config, found: Sizes) -> float:
+    """Tokens of the stored responses and of their prompts."""
+    dataset = config.train_dataset
+    return found.pef * (found.prompt_tokens[dataset] + found.response_tokens[dataset])
+
+
 def wall_seconds(planned: list[Stage], slots: int) -> float:
     """Seconds from start to end on so many GPUs (or CPU cores): stages wait for those before, but for evaluation."""
     late = [stage for stage in planned if stage.name in ("training", "evaluation")]
@@ -97,11 +117,7 @@ def _samples(config: Config, name: Plan, found: Sizes, rates: Rates) -> Stage:
     layout, plan = Layout(config), getattr(config.sampling, name)
     policies = len(layout.policies()) if name == "evaluate" else 1
     datasets = config.evaluate.datasets if name == "evaluate" else [config.train_dataset]
-    tokens = 0.0
-    for dataset in datasets:
-        count = found.pef if name == "refine" else found.prompts[dataset]
-        drawn = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
-        tokens += policies * count * (drawn + plan.greedy) * found.response_tokens[dataset]
+    tokens = policies * sum(drawn_tokens(config, name, dataset, found) for dataset in datasets)
     jobs = policies * len(datasets) * plan.shards
     generating, fixed = tokens / rates.sample[name], rates.start[name] + rates.other
     seconds = generating + jobs * (fixed + rates.other + (rates.other if name == "evaluate" else 0))
@@ -124,24 +140,21 @@ def _step(config: Config, name: str, found: Sizes) -> tuple[float, float, float]
     train, method, dataset = config.train, config.methods[name], config.train_dataset
     stored = train.rehearsal_per_step if method.rehearses else 0
     rollouts, length = train.prompts_per_step * train.rollouts_per_prompt, found.response_tokens[dataset]
-    drawn = rollouts * (1 + _REFILLS_USED * method.refills) * length
+    # A prompt that dynamic sampling replaces costs its responses once more.
+    drawn = rollouts * (1 + found.refills * method.refills) * length
     asked = rollouts if config.hardware.prompt_sharing == "off" else train.prompts_per_step
-    prompts = (train.epochs * asked + stored) * found.prompt_tokens[dataset]
-    return drawn, (train.epochs * rollouts + stored) * length, prompts
+    prompts = train.epochs * (asked + stored) * found.prompt_tokens[dataset]
+    return drawn, train.epochs * (rollouts + stored) * length, prompts
 
 
 def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> list[Stage]:
     """The reference log-probs and all segments of all trainings."""
     train, dataset = config.train, config.train_dataset
-    length, asked = found.response_tokens[dataset], found.prompt_tokens[dataset]
-    probed = train.probe.samples * sum(
-        min(train.probe.prompts, size) for size in (found.pef, found.prompts[dataset] - found.pef)
-    )
     drawn = trained = size = written = seconds = 0.0
     for name in config.methods:
         each = len(train.seeds) * config.steps(name)
         of_step, computed, _ = _step(config, name, found)
-        probes = len(train.seeds) * (1 + config.steps(name) // train.probe.every) * probed * length
+        probes = len(train.seeds) * probe_tokens(config, config.steps(name), found)
         drawn += each * of_step + probes
         trained += each * computed
         seconds += each * step_seconds(config, name, found, rates) + probes / rates.rollout / config.hardware.ranks
@@ -150,9 +163,9 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
         size += len(train.seeds) * training_bytes(shape, setting, train, config.steps(name))
     jobs = len(Layout(config).segments())
     seconds += jobs * (rates.train_start + rates.other) + written / _DISK
-    stored, ranks = found.pef * (asked + length), config.hardware.reference_ranks
-    alone = rates.train_start + rates.other + stored / (3 * rates.train * ranks)
-    size_of_stored = found.pef * length * 4
+    stored, ranks = reference_tokens(config, found), config.hardware.reference_ranks
+    alone = rates.train_start + rates.other + stored / (rates.forward * ranks)
+    size_of_stored = found.pef * found.response_tokens[dataset] * 4
     logprobs = Stage("reference", 1, ranks, trained=stored, seconds=alone, longest=alone, size=size_of_stored)
     steps = [config.steps(name) for name in config.methods]
     chain = seconds * max(steps) / (sum(steps) * len(train.seeds))

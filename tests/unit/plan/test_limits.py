@@ -1,0 +1,283 @@
+"""Memory and minutes that rules ask a scheduler for: exact values, bounds on what was measured, and monotone."""
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.config.load import load_config, read_config
+from dphrl.plan.limits import Limits
+from dphrl.plan.sizes import prompts_of
+
+ROOT = Path(__file__).resolve().parents[3]
+EXPERIMENTS = sorted((ROOT / "config/experiments").glob("*.yaml"))
+LLAMA_8B = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "vocab_size": 128256,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
+PARAMETERS = 8_030_261_248
+EIGHT = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
+GRPO = {"grpo": {"online": "all"}}
+
+
+def with_model(folder, name="llama", **changed):
+    (folder / name).mkdir(exist_ok=True)
+    (folder / name / "config.json").write_text(json.dumps(LLAMA_8B | changed))
+    return name
+
+
+def config_of(methods=GRPO, source="d.json", **blocks):
+    data = {"run": "bird", "policy": {"base": "llama"}, "train_dataset": "d", "evaluate": {"datasets": ["d"]}}
+    return load_config(data | {"datasets": {"d": {"task": "sql", "source": source}}, "methods": methods, **blocks})
+
+
+def up_to_tens(seconds):
+    return -(-int(seconds) // 600) * 10
+
+
+def test_the_memory_of_an_8b_model_by_hand(tmp_path):
+    with_model(tmp_path)
+    limits = Limits(config_of(hardware=EIGHT), tmp_path)
+    process, cuda, weights, workers = 4e9, 4e9, 2 * PARAMETERS, 2 * 0.5e9
+    # 16,384 responses of 4,096 tokens are a part of a sampling job.
+    assert limits.memory_mb("sample") == round((process + cuda + weights + 16_384 * 4096 * 200) / 1e6 + 0.5)
+    assert limits.memory_mb("tensorise") == round(8 * (2e9 + cuda + weights) / 1e6 + 0.5)
+    assert limits.memory_mb("train_segment") == round(8 * (5e9 + cuda + weights + workers) / 1e6 + 0.5)
+
+
+def test_the_memory_of_an_offloaded_training_of_8b_on_8_ranks(tmp_path):
+    """Ranks divide gradients, master weights and moments of 16 bytes a parameter; a node of two has half of them."""
+    with_model(tmp_path)
+    memory = {
+        ranks: Limits(config_of(hardware=EIGHT | {"ranks": ranks, "offload_optimizer": True}), tmp_path)
+        for ranks in (8, 16)
+    }
+    without = Limits(config_of(hardware=EIGHT), tmp_path).memory_mb("train_segment")
+    for ranks, limits in memory.items():
+        more = limits.memory_mb("train_segment") - without
+        assert more == pytest.approx(16 * PARAMETERS / 1e6 * 8 / ranks, abs=1)
+
+
+def test_a_reference_model_is_read_too(tmp_path):
+    with_model(tmp_path)
+    alone, two = (
+        Limits(config_of(methods, hardware=EIGHT), tmp_path).memory_mb("train_segment")
+        for methods in (GRPO, GRPO | {"rkl": {"divergence": "reverse_kl"}})
+    )
+    assert two - alone == pytest.approx(8 * 2 * PARAMETERS / 1e6, abs=1)
+
+
+def test_without_a_gpu_weights_and_cache_of_an_engine_are_in_host_memory(tmp_path):
+    with_model(tmp_path)
+    hardware = {"tensor_parallel": 2, "ranks": 2, "sampling_kv_cache_gib": 10}
+    gpu, cpu = (
+        Limits(config_of(hardware=hardware | {"gpu_gib": gib}), tmp_path).memory_mb("sample") for gib in (80, None)
+    )
+    assert cpu - gpu == pytest.approx(2 * (2 * PARAMETERS / 2 + 10 * 2**30 - 4e9) / 1e6, abs=1)
+
+
+def test_the_minutes_of_an_8b_model_by_hand(tmp_path):
+    with_model(tmp_path)
+    (tmp_path / "d.json").write_text(json.dumps([{}] * 9000))
+    methods = GRPO | {"dapo": {"online": "all", "refills": 3}, "js": {"divergence": "js"}}
+    config = config_of(methods, hardware=EIGHT, sampling={"presample": {"shards": 7}})
+    limits = Limits(config, tmp_path)
+    # Tokens/s of an A800: drawn; in a forward pass, with a backward pass (with checkpointing a third more).
+    drawing, forward, training = 1e13 / PARAMETERS, 3.5e13 * 3 / 8 / PARAMETERS, 3.5e13 / 8 / PARAMETERS
+    start = 600 + 2 * PARAMETERS / 1e8
+    prompts, longest, asked = 1286, 4096, 3000
+    presample = prompts * 8 * longest / drawing + prompts * asked / forward
+    assert limits.minutes("sample", plan="presample", dataset="d") == up_to_tens(start + presample)
+    evaluate = 9000 * 17 * longest / drawing + 9000 * asked / forward
+    assert limits.minutes("sample", plan="evaluate", dataset="d", policy="base") == up_to_tens(start + evaluate)
+    assert limits.minutes("tensorise") == up_to_tens(start + 9000 * (longest + asked) / forward / 8)
+    probes, files = 2 * 64 * 4 * longest / drawing / 8, 2 * 14 * PARAMETERS / 1e8
+    for method, rounds, stored in (("grpo", 1, 0), ("dapo", 4, 0), ("js", 1, 256)):
+        tokens = (2048 + stored) * longest + (128 + stored) * asked
+        step = 60 + (rounds * 2048 * longest / drawing + tokens / training) / 8
+        assert limits.minutes("train_segment", method=method) == up_to_tens(start + 26 * step + probes + files)
+
+
+def test_the_demo_by_hand_and_above_what_it_measured():
+    """Seconds and MB are the most of its jobs, on two CPU cores."""
+    limits = Limits(read_config(ROOT / "config/config.yaml"), ROOT)
+    parameters = 2 * 512 * 128 + 4 * (4 * 128 * 128 + 3 * 128 * 352 + 2 * 128) + 128
+    weights, cache = 4 * parameters, 2**30
+    sample = 4e9 + 2 * weights + cache + 16_384 * 48 * 200
+    assert limits.memory_mb("sample") == round(sample / 1e6 + 0.5)
+    measured = {"sample": (68, 2381), "tensorise": (2, 590), "train_segment": (57, 888)}
+    minutes = {
+        "sample": [limits.minutes("sample", plan=plan, dataset="train") for plan in ("presample", "refine")],
+        "tensorise": [limits.minutes("tensorise")],
+        "train_segment": [limits.minutes("train_segment", method=name) for name in ("grpo", "dph_f", "dph_js")],
+    }
+    assert minutes == {"sample": [30, 30], "tensorise": [30], "train_segment": [40, 40, 40]}
+    for rule, (seconds, megabytes) in measured.items():
+        assert min(minutes[rule]) * 60 > seconds
+        assert limits.memory_mb(rule) > 1.5 * megabytes
+
+
+def test_the_base_model_of_the_demo():
+    config = read_config(ROOT / "config/config.yaml")
+    limits = Limits(config.model_copy(update={"policy": config.policy.model_copy(update={"base": None})}), ROOT)
+    tokens, layer = 64 * 256, 4 * 352 + 12.7 * 128 + 2 * 128
+    head = 2 * 512 * 128 * 4 + 2**24 * 4 * 5
+    parameters = 2 * 512 * 128 + 4 * (4 * 128 * 128 + 3 * 128 * 352 + 2 * 128) + 128
+    expected = 2e9 + 16 * parameters + 4 * tokens * 4 * layer + head
+    assert limits.memory_mb("train_base") == round(expected / 1e6 + 0.5)
+    # 400 steps of 64 rows of 62 tokens, at a fifth of the speed of a core.
+    assert limits.minutes("train_base") == up_to_tens(600 + 4 * parameters / 1e8 + 6 * parameters * 400 * 64 * 62 / 6e9)
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
+def test_every_experiment_has_limits_without_its_models_and_data(file):
+    config = read_config(file)
+    limits = Limits(config, ROOT)
+    asked = [("train_base", {}), ("tensorise", {})]
+    asked += [("train_segment", {"method": method}) for method in config.methods]
+    plans = [("presample", config.train_dataset), ("refine", config.train_dataset)]
+    plans += [("evaluate", name) for name in config.evaluate.datasets]
+    asked += [("sample", {"plan": plan, "dataset": name, "policy": "base", "shard": "0"}) for plan, name in plans]
+    for rule, wildcards in asked:
+        minutes, memory = limits.minutes(rule, **wildcards), limits.memory_mb(rule)
+        assert (type(minutes), type(memory)) == (int, int)
+        assert minutes >= 30
+        assert memory >= 2000
+
+
+COUNTS = st.integers(1, 400)
+
+
+@given(COUNTS, COUNTS, COUNTS, st.sampled_from([1, 2, 4, 8, 16, 64]), st.sampled_from([0, 1, 2, 3]), st.booleans())
+def test_more_prompts_samples_steps_and_ranks_never_lower_a_limit(
+    tmp_path_factory, prompts, samples, steps, ranks, stage, offload
+):
+    folder = tmp_path_factory.getbasetemp() / "monotone"
+    folder.mkdir(exist_ok=True)
+    with_model(folder)
+
+    def limits(prompts, samples, steps, ranks):
+        (folder / "d.json").write_text(json.dumps([{}] * prompts))
+        hardware = EIGHT | {"ranks": ranks, "zero_stage": stage, "offload_optimizer": offload}
+        train = {"steps": steps, "segment_steps": steps, "eval_every": steps}
+        sampling = {"evaluate": {"n": 16 + samples}}
+        found = Limits(config_of(hardware=hardware, train=train, sampling=sampling), folder)
+        minutes = (
+            found.minutes("sample", plan="evaluate", dataset="d"),
+            found.minutes("tensorise"),
+            found.minutes("train_segment", method="grpo"),
+        )
+        return minutes, tuple(map(found.memory_mb, ("sample", "tensorise", "train_segment")))
+
+    minutes, memory = limits(prompts, samples, steps, ranks)
+    for more in [(2 * prompts, samples, steps), (prompts, 2 * samples, steps), (prompts, samples, 2 * steps)]:
+        higher, same = limits(*more, ranks)
+        assert all(a <= b for a, b in zip(minutes, higher, strict=True))
+        assert same == memory
+    # Twice the ranks share the work of a job; a node has no more than eight of them.
+    if ranks < 64:
+        shorter, larger = limits(prompts, samples, steps, 2 * ranks)
+        assert all(a >= b for a, b in zip(minutes, shorter, strict=True))
+        assert ranks >= 8 or all(a <= b for a, b in zip(memory, larger, strict=True))
+
+
+def test_nothing_is_read_before_a_limit_is_asked_for(tmp_path):
+    limits = Limits(config_of(hardware=EIGHT), tmp_path)
+    assert [limits.memory_mb(rule) for rule in ("sample", "train_segment")] == [8000, 72_000]
+    assert limits.minutes("sample", plan="presample", dataset="d") == 30
+    later = Limits(config_of(hardware=EIGHT), tmp_path)
+    with_model(tmp_path)
+    assert later.memory_mb("sample") > 8000
+
+
+def test_of_an_unknown_architecture_the_size_of_the_weights_counts(tmp_path):
+    with_model(tmp_path, model_type="mixtral")
+    config = config_of(hardware=EIGHT)
+    unknown = Limits(config, tmp_path)
+    assert unknown.memory_mb("tensorise") == 48_000
+    with (tmp_path / "llama/model.safetensors").open("wb") as file:
+        file.truncate(2 * PARAMETERS)
+    (tmp_path / "known").mkdir()
+    with_model(tmp_path / "known")
+    counted, known = Limits(config, tmp_path), Limits(config, tmp_path / "known")
+    for rule, wildcards in (("sample", {"plan": "refine", "dataset": "d"}), ("train_segment", {"method": "grpo"})):
+        assert counted.memory_mb(rule) == known.memory_mb(rule)
+        assert counted.minutes(rule, **wildcards) == known.minutes(rule, **wildcards)
+
+
+def test_a_file_that_cannot_be_read_gives_the_least_minutes(tmp_path):
+    with_model(tmp_path)
+    limits = Limits(config_of(hardware=EIGHT), tmp_path)
+    assert limits.minutes("sample", plan="presample", dataset="d") > 30  # without a file 1,000 prompts are assumed
+    (tmp_path / "d.json").write_text("no JSON")
+    limits = Limits(config_of(hardware=EIGHT), tmp_path)
+    assert limits.minutes("sample", plan="presample", dataset="d") == 30
+    table = tmp_path / "results/bird/prompts/d.parquet"
+    table.parent.mkdir(parents=True)
+    table.write_bytes(b"no table")
+    assert limits.minutes("train_segment", method="grpo") == 30
+    (tmp_path / "llama/config.json").write_text("no JSON")
+    assert Limits(config_of(hardware=EIGHT), tmp_path).memory_mb("sample") == 8000
+
+
+def test_prompts_are_counted_again_once_their_table_is_there(tmp_path):
+    with_model(tmp_path)
+    (tmp_path / "d.json").write_text(json.dumps([{}] * 5000))
+    limits = Limits(config_of(hardware=EIGHT), tmp_path)
+    before = limits.minutes("sample", plan="presample", dataset="d")
+    table = tmp_path / "results/bird/prompts/d.parquet"
+    table.parent.mkdir(parents=True)
+    pl.DataFrame({"prompt_token_ids": [[1] * 3000] * 500}).write_parquet(table)
+    after = limits.minutes("sample", plan="presample", dataset="d")
+    assert after == Limits(config_of(hardware=EIGHT), tmp_path).minutes("sample", plan="presample", dataset="d")
+    assert before == pytest.approx(10 * after, rel=0.15)
+
+
+def test_the_rows_of_a_parquet_file_are_counted_without_reading_them(tmp_path):
+    config = config_of(source="d.parquet")
+    pl.DataFrame({"question": ["a", "b", "c"]}).write_parquet(tmp_path / "d.parquet")
+    assert prompts_of(config, "d", tmp_path) == (3, 3000)
+    (tmp_path / "d.parquet").write_bytes(b"no table")
+    with pytest.raises(ValueError, match="expected a parquet table"):
+        prompts_of(config, "d", tmp_path)
+
+
+def test_recorded_answers_alone_have_the_least():
+    limits = Limits(read_config(ROOT / "config/experiments/spider-replay.yaml"), ROOT)
+    assert limits.minutes("sample", plan="evaluate", dataset="spider") == 30
+    assert limits.memory_mb("sample") == 8000
+
+
+def test_the_page_has_the_limits_of_llama_sql(tmp_path):
+    """With as many questions as the releases of BIRD and Spider."""
+    config = read_config(ROOT / "config/experiments/llama-sql.yaml")
+    for name, rows in {"bird/train/train": 9428, "bird/dev/dev": 1534, "spider/dev": 1034}.items():
+        file = tmp_path / f"data/{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([{}] * rows))
+    (tmp_path / "models").mkdir()
+    with_model(tmp_path, "models/Llama-3.1-8B-Instruct")
+    limits = Limits(config, tmp_path)
+    jobs = {
+        "`sample`, one of 8 shards of the pre-samples": ("sample", {"plan": "presample", "dataset": "bird_train"}),
+        "`sample`, a policy on BIRD": ("sample", {"plan": "evaluate", "dataset": "bird"}),
+        "`tensorise`": ("tensorise", {}),
+        "`train_segment`, 26 steps of GRPO": ("train_segment", {"method": "grpo"}),
+        "`train_segment`, 26 steps of DAPO with 3 refills": ("train_segment", {"method": "dapo"}),
+    }
+    expected = [
+        f"| {job} | {limits.memory_mb(rule):,} | {limits.minutes(rule, **wildcards):,} |"
+        for job, (rule, wildcards) in jobs.items()
+    ]
+    page = (ROOT / "docs/cluster.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| `(?:sample|tensorise|train_segment)`.*\| [\d,]+ \| [\d,]+ \|$", page, re.MULTILINE)
+    assert found == expected, "the table should be:\n" + "\n".join(expected)

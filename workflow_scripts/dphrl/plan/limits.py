@@ -1,0 +1,184 @@
+"""Memory and minutes that the four rules with a model ask a scheduler for: their resources `mem_mb` and `runtime`.
+
+Both are upper bounds, so that a scheduler ends a job that hangs or leaks, and no other. They are no forecast: every
+response is taken to be as long as `max_tokens` allows, and the machine to be slow. `dphrl plan` has the forecast.
+`--set-resources train_segment:runtime=1440` overrides them, as docs/cluster.md explains.
+
+They depend on the configuration, on the base model's config.json (for an architecture that `shape` does not know, on
+the size of its weights) and on the number of prompts. No clock and no GPU is asked.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final, cast
+
+import polars as pl
+
+from dphrl.config.blocks.engine import Plan
+from dphrl.config.config import Config
+from dphrl.config.errors import ConfigError
+from dphrl.layout.run import Layout
+from dphrl.plan.describe import planned_gpu_gib, shape_of
+from dphrl.plan.machines import MACHINES
+from dphrl.plan.memory import (
+    BYTES,
+    GB,
+    Phase,
+    Setting,
+    activations,
+    host_bytes,
+    phases,
+    policy_bytes,
+    reference_phase,
+    sampling_phase,
+    state_bytes,
+    without_gpu,
+)
+from dphrl.plan.rates import PLANS, Rates
+from dphrl.plan.shape import ModelShape
+from dphrl.plan.sizes import Sizes, prompts_of
+from dphrl.plan.work import drawn_tokens, probe_tokens, reference_tokens, step_seconds
+from dphrl.rollout.parts import REQUESTS
+
+# Processes of a job on one node, at most: nodes have 8 GPUs. More ranks are spread over nodes.
+_RANKS_PER_NODE: Final = 8
+# Bytes of a process without its model, at least half as much again as the demo measured on two CPU cores (`max_rss_mib`
+# in results/demo/timings): 2.4 GB for sampling with vLLM, 0.9 GB for a training with the engine transformers, 0.6 GB
+# for the reference, 0.5 GB for torch alone. A training with vLLM needs the first two.
+_PROCESS: Final = {"sample": 4 * GB, "tensorise": 2 * GB, "train_segment": 5 * GB, "train_base": 2 * GB}
+# What CUDA's libraries, NCCL and pinned buffers add to a process; not measured.
+_ON_GPU: Final = 4 * GB
+# A worker that judges answers; 0.2 GB were measured.
+_WORKER: Final = GB / 2
+# Bytes of a drawn token until its part of a sampling job is written: Python's numbers and lists in vLLM's log-probs.
+_TOKEN: Final = 200
+# A row of the toy's corpus has at most so many tokens.
+_LONGEST_ROW: Final = 256
+
+# The share of a machine's speed in `MACHINES`, of which a800 is the slowest GPU. Responses of `max_tokens` are several
+# times as long as real ones: with half of these speeds a segment of llama-sql would ask for more than two days.
+_SPEED: Final = {"cpu": 0.2, "a800": 1.0}
+_START: Final = 600.0  # seconds until an engine draws, with the compilation of its kernels
+_STEP: Final = 60.0  # seconds of a training step in addition to its tokens: scoring, push, the longest response
+_DISK: Final = 1e8  # bytes/s of a slow network file system
+_LEAST, _ROUND = 30, 10  # minutes
+
+
+class Limits:
+    """The limits of one run. Nothing is read before they are asked for, and a file that cannot be read raises nothing.
+
+    Args:
+        config: of the run.
+        folder: where the run's files, its datasets and the base model are looked for.
+    """
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self._config, self._folder = config, folder
+        self._machine = "cpu" if planned_gpu_gib(config) is None else "a800"
+        self._prompts: dict[tuple[str, bool], tuple[int, float]] = {}
+
+    def memory_mb(self, rule: str) -> int:
+        """Host memory of a job of this rule on each of its nodes, in MB (10^6 bytes).
+
+        Of each process: itself, the weights that it reads, and with `offload_optimizer` the optimizer's state; on a
+        machine without GPUs also what would be in a GPU's memory.
+        """
+        hardware = self._config.hardware
+        ranks = {"sample": hardware.tensor_parallel, "tensorise": hardware.reference_ranks}
+        ranks |= {"train_segment": hardware.ranks}
+        each = _PROCESS[rule] + (self._bytes(rule, self._shape) if self._shape else 0)
+        if self._machine != "cpu":
+            each += _ON_GPU
+        return math.ceil(min(ranks.get(rule, 1), _RANKS_PER_NODE) * each / 1e6)
+
+    def minutes(self, rule: str, **wildcards: str) -> int:
+        """Minutes of a job of this rule: whole tens, at least 30, and 30 where a file cannot be read.
+
+        Args:
+            rule: of the four.
+            wildcards: `dataset` and `plan` of `sample`, `method` of `train_segment`; others have no effect.
+        """
+        try:
+            seconds = self._seconds(rule, wildcards, self._shape) if self._shape else 0.0
+        except (OSError, ValueError, pl.exceptions.PolarsError):
+            seconds = 0.0  # the job that reads the file says what is wrong with it
+        return max(_LEAST, math.ceil(seconds / 60 / _ROUND) * _ROUND)
+
+    @cached_property
+    def _shape(self) -> ModelShape | None:
+        """The shape of the base model; of an unknown architecture its parameters alone; None without a model."""
+        try:
+            return shape_of(self._config, self._folder)
+        except (OSError, ValueError, ConfigError):
+            files = (self._folder / str(self._config.policy.base)).glob("*.safetensors")
+            parameters = sum(file.stat().st_size for file in files if file.is_file()) // BYTES[self._config.train.dtype]
+            return ModelShape(0, 0, 0, 0, 0, 0, parameters=parameters, largest=0) if parameters else None
+
+    def _bytes(self, rule: str, shape: ModelShape) -> float:
+        """Bytes of one process for its model, and for what it computes and keeps."""
+        config, setting = self._config, Setting.of(self._config, None, shape)
+        if rule == "train_base" and config.toy:
+            batch = Setting(token_budget=config.toy.optimizer.batch * _LONGEST_ROW, dtype="float32")
+            # Weights, gradients and AdamW's two moments.
+            return 4 * 4 * shape.parameters + sum(activations(shape, batch).values())
+        if rule == "train_segment":
+            workers = config.scoring.of(config.datasets[config.train_dataset].task).workers
+            settings = [Setting.of(config, method, shape) for method in config.methods]
+            return workers * _WORKER + max((self._of_training(shape, one) for one in settings), default=0.0)
+        weights = policy_bytes(shape, setting)
+        if rule == "sample":
+            longest = max(getattr(config.sampling, plan).max_tokens for plan in PLANS)
+            return weights + REQUESTS * longest * _TOKEN + self._without_gpu([sampling_phase(shape, setting)])
+        return weights + self._without_gpu([reference_phase(shape, setting)])
+
+    def _of_training(self, shape: ModelShape, setting: Setting) -> float:
+        """Bytes of one process of a training: a reference model is read in addition to the policy."""
+        read = policy_bytes(shape, setting) * (1 + setting.reference)
+        return read + host_bytes(shape, setting) + self._without_gpu(phases(shape, setting))
+
+    def _without_gpu(self, found: list[Phase]) -> float:
+        return without_gpu(found) if self._machine == "cpu" else 0.0
+
+    def _seconds(self, rule: str, wildcards: Mapping[str, str], shape: ModelShape) -> float:
+        """Seconds of a job of this rule."""
+        config, train, hardware = self._config, self._config.train, self._config.hardware
+        rates, setting = self._rates(shape), Setting.of(config, None, shape)
+        start = _START + policy_bytes(shape, setting) / _DISK
+        if rule == "train_base":
+            return start + rates.base
+        if rule == "sample":
+            name, dataset = cast(Plan, wildcards["plan"]), wildcards["dataset"]
+            plan = getattr(config.sampling, name)
+            found = self._sizes(dataset, plan.max_tokens, plan.shards)
+            asked = found.prompts[dataset] * found.prompt_tokens[dataset]
+            return start + asked / rates.forward + drawn_tokens(config, name, dataset, found) / rates.sample[name]
+        if rule == "tensorise":
+            found = self._sizes(config.train_dataset, config.sampling.refine.max_tokens)
+            return start + reference_tokens(config, found) / rates.forward / hardware.reference_ranks
+        found = self._sizes(config.train_dataset, train.max_tokens)
+        # The probes are as many as possible where both subsets are of one size.
+        probes = probe_tokens(config, train.segment_steps, replace(found, pef=found.pef / 2))
+        steps = train.segment_steps * (_STEP + step_seconds(config, wildcards["method"], found, rates))
+        # Read at the start and written at the end.
+        files = 2 * (state_bytes(shape, setting) + policy_bytes(shape, setting)) / _DISK
+        return start + steps + probes / rates.rollout / hardware.ranks + files
+
+    def _rates(self, shape: ModelShape) -> Rates:
+        """The rates of a slow machine."""
+        machine, share = MACHINES[self._machine], _SPEED[self._machine]
+        generation = {engine: share * speed for engine, speed in machine.generation.items()}
+        slow = replace(machine, generation=generation, training=share * machine.training)
+        return Rates.of(slow, self._config, shape)
+
+    def _sizes(self, dataset: str, longest: int, shards: int = 1) -> Sizes:
+        """The prompts of the largest shard of a dataset, all of them in D_pef, and responses as long as possible."""
+        # Counted again once the table of prompts is there, which may have fewer than the dataset's file.
+        key = dataset, (self._folder / Layout(self._config).path("prompts", dataset=dataset)).exists()
+        if key not in self._prompts:
+            self._prompts[key] = prompts_of(self._config, dataset, self._folder)
+        count, asked = self._prompts[key]
+        share = math.ceil(count / shards)
+        return Sizes({dataset: share}, {dataset: asked}, {dataset: longest}, share, frozenset(), refills=1)
