@@ -17,11 +17,13 @@ from pathlib import Path
 import psutil
 import yaml
 
+from snakemake_logger_plugin_dphrl.terminal import in_words
+
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "workflow" / "tiny.yaml"
 _PROJECT = ("Snakefile", "rules", "workflow_scripts", "config", "profiles", "examples")
 # The only files whose bytes may differ between equal runs: durations, and the page that shows them.
-TIMED = re.compile(r"(timings|logs)/|report/index\.html")
+TIMED = re.compile(r"(timings|logs)/|report/index\.html|SHA256SUMS")
 
 
 def copy_project(folder: Path) -> Path:
@@ -92,8 +94,10 @@ class Workflow:
         return Counter(re.findall(r"^Finished jobid: \d+ \(Rule: (\w+)\)$", log.read_text(), re.MULTILINE))
 
     def plan(self, *arguments: str) -> list[str]:
-        """The messages of the jobs that a run would start now, sorted."""
-        return sorted(re.findall(r"^Job \d+: (.+)$", self.run("--dry-run", *arguments), re.MULTILINE))
+        """The jobs that a run would start now, in words, sorted."""
+        printed = self.run("--quiet", "host", "--dry-run", *arguments)
+        jobs = re.findall(r"^(?:rule|checkpoint) (\w+):\n((?: +.*\n)+)", printed, re.MULTILINE)
+        return sorted(filter(None, (in_words(rule, dict(re.findall(r"(\w+)=([^,\s]+)", text))) for rule, text in jobs)))
 
     def configured(self, **blocks: object) -> Workflow:
         """The same workflow with blocks of its config updated (one level deep)."""
@@ -129,6 +133,14 @@ class Workflow:
         """The processes of this run's jobs."""
         scripts = f"{self.folder.resolve()}/.snakemake/scripts/"
         return [p for p in psutil.process_iter(["cmdline"]) if scripts in " ".join(p.info["cmdline"] or [])]
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def kill(processes: list[psutil.Process]) -> None:

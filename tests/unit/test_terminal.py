@@ -10,11 +10,14 @@ import pytest
 from dphrl.artifacts.progress import duration
 from snakemake_logger_plugin_dphrl.terminal import (
     LONG_RULES,
+    TARGETS,
+    WORDS,
     Terminal,
     config_files,
     explained,
     last_exception,
     place_of_exception,
+    planned,
 )
 
 COMMAND = ["snakemake", "--cores", "2", "--configfile", "my.yaml"]
@@ -25,6 +28,8 @@ Traceback (most recent call last):
     f()
 dphrl.partition.NoRehearsalError: D_pef is empty
 Lower partition.pef_min_correct""".splitlines()
+
+WILDCARDS = {"policy": "base", "dataset": "maths", "method": "grpo", "step": "2"}
 
 
 class Run:
@@ -40,7 +45,7 @@ class Run:
 
     def start(self, number: int, rule: str, log: Path | None = None) -> str | None:
         logs = [str(log)] if log else []
-        return self.show("job_info", jobid=number, rule_name=rule, rule_msg=f"{rule}ing {number}", log=logs)
+        return self.show("job_info", jobid=number, rule_name=rule, wildcards=WILDCARDS | {"seed": number}, log=logs)
 
     def end(self, number: int, done: int, total: int) -> str | None:
         assert self.show("job_finished", job_id=number) is None
@@ -51,12 +56,14 @@ def test_the_first_job_of_a_stage_is_announced_and_each_finished_one_has_a_line_
     log = tmp_path / "1.log"
     log.write_text("much\nscore base maths 0: done in 37.2 s: 3 of 4 correct\n")
     run = Run({"score": 3, "all": 1})
-    assert run.start(1, "score", log) == "started: scoreing 1"
+    assert run.start(1, "score", log) == "started: scoring base on maths (evaluate)"
     assert run.start(2, "score") is None
     run.now = 37.2
-    assert run.end(1, 1, 4) == "[1 of 4, about 1 min left] scoreing 1: done in 37 s: 3 of 4 correct"
+    assert (
+        run.end(1, 1, 4) == "[1 of 4, about 1 min left] scoring base on maths (evaluate): done in 37 s: 3 of 4 correct"
+    )
     run.now = 40.0
-    assert run.end(2, 2, 4) == "[2 of 4, about 20 s left] scoreing 2: done in 40 s"
+    assert run.end(2, 2, 4) == "[2 of 4, about 20 s left] scoring base on maths (evaluate): done in 40 s"
 
 
 @pytest.mark.parametrize("prefix", ["", "other_"])
@@ -65,15 +72,45 @@ def test_what_is_left_is_unknown_until_each_long_rule_has_ended_once(prefix: str
     run = Run({score: 3, train: 2, f"{prefix}report": 1, f"{prefix}presample": 1})
     run.start(1, score)
     run.now = 10.0
-    assert run.end(1, 1, 7) == f"[1 of 7] {score}ing 1: done in 10 s"
+    assert run.end(1, 1, 7) == "[1 of 7] scoring base on maths (evaluate): done in 10 s"
     run.start(2, train)
     run.now = 50.0
-    assert run.end(2, 2, 7) == f"[2 of 7, about 1 min left] {train}ing 2: done in 40 s"
+    assert run.end(2, 2, 7) == "[2 of 7, about 1 min left] training grpo, seed 2, up to step 2: done in 40 s"
 
 
-def test_the_long_rules_are_rules() -> None:
+def test_every_rule_with_a_script_has_words_and_no_other() -> None:
     text = "".join(file.read_text("utf-8") for file in (Path(__file__).parents[2] / "rules").glob("*.smk"))
-    assert set(LONG_RULES) <= set(re.findall(r"^ *rule (\w+):$", text, re.MULTILINE))
+    heads = re.findall(r"^ *(?:rule (\w+)|checkpoint (\w+)|use rule \w+ as (\w+) with):$", text, re.MULTILINE)
+    rules = {name for head in heads for name in head if name}
+    assert set(LONG_RULES) <= rules
+    assert set(WORDS) == rules - set(TARGETS)
+
+
+JOB = {
+    "rule_name": "dphrl_sample_draw",
+    "wildcards": {"draw": "main", "dataset": "train", "plan": "presample", "shard": "0"},
+    "input": [f"r/{number}.parquet" for number in range(7)],
+    "output": ["results/r/a.parquet", "results/r/timings/a.parquet"],
+    "reason": "Missing output files: results/r/a.parquet; Input files updated by another job: results/r/1.parquet",
+    "resources": {"tmpdir": "/tmp", "gpu": 1, "mem_mb": 4000, "mem": "4 GB", "runtime": 60},
+    "is_checkpoint": False,
+}
+
+
+def test_a_job_of_a_dry_run_is_a_line_or_with_reasons_its_files_and_costs() -> None:
+    assert planned(JOB, reasons=False) == "sampling base on train (presample)"
+    assert (
+        planned(JOB, reasons=True)
+        == """\
+rule dphrl_sample_draw:
+    input: r/0.parquet, r/1.parquet, r/2.parquet, r/3.parquet, r/4.parquet, ... (7 files)
+    output: results/r/a.parquet
+    reason: Missing output files
+    wildcards: draw=main, dataset=train, plan=presample, shard=0
+    resources: gpu=1, mem_mb=4000, runtime=60"""
+    )
+    changed = JOB | {"reason": "Params have changed since last execution: before: 1 now: 2"}
+    assert "    reason: Params have changed since last execution: before: 1 now: 2\n" in str(planned(changed, True))
 
 
 @pytest.mark.parametrize(
@@ -92,12 +129,13 @@ def test_lines_about_snakemake_itself_are_left_out(text: str) -> None:
 def test_a_failed_job_shows_its_last_exception_once_then_the_path_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("\n".join(["first", *["warning"] * 50, *TRACEBACK]))
-    run = Run({"train": 1})
-    run.start(7, "train", log)
+    run = Run({"train_segment": 1})
+    run.start(7, "train_segment", log)
     shown = run.show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)])
     assert shown is not None
     assert shown.splitlines() == [
-        "FAILED: training 7", "  NoRehearsalError: D_pef is empty", "  Lower partition.pef_min_correct",
+        "FAILED: training grpo, seed 7, up to step 2",
+        "  NoRehearsalError: D_pef is empty", "  Lower partition.pef_min_correct",
         "  in a.py, line 1", f"The traceback: {log}",
     ]  # fmt: skip
     assert run.show("error", "RuleException:\nCalledProcessError in file x") is None
@@ -133,8 +171,8 @@ def test_what_follows_an_exception_for_long_is_the_end_of_the_log(tmp_path: Path
 def test_ctrl_c_is_one_line_without_the_tracebacks_of_the_jobs(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("Traceback (most recent call last):\n  File x\nKeyboardInterrupt\n")
-    run = Run({"train": 1})
-    run.start(7, "train", log)
+    run = Run({"train_segment": 1})
+    run.start(7, "train_segment", log)
     assert run.show("job_error", jobid=7, rule_name="train", rule_msg=None, log=[str(log)]) is None
     shown = run.show("None", "Terminating processes on user request, this might take some time.")
     assert shown == "Interrupted: ending the jobs at work. The same command goes on where this one stopped."

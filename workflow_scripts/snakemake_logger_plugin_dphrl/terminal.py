@@ -17,8 +17,39 @@ from dphrl.pages.visible import visible
 
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
 # The rules that take most of the time of a run: without them an estimate of the rest would be far too low.
-LONG_RULES: Final = ("train_base", "sample", "score", "tensorise", "train_segment")
+LONG_RULES: Final = ("train_base", "sample", "sample_draw", "score", "score_draw", "tensorise", "train_segment")
 GOES_ON: Final = "The same command goes on where this one stopped."
+# A job in words, by its rule; the fields are wildcards.
+WORDS: Final = {
+    "hash_databases": "hashing the databases of {dataset}",
+    "build_world": "making the demo's databases and questions",
+    "train_base": "training the base model from scratch",
+    "import_base": "taking the base model",
+    "prepare_prompts": "preparing the prompts of {dataset}",
+    "audit_gold": "auditing the gold answers of {dataset}",
+    "find_overlap": "looking for evaluation prompts in the training set",
+    "count_rows": "counting the rows of the datasets",
+    "sample": "sampling {policy} on {dataset} (evaluate)",
+    "sample_draw": "sampling base on {dataset} ({plan})",
+    "score": "scoring {policy} on {dataset} (evaluate)",
+    "score_draw": "scoring base on {dataset} ({plan})",
+    "find_candidates": "dividing the training prompts",
+    "refine": "writing the final partition",
+    "tensorise": "computing reference log-probs",
+    "train_segment": "training {method}, seed {seed}, up to step {step}",
+    "collect_training": "collecting training metrics",
+    "evaluate_policy": "evaluating {policy} on {dataset}",
+    "make_tables": "estimating pass@k, styles, keep and exploration",
+    "lay_out": "laying out the paper's tables",
+    "draw": "drawing the figure {figure}",
+    "write_cards": "writing model cards",
+    "report": "writing the report",
+    "audit": "auditing the artifacts",
+}
+# Of more files, a dry run names the first ones.
+_LISTED: Final = 5
+# The same in other units, and the folder of temporary files.
+_REPEATED: Final = ("mem", "mem_mib", "disk", "disk_mib", "tmpdir", "_cores", "_nodes")
 # Lines of Snakemake that say nothing about the run.
 _NOISE: Final = (
     "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because", "Provided ", "Rules claiming",
@@ -90,7 +121,7 @@ class Terminal:
         return f"{counted(total, 'job')}: {parts}"
 
     def _start(self, _: str, fields: Mapping[str, Any]) -> str | None:
-        job = Job(fields["rule_name"], fields["rule_msg"], fields["log"], self._clock())
+        job = Job(fields["rule_name"], in_words(fields["rule_name"], fields["wildcards"]), fields["log"], self._clock())
         known = job.rule in self._seconds or any(other.rule == job.rule for other in self._jobs.values())
         self._jobs[fields["jobid"]] = job
         return None if known or job.message is None else f"started: {job.message}"
@@ -152,6 +183,39 @@ class Terminal:
         if "At least one job did not complete" in text:
             return f"Not finished: {counted(self._failed, 'job')} failed. When the cause is mended: {GOES_ON.lower()}"
         return explained(text, self._command)
+
+
+def in_words(rule: str, wildcards: Mapping[str, object]) -> str | None:
+    """A job in words; None for a target, and for a rule of another workflow that imports this one."""
+    # The rules of a module have a prefix.
+    own = max((name for name in WORDS if rule == name or rule.endswith(f"_{name}")), key=len, default=None)
+    return WORDS[own].format(**wildcards) if own else None
+
+
+def planned(fields: Mapping[str, Any], reasons: bool) -> str | None:
+    """A job of a dry run: a line in words, or with `reasons` the lines of Snakemake without what they repeat.
+
+    Timings, logs and other units are left out, and in the reason the files of the lines above it.
+    """
+    rule, wildcards = fields["rule_name"], fields["wildcards"]
+    if not reasons:
+        return in_words(rule, wildcards)
+    resources = {name: value for name, value in fields["resources"].items() if name not in _REPEATED}
+    reason = re.sub(r"(Missing output files|Input files updated by another job): [^;]*", r"\1", fields["reason"])
+    facts = {
+        "input": _listed(fields["input"]),
+        "output": _listed([file for file in fields["output"] if "/timings/" not in file]),
+        "reason": reason.replace("Missing output files; Input files updated by another job", "Missing output files"),
+        "wildcards": ", ".join(f"{name}={value}" for name, value in wildcards.items()),
+        "resources": ", ".join(f"{name}={value}" for name, value in resources.items()),
+    }
+    lines = [f"{'checkpoint' if fields['is_checkpoint'] else 'rule'} {rule}:"]
+    return "\n".join([*lines, *(f"    {name}: {fact}" for name, fact in facts.items() if fact)])
+
+
+def _listed(files: Sequence[str]) -> str:
+    more = f", ... ({len(files)} files)" if len(files) > _LISTED else ""
+    return ", ".join(files[:_LISTED]) + more
 
 
 def explained(text: str, command: Sequence[str]) -> str:
