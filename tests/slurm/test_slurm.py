@@ -117,7 +117,7 @@ def test_a_job_above_its_memory_is_killed_and_tried_again_with_more(submitted: S
 
 
 def test_the_reference_and_a_training_have_a_rank_on_each_node(submitted: Submitted) -> None:
-    for name in ("reference", "train/dph_js-s1/step2", "train/dph_js-s1/step4"):
+    for name in ("draws/main/reference", "train/dph_js-s1/step2", "train/dph_js-s1/step4"):
         log = (submitted.results / f"logs/{name}.log").read_text()
         assert {"rank 0 of 2 on node1", "rank 1 of 2 on node2"} <= set(log.splitlines())
 
@@ -146,7 +146,7 @@ def test_a_training_on_one_node_with_two_gpus_gives_the_same_bytes(submitted: Su
 
 
 def _bytes(submitted: Submitted) -> list[bytes]:
-    files = ("policies/dph_js-s1/step4/model.safetensors", "train/dph_js-s1/step4/optimizer-001.safetensors")
+    files = ("policies/dph_js-s1/step4/model.safetensors", "states/dph_js-s1/step4/optimizer-001.safetensors")
     return [(submitted.results / file).read_bytes() for file in files]
 
 

@@ -199,7 +199,7 @@ def test_the_next_commands_are_those_of_the_machine(
     ]
     (folder / "dphrl").write_text("#!/bin/sh\n")
     (folder / "dphrl").chmod(0o755)
-    on_gpus = ".venv/bin/snakemake {}--workflow-profile profiles/gpu-node --configfile b.yaml"
+    on_gpus = ".venv/bin/snakemake {}--profile profiles/gpu-node --configfile b.yaml"
     assert commands("--gpu-gib", "141", "--out", "b.yaml") == [
         "dphrl plan b.yaml --gpu-gib 141 --slots 1",
         on_gpus.format("partition "),

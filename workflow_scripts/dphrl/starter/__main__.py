@@ -99,7 +99,7 @@ def _next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
     dphrl = "dphrl" if shutil.which("dphrl") else ".venv/bin/dphrl"
     yield f"  {dphrl} plan {out}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
     if gpu_gib:
-        run, end = ".venv/bin/snakemake", f"--workflow-profile profiles/gpu-node --configfile {out}"
+        run, end = ".venv/bin/snakemake", f"--profile profiles/gpu-node --configfile {out}"
         yield f"  {run} partition {end}"
     else:
         run, end = "make run", f"CONFIG={out}"
