@@ -9,11 +9,11 @@ from dphrl.config.load import check_files, load_config, read_yaml
 from dphrl.layout.folder import check_folder
 from dphrl.plan.describe import at_start
 
-# pathvars: 9.12.0; a function as `priority`: 9.17.0; `cache` with named outputs: 9.20.0; pathvars with storage, and no
-# rerun where only a checkpoint's job is missing: 9.21.1.
+# pathvars: 9.12.0, a function as `priority`: 9.17.0, `cache` with named outputs: 9.20.0, pathvars with storage: 9.21.1.
+# No attribute of `workflow` below is documented: tests/workflow/test_oldest.py uses them on this version.
 min_version("9.21.1")
 
-# A config file is complete: Snakemake would merge one given by --configfile over a `configfile:` read here.
+# A config file is complete: Snakemake would merge one of --configfile over a `configfile:` read here.
 if not workflow.configfiles:
     if workflow.is_main_process and not workflow.modifier.skip_configfile:
         logger.info("No --configfile is given: this is the demo, config/config.yaml")
@@ -22,17 +22,15 @@ if not workflow.configfiles:
 
 
 try:
-    # Snakemake has read these files too, but of a key that is there twice it takes the last.
     for file in workflow.configfiles:
-        read_yaml(Path(file))
+        read_yaml(Path(file))  # Snakemake has read it too, but takes the last of two equal keys
     CONFIG = load_config(config)
     check_files(CONFIG, Path.cwd())
     jobs_start = workflow.is_main_process and not workflow.output_settings.dryrun
     check_folder(CONFIG, Path.cwd(), jobs_start)
     PLAN = list(at_start(CONFIG, Path.cwd()))
 except ConfigError as error:
-    files = ", ".join(map(str, workflow.configfiles))
-    raise SystemExit(str(ConfigError(error.problems, files))) from None
+    raise SystemExit(str(ConfigError(error.problems, ", ".join(map(str, workflow.configfiles))))) from None
 
 
 include: "rules/common.smk"

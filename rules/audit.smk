@@ -1,39 +1,50 @@
-# Checks within and across the artifacts of a run. `figures` and `FIGURES` are those of figures.smk.
-from dphrl.audit.staleness import recorded_code
+# Checks within and across the files of a run.
 
-STAGES = {
-    made.name.removeprefix(PREFIX): made.params for made in workflow.modifier.rules
-}
-del STAGES["draw"]
+# What a finished run keeps of its trainings: evaluated policies, and the newest state or all (`train.keep_state`).
+MODELS = ["base", *TRAINED] if CONFIG.has_model else []
+STATES = list(map(str, LAYOUT.kept_states()))
+OWN_DATABASES = [name for name in CONFIG.datasets if LAYOUT.has_own_databases({"dataset": name})]
+STAGE_1 = ["partition/candidates.parquet", "partition/final.parquet", *STORED]
 
 
 rule audit:
-    """A table and a page of all checks; a failed check stops the run with a message."""
+    """A table and a page of all checks, and the sha256 of every file. Failed checks stop the run with a message."""
     input:
-        # All artifacts, so that a missing one is made again even if no other rule needs it.
-        LAYOUT.audit_inputs(),
-        rules.tabulate.output,
-        rules.lay_out.output,
-        rules.count_rows.output,
-        rules.collect_training.output if CONFIG.methods else [],
-        rules.write_cards.output if CONFIG.methods else [],
-        LAYOUT.if_has_model(rules.tensorise.output),
-        rules.report.input.figures,
-        rules.report.input.svgs,
+        # Every file of the run, so that a missing one is made again even if no other job needs it.
+        databases=collect("<results>/databases/{dataset}.parquet", dataset=OWN_DATABASES),
+        world=rules.build_world.output if CONFIG.toy else [],
+        prompts=rules.count_rows.input,
+        draws=collect("<results>/draws/{draw}/{kind}/{sample}", draw=DRAW, kind=BOTH, sample=DRAWN),
+        stage_1=collect("<results>/draws/{draw}/{file}", draw=DRAW, file=STAGE_1),
+        policies=collect("<results>/policies/{policy}.json", policy=MODELS),
+        weights=ancient(collect("<results>/policies/{policy}", policy=MODELS)),
+        states=collect("<results>/states/{end}.json", end=STATES),
+        optimizers=ancient(collect("<results>/states/{end}", end=STATES)),
+        segments=collect("<results>/train/{segment}/{name}.parquet", segment=SEGMENTS, name=["metrics", "probes"]),
+        samples=collect("<results>/{kind}/{sample}", kind=BOTH, sample=SAMPLES),
+        evaluations=rules.make_tables.input,
+        counts=rules.count_rows.output,
+        tables=rules.make_tables.output,
+        papers=rules.lay_out.output,
+        training=rules.collect_training.output if CONFIG.methods else [],
+        figures=collect("<results>/figures/{figure}.{ending}", figure=FIGURES, ending=["json", "svg"]),
+        cards=rules.write_cards.output.cards if CONFIG.methods else [],
+        page=rules.report.output.page,
     output:
-        **with_digests(table=path("audit"), page="<results>/audit/index.html"),
+        table="<results>/audit/audit.parquet",
+        page="<results>/audit/index.html",
+        sums="<results>/SHA256SUMS",
         timings="<timings>/audit.parquet",
     log:
         "<logs>/audit.log",
-    # It recomputes log-probs of the base policy.
+    # It recomputes log-probs of a few stored responses, on the CPU.
     threads: CONFIG.hardware.ranks
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("tensorise"),
+        runtime=lambda wildcards, attempt: attempt * 240,
     params:
-        **stage_params(
-            "audit.py",
-            recorded_code(STAGES, dict(zip(FIGURES, map(figures.table, FIGURES)))),
-            "audit",
-        ),
-    message:
-        "auditing the artifacts"
+        code=code("audit.py", schemas=["audit"]),
+        stages=STAGES,
+        figures={figure: figures.table(figure) for figure in FIGURES},
     script:
         "../workflow_scripts/audit.py"

@@ -1,57 +1,110 @@
-# Shared by the rules: the layout of the run, and the params of every stage.
+# Shared by the rules: pathvars, lists that follow from CONFIG (of the Snakefile), and params of many rules.
+# Numbers of retries and executors: profiles/. A rule without `localrule` is submitted where there is an executor.
 from dphrl.artifacts.code import code_digest
 from dphrl.config import slices
-from dphrl.layout.names import BASE
-from dphrl.layout.run import Layout, with_digests
+from dphrl.layout.kinds import sliced
+from dphrl.layout.names import BASE, DRAW
+from dphrl.layout.run import Layout
+from dphrl.plan.limits import Limits
 from dphrl.report import plan as report_plan
 
 LAYOUT = Layout(CONFIG)
-path, slice_of = LAYOUT.path, LAYOUT.slice
-# Whether this run shares costly files with others (`--cache`). Without that option a marked rule gives a warning.
+# Memory and minutes of the rules with a model: upper bounds from its size and the tokens (plan/limits.py). With 8
+# billion weights: 37 GB for a sampling job, 361 GB for a segment on 8 GPUs, about a day each (docs/cluster.md).
+LIMITS = Limits(CONFIG, Path.cwd())
+# The checked configuration as a dict: that of Snakemake lacks the defaults.
+RESOLVED = slices.canonical(CONFIG)
+# Whether runs share costly files (`--cache`). Without that option a marked rule gives a warning.
 SHARED = workflow.workflow_settings.cache is not None
-# Another workflow that imports this one as a module gives its rules a prefix, which no artifact records.
-PREFIX = workflow.modifier.modify_rulename("")
-# Wildcards that name the training set.
-TRAINING_SET = {"dataset": CONFIG.train_dataset}
 
 
-# `path(kind)` is the path of a kind of artifact (layout/kinds.py); pages, logs and timings have these prefixes.
+# <train> is the name of the training set.
 pathvars:
     results=LAYOUT.root,
     logs=f"{LAYOUT.root}/logs",
     timings=f"{LAYOUT.root}/timings",
+    train=CONFIG.train_dataset,
 
 
 wildcard_constraints:
     **LAYOUT.constraints(),
 
 
+def shards(plan):
+    """The numbers of the shards of a plan (`sampling.<plan>.shards`)."""
+    return range(RESOLVED["sampling"][plan]["shards"])
+
+
+SETS = list(CONFIG.evaluate.datasets)
+# A policy is `base`, the name of a file of recorded answers, or `<method>-s<seed>/step<step>`.
+EVALUATED = list(map(str, LAYOUT.policies()))
+TRAINED = list(map(str, LAYOUT.trained()))
+SEGMENTS = list(map(str, LAYOUT.segments()))
+# Shards of rollouts, each with verdicts of the same name: of the two plans of stage 1, and of all evaluations.
+BOTH = ["rollouts", "verdicts"]
+PRESAMPLES = [f"presample/{shard}.parquet" for shard in shards("presample")]
+REFINEMENTS = [f"refine/{shard}.parquet" for shard in shards("refine")]
+EVALUATIONS = [f"evaluate/{shard}.parquet" for shard in shards("evaluate")]
+DRAWN = [f"<train>.{file}" for file in [*PRESAMPLES, *REFINEMENTS]]
+SAMPLES = collect("{policy}/{dataset}.{sample}", policy=EVALUATED, dataset=SETS, sample=EVALUATIONS)
+# A manifest (.json) has the digest of its folder and decides reruns; the folder is `ancient`. Recorded answers: none.
+BASE_POLICY = "<results>/policies/base.json" if CONFIG.has_model else []
+BASE_WEIGHTS = "<results>/policies/base" if CONFIG.has_model else []
+
+
+def in_draw(path):
+    """A file of the draw of stage 1 that a training uses. A run has one draw."""
+    return lambda wildcards: path.format(draw=DRAW)
+
+
 def databases_of(wildcards):
-    """The table of a dataset's databases. As an `ancient` input it reruns no job by its time, but a param has its content.
+    """The table of the user's databases; none for the toy's, and for a task without.
 
-    So databases that were only copied or touched rerun nothing but their table.
+    It is an `ancient` input, and `database_digest` a param: databases that were only copied or touched rerun nothing
+    but their table.
     """
-    return LAYOUT.databases(wildcards, checkpoints.hash_databases.get)
+    name = wildcards.get("dataset", CONFIG.train_dataset)
+    own = LAYOUT.has_own_databases(wildcards)
+    return checkpoints.hash_databases.get(dataset=name).output.databases if own else []
 
 
-def priority(wildcards):
-    """1 for what the trainings wait for, 0 for what only the evaluation needs.
+WORLD = branch(LAYOUT.has_toy_databases, then="<results>/toy.json")
+TOY_DATABASES = branch(LAYOUT.has_toy_databases, then="<results>/toy/databases")
 
-    The longest chain of jobs leads through pre-sampling, refinement and the segments of a training.
+
+def training_set_first(wildcards):
+    """Priority 1 for files of the training set: the longest chain of jobs, draws and trainings, waits for them."""
+    return int(wildcards.dataset == CONFIG.train_dataset)
+
+
+# The scripts and schemas of each stage, which the audit records; of a figure, its module differs from job to job.
+STAGES = {}
+
+
+def code(script, schemas=(), modules=()):
+    """The code of a job as a param: a digest of its script, of all that this imports, and of the schemas it writes.
+
+    Snakemake does not see imported modules (docs/decisions/what-reruns.md). `modules` are those that the script imports
+    by a computed name.
     """
-    for_training = wildcards.get("plan") != "evaluate"
-    return int(wildcards.dataset == CONFIG.train_dataset and for_training)
+    sources = dict(sources=[script, *modules], schemas=list(schemas))
+    if not modules:
+        STAGES[Path(script).stem] = sources
+    return sources | dict(digest=code_digest(**sources))
 
 
-def stage_params(script, config, *schemas, seed=None):
-    """The params that Snakemake compares to decide on a rerun: scripts, schemas, code digest, config slice, seed."""
-    code = code_digest([script], schemas)
-    # Snakemake would take {name} in a text for a wildcard, but not in what a function returns.
-    part = config if callable(config) else lambda wildcards: config
-    given = dict(sources=[script], schemas=schemas, code=code, config=part, seed=seed)
-    return given | dict(prefix=prefix)
+def block(part, name):
+    """A block of a stage's part of the configuration (config/slices.py) as a param, which footers record.
+
+    It is a function, so that Snakemake does not fill in {name} within texts.
+    """
+    without_wildcard = {"policy": BASE.method, "plan": "evaluate"}
+    return lambda wildcards: sliced(part, CONFIG, without_wildcard | dict(wildcards))[name]
 
 
-def prefix(wildcards, output):
-    """`PREFIX`, as a function of the output, which Snakemake does not compare."""
-    return PREFIX
+def not_compared(value):
+    """A param whose change reruns nothing: Snakemake never compares a function of the output.
+
+    `non_derived_items` in https://github.com/snakemake/snakemake/blob/v9.27.1/src/snakemake/rules.py
+    """
+    return lambda wildcards, output: value(wildcards) if callable(value) else value

@@ -2,20 +2,22 @@
 
 
 rule evaluate_policy:
-    """Right answers, styles and diversity of each prompt of a dataset."""
+    """Right answers, styles and diversity of each prompt of an evaluation set."""
     input:
-        rollouts=LAYOUT.evaluation_inputs("rollouts"),
-        verdicts=LAYOUT.evaluation_inputs("verdicts"),
-        gold=path("gold"),
-        prompts=path("prompts"),
+        rollouts=collect("<results>/rollouts/{{policy}}/{{dataset}}.{sample}", sample=EVALUATIONS),
+        verdicts=collect("<results>/verdicts/{{policy}}/{{dataset}}.{sample}", sample=EVALUATIONS),
+        gold="<results>/gold/{dataset}.parquet",
+        prompts="<results>/prompts/{dataset}.parquet",
     output:
-        **with_digests(evaluation=path("evaluation")),
+        evaluation="<results>/evaluation/{policy}/{dataset}.parquet",
         timings="<timings>/evaluation/{policy}/{dataset}.parquet",
     log:
         "<logs>/evaluation/{policy}/{dataset}.log",
+    resources:
+        mem_mb=lambda wildcards, input, attempt: attempt * int(2000 + 10 * input.size_mb),
+        runtime=lambda wildcards, attempt: attempt * 60,
     params:
-        **stage_params("evaluate_policy.py", slice_of("evaluation"), "evaluation"),
-    message:
-        "evaluating {wildcards.policy} on {wildcards.dataset}"
+        code=code("evaluate_policy.py", schemas=["evaluation"]),
+        styles=block(slices.evaluate, "styles"),
     script:
         "../workflow_scripts/evaluate_policy.py"

@@ -4,32 +4,19 @@ from dphrl.report import figures
 FIGURES = report_plan.drawn(LAYOUT)
 
 
-def figure_sources(wildcards):
-    """The script, and the module of the figure, which the script imports by a computed name."""
-    return ["draw.py", figures.module(wildcards.figure)]
-
-
 def published_of(wildcards):
-    """The published numbers, if the run repeats a setting of the paper and the figure shows them."""
-    wanted = CONFIG.evaluate.published and figures.draws_published(wildcards.figure)
-    return PUBLISHED if wanted else []
+    """The published numbers, if the figure shows them."""
+    return PUBLISHED if figures.draws_published(wildcards.figure) else []
 
 
 rule draw:
     """One figure as Vega-Lite and as SVG."""
     input:
-        table=lambda wildcards: path("table", table=figures.table(wildcards.figure)),
+        table=lambda wildcards: f"<results>/tables/{figures.table(wildcards.figure)}.parquet",
         published=published_of,
     output:
-        **with_digests(
-            spec="<results>/figures/{figure}.json",
-            svg=report(
-                "<results>/figures/{figure}.svg",
-                caption="figure.rst",
-                category="Figures",
-                labels={"figure": "{figure}"},
-            ),
-        ),
+        spec="<results>/figures/{figure}.json",
+        svg=report("<results>/figures/{figure}.svg", caption="figure.rst", category="Figures"),
         timings="<timings>/figures/{figure}.parquet",
     log:
         "<logs>/figures/{figure}.log",
@@ -37,15 +24,10 @@ rule draw:
         figure="|".join(FIGURES),
     localrule: True
     params:
-        sources=figure_sources,
-        schemas=[],
-        code=lambda wildcards: code_digest(figure_sources(wildcards)),
-        config=lambda wildcards: slices.figure(CONFIG, published_of(wildcards)),
-        seed=None,
-        prefix=prefix,
+        # The script imports the module of the figure by its name, which no static graph shows.
+        code=lambda wildcards: code("draw.py", modules=[figures.module(wildcards.figure)]),
+        published=lambda wildcards: CONFIG.evaluate.published if published_of(wildcards) else None,
         caption=lambda wildcards: figures.caption(wildcards.figure),
-        datasets=list(CONFIG.evaluate.datasets),
-    message:
-        "drawing the figure {wildcards.figure}"
+        datasets=SETS,
     script:
         "../workflow_scripts/draw.py"

@@ -12,14 +12,12 @@ onstart:
     files = ", ".join(map(str, workflow.configfiles))
     logger.info(f"run {CONFIG.run}: {files} -> {LAYOUT.root}")
     logger.info("\n".join([*notices(CONFIG), *PLAN]))
-    # Each finished job would start one more timer of this limit, and after 200 jobs the scheduler takes half a core
-    # (https://github.com/snakemake/snakemake/pull/3744). The attribute is private, so it is known for version 9 only.
+    # Each finished job starts one more timer of this limit: after 200 jobs the scheduler takes a tenth of a core. No
+    # option turns it off (https://github.com/snakemake/snakemake/pull/3744). Private, so for version 9 only.
     if snakemake.__version__.startswith("9."):
         workflow.scheduler.job_rate_limiter = None
 
 
 onsuccess:
-    remove_folders(LAYOUT.removable())
-    logger.info(
-        "\n".join(filter(None, [ending(LAYOUT), ambiguous(Path(LAYOUT.root))]))
-    )
+    remove_folders(LAYOUT.superseded_at_the_end())
+    logger.info("\n".join(filter(None, [ending(LAYOUT), ambiguous(Path(LAYOUT.root))])))

@@ -1,28 +1,26 @@
 # The division of the training set into D_pef and D_exp: by the pre-samples, then by one refinement sample.
 
-
-def rehearsing(wildcards, output):
-    """The methods that rehearse D_pef, which may then not be empty; a function of the output is not compared."""
-    return [name for name, method in CONFIG.methods.items() if method.rehearses]
+# These methods rehearse D_pef, which may then not be empty.
+REHEARSING = [name for name, method in CONFIG.methods.items() if method.rehearses]
 
 
 rule find_candidates:
-    """The training prompts, divided by how many of their pre-samples are correct."""
+    """The training prompts, divided by the number of their correct pre-samples."""
     input:
-        gold=path("gold", **TRAINING_SET),
-        verdicts=LAYOUT.shards("verdicts", BASE, CONFIG.train_dataset, "presample"),
+        gold="<results>/gold/<train>.parquet",
+        verdicts=collect("<results>/draws/{{draw}}/verdicts/<train>.{presample}", presample=PRESAMPLES),
     output:
-        **with_digests(partition=path("candidates")),
-        timings="<timings>/partition/candidates.parquet",
+        partition="<results>/draws/{draw}/partition/candidates.parquet",
+        timings="<timings>/draws/{draw}/partition/candidates.parquet",
     log:
-        "<logs>/partition/candidates.log",
+        "<logs>/draws/{draw}/partition/candidates.log",
     priority: 1
     localrule: True
     params:
-        **stage_params("find_candidates.py", slice_of("candidates"), "partition"),
-        rehearsing=rehearsing,
-    message:
-        "dividing the training prompts"
+        code=code("find_candidates.py", schemas=["partition"]),
+        n=block(slices.candidates, "n"),
+        partition=block(slices.candidates, "partition"),
+        rehearsing=not_compared(REHEARSING),
     script:
         "../workflow_scripts/find_candidates.py"
 
@@ -30,19 +28,18 @@ rule find_candidates:
 rule refine:
     """The final partition: a candidate whose refinement sample is wrong leaves D_pef."""
     input:
-        candidates=path("candidates"),
-        verdicts=LAYOUT.shards("verdicts", BASE, CONFIG.train_dataset, "refine"),
+        candidates="<results>/draws/{draw}/partition/candidates.parquet",
+        verdicts=collect("<results>/draws/{{draw}}/verdicts/<train>.{refinement}", refinement=REFINEMENTS),
     output:
-        **with_digests(partition=path("partition")),
-        timings="<timings>/partition/final.parquet",
+        partition="<results>/draws/{draw}/partition/final.parquet",
+        timings="<timings>/draws/{draw}/partition/final.parquet",
     log:
-        "<logs>/partition/final.log",
+        "<logs>/draws/{draw}/partition/final.log",
     priority: 1
     localrule: True
     params:
-        **stage_params("refine.py", slice_of("partition"), "partition"),
-        rehearsing=rehearsing,
-    message:
-        "writing the final partition"
+        code=code("refine.py", schemas=["partition"]),
+        on_reject=block(slices.partition, "on_reject"),
+        rehearsing=not_compared(REHEARSING),
     script:
         "../workflow_scripts/refine.py"

@@ -6,20 +6,18 @@ checkpoint hash_databases:
     """Name, size and sha256 of each database of a dataset, so that no other job declares gigabytes of files."""
     output:
         # `update`: the table of before stays until the new one is there, also if the job is interrupted.
-        **{
-            name: update(file)
-            for name, file in with_digests(databases=path("databases")).items()
-        },
+        databases=update("<results>/databases/{dataset}.parquet"),
         timings="<timings>/databases/{dataset}.parquet",
     log:
         "<logs>/databases/{dataset}.log",
     threads: 4
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 1000,
+        runtime=lambda wildcards, attempt: attempt * 120,
     params:
-        **stage_params("hash_databases.py", slice_of("databases"), "databases"),
-        databases=LAYOUT.database_folder,
+        code=code("hash_databases.py", schemas=["databases"]),
+        folder=LAYOUT.database_folder,
         states=LAYOUT.database_states,
-    message:
-        "hashing the databases of {wildcards.dataset}"
     script:
         "../workflow_scripts/hash_databases.py"
 
@@ -27,28 +25,32 @@ checkpoint hash_databases:
 rule prepare_prompts:
     """A dataset's rows as prompt tokens; what is rejected is listed with its reason."""
     input:
-        databases=ancient(databases_of),
-        world=LAYOUT.world,
         source=LAYOUT.source,
-        policy=LAYOUT.if_has_model(path("base")),
+        databases=ancient(databases_of),
+        world=WORLD,
+        toy_databases=ancient(TOY_DATABASES),
+        # The tokenizer is in this folder.
+        policy=BASE_POLICY,
+        weights=ancient(BASE_WEIGHTS),
     output:
-        **with_digests(
-            prompts=path("prompts"),
-            rejected=path("rejected"),
-            timings="<timings>/prompts/{dataset}.parquet",
-        ),
+        prompts="<results>/prompts/{dataset}.parquet",
+        rejected="<results>/prompts/{dataset}.rejected.parquet",
+        timings="<timings>/prompts/{dataset}.parquet",
     log:
         "<logs>/prompts/{dataset}.log",
     cache: SHARED
-    priority: priority
+    priority: training_set_first
+    resources:
+        mem_mb=lambda wildcards, input, attempt: attempt * int(2000 + 10 * input.size_mb),
+        runtime=lambda wildcards, attempt: attempt * 60,
     params:
-        **stage_params("prepare_prompts.py", slice_of("prompts"), "prompts", "rejected"),
-        databases=LAYOUT.database_folder,
+        code=code("prepare_prompts.py", schemas=["prompts", "rejected"]),
+        reading=block(slices.prompts, "reading"),
+        prompts=block(slices.prompts, "prompts"),
+        databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
-        # The cache identifies a job by its params, not by its wildcards.
-        source=LAYOUT.source_name,
-    message:
-        "preparing the prompts of {wildcards.dataset}"
+        # Written as a column. The cache between runs compares params, not wildcards.
+        source_name=lambda wildcards: Path(LAYOUT.source(wildcards)).name,
     script:
         "../workflow_scripts/prepare_prompts.py"
 
@@ -56,25 +58,31 @@ rule prepare_prompts:
 rule audit_gold:
     """Every gold answer, scored like an answer of a model. Sampling reads no gold: a new scorer resamples nothing."""
     input:
-        databases=ancient(databases_of),
-        world=LAYOUT.world,
-        scorer=LAYOUT.scorer,
         source=LAYOUT.source,
-        prompts=path("prompts"),
-        rejected=path("rejected"),
+        prompts="<results>/prompts/{dataset}.parquet",
+        rejected="<results>/prompts/{dataset}.rejected.parquet",
+        databases=ancient(databases_of),
+        world=WORLD,
+        toy_databases=ancient(TOY_DATABASES),
+        scorer=LAYOUT.scorer,
     output:
-        **with_digests(gold=path("gold")),
+        gold="<results>/gold/{dataset}.parquet",
         timings="<timings>/gold/{dataset}.parquet",
     log:
         "<logs>/gold/{dataset}.log",
-    priority: priority
+    priority: training_set_first
     threads: LAYOUT.workers
+    resources:
+        mem_mb=lambda wildcards, input, threads, attempt: attempt * int(2000 + 1100 * threads + 10 * input.size_mb),
+        runtime=lambda wildcards, attempt: attempt * 120,
     params:
-        **stage_params("audit_gold.py", slice_of("gold"), "gold"),
-        databases=LAYOUT.database_folder,
+        code=code("audit_gold.py", schemas=["gold"]),
+        reading=block(slices.gold, "reading"),
+        gold=block(slices.gold, "gold"),
+        task=block(slices.gold, "task"),
+        scorer=block(slices.gold, "scorer"),
+        databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
-    message:
-        "auditing the gold answers of {wildcards.dataset}"
     script:
         "../workflow_scripts/audit_gold.py"
 
@@ -82,19 +90,17 @@ rule audit_gold:
 rule find_overlap:
     """Evaluation prompts that are training prompts too."""
     input:
-        train=path("prompts", **TRAINING_SET),
-        others=expand(path("prompts"), dataset=CONFIG.evaluate.datasets),
+        train="<results>/prompts/<train>.parquet",
+        others=collect("<results>/prompts/{dataset}.parquet", dataset=SETS),
     output:
-        **with_digests(overlap=path("overlap")),
+        overlap="<results>/gold/overlap.parquet",
         timings="<timings>/gold/overlap.parquet",
     log:
         "<logs>/gold/overlap.log",
     localrule: True
     params:
-        **stage_params("find_overlap.py", slice_of("overlap"), "overlap"),
-        datasets=list(CONFIG.evaluate.datasets),
-    message:
-        "looking for evaluation prompts in the training set"
+        code=code("find_overlap.py", schemas=["overlap"]),
+        datasets=SETS,
     script:
         "../workflow_scripts/find_overlap.py"
 
@@ -102,20 +108,19 @@ rule find_overlap:
 rule count_rows:
     """How many rows of each dataset became prompts, were rejected, or lost their gold answer."""
     input:
-        prompts=expand(path("prompts"), dataset=CONFIG.datasets),
-        rejected=expand(path("rejected"), dataset=CONFIG.datasets),
-        gold=expand(path("gold"), dataset=CONFIG.datasets),
-        overlap=path("overlap"),
+        prompts=collect("<results>/prompts/{dataset}.parquet", dataset=CONFIG.datasets),
+        rejected=collect("<results>/prompts/{dataset}.rejected.parquet", dataset=CONFIG.datasets),
+        gold=collect("<results>/gold/{dataset}.parquet", dataset=CONFIG.datasets),
+        overlap="<results>/gold/overlap.parquet",
     output:
-        **with_digests(table=path("datasets"), text="<results>/tables/datasets.md"),
+        table="<results>/tables/datasets.parquet",
+        text="<results>/tables/datasets.md",
         timings="<timings>/tables/datasets.parquet",
     log:
         "<logs>/tables/datasets.log",
     localrule: True
     params:
-        **stage_params("count_rows.py", slice_of("datasets"), "datasets"),
+        code=code("count_rows.py", schemas=["datasets"]),
         datasets=list(CONFIG.datasets),
-    message:
-        "counting the rows of the datasets"
     script:
         "../workflow_scripts/count_rows.py"

@@ -1,30 +1,32 @@
-# The stored responses of D_pef, with their log-probs under the frozen base policy.
+# The stored responses of D_pef (refinement samples of questions that the base policy solves), with its log-probs.
+STORED = ["reference/responses.safetensors", "reference/index.parquet"] if CONFIG.has_model else []
 
 
 rule tensorise:
     """Token ids and reference log-probs of the stored responses, by the forward pass of training."""
     input:
-        partition=path("partition"),
-        prompts=path("prompts", **TRAINING_SET),
-        rollouts=LAYOUT.shards("rollouts", BASE, CONFIG.train_dataset, "refine"),
-        policy=path("base"),
+        partition="<results>/draws/{draw}/partition/final.parquet",
+        prompts="<results>/prompts/<train>.parquet",
+        rollouts=collect("<results>/draws/{{draw}}/rollouts/<train>.{refinement}", refinement=REFINEMENTS),
+        policy=BASE_POLICY,
+        weights=ancient(BASE_WEIGHTS),
     output:
-        **with_digests(
-            tensors=path("tensors"),
-            index=path("index"),
-            timings="<timings>/reference.parquet",
-        ),
+        tensors="<results>/draws/{draw}/reference/responses.safetensors",
+        index="<results>/draws/{draw}/reference/index.parquet",
+        timings="<timings>/draws/{draw}/reference.parquet",
     log:
-        "<logs>/reference.log",
+        "<logs>/draws/{draw}/reference.log",
     cache: SHARED
-    priority: 2  # before the segments of methods that do not need it: it is one more job of a chain
-    # As many as train with the same model.
-    threads: CONFIG.hardware.ranks
+    priority: 2  # before the segments of methods that do not wait for it
+    threads: CONFIG.hardware.ranks  # cores as in training; its GPUs may be fewer
     resources:
         gpu=LAYOUT.gpus(CONFIG.hardware.reference_ranks),
+        mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("tensorise"),
+        runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("tensorise"),
     params:
-        **stage_params("tensorise.py", slice_of("index"), "reference_index"),
-    message:
-        "computing reference log-probs"
+        code=code("tensorise.py", schemas=["reference_index"]),
+        dtype=block(slices.reference, "dtype"),
+        top_k=block(slices.reference, "top_k"),
+        hardware=not_compared(RESOLVED["hardware"]),
     script:
         "../workflow_scripts/tensorise.py"

@@ -1,53 +1,52 @@
 # The report of the run, and the model cards of its policies.
 from dphrl.report.further import FURTHER
 
+# The page shows samples of these policies (by method, the last one of the first seed) on these sets.
+POLICIES = report_plan.sampled_policies(LAYOUT)
 SAMPLED = report_plan.sampled_datasets(LAYOUT)
+SHOWN = collect("{policy}/{dataset}.{sample}", policy=POLICIES.values(), dataset=SAMPLED, sample=EVALUATIONS)
+TIMED = ["policies/base", f"draws/{DRAW}/reference"] if CONFIG.has_model else []
 
 
 rule report:
     """The report page, one self-contained file."""
     input:
-        headline=path("table", table="headline"),
-        claims=path("table", table="claims"),
-        comparisons=path("table", table="comparisons"),
-        tables=rules.lay_out.output.tables,
-        further=expand(path("table"), table=FURTHER),
-        training=(
-            [
-                rules.collect_training.output.use,
-                rules.collect_training.output.probes,
-                rules.collect_training.output.cost,
-            ]
-            if CONFIG.methods
-            else []
-        ),
-        prompts=expand(path("prompts"), dataset=SAMPLED),
-        gold=expand(path("gold"), dataset=SAMPLED),
-        rollouts=report_plan.sampled_shards(LAYOUT, "rollouts"),
-        verdicts=report_plan.sampled_shards(LAYOUT, "verdicts"),
-        figures=expand(rules.draw.output.spec, figure=FIGURES),
-        svgs=expand(rules.draw.output.svg, figure=FIGURES),
-        datasets=path("datasets"),
-        partition=path("partition"),
-        timings=report_plan.timings(LAYOUT),
+        headline="<results>/tables/headline.parquet",
+        claims="<results>/tables/claims.parquet",
+        comparisons="<results>/tables/comparisons.parquet",
+        datasets="<results>/tables/datasets.parquet",
+        partition=f"<results>/draws/{DRAW}/partition/final.parquet",
+        tables=collect("<results>/tables/paper/{name}.parquet", name=PAPER_TABLES),
+        further=collect("<results>/tables/{table}.parquet", table=FURTHER),
+        training_use=branch(CONFIG.methods, then="<results>/tables/training_use.parquet"),
+        training_probes=branch(CONFIG.methods, then="<results>/tables/training_probes.parquet"),
+        training_cost=branch(CONFIG.methods, then="<timings>/training_cost.parquet"),
+        figures=collect("<results>/figures/{figure}.json", figure=FIGURES),
+        prompts=collect("<results>/prompts/{dataset}.parquet", dataset=SAMPLED),
+        gold=collect("<results>/gold/{dataset}.parquet", dataset=SAMPLED),
+        rollouts=collect("<results>/rollouts/{sample}", sample=SHOWN),
+        verdicts=collect("<results>/verdicts/{sample}", sample=SHOWN),
+        # Seconds of the jobs whose cost the page shows.
+        stage_1=collect("<timings>/draws/{draw}/{kind}/{sample}", draw=DRAW, kind=BOTH, sample=DRAWN),
+        evaluations=collect("<timings>/{kind}/{sample}", kind=BOTH, sample=SAMPLES),
+        trainings=collect("<timings>/{job}.parquet", job=[*TIMED, *(f"train/{end}" for end in SEGMENTS)]),
     output:
-        **with_digests(page="<results>/report/index.html"),
+        page=report("<results>/report/index.html", caption="page.rst", category="Page"),
         timings="<timings>/report.parquet",
     log:
         "<logs>/report.log",
     localrule: True
     params:
-        **stage_params("write_report.py", slices.report(CONFIG)),
+        code=code("write_report.py"),
+        report=slices.report(CONFIG)["report"],
         figures=FIGURES,
         tables=PAPER_TABLES,
         further=FURTHER,
         facts=report_plan.facts(LAYOUT),
         answered=report_plan.answered_dataset(LAYOUT),
         sampled=SAMPLED,
-        datasets=CONFIG.evaluate.datasets,
-        policies=report_plan.sampled_policies(LAYOUT),
-    message:
-        "writing the report"
+        datasets=SETS,
+        policies=POLICIES,
     script:
         "../workflow_scripts/write_report.py"
 
@@ -55,27 +54,22 @@ rule report:
 if CONFIG.methods:
 
     rule write_cards:
-        """The model card of every trained policy that is evaluated, in its folder; no job reads it."""
+        """The model card of every trained policy that is evaluated; no job reads it."""
         input:
-            manifests=[LAYOUT.manifest(policy) for policy in LAYOUT.trained()],
-            headline=path("table", table="headline"),
-            datasets=path("datasets"),
-            partition=path("partition"),
+            manifests=collect("<results>/policies/{policy}.json", policy=TRAINED),
+            headline="<results>/tables/headline.parquet",
+            datasets="<results>/tables/datasets.parquet",
+            partition=f"<results>/draws/{DRAW}/partition/final.parquet",
         output:
-            **with_digests(cards=[LAYOUT.card(policy) for policy in LAYOUT.trained()]),
+            cards=collect("<results>/cards/{policy}.md", policy=TRAINED),
             timings="<timings>/cards.parquet",
         log:
             "<logs>/cards.log",
         localrule: True
         params:
-            **stage_params("write_cards.py", slices.cards(CONFIG)),
-            names=[str(policy) for policy in LAYOUT.trained()],
+            code=code("write_cards.py"),
+            cards=slices.cards(CONFIG)["cards"],
+            names=TRAINED,
             base=Path(CONFIG.policy.base).name if CONFIG.policy.base else None,
-            commands=[
-                f"snakemake --cores 2 {LAYOUT.manifest(policy)} --configfile CONFIG"
-                for policy in LAYOUT.trained()
-            ],
-        message:
-            "writing model cards"
         script:
             "../workflow_scripts/write_cards.py"

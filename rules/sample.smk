@@ -1,28 +1,62 @@
-# Sampling: one rule for pre-sampling, refinement and evaluation; they differ in prompts, policy and plan.
+# Sampling: responses of a policy to the prompts of a dataset. Recorded answers (block `replay`) stand for samples.
+
+# Recorded answers are tokenised by the base policy, if the run has one.
+SAMPLED_POLICY = branch(LAYOUT.recorded, then=BASE_POLICY, otherwise="<results>/policies/{policy}.json")
+SAMPLED_WEIGHTS = branch(LAYOUT.recorded, then=BASE_WEIGHTS, otherwise="<results>/policies/{policy}")
+
+
+def shard_of_plan(policy, plan, shard):
+    """Which samples a job makes: their seeds follow from it, and the cache between runs compares it."""
+    return dict(policy=policy, plan=plan, shard=int(shard), shards=len(shards(plan)))
 
 
 rule sample:
-    """Responses of a policy to one shard of a dataset's prompts."""
+    """Greedy response and n samples of a policy for each prompt of a shard of an evaluation set."""
     input:
-        unpack(LAYOUT.sampling_inputs),
-        prompts=path("prompts"),
+        prompts="<results>/prompts/{dataset}.parquet",
+        policy=SAMPLED_POLICY,
+        weights=ancient(SAMPLED_WEIGHTS),
+        recorded=LAYOUT.recorded,  # a file of the block `replay`, or none
     output:
-        **with_digests(
-            rollouts=path("rollouts"),
-            timings="<timings>/rollouts/{policy}/{dataset}.{plan}/{shard}.parquet",
-        ),
+        rollouts="<results>/rollouts/{policy}/{dataset}.evaluate/{shard}.parquet",
+        timings="<timings>/rollouts/{policy}/{dataset}.evaluate/{shard}.parquet",
     log:
-        "<logs>/rollouts/{policy}/{dataset}.{plan}/{shard}.log",
+        "<logs>/rollouts/{policy}/{dataset}.evaluate/{shard}.log",
     cache: SHARED
-    priority: priority
     resources:
         gpu=LAYOUT.sampling_gpus,
+        mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("sample"),
+        runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("sample", plan="evaluate", **wildcards),
     params:
-        **stage_params("sample.py", slice_of("rollouts"), "rollouts", seed=CONFIG.seed),
-        shards=LAYOUT.shard_count,
-        # The cache identifies a job by its params, not by its wildcards.
-        part=LAYOUT.policy_plan_and_shard,
-    message:
-        "sampling {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
+        code=code("sample.py", schemas=["rollouts"]),
+        engine=block(slices.sample, "engine"),
+        plan=block(slices.sample, "plan"),
+        seed=CONFIG.seed,
+        part=lambda wildcards: shard_of_plan(wildcards.policy, "evaluate", wildcards.shard),
+        hardware=not_compared(RESOLVED["hardware"]),
     script:
         "../workflow_scripts/sample.py"
+
+
+use rule sample as sample_draw with:
+    # Stage 1: the base policy on the training set. `presample`: n samples of a prompt; `refine`: one of a candidate.
+    # Inputs and resources are replaced whole, of the params only `part`. Cache, script and the rest are as in `sample`.
+    input:
+        prompts="<results>/prompts/{dataset}.parquet",
+        policy=BASE_POLICY,
+        weights=ancient(BASE_WEIGHTS),
+        recorded=LAYOUT.recorded,  # of the block `replay.base`, or none
+        candidates=branch(evaluate("{plan} == 'refine'"), then="<results>/draws/{draw}/partition/candidates.parquet"),
+    output:
+        rollouts="<results>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet",
+        timings="<timings>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet",
+    log:
+        "<logs>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.log",
+    # The trainings wait for it.
+    priority: 1
+    resources:
+        gpu=LAYOUT.sampling_gpus,
+        mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("sample"),
+        runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("sample", **wildcards),
+    params:
+        part=lambda wildcards: shard_of_plan("base", wildcards.plan, wildcards.shard),

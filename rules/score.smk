@@ -2,25 +2,45 @@
 
 
 rule score:
-    """A verdict for each response of a shard."""
+    """A verdict for each response of a shard of an evaluation."""
     input:
+        rollouts="<results>/rollouts/{policy}/{dataset}.evaluate/{shard}.parquet",
+        gold="<results>/gold/{dataset}.parquet",
         databases=ancient(databases_of),
-        world=LAYOUT.world,
+        world=WORLD,
+        toy_databases=ancient(TOY_DATABASES),
         scorer=LAYOUT.scorer,
-        rollouts=path("rollouts"),
-        gold=path("gold"),
     output:
-        **with_digests(verdicts=path("verdicts")),
-        timings="<timings>/verdicts/{policy}/{dataset}.{plan}/{shard}.parquet",
+        verdicts="<results>/verdicts/{policy}/{dataset}.evaluate/{shard}.parquet",
+        timings="<timings>/verdicts/{policy}/{dataset}.evaluate/{shard}.parquet",
     log:
-        "<logs>/verdicts/{policy}/{dataset}.{plan}/{shard}.log",
-    priority: priority
+        "<logs>/verdicts/{policy}/{dataset}.evaluate/{shard}.log",
     threads: LAYOUT.workers
+    resources:
+        mem_mb=lambda wildcards, input, threads, attempt: attempt * int(2000 + 1100 * threads + 10 * input.size_mb),
+        runtime=lambda wildcards, attempt: attempt * 240,
     params:
-        **stage_params("score.py", slice_of("verdicts"), "verdicts"),
-        databases=LAYOUT.database_folder,
+        code=code("score.py", schemas=["verdicts"]),
+        task=block(slices.scoring, "task"),
+        scorer=block(slices.scoring, "scorer"),
+        databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
-    message:
-        "scoring {wildcards.policy} on {wildcards.dataset} ({wildcards.plan})"
     script:
         "../workflow_scripts/score.py"
+
+
+use rule score as score_draw with:
+    # A verdict for each response of a shard of stage 1.
+    input:
+        rollouts="<results>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet",
+        gold="<results>/gold/{dataset}.parquet",
+        databases=ancient(databases_of),
+        world=WORLD,
+        toy_databases=ancient(TOY_DATABASES),
+        scorer=LAYOUT.scorer,
+    output:
+        verdicts="<results>/draws/{draw}/verdicts/{dataset}.{plan}/{shard}.parquet",
+        timings="<timings>/draws/{draw}/verdicts/{dataset}.{plan}/{shard}.parquet",
+    log:
+        "<logs>/draws/{draw}/verdicts/{dataset}.{plan}/{shard}.log",
+    priority: 1

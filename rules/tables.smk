@@ -1,32 +1,33 @@
-# Tables over all policies with intervals, and the tables of the paper.
+# Tables over all policies with intervals, the tables of the paper, and the tables about trainings.
 import dphrl.report
 from dphrl.layout.kinds import TABLES
 
 PAPER_TABLES = report_plan.paper_tables(LAYOUT)
-PUBLISHED = f"{Path(dphrl.report.__file__).parent}/published.yaml"
+# The paper's numbers, for runs that repeat one of its settings.
+PUBLISHED = f"{Path(dphrl.report.__file__).parent}/published.yaml" if CONFIG.evaluate.published else []
 
 
-rule tabulate:
+rule make_tables:
     """The tables over all policies, with intervals."""
     input:
-        evaluations=LAYOUT.evaluations(),
+        evaluations=collect("<results>/evaluation/{policy}/{dataset}.parquet", policy=EVALUATED, dataset=SETS),
     output:
-        **with_digests(tables=expand(path("table"), table=TABLES)),
-        claims="<results>/tables/claims.md",
-        texts=expand("<results>/tables/headline.{ending}", ending=["csv", "md"]),
+        tables=collect("<results>/tables/{table}.parquet", table=TABLES),
+        claims=report("<results>/tables/claims.md", caption="claims.rst", category="Tables"),
+        headline=report("<results>/tables/headline.csv", caption="headline.rst", category="Tables"),
+        headline_text="<results>/tables/headline.md",
         timings="<timings>/tables.parquet",
     log:
         "<logs>/tables.log",
+    resources:
+        mem_mb=lambda wildcards, input, attempt: attempt * int(4000 + 20 * input.size_mb),
+        runtime=lambda wildcards, attempt: attempt * 120,
     params:
-        **stage_params("make_tables.py", slice_of("table"), *TABLES, seed=CONFIG.seed),
+        code=code("make_tables.py", schemas=TABLES),
+        evaluate=block(slices.tables, "evaluate"),
+        seed=CONFIG.seed,
         names=list(TABLES),
-        labels=[
-            [*policy, dataset]
-            for policy in LAYOUT.policies()
-            for dataset in CONFIG.evaluate.datasets
-        ],
-    message:
-        "estimating pass@k, styles, keep and exploration"
+        labels=[[*policy, name] for policy in LAYOUT.policies() for name in SETS],
     script:
         "../workflow_scripts/make_tables.py"
 
@@ -34,27 +35,26 @@ rule tabulate:
 rule lay_out:
     """The paper's tables with the values of this run, and the ablation over eta."""
     input:
-        headline=path("table", table="headline"),
-        passk=path("table", table="passk"),
-        keep_explore=path("table", table="keep_explore"),
-        published=PUBLISHED if CONFIG.evaluate.published else [],
+        headline="<results>/tables/headline.parquet",
+        passk="<results>/tables/passk.parquet",
+        keep_explore="<results>/tables/keep_explore.parquet",
+        published=PUBLISHED,
     output:
-        **with_digests(
-            tables=expand(path("paper"), name=PAPER_TABLES), ablation=path("ablation")
-        ),
-        texts=expand(
-            "<results>/tables/paper/{name}.{ending}",
-            name=PAPER_TABLES,
-            ending=["csv", "md", "tex"],
-        ),
+        tables=collect("<results>/tables/paper/{name}.parquet", name=PAPER_TABLES),
+        texts=collect("<results>/tables/paper/{name}.{ending}", name=PAPER_TABLES, ending=["csv", "md", "tex"]),
+        ablation="<results>/tables/ablation.parquet",
         timings="<timings>/tables/paper.parquet",
     log:
         "<logs>/tables/paper.log",
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 2000,
+        runtime=lambda wildcards, attempt: attempt * 30,
     params:
-        **stage_params("lay_out.py", slice_of("paper"), "paper", "ablation"),
+        code=code("lay_out.py", schemas=["paper", "ablation"]),
+        datasets=block(slices.paper, "datasets"),
+        published=block(slices.paper, "published"),
+        methods=block(slices.paper, "methods"),
         names=PAPER_TABLES,
-    message:
-        "laying out the paper's tables"
     script:
         "../workflow_scripts/lay_out.py"
 
@@ -62,32 +62,22 @@ rule lay_out:
 rule collect_training:
     """The metrics of all trainings in one table, and what each method used and cost."""
     input:
-        metrics=LAYOUT.of_segments("metrics"),
-        probes=LAYOUT.of_segments("probes"),
-        times=LAYOUT.segment_timings(),
+        metrics=collect("<results>/train/{segment}/metrics.parquet", segment=SEGMENTS),
+        probes=collect("<results>/train/{segment}/probes.parquet", segment=SEGMENTS),
+        times=collect("<timings>/train/{segment}.parquet", segment=SEGMENTS),
     output:
-        **with_digests(
-            training=path("training"),
-            use=path("training_use"),
-            probes=path("training_probes"),
-        ),
+        training="<results>/tables/training.parquet",
+        use="<results>/tables/training_use.parquet",
+        probes="<results>/tables/training_probes.parquet",
         # In the folder of the timings: like them, it differs between equal runs.
-        cost=path("training_cost"),
+        cost="<timings>/training_cost.parquet",
         timings="<timings>/training.parquet",
     log:
         "<logs>/training.log",
     localrule: True
     params:
-        **stage_params(
-            "collect_training.py",
-            slice_of("training"),
-            "training",
-            "training_use",
-            "training_cost",
-            "training_probes",
-        ),
+        code=code("collect_training.py", schemas=["training", "training_use", "training_cost", "training_probes"]),
+        styles=block(slices.training, "styles"),
         labels=[[policy.method, policy.seed] for policy in LAYOUT.segments()],
-    message:
-        "collecting training metrics"
     script:
         "../workflow_scripts/collect_training.py"

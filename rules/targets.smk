@@ -4,34 +4,29 @@
 rule presample:
     """The samples of the base policy on the training set, scored."""
     input:
-        LAYOUT.shards("verdicts", BASE, CONFIG.train_dataset, "presample"),
-    localrule: True
+        collect("<results>/draws/{draw}/verdicts/<train>.{presample}", draw=DRAW, presample=PRESAMPLES),
 
 
 rule partition:
     """The division of the training set."""
     input:
-        path("partition"),
-    localrule: True
+        f"<results>/draws/{DRAW}/partition/final.parquet",
 
 
 rule reference:
     """The stored responses with their log-probs."""
     input:
-        LAYOUT.if_has_model(rules.tensorise.output),
-    localrule: True
+        collect("<results>/draws/{draw}/{file}", draw=DRAW, file=STORED),
 
 
 rule train:
     """Every policy that is evaluated."""
     input:
-        LAYOUT.if_has_model(path("base")),
-        [LAYOUT.manifest(policy) for policy in LAYOUT.trained()],
-    localrule: True
+        BASE_POLICY,
+        collect("<results>/policies/{policy}.json", policy=TRAINED),
 
 
 rule evaluate:
     """The evaluations of every policy on every evaluation set."""
     input:
-        LAYOUT.evaluations(),
-    localrule: True
+        rules.make_tables.input,

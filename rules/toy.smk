@@ -1,23 +1,25 @@
-# The base policy: made from scratch for the embedded default, or the user's model.
+# The base policy: the user's model, or one that is made from scratch for the embedded world.
 
 if CONFIG.toy:
 
     rule build_world:
-        """Databases, questions, supervised mix and tokenizer of the embedded default."""
+        """The embedded world: databases, questions, corpus and tokenizer. The manifest lists all files."""
         output:
-            **with_digests(manifest=path("world")),
-            # Inputs of prompts; the manifest has the digests of the other files.
-            questions=expand(
-                "<results>/toy/questions/{split}.jsonl",
-                split=type(CONFIG.toy.questions).model_fields,
-            ),
+            manifest="<results>/toy.json",
+            databases=directory("<results>/toy/databases"),
+            questions=collect("<results>/toy/questions/{split}.jsonl", split=RESOLVED["toy"]["questions"]),
+            corpus="<results>/toy/corpus.jsonl",
+            tokenizer=directory("<results>/toy/tokenizer"),
             timings="<timings>/toy/world.parquet",
         log:
             "<logs>/toy/world.log",
+        resources:
+            mem_mb=lambda wildcards, attempt: attempt * 2000,
+            runtime=lambda wildcards, attempt: attempt * 30,
         params:
-            **stage_params("build_world.py", slice_of("world"), seed=CONFIG.toy.seed),
-        message:
-            "making the demo's databases and questions"
+            code=code("build_world.py"),
+            toy=block(slices.world, "toy"),
+            seed=CONFIG.toy.seed,
         script:
             "../workflow_scripts/build_world.py"
 
@@ -25,49 +27,43 @@ if CONFIG.toy:
 if CONFIG.toy and CONFIG.policy.base is None:
 
     rule train_base:
-        """The base model, from scratch."""
+        """The base model, trained from scratch on the corpus of the embedded world."""
         input:
-            world=path("world"),
+            world="<results>/toy.json",
+            corpus="<results>/toy/corpus.jsonl",
+            files=ancient(["<results>/toy/databases", "<results>/toy/tokenizer", *rules.build_world.output.questions]),
         output:
-            **with_digests(
-                manifest=path("base"), timings="<timings>/policies/base.parquet"
-            ),
-            # Declared, so that a cache between workflows keeps these files too.
-            weights="<results>/policies/base/model.safetensors",
-            architecture="<results>/policies/base/config.json",
-            generation="<results>/policies/base/generation_config.json",
-            tokenizer="<results>/policies/base/tokenizer.json",
-            tokens="<results>/policies/base/tokenizer_config.json",
+            manifest="<results>/policies/base.json",
+            weights=directory("<results>/policies/base"),
+            timings="<timings>/policies/base.parquet",
         log:
             "<logs>/policies/base.log",
         cache: SHARED
         threads: CONFIG.toy.threads
+        resources:
+            mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("train_base"),
+            runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("train_base"),
         params:
-            **stage_params("train_base.py", slice_of("base"), seed=CONFIG.toy.seed),
-        message:
-            "training the base model from scratch"
+            code=code("train_base.py"),
+            toy=block(slices.base, "toy"),
+            seed=CONFIG.toy.seed,
         script:
             "../workflow_scripts/train_base.py"
 
 elif CONFIG.has_model:
 
     rule import_base:
-        """The user's base model, linked file by file."""
+        """The user's base model: a folder of links to its files, and their manifest."""
         input:
-            files=sorted(
-                str(path)
-                for path in Path(CONFIG.policy.base).iterdir()
-                if path.is_file()
-            ),
+            files=sorted(str(file) for file in Path(CONFIG.policy.base).iterdir() if file.is_file()),
         output:
-            **with_digests(manifest=path("base")),
+            manifest="<results>/policies/base.json",
+            weights=directory("<results>/policies/base"),
             timings="<timings>/policies/base.parquet",
         log:
             "<logs>/policies/base.log",
         localrule: True
         params:
-            **stage_params("import_base.py", slice_of("base")),
-        message:
-            "taking the base model from {CONFIG.policy.base}"
+            code=code("import_base.py"),
         script:
             "../workflow_scripts/import_base.py"

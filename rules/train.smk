@@ -1,54 +1,87 @@
-# Training: a chain of segments for each method and seed. Each starts from the end of the previous one.
+# Training: a chain of segments for each method and seed. Each starts from the end of the one before.
+
+
+def from_step_before(path, at_first):
+    """A file at the end of the segment before; `at_first` for the first segment, which starts at step 0."""
+
+    def before(wildcards):
+        step = LAYOUT.step_before(wildcards)
+        return path.format(**{**wildcards, "step": step}) if step > 0 else at_first
+
+    return before
+
+
+def method_has(name):
+    """Whether the method of a training has this property (config/blocks/methods.py)."""
+    return lambda wildcards: getattr(CONFIG.methods[wildcards.method], name)
 
 
 rule train_segment:
-    """One segment of one training."""
+    """One segment of one training: the policy and the optimizer state after `step` steps."""
     input:
-        unpack(LAYOUT.start_inputs),
-        unpack(LAYOUT.method_inputs),
-        partition=path("partition"),
-        prompts=path("prompts", **TRAINING_SET),
-        gold=path("gold", **TRAINING_SET),
-        rollouts=LAYOUT.presamples(),
-        databases=ancient(lambda wildcards: databases_of(TRAINING_SET)),
-        world=LAYOUT.world(TRAINING_SET),
-        scorer=LAYOUT.scorer(TRAINING_SET),
-    output:
-        **with_digests(
-            policy=path("policy"),
-            state=path("state"),
-            metrics=path("metrics"),
-            probes=path("probes"),
+        policy=from_step_before("<results>/policies/{method}-s{seed}/step{step}.json", BASE_POLICY),
+        weights=ancient(from_step_before("<results>/policies/{method}-s{seed}/step{step}", BASE_WEIGHTS)),
+        state=from_step_before("<results>/states/{method}-s{seed}/step{step}.json", []),
+        optimizer=ancient(from_step_before("<results>/states/{method}-s{seed}/step{step}", [])),
+        partition=in_draw("<results>/draws/{draw}/partition/final.parquet"),
+        prompts="<results>/prompts/<train>.parquet",
+        gold="<results>/gold/<train>.parquet",
+        # Methods that rehearse D_pef.
+        reference=branch(
+            method_has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/responses.safetensors")
         ),
+        index=branch(method_has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/index.parquet")),
+        # Methods that need the base policy next to the trained one.
+        base=branch(method_has("needs_base"), then=BASE_POLICY),
+        base_weights=ancient(branch(method_has("needs_base"), then=BASE_WEIGHTS)),
+        # The pre-samples, with which the probes compare.
+        rollouts=branch(
+            CONFIG.train.probe.prompts > 0,
+            then=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=DRAW, presample=PRESAMPLES),
+        ),
+        databases=ancient(databases_of),
+        world=WORLD,
+        toy_databases=ancient(TOY_DATABASES),
+        scorer=LAYOUT.scorer,
+    output:
+        policy="<results>/policies/{method}-s{seed}/step{step}.json",
+        weights=directory("<results>/policies/{method}-s{seed}/step{step}"),
+        state="<results>/states/{method}-s{seed}/step{step}.json",
+        optimizer=directory("<results>/states/{method}-s{seed}/step{step}"),
+        metrics="<results>/train/{method}-s{seed}/step{step}/metrics.parquet",
+        probes="<results>/train/{method}-s{seed}/step{step}/probes.parquet",
         timings="<timings>/train/{method}-s{seed}/step{step}.parquet",
     log:
         "<logs>/train/{method}-s{seed}/step{step}.log",
-    # As in `priority` of common.smk: before the sampling of finished policies.
+    # Before the sampling of finished policies.
     priority: 1
-    threads: CONFIG.hardware.ranks
+    threads: CONFIG.hardware.ranks  # one process per rank
     resources:
         gpu=LAYOUT.gpus(CONFIG.hardware.ranks),
+        mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("train_segment"),
+        runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("train_segment", **wildcards),
     params:
-        **stage_params(
-            "train.py",
-            slice_of("metrics"),
-            "metrics",
-            "probes",
-            seed=LAYOUT.training_seed,
-        ),
-        steps=LAYOUT.segment_steps,
-        database_digest=lambda wildcards: LAYOUT.database_digest(TRAINING_SET),
-        # Functions of the output, which Snakemake does not compare: these change no result.
-        superseded=lambda wildcards, output: LAYOUT.superseded_by(wildcards),
-        runtime=lambda wildcards, output: {
-            "databases": LAYOUT.database_folder(TRAINING_SET),
-            "workers": LAYOUT.workers(TRAINING_SET),
-            "trackers": CONFIG.train.trackers,
-            "tracking": f"{LAYOUT.root}/tracking",
-            "training": f"{CONFIG.run}-{wildcards.method}-s{wildcards.seed}",
-            "lines": f"{LAYOUT.root}/logs/train/{wildcards.method}-s{wildcards.seed}/step{wildcards.step}.jsonl",
-        },
-    message:
-        "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"
+        code=code("train_segment.py", schemas=["metrics", "probes"]),
+        train=block(slices.train, "train"),
+        method=block(slices.train, "method"),
+        engine=block(slices.train, "engine"),
+        task=block(slices.train, "task"),
+        scorer=block(slices.train, "scorer"),
+        # None unless the number of ranks decides which prompts replace others.
+        ranks=block(slices.train, "ranks"),
+        seed=lambda wildcards: int(wildcards.seed),
+        steps=LAYOUT.first_and_last_step,
+        database_digest=LAYOUT.database_digest,
+        # With train.keep_state newest the job first removes the states and the unevaluated policies before its first
+        # step, manifests and folders. Snakemake's temp() would remove them too early (decisions/training-state.md).
+        superseded=not_compared(LAYOUT.superseded_before),
+        hardware=not_compared(RESOLVED["hardware"]),
+        databases=not_compared(LAYOUT.database_folder),
+        workers=not_compared(LAYOUT.workers),
+        trackers=not_compared(RESOLVED["train"]["trackers"]),
+        # Written while the training runs, for people: what trackers keep, and a line for each step.
+        training=not_compared(lambda w: f"{CONFIG.run}-{w.method}-s{w.seed}"),
+        tracking=not_compared(f"{LAYOUT.root}/tracking"),
+        lines=not_compared(lambda w: f"{LAYOUT.root}/logs/train/{w.method}-s{w.seed}/step{w.step}.jsonl"),
     script:
-        "../workflow_scripts/train.py"
+        "../workflow_scripts/train_segment.py"

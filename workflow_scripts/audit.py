@@ -1,25 +1,26 @@
-"""The audit of the run: its table and its page; a failed check stops the run."""
+"""The audit of the run: its table, its page and the sha256 of every file; a failed check stops the run."""
 
-import json
 from pathlib import Path
 
 from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
-from dphrl.artifacts.manifest import remove_folders
 from dphrl.artifacts.progress import counted
+from dphrl.artifacts.sums import write_sums
+from dphrl.audit.artifacts import Run
 from dphrl.audit.page import render_page
-from dphrl.audit.run import audit_run, require_passed
+from dphrl.audit.run import audit, require_passed
 from dphrl.config.load import load_config
 from dphrl.layout.run import Layout
 
-with stage("torch", "transformers") as job:
-    config = load_config(snakemake.config)
-    # The table lists what stays.
-    remove_folders(Layout(config).removable())
-    stages = json.loads(snakemake.params.config)["stages"]
-    table = audit_run(Path(snakemake.output.table).parents[1], config, stages)
-    job.write(table, "audit", snakemake.output.table)
-    write_text(Path(snakemake.output.page), render_page(table))
+with stage("stages", "figures", libraries=["torch", "transformers"]) as job:
+    config, output = load_config(snakemake.config), snakemake.output
+    # These are removed when the run has ended.
+    superseded = Layout(config).superseded_at_the_end()
+    run = Run(Path(output.sums).parent, superseded)
+    table = audit(run, config, snakemake.params.stages)
+    job.write(table, "audit", output.table)
+    write_text(Path(output.page), render_page(table))
+    write_sums(run.root, superseded, run.hashed())
     require_passed(table)
     job.note = f"all {counted(int(table['passed'].sum()), 'check')} passed"

@@ -1,14 +1,14 @@
-"""The embedded default's world: databases, questions, supervised corpus, tokenizer."""
+"""The embedded world: databases, questions, supervised corpus, tokenizer."""
 
-import json
 from pathlib import Path
 
 from script import snakemake, stage
 
+from dphrl.artifacts.manifest import folder_of
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.world import build_world
 
-with stage("tokenizers", "transformers") as job:
-    manifest = Path(snakemake.output.manifest)
-    build_world(manifest.parent, ToyConfig(**json.loads(snakemake.params.config)))
-    job.write_manifest(str(manifest))
+with stage("toy", libraries=["tokenizers", "transformers"]) as job:
+    manifest = snakemake.output.manifest
+    build_world(folder_of(Path(manifest)), ToyConfig(**snakemake.params.toy))
+    job.write_manifest(manifest)

@@ -1,6 +1,5 @@
 """The metrics of all segments of all trainings in one table, and what each method used, cost and did to the probes."""
 
-import json
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +10,9 @@ from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.evaluation.probes import training_probes
 from dphrl.report.cost import training_cost, training_use
 
-with stage() as job:
+with stage("styles") as job:
     given, output = snakemake.input, snakemake.output
-    styles = [StyleRule(**rule) for rule in json.loads(snakemake.params.config)["styles"]]
+    styles = [StyleRule(**rule) for rule in snakemake.params.styles]
     names = [{"method": pl.lit(method), "seed": pl.lit(seed, pl.Int32)} for method, seed in snakemake.params.labels]
     inputs = [f"{method}/{seed}/{number}" for number, (method, seed) in enumerate(snakemake.params.labels)]
 

@@ -1,6 +1,5 @@
 """One figure as Vega-Lite and as SVG."""
 
-import json
 from pathlib import Path
 
 from script import snakemake, stage
@@ -9,13 +8,12 @@ from dphrl.artifacts.files import write_text
 from dphrl.report import figures
 from dphrl.report.published import published_points
 
-with stage("altair", "vl-convert-python") as job:
+with stage("published", libraries=["altair", "vl-convert-python"]) as job:
     name = snakemake.wildcards.figure
     table = figures.table(name)
     published = None
     if snakemake.input.published:
-        setting = json.loads(snakemake.params.config)["published"]
-        published = published_points(job.file("published", snakemake.input.published), setting)
+        published = published_points(job.file("published", snakemake.input.published), snakemake.params.published)
     chart = figures.draw(name, job.read(table, snakemake.input.table), snakemake.params.datasets, published)
     write_text(Path(snakemake.output.spec), figures.to_json(chart))
     write_text(Path(snakemake.output.svg), figures.to_svg(chart))

@@ -1,15 +1,13 @@
 """What a policy can do on one dataset: right answers, styles and diversity of each prompt."""
 
-import json
-
 import polars as pl
 from script import snakemake, stage
 
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.evaluation.per_prompt import evaluate_parts, unmatched_styles
 
-with stage() as job:
-    rules = [StyleRule(**rule) for rule in json.loads(snakemake.params.config)["styles"]]
+with stage("styles") as job:
+    rules = [StyleRule(**rule) for rule in snakemake.params.styles]
     inputs, output = snakemake.input, snakemake.output.evaluation
     tables = {name: job.scan(name, inputs[name]) for name in ("rollouts", "verdicts", "gold", "prompts")}
     job.write_parts(evaluate_parts(**tables, styles=rules), "evaluation", output)

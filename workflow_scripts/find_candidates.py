@@ -1,7 +1,5 @@
 """The training prompts, divided by how many of their pre-samples are right."""
 
-import json
-
 import polars as pl
 from script import snakemake, stage
 
@@ -9,9 +7,8 @@ from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.partition import candidates, require_rehearsal, sizes, thresholds
 
-with stage() as job:
-    config = json.loads(snakemake.params.config)
-    rules, n = PartitionConfig(**config["partition"]), config["n"]
+with stage("n", "partition") as job:
+    rules, n = PartitionConfig(**snakemake.params.partition), snakemake.params.n
     gold, verdicts = job.scan("gold", snakemake.input.gold), job.scan("verdicts", snakemake.input.verdicts)
     parts = (candidates(answers, judged, n, rules) for judged, answers in by_prompts(verdicts, gold))
     job.write_parts(parts, "partition", snakemake.output.partition)

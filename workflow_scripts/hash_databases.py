@@ -5,6 +5,6 @@ from script import snakemake, stage
 from dphrl.artifacts.databases import list_databases
 
 with stage() as job:
-    listed = list_databases(snakemake.params.databases, snakemake.threads)
+    listed = list_databases(snakemake.params.folder, snakemake.threads)
     job.note = f"{listed.height} databases, {listed['size'].sum() / 2**30:.1f} GiB"
     job.write(listed, "databases", snakemake.output.databases)

@@ -8,8 +8,7 @@ from dphrl.artifacts.files import link_folder
 from dphrl.model.checkpoint import check_base
 
 with stage() as job:
-    manifest = Path(snakemake.output.manifest)
     source = Path(snakemake.input.files[0]).parent
     check_base(source)
-    link_folder(source, manifest.parent)
-    job.write_manifest(str(manifest))
+    link_folder(source, Path(snakemake.output.weights))
+    job.write_manifest(snakemake.output.manifest)

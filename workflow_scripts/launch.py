@@ -1,7 +1,8 @@
 """Start Snakemake in a folder, also after a kill -9. All arguments are passed to Snakemake.
 
-It ends the orphaned jobs of a killed run, removes their temporary files and the lock, unless another Snakemake of the
-folder is running; then it runs Snakemake. After Ctrl-C the exit status is 130, and the same command goes on.
+Snakemake cannot do this: after a kill -9 it refuses to start, and its jobs go on as orphans. This program ends them,
+removes their temporary files and the lock, unless another Snakemake of the folder is running; then it runs Snakemake.
+After Ctrl-C the exit status is 130, and the same command goes on.
 """
 
 import argparse

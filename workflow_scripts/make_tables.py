@@ -1,6 +1,5 @@
 """The tables over all policies."""
 
-import json
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +12,7 @@ from dphrl.evaluation.tables import tabulate
 from dphrl.report.claims import claims_markdown
 from dphrl.report.headline import headline_csv, headline_markdown
 
-with stage("numpy", "scipy") as job:
+with stage("evaluate", libraries=["numpy", "scipy"]) as job:
     evaluations = (
         job.read(f"{method}/{number}/{step}/{dataset}", path, "evaluation").with_columns(
             method=pl.lit(method), seed=pl.lit(number, pl.Int32), step=pl.lit(step, pl.Int32), dataset=pl.lit(dataset)
@@ -22,10 +21,10 @@ with stage("numpy", "scipy") as job:
             snakemake.params.labels, snakemake.input.evaluations, strict=True
         )
     )
-    config = EvaluateConfig(**json.loads(snakemake.params.config))
+    config = EvaluateConfig(**snakemake.params.evaluate)
     tables = tabulate(Study.from_evaluations(pl.concat(evaluations), config, snakemake.params.seed))
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
-    for path, render in zip(snakemake.output.texts, (headline_csv, headline_markdown), strict=True):
-        write_text(Path(path), render(tables["headline"], config.datasets))
+    write_text(Path(snakemake.output.headline), headline_csv(tables["headline"], config.datasets))
+    write_text(Path(snakemake.output.headline_text), headline_markdown(tables["headline"], config.datasets))
     write_text(Path(snakemake.output.claims), claims_markdown(tables["claims"]))

@@ -1,6 +1,5 @@
 """A dataset as prompts, with what was rejected and why."""
 
-import json
 from pathlib import Path
 
 from script import snakemake, stage
@@ -9,21 +8,22 @@ from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import read_source
 from dphrl.tasks.tokens import encoder
 
-with stage("transformers", "tokenizers") if snakemake.input.get("policy") else stage() as job:
-    config, databases = json.loads(snakemake.params.config), snakemake.params.databases
-    policy = snakemake.input.get("policy")
-    encode = encoder(job.folder("policy", policy), config["template"]) if policy else None
+policy = snakemake.input.get("policy")
+libraries = ["transformers", "tokenizers"] if policy else []
+with stage("reading", "prompts", libraries=libraries) as job:
+    reading, prompts, databases = snakemake.params.reading, snakemake.params.prompts, snakemake.params.databases
+    encode = encoder(job.folder("policy", policy), prompts["template"]) if policy else None
     source = job.file("source", snakemake.input.source)
     if snakemake.input.get("databases"):
         job.scan("databases", snakemake.input.databases)
     prepared = prepare(
         read_source(source),
-        config["task"],
+        reading["task"],
         source.name,
         encode,
-        config["max_tokens"],
-        fields=config["fields"],
-        instruction=config["instruction"],
+        prompts["max_tokens"],
+        fields=reading["fields"],
+        instruction=reading["instruction"],
         databases=Path(databases) if databases else None,
     )
     job.note = prepared.summary()

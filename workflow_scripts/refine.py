@@ -1,7 +1,5 @@
 """The partition after one further sample of each candidate."""
 
-import json
-
 import polars as pl
 from script import snakemake, stage
 
@@ -9,8 +7,8 @@ from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.partition import refine, require_rehearsal, sizes
 
-with stage() as job:
-    config = PartitionConfig(**json.loads(snakemake.params.config))
+with stage("on_reject") as job:
+    config = PartitionConfig(on_reject=snakemake.params.on_reject)
     candidates = job.scan("partition", snakemake.input.candidates)
     verdicts = job.scan("verdicts", snakemake.input.verdicts)
     parts = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))

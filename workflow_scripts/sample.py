@@ -1,7 +1,5 @@
 """Responses of a policy to one shard of a dataset, by the plan of that name."""
 
-import json
-
 from script import hardware, label, snakemake, stage
 
 from dphrl.artifacts.files import remove_parts
@@ -11,28 +9,27 @@ from dphrl.rollout.replay import ReplayEngine
 from dphrl.rollout.requests import plan_requests, rollout_frame, shard
 from dphrl.tasks.tokens import response_encoder
 
-given, config = snakemake.input.get, json.loads(snakemake.params.config)
-libraries = () if given("recorded") else ("vllm", "torch", "transformers")
-with stage(*libraries, hardware=hardware if libraries else None) as job, private_temporary_folder():
-    params, wildcards, output = snakemake.params, snakemake.wildcards, snakemake.output.rollouts
-    prompts = job.read("prompts", snakemake.input.prompts)
+given, params, output = snakemake.input.get, snakemake.params, snakemake.output.rollouts
+libraries = [] if given("recorded") else ["vllm", "torch", "transformers"]
+with stage("engine", "plan", libraries=libraries) as job, private_temporary_folder():
+    prompts, part = job.read("prompts", snakemake.input.prompts), params.part
     if given("candidates"):
         candidates = job.read("partition", snakemake.input.candidates)
         prompts = prompts.join(candidates.filter(subset="pef"), on="prompt_id", how="semi")
-    part = shard(prompts, int(wildcards.shard), params.shards)
     policy = job.folder("policy", given("policy")) if given("policy") else None
-    requests = plan_requests(part, wildcards.plan, PlanConfig(**config["plan"]), params.seed, wildcards.policy)
+    asked = shard(prompts, part["shard"], part["shards"])
+    requests = plan_requests(asked, part["plan"], PlanConfig(**params.plan), params.seed, part["policy"])
     rows = rollout_frame([], [])  # an empty shard is valid and needs no engine
     if requests and given("recorded"):
         tokenize = response_encoder(policy) if policy else None
         recorded = job.file("recorded", snakemake.input.recorded)
-        completions = ReplayEngine(recorded, prompts, tokenize, config["first"]).generate(requests)
+        completions = ReplayEngine(recorded, prompts, tokenize, params.engine["first"]).generate(requests)
         rows, job.note = rollout_frame(requests, completions), f"{len(completions)} recorded responses"
     elif requests and policy:
         from dphrl.rollout.sampling import sample  # recorded answers need neither it nor torch
         from dphrl.rollout.sampling_job import SamplingJob
 
-        blocks = config["engine"], hardware.model_dump()
+        blocks = params.engine, hardware.model_dump()
         rows, timings, job.note = sample(SamplingJob(str(policy), *blocks, requests, output, job.footer(), label()))
         for timing in timings:
             job.add_timing(*timing)

@@ -1,7 +1,5 @@
 """A verdict for each response of a shard."""
 
-import json
-
 import polars as pl
 from script import snakemake, stage
 
@@ -9,14 +7,14 @@ from dphrl.artifacts.tables import by_prompts
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import correct, score_rollouts
 
-with stage("sqlglot", "math-verify") as job:
+with stage("task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
     rollouts = job.scan("rollouts", snakemake.input.rollouts)
     gold = job.scan("gold", snakemake.input.gold)
     if snakemake.input.get("databases"):
         job.scan("databases", snakemake.input.databases)
-    config = json.loads(snakemake.params.config)
-    files = {"databases": snakemake.params.databases, "source": snakemake.input.get("scorer")}
-    with make_scorer(config["task"], config["scorer"], workers=snakemake.threads, **files) as scorer:
+    params = snakemake.params
+    files = {"databases": params.databases, "source": snakemake.input.get("scorer")}
+    with make_scorer(params.task, params.scorer, workers=snakemake.threads, **files) as scorer:
         verdicts = (score_rollouts(drawn, truths, scorer) for drawn, truths in by_prompts(rollouts, gold))
         job.write_parts(verdicts, "verdicts", snakemake.output.verdicts)
     job.note = correct(pl.scan_parquet(snakemake.output.verdicts, glob=False))

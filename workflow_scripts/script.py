@@ -3,8 +3,9 @@
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 from snakemake.iocontainers import Snakemake
@@ -21,19 +22,19 @@ gc.disable()
 # Snakemake defines it in the script that it runs.
 snakemake: Snakemake = __main__.snakemake
 log_to(snakemake.log[0])
-# Not from the params, whose changes Snakemake answers with a rerun.
-hardware = HardwareConfig(**snakemake.config.get("hardware", {}))
+# Of the rules with a model, whose jobs read this block.
+hardware = HardwareConfig(**snakemake.params.get("hardware", {}))
 if snakemake.resources.get("gpu", 0):
     use_expandable_segments(hardware.tensor_parallel)
 
 
 @contextmanager
-def stage(*libraries: str, hardware: HardwareConfig | None = None) -> Iterator[Stage]:
+def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
     """The stage of this job. After the block, timings are written and the process exits with 0: no later code runs.
 
     Args:
+        blocks: params that are blocks of the configuration; footers record them.
         libraries: distributions whose versions can change the result.
-        hardware: the block `hardware`, if the job reads it.
     """
     params, resources, started = snakemake.params, snakemake.resources, time.perf_counter()
     imports = time.time() - psutil.Process().create_time()
@@ -41,9 +42,16 @@ def stage(*libraries: str, hardware: HardwareConfig | None = None) -> Iterator[S
     if resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
         gpus = take_gpus(resources.get("gpu", 0))
         print("GPUs:", *gpus, flush=True)
-    machine = hardware.model_dump(mode="json") if hardware else None
-    digests = params.sources, params.schemas, params.code
-    job = Stage(snakemake.rule.removeprefix(params.prefix), *digests, params.config, libraries, params.seed, machine)
+    job = Stage(
+        Path(params.code["sources"][0]).stem,
+        params.code["sources"],
+        params.code["schemas"],
+        params.code["digest"],
+        config={name: params[name] for name in blocks},
+        libraries=libraries,
+        seed=params.get("seed"),
+        hardware=params.get("hardware"),
+    )
     job.add_timing("imports", imports)  # with the start of the process; not in the total
     yield job
     seconds = time.perf_counter() - started

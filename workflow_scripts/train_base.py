@@ -1,6 +1,5 @@
 """The embedded default's base model, trained from scratch on the supervised corpus."""
 
-import json
 from pathlib import Path
 
 from script import label, snakemake, stage
@@ -10,12 +9,11 @@ from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.base import train_base
 
-with stage("torch", "transformers") as job:
+with stage("toy", libraries=["torch", "transformers"]) as job:
     world = job.folder("toy", snakemake.input.world)
-    config = ToyConfig(**json.loads(snakemake.params.config))
-    manifest = Path(snakemake.output.manifest)
+    config = ToyConfig(**snakemake.params.toy)
     bar = ProgressLines(total=config.optimizer.steps, desc=label(), unit=" step")
-    with replacing_folder(manifest.parent) as folder, job.part("train"):
+    with replacing_folder(Path(snakemake.output.weights)) as folder, job.part("train"):
         train_base(world, folder, config, lambda done, steps: bar.update(), threads=config.threads)
     bar.close()
-    job.write_manifest(str(manifest))
+    job.write_manifest(snakemake.output.manifest)

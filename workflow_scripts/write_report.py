@@ -14,12 +14,12 @@ from dphrl.report.page import render_page
 from dphrl.report.samples import samples_of_run
 from dphrl.report.views import TRAINING, page_tables, partition_sizes
 
-with stage("jinja2", "vl-convert-python") as job:
-    params, given, config = snakemake.params, snakemake.input, ReportConfig(**json.loads(snakemake.params.config))
+with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
+    params, given, config = snakemake.params, snakemake.input, ReportConfig(**snakemake.params.report)
     specs = zip(params.figures, given.figures, strict=True)
     papers = {name: job.read(name, path, "paper") for name, path in zip(params.tables, given.tables, strict=True)}
     further = {name: job.read(name, path) for name, path in zip(params.further, given.further, strict=True)}
-    training = {name: read_table(Path(path), name) for name, path in zip(TRAINING, given.training, strict=False)}
+    training = {name: read_table(Path(given[name]), name) for name in TRAINING if given[name]}
     read = {name: job.read(name, given[name]) for name in ("headline", "claims", "comparisons", "datasets")}
     found = answers(read["comparisons"], read["headline"], read["claims"], params.answered)
     page = render_page(
@@ -27,7 +27,9 @@ with stage("jinja2", "vl-convert-python") as job:
         answers=found,
         headline=read["headline"],
         data=read["datasets"],
-        costs=pl.concat(read_table(Path(path), "timings") for path in given.timings),
+        costs=pl.concat(
+            read_table(Path(path), "timings") for path in [*given.stage_1, *given.evaluations, *given.trainings]
+        ),
         facts=params.facts,
         sizes=partition_sizes(job.read("partition", given.partition)),
         notes=config.notes,

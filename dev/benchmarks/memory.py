@@ -9,13 +9,12 @@ from them, up to the stored responses. `times` is the peak divided by the peak a
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +33,7 @@ from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate_parts
 from dphrl.layout.kinds import kind_of, slice_at
+from dphrl.layout.names import DRAW
 from dphrl.partition import candidates, refine
 from dphrl.scoring import MathScorer
 from dphrl.scoring.tables import score_rollouts
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 SAMPLES, PROMPT, RESPONSE, VOCABULARY = 8, 4, 12, 500
 SHARDS = 4
+STAGE_1 = f"draws/{DRAW}"
 # The text of each token.
 LETTERS = np.array([chr(0x4E00 + number) for number in range(VOCABULARY)])
 STYLES = [StyleRule(name="tens", prefix="#### 1")]
@@ -164,14 +165,14 @@ def tokens(row: np.ndarray, length: int) -> np.ndarray:
 
 def make_run(rows: int, run: Path) -> None:
     """Write a run without a fault: that many pre-samples in shards, and a refined and stored sample of each prompt."""
-    prompts, presamples = rows // SAMPLES, [f"base/train.presample/{number}.parquet" for number in range(SHARDS)]
-    asked, gold, refined = "prompts/train.parquet", "gold/train.parquet", "base/train.refine/0.parquet"
+    prompts, presamples = rows // SAMPLES, [f"train.presample/{number}.parquet" for number in range(SHARDS)]
+    asked, gold, refined = "prompts/train.parquet", "gold/train.parquet", "train.refine/0.parquet"
     rejected, before, after = (
         "prompts/train.rejected.parquet",
-        "partition/candidates.parquet",
-        "partition/final.parquet",
+        f"{STAGE_1}/partition/candidates.parquet",
+        f"{STAGE_1}/partition/final.parquet",
     )
-    base = "policies/base/manifest.json"
+    base = "policies/base.json"
 
     def add(path: str, parts: Iterable[pl.DataFrame], schema: str, **inputs: list[str]) -> None:
         stage = stage_at(path)
@@ -181,12 +182,15 @@ def make_run(rows: int, run: Path) -> None:
             stage.folder("policy", str(run / base))
         if path in (asked, rejected, gold):
             stage.inputs["source"] = "of no file"
-        stage.write_parts(parts, schema, str(run / path))
+        files = (
+            [str(run / path.replace("index.parquet", "responses.safetensors"))] if schema == "reference_index" else []
+        )
+        stage.write_parts(parts, schema, str(run / path), files)
 
     def sample(shard: str, samples: int, start: int, end: int, **inputs: list[str]) -> None:
         drawn, judged = (made(schema, end - start, samples, start) for schema in ("rollouts", "verdicts"))
-        add(f"rollouts/{shard}", map(spelled, drawn), "rollouts", prompts=[asked], **inputs)
-        add(f"verdicts/{shard}", judged, "verdicts", rollouts=[f"rollouts/{shard}"], gold=[gold])
+        add(f"{STAGE_1}/rollouts/{shard}", map(spelled, drawn), "rollouts", prompts=[asked], **inputs)
+        add(f"{STAGE_1}/verdicts/{shard}", judged, "verdicts", rollouts=[f"{STAGE_1}/rollouts/{shard}"], gold=[gold])
 
     make_policy(run / "policies" / "base")
     write_manifest(run / base, stage_at(base).footer())
@@ -197,11 +201,20 @@ def make_run(rows: int, run: Path) -> None:
     for shard, (start, end) in zip(presamples, pairwise(starts), strict=True):
         sample(shard, SAMPLES, start, end)
     candidates = (part.with_columns(reference_sample=None) for part in made("partition", prompts, 1))
-    add(before, candidates, "partition", gold=[gold], verdicts=[f"verdicts/{shard}" for shard in presamples])
+    add(before, candidates, "partition", gold=[gold], verdicts=[f"{STAGE_1}/verdicts/{shard}" for shard in presamples])
     sample(refined, 1, 0, prompts, partition=[before])
-    add(after, made("partition", prompts, 1), "partition", partition=[before], verdicts=[f"verdicts/{refined}"])
-    index, of = saved(prompts, run / "reference"), {"prompts": [asked], "rollouts": [f"rollouts/{refined}"]}
-    add("reference/index.parquet", index, "reference_index", partition=[after], **of)
+    add(
+        after,
+        made("partition", prompts, 1),
+        "partition",
+        partition=[before],
+        verdicts=[f"{STAGE_1}/verdicts/{refined}"],
+    )
+    index, of = (
+        saved(prompts, run / STAGE_1 / "reference"),
+        {"prompts": [asked], "rollouts": [f"{STAGE_1}/rollouts/{refined}"]},
+    )
+    add(f"{STAGE_1}/reference/index.parquet", index, "reference_index", partition=[after], **of)
 
 
 def make_policy(folder: Path) -> None:
@@ -224,15 +237,15 @@ def spelled(rollouts: pl.DataFrame) -> pl.DataFrame:
     return rollouts.with_columns(text=pl.Series(letters.view(f"<U{RESPONSE}").ravel()))
 
 
-def job(name: str, config: str = "{}") -> Stage:
+def job(name: str, config: Mapping[str, Any] | None = None) -> Stage:
     """A stage of that name, without code."""
-    return Stage(name, [], [], code_digest([]), config, seed=json.loads(config).get("seed"))
+    return Stage(name, [], [], code_digest([]), config or {}, seed=CONFIG.seed if name == "sample" else None)
 
 
 def stage_at(path: str) -> Stage:
     """The stage that makes the artifact at a path of a run."""
     found = kind_of(path)
-    return job(str(found[0].stage).split("|")[0] if found else "", slice_at(CONFIG, path) or "{}")
+    return job(str(found[0].stage).split("|")[0] if found else "", slice_at(CONFIG, path))
 
 
 def work(stage: str, folder: Path) -> None:

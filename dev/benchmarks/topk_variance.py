@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from dphrl.layout.names import DRAW
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, load_model
 from dphrl.objective import divergence
@@ -28,7 +29,8 @@ ESTIMATORS = {"sum": False, "conditional": True}
 def last_policies(run: Path) -> dict[str, Path]:
     """The folder of the last policy of each training, by its name."""
     found: dict[str, Path] = {}
-    for folder in sorted(run.glob("policies/*/step*"), key=lambda path: int(path.name.removeprefix("step"))):
+    folders = filter(Path.is_dir, run.glob("policies/*/step*"))
+    for folder in sorted(folders, key=lambda path: int(path.name.removeprefix("step"))):
         found[folder.parent.name] = folder
     if not found:
         raise SystemExit(f"{run}: no trained policy in it; give the folder of a finished run, such as results/demo")
@@ -75,7 +77,7 @@ def main() -> None:
     parser.add_argument("--responses", type=int, default=32, help="number of stored responses to use (default 32)")
     arguments = parser.parse_args()
     policies = last_policies(arguments.run)
-    stored = load(arguments.run / "reference" / "responses.safetensors")
+    stored = load(arguments.run / "draws" / DRAW / "reference" / "responses.safetensors")
     rows, _ = stored.rows(range(min(arguments.responses, len(stored))))
     base = LogProbs(load_model(arguments.run / "policies" / "base", "float32"))
 

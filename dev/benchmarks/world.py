@@ -88,7 +88,7 @@ def of_the_run(run: Path) -> dict[str, float]:
     radii = drawn.group_by("prompt_id").agg(radii=radius.filter(radius.is_in(list(RADII))).n_unique())
     found["radii of 16, ambiguous"] = mean(radii["radii"])
     asked = read_table(run / "prompts/train.parquet", "prompts").select("prompt_id", "level")
-    partition = read_table(run / "partition/final.parquet", "partition").join(asked, on="prompt_id")
+    partition = read_table(run / "draws/main/partition/final.parquet", "partition").join(asked, on="prompt_id")
     mastered = partition.filter(subset="pef")
     found["D_pef after refinement, % of the training questions"] = 100 * mastered.height / partition.height
     for level in STRATA:

@@ -72,14 +72,14 @@ HOW = {
         "tests/workflow/test_benchmarks.py::"
         "test_every_documented_benchmark_is_run_with_the_options_that_it_is_documented_with"
     ),
-    r"python workflow_scripts/launch.py --workflow-profile": "cluster",
+    r"python workflow_scripts/launch.py --profile": "cluster",
     r"python workflow_scripts/launch.py .*--cache": (
         "tests/workflow/test_cluster.py::"
         "test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_the_cache"
     ),
     r"python workflow_scripts/launch.py": WORKFLOW + "test_a_run_makes_every_artifact_and_the_audit_passes",
-    r"snakemake --workflow-profile profiles/gpu-node": "gpu",
-    r"snakemake --workflow-profile": "cluster",
+    r"snakemake --profile profiles/gpu-node": "gpu",
+    r"snakemake --profile": "cluster",
     r"snakemake --report": WORKFLOW + "test_snakemakes_own_report_holds_the_figures",
     r"snakemake --touch": REPLAY + "test_results_are_accepted_under_changed_code",
     r"snakemake .*examples/custom_scorer/config.yaml": REPLAY + "test_the_worked_example_of_custom_data_and_scorer",
@@ -98,6 +98,7 @@ HOW = {
     r"make install SET=gpu": "gpu",
     r"(docker|apptainer) ": "container",
     r"cp -r profiles/slurm": "cluster",
+    r"cp -rL results/.* upload": WORKFLOW + "test_every_evaluated_policy_has_a_model_card_that_no_other_stage_reads",
     r"python math_eval.py": "elsewhere",
 }
 

@@ -96,8 +96,8 @@ def test_no_pickle_is_loaded_with_a_model_a_tokenizer_or_an_artifact(
     write_table(index, "reference_index", tmp_path / "index.parquet", {})
     load_reference(tmp_path / "responses.safetensors").rows([0])
     read_table(tmp_path / "index.parquet", "reference_index")
-    write_manifest(policy / "manifest.json", {})
-    read_manifest(policy / "manifest.json")
+    write_manifest(policy.with_suffix(".json"), {})
+    read_manifest(policy.with_suffix(".json"))
     (tmp_path / "rows.jsonl").write_text('{"question": "q"}\n')
     read_source(tmp_path / "rows.jsonl")
     assert unpickled == []
@@ -185,10 +185,10 @@ def test_a_manifest_does_not_vouch_for_a_file_that_was_added_to_its_folder(polic
     folder.mkdir()
     for file in policy.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    write_manifest(folder / "manifest.json", {})
+    write_manifest(folder.with_suffix(".json"), {})
     (folder / "more.safetensors").symlink_to("/etc/passwd")
     with pytest.raises(ManifestError, match=r"more\.safetensors: not listed"):
-        read_manifest(folder / "manifest.json")
+        read_manifest(folder.with_suffix(".json"))
 
 
 def test_no_log_nor_artifact_of_a_stage_holds_the_environment(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_no_log_nor_artifact_of_a_stage_holds_the_environment(tmp_path: Path) ->
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     launcher = [sys.executable, str(PACKAGE / "launch.py"), "--directory", str(tmp_path), "--cores", "1"]
     done = subprocess.run(
-        [*launcher, "results/tiny/toy/manifest.json", "--configfile", str(tmp_path / "config.yaml")],
+        [*launcher, "results/tiny/toy.json", "--configfile", str(tmp_path / "config.yaml")],
         env=os.environ | {"PYTHONPATH": str(PACKAGE), "DPHRL_SECRET": secret, "HF_TOKEN": secret},
         cwd=ROOT,
         capture_output=True,

@@ -25,10 +25,10 @@ pytestmark = [pytest.mark.workflow, pytest.mark.full]
 KILLS = 14
 LATEST_S = 16.0
 # Where a disturbed run starts: the files that are removed from a finished one.
-TRAINED = ["train", "policies/grpo-s1", "policies/dph_js-s1", "evaluation", "tables", "audit"]
+TRAINED = ["train", "states", "policies/grpo-s1", "policies/dph_js-s1", "evaluation", "tables", "audit"]
 BEGINNINGS = {
     "the world": ["."],
-    "sampling": ["rollouts", "verdicts", "partition", "reference", *TRAINED],
+    "sampling": ["draws", "rollouts", "verdicts", *TRAINED],
     "training": TRAINED,
 }
 # Part of a victim's command line; the process of Snakemake is that which the test started.
@@ -36,11 +36,11 @@ VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.wor
 DAMAGED = (
     "prompts/train.parquet",
     "gold/in_domain.parquet",
-    "rollouts/base/train.presample/0.parquet",
-    "verdicts/base/train.presample/1.parquet",
-    "partition/final.parquet",
-    "reference/index.parquet",
-    "reference/responses.safetensors",
+    "draws/main/rollouts/train.presample/0.parquet",
+    "draws/main/verdicts/train.presample/1.parquet",
+    "draws/main/partition/final.parquet",
+    "draws/main/reference/index.parquet",
+    "draws/main/reference/responses.safetensors",
     "policies/base/model.safetensors",
     "policies/grpo-s1/step4/model.safetensors",
     "train/grpo-s1/step4/metrics.parquet",

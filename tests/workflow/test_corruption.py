@@ -12,10 +12,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from raw_tables import flip_byte, write_raw
 from runs import Workflow
 
-from dphrl.artifacts.files import seal, sidecar, write_text
-from dphrl.artifacts.tables import read_footer, write_table
+from dphrl.artifacts.footer import sealed
+from dphrl.artifacts.tables import read_footer
 from dphrl.audit.run import audit_run
 from dphrl.config.config import Config
 from dphrl.config.load import read_config
@@ -25,20 +26,20 @@ pytestmark = [pytest.mark.workflow, pytest.mark.full]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
 # The kinds of artifact, one file of each; a file of a folder is named by the manifest of the folder.
 KINDS = {
-    "toy world": "toy/manifest.json",
-    "base policy": "policies/base/manifest.json",
+    "toy world": "toy.json",
+    "base policy": "policies/base.json",
     "weights of a model": "policies/base/model.safetensors",
     "prompts": "prompts/in_domain.parquet",
     "rejected rows": "prompts/in_domain.rejected.parquet",
     "gold": "gold/in_domain.parquet",
     "overlap": "gold/overlap.parquet",
-    "rollouts": "rollouts/base/train.presample/1.parquet",
-    "verdicts": "verdicts/base/train.presample/1.parquet",
-    "partition": "partition/final.parquet",
-    "index of the reference": "reference/index.parquet",
-    "tensors of the reference": "reference/responses.safetensors",
-    "trained policy": "policies/grpo-s1/step4/manifest.json",
-    "state of the optimizer": "train/grpo-s1/step4/state.json",
+    "rollouts": "draws/main/rollouts/train.presample/1.parquet",
+    "verdicts": "draws/main/verdicts/train.presample/1.parquet",
+    "partition": "draws/main/partition/final.parquet",
+    "index of the reference": "draws/main/reference/index.parquet",
+    "tensors of the reference": "draws/main/reference/responses.safetensors",
+    "trained policy": "policies/grpo-s1/step4.json",
+    "state of the optimizer": "states/grpo-s1/step4.json",
     "metrics": "train/grpo-s1/step2/metrics.parquet",
     "evaluation": "evaluation/grpo-s1/step4/in_domain.parquet",
     "table": "tables/headline.parquet",
@@ -61,9 +62,7 @@ FINDINGS = {
 
 def flipped(file: Path, other: Path) -> None:
     """One byte in the middle is another."""
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    file.write_bytes(data)
+    flip_byte(file)
 
 
 def truncated(file: Path, other: Path) -> None:
@@ -72,53 +71,45 @@ def truncated(file: Path, other: Path) -> None:
 
 
 def swapped(file: Path, other: Path) -> None:
-    """The file of another run, with its sidecar."""
-    for source, target in ((other, file), (sidecar(other), sidecar(file))):
-        if source.exists():
-            shutil.copyfile(source, target)
+    """The file of another run."""
+    shutil.copyfile(other, file)
 
 
 def missing(file: Path, other: Path) -> None:
-    """Neither file nor sidecar is left."""
+    """The file is gone."""
     file.unlink()
-    sidecar(file).unlink(missing_ok=True)
 
 
 def stale(file: Path, other: Path) -> None:
     """An intact file of the same content with the footer of older code; if it has no footer, with older content."""
-    old = {"code": "0" * 64}
-    if file.suffix == ".parquet":
-        footer = {name: value for name, value in read_footer(file).items() if name not in ("rows", "schema", "version")}
-        write_table(pl.read_parquet(file), read_footer(file)["schema"], file, footer | old)
-    elif file.name in ("manifest.json", "state.json"):
-        write_text(file, json.dumps(json.loads(file.read_text()) | old, indent=1, sort_keys=True) + "\n")
-    else:
-        file.write_bytes(file.read_bytes() + b"\n")
-        if sidecar(file).exists():
-            seal(file)
+    with_footer(file, {"code": "0" * 64}, file.read_bytes() + b"\n")
 
 
 def misshapen(file: Path, other: Path) -> None:
     """An intact file with a footer of another shape, under digests that fit; without a footer, an empty list."""
+    with_footer(file, {"inputs": []}, b"[]")
+
+
+def with_footer(file: Path, values: dict[str, object], content: bytes) -> None:
+    """Change values of a footer, so that digests fit; a file without a footer gets that content."""
     if file.suffix == ".parquet":
-        pl.read_parquet(file).write_parquet(file, metadata={"dphrl": json.dumps(read_footer(file) | {"inputs": []})})
-    elif file.name in ("manifest.json", "state.json"):
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"inputs": []}))
+        write_raw(pl.read_parquet(file), file, read_footer(file) | values)
+    elif file.with_suffix("").is_dir():
+        manifest = {name: value for name, value in json.loads(file.read_text()).items() if name != "footer_sha256"}
+        file.write_text(json.dumps(sealed(manifest | values)))
     else:
-        file.write_text("[]")
-    if sidecar(file).exists():
-        seal(file)
+        file.write_bytes(content)
 
 
 def foreign(file: Path, other: Path) -> None:
-    """A copy next to the file under a name that no rule writes, with a sidecar that fits; of a model, more weights."""
-    copy = file.with_name(f"{FOREIGN}{file.suffix}")
-    shutil.copyfile(file, copy)
-    seal(copy)
+    """A copy next to the file under a name that no rule writes; of a model, more weights."""
+    shutil.copyfile(file, file.with_name(f"{FOREIGN}{file.suffix}"))
 
 
 # No name of a data set, a policy or a table is like this.
 FOREIGN = "a-copy"
+# Of these a copy under another name may be a file that somebody keeps there.
+KEPT = ("toy world", "table as text", "figure", "drawing")
 FAULTS: dict[str, Callable[[Path, Path], None]] = {
     "flipped byte": flipped,
     "truncated": truncated,
@@ -177,6 +168,10 @@ def test_every_fault_is_named_with_a_remedy(runs: Runs, restored: None, kind: st
     assert other.read_bytes() != file.read_bytes()
     FAULTS[fault](file, other)
     found = runs.failures()
+    if fault == "foreign file" and kind in KEPT:
+        assert found == {}
+        runs.matrix.setdefault(kind, {})[fault] = "kept"
+        return
     named = _named(path) if fault != "foreign file" else f"{re.escape(path.rpartition('/')[0])}/{FOREIGN}"
     messages = [text for texts in found.values() for text in texts if re.search(named, text)]
     assert messages, found
@@ -202,6 +197,6 @@ def test_the_matrix_is_that_of_the_docs(runs: Runs) -> None:
 def _named(path: str) -> str:
     """A pattern for an artifact in a message: its path, the folder of a shard, or the manifest of a file."""
     folder, _, name = path.rpartition("/")
-    return "|".join(re.escape(text) for text in (path, f"{folder}: ", f"{folder}/manifest.json lists")) + (
+    return "|".join(re.escape(text) for text in (path, f"{folder}: ", f"{folder}.json lists")) + (
         f".*{re.escape(name)}" if name == "model.safetensors" else ""
     )

@@ -113,7 +113,7 @@ def test_a_database_that_is_only_newer_reruns_no_more_than_its_table(run: Workfl
 def test_a_database_with_other_content_reruns_what_reads_it_and_what_follows(run: Workflow) -> None:
     write_database(database(run), largest=7)
     ran = stages(run)
-    assert {"hash_databases", *READERS, "find_candidates", "refine", "evaluate_policy", "tabulate"} <= set(ran)
+    assert {"hash_databases", *READERS, "find_candidates", "refine", "evaluate_policy", "make_tables"} <= set(ran)
     assert ran["hash_databases"] == 1
     verdicts = pl.read_parquet(run.results / "verdicts/base/cities.evaluate/0.parquet")
     # "SELECT 3" is the largest number of one database, no longer of both.

@@ -80,9 +80,20 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     _write_placeholders(name, tmp_path)
     printed = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name).run("--dry-run")
     counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
+    # Another rule draws the samples of stage 1.
+    counts["sample"] += counts["sample_draw"]
     planned = tuple(counts[rule] for rule in ("train_segment", "sample", "evaluate_policy", "prepare_prompts"))
     assert planned == JOBS[name]
-    once = {"find_candidates", "refine", "tensorise", "find_overlap", "tabulate", "collect_training", "report", "audit"}
+    once = {
+        "find_candidates",
+        "refine",
+        "tensorise",
+        "find_overlap",
+        "make_tables",
+        "collect_training",
+        "report",
+        "audit",
+    }
     config = read_config(EXPERIMENTS / f"{name}.yaml")
     of_the_base = {"import_base"} if config.policy.base else {"train_base"}
     of_the_base |= {"build_world"} if config.toy else set()
@@ -96,7 +107,7 @@ def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, project
     workflow = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name)
     workflow.run()
     config = read_config(workflow.config)
-    partition = pl.read_parquet(workflow.results / "partition/final.parquet")
+    partition = pl.read_parquet(workflow.results / "draws/main/partition/final.parquet")
     assert {"pef", "exp"} <= set(partition["subset"])
     headline = pl.read_parquet(workflow.results / "tables/headline.parquet")
     assert set(headline["method"]) >= {"base", *config.methods}

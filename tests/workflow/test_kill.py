@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
-from runs import Workflow, kill
+from runs import Workflow, kill, remove
 
 from dphrl.artifacts.files import parts_folder
 
@@ -18,17 +18,19 @@ pytestmark = pytest.mark.workflow
 
 END = ["tables", "figures", "report", "audit"]
 SAMPLED = [
+    "draws",
     "rollouts",
     "verdicts",
-    "partition",
-    "reference",
     "policies/grpo-s1",
     "policies/dph_js-s1",
+    "states",
     "train",
     "evaluation",
 ]
 SEGMENT = [
-    "policies/grpo-s1/step4",
+    "policies/grpo-s1",
+    "states/grpo-s1/step4",
+    "states/grpo-s1/step4.json",
     "train/grpo-s1/step4",
     "rollouts/grpo-s1",
     "verdicts/grpo-s1",
@@ -36,7 +38,7 @@ SEGMENT = [
 ]
 MOMENTS = {
     # What is removed from a finished run, and the text on the terminal once the job that makes it has started.
-    "sampling": ([*SAMPLED, *END], "sample base train presample 0:"),
+    "sampling": ([*SAMPLED, *END], "sample_draw main train presample 0:"),
     "training": ([*SEGMENT, *END], "train_segment grpo 1 4:"),
 }
 VICTIMS = ("snakemake", "stage", "both")
@@ -53,7 +55,7 @@ CASES = [
 def test_a_killed_run_ends_in_the_same_bytes(finished: Workflow, pristine: Workflow, moment: str, victim: str) -> None:
     removed, at_work = MOMENTS[moment]
     for name in removed:
-        shutil.rmtree(finished.results / name)
+        remove(finished.results / name)
     process = finished.start()
     finished.wait_for(at_work, process)
     jobs, snakemake = finished.jobs(), psutil.Process(process.pid)
@@ -81,11 +83,11 @@ def test_a_killed_sampling_job_draws_no_finished_part_again(untrained: Workflow,
     parts = code / "rollout/parts.py"
     parts.write_text(re.sub(r"REQUESTS: Final = .*", "REQUESTS: Final = 16", parts.read_text()))
     run = untrained.configured(engine={"name": "transformers"})
-    table = run.results / "rollouts/base/train.presample/0.parquet"
+    table = run.results / "draws/main/rollouts/train.presample/0.parquet"
     target = str(table.relative_to(run.folder))
     process = run.start(target)
     # Each part has four of the 24 prompts.
-    run.wait_for("sample base train presample 0 (3 of 6):", process)
+    run.wait_for("sample_draw main train presample 0 (3 of 6):", process)
     kill([psutil.Process(process.pid), *run.jobs()])
     process.wait()
     assert not table.exists()

@@ -32,6 +32,14 @@ module dphrl:
 use rule * from dphrl as dphrl_*
 
 
+onstart:
+    dphrl.onstart()
+
+
+onsuccess:
+    dphrl.onsuccess()
+
+
 rule all:
     default_target: True
     input:
@@ -79,7 +87,8 @@ def test_a_module_from_a_folder_is_planned_and_other_rules_use_its_files(project
     folder = outer(tmp_path, project, f'"{project}/Snakefile"')
     printed = snakemake(folder, project, "--dry-run")
     counts = {words[0]: words[1] for line in printed.splitlines() if len(words := line.split()) == 2}
-    assert [counts[name] for name in ("dphrl_sample", "dphrl_score", "dphrl_audit", "best", "all")] == list("33111")
+    drawn = ("dphrl_sample", "dphrl_sample_draw", "dphrl_score", "dphrl_score_draw")
+    assert [counts[name] for name in (*drawn, "dphrl_audit", "best", "all")] == list("1212111")
     assert "this is the demo" not in printed
 
 
@@ -88,12 +97,14 @@ def test_a_module_from_github_runs_and_its_artifacts_pass_the_audit(project: Pat
     folder.mkdir()
     outer(folder, project, 'github("OWNER/dph-rl", path="Snakefile", tag="v0.4.0")')
     publish(project, folder / "cache/snakemake/snakemake/source-cache/snakemake-git-cache/github.com/OWNER/dph-rl")
-    snakemake(folder, project)
+    printed = snakemake(folder, project)
+    assert "run custom-scorer: " in printed, "what the module does at the start"
+    assert "The report, with intervals: " in printed, "and at the end"
     assert (folder / "best.txt").read_text().startswith("Base")
     assert "Nothing to be done" in snakemake(folder, project)
 
     results = folder / "results/custom-scorer"
-    assert read_footer(results / "tables/headline.parquet")["stage"] == "tabulate"
+    assert read_footer(results / "tables/headline.parquet")["stage"] == "make_tables"
     assert failed_checks(audit_run(results)) == []
     assert pl.read_parquet(results / "audit/audit.parquet")["failed"].list.len().sum() == 0
 

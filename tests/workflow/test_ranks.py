@@ -341,8 +341,8 @@ def test_the_workflow_runs_on_two_ranks(finished: Workflow) -> None:
 @pytest.mark.full
 def test_sampling_on_two_ranks_draws_what_one_draws(untrained: Workflow) -> None:
     one = untrained.configured(engine={"stages": {}})  # only vLLM can be spread
-    table = one.results / "rollouts/base/train.presample/0.parquet"
-    target, log = str(table.relative_to(one.folder)), one.results / "logs/rollouts/base/train.presample/0.log"
+    table = one.results / "draws/main/rollouts/train.presample/0.parquet"
+    target, log = str(table.relative_to(one.folder)), one.results / "logs/draws/main/rollouts/train.presample/0.log"
     said, drawn = {}, {}
     for workflow, ranks in ((one, 1), (one.configured(hardware={"tensor_parallel": 2}), 2)):
         table.unlink(missing_ok=True)

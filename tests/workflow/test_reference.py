@@ -121,13 +121,13 @@ def test_ranks_that_fail_leave_no_file(tmp_path: Path, capfd: pytest.CaptureFixt
 
 
 def test_the_reference_of_a_run_is_the_same_on_the_ranks_of_training(finished: Workflow) -> None:
-    tensors, index = (finished.results / "reference" / name for name in (TENSORS, INDEX))
+    tensors, index = (finished.results / "draws/main/reference" / name for name in (TENSORS, INDEX))
     alone, rows = load_file(tensors), pl.read_parquet(index)
     tensors.unlink()
     divided = finished.configured(hardware=DIVIDED)
     divided.run("reference")
     assert divided.stages() == {"tensorise": 1, "reference": 1}
-    assert "rank 1 of 2 on " in (finished.results / "logs" / "reference.log").read_text()
+    assert "rank 1 of 2 on " in (finished.results / "logs/draws/main/reference.log").read_text()
     assert read_footer(index)["hardware"]["zero_stage"] == 3
     for name, tensor in load_file(tensors).items():
         np.testing.assert_allclose(tensor, alone[name], rtol=0, atol=1e-5)

@@ -33,13 +33,17 @@ def example(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow
 
 def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) -> None:
     workflow = example.copied(tmp_path / "run")
-    for path in ("verdicts/base/capitals.presample/0.parquet", "partition/final.parquet", "figures/passk.svg"):
+    for path in (
+        "draws/main/verdicts/capitals.presample/0.parquet",
+        "draws/main/partition/final.parquet",
+        "figures/passk.svg",
+    ):
         (workflow.results / path).unlink()
     scoring, final = "scoring base on capitals (presample)", "writing the final partition"
     assert workflow.plan("presample") == [scoring]
     assert workflow.plan("partition") == [final]
     workflow.run("partition")
-    assert workflow.plan("--force", "results/custom-scorer/partition/final.parquet") == [final]
+    assert workflow.plan("--force", "results/custom-scorer/draws/main/partition/final.parquet") == [final]
     assert workflow.plan("results/custom-scorer/figures/passk.svg") == ["drawing the figure passk"]
     figures = {f"drawing the figure {path.stem}" for path in (workflow.results / "figures").glob("*.json")}
     assert figures < set(workflow.plan("--forcerun", "draw"))
@@ -47,13 +51,13 @@ def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) 
 
 def test_a_deleted_file_that_is_made_again_by_its_name_reruns_the_page_alone(example: Workflow, tmp_path: Path) -> None:
     workflow = example.copied(tmp_path / "run")
-    path = workflow.results / "verdicts/base/capitals.presample/0.parquet"
+    path = workflow.results / "draws/main/verdicts/capitals.presample/0.parquet"
     before = path.read_bytes()
     path.unlink()
-    workflow.run("results/custom-scorer/verdicts/base/capitals.presample/0.parquet")
+    workflow.run("results/custom-scorer/draws/main/verdicts/capitals.presample/0.parquet")
     assert path.read_bytes() == before
-    # It shows the seconds of each job.
-    assert workflow.plan() == ["writing the report"]
+    # The page shows the seconds of each job, and the audit has the sha256 of the page.
+    assert workflow.plan() == ["auditing the artifacts", "writing the report"]
 
 
 def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Path, code: Path) -> None:
@@ -72,7 +76,7 @@ def test_the_worked_example_of_custom_data_and_scorer(example: Workflow) -> None
     assert (counts["rows"], counts["prompts"], counts["duplicate"], counts["kept"]) == (5, 4, 1, 4)
     rows = pl.read_parquet(workflow.results / "evaluation/base/capitals.parquet")
     assert sorted(rows["c"]) == [0, 2, 2, 3]
-    partition = pl.read_parquet(workflow.results / "partition/final.parquet")
+    partition = pl.read_parquet(workflow.results / "draws/main/partition/final.parquet")
     # Two candidates; the third answer of one of them is wrong.
     assert dict(partition.group_by("subset").len().iter_rows()) == {"pef": 1, "exp": 3}
     assert (workflow.results / "report/index.html").exists()
@@ -107,6 +111,6 @@ def test_three_systems_on_spider_give_the_official_totals(project: Path, tmp_pat
     )
     assert len(found) > 600
     assert found == {index: expected[index] for index in found}
-    candidates = pl.read_parquet(workflow.results / "partition/candidates.parquet")
+    candidates = pl.read_parquet(workflow.results / "draws/main/partition/candidates.parquet")
     counts = Counter(min(sum(expected[index][:2]), 2) for index in found)
     assert dict(candidates.group_by("c").len().iter_rows()) == dict(counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -12,8 +13,8 @@ import polars as pl
 import pytest
 from huggingface_hub import ModelCard
 from runs import Workflow
+from transformers import AutoModelForCausalLM
 
-from dphrl.artifacts.manifest import read_manifest
 from dphrl.artifacts.tables import read_footer
 from dphrl.audit.run import audit_run, failed_checks
 
@@ -24,7 +25,7 @@ END = {"estimating pass@k, styles, keep and exploration", "auditing the artifact
 
 
 def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> None:
-    partition = pl.read_parquet(pristine.results / "partition/final.parquet")
+    partition = pl.read_parquet(pristine.results / "draws/main/partition/final.parquet")
     assert partition.height == 48
     assert set(partition["subset"]) == {"pef", "exp"}
     audit = pl.read_parquet(pristine.results / "audit/audit.parquet")
@@ -50,8 +51,9 @@ def test_jobs_with_a_model_take_one_gpu_each_and_others_none(pristine: Workflow)
     logs: dict[str, list[list[str]]] = defaultdict(list)
     for path in pristine.results.rglob("*.log"):
         (taken,) = re.findall(r"^GPUs:(.*)$", path.read_text(errors="replace"), re.MULTILINE)
-        logs[path.relative_to(pristine.results / "logs").parts[0]].append(taken.split())
-    with_model = [logs.pop(stage) for stage in ("rollouts", "train", "reference.log")]
+        place = path.relative_to(pristine.results / "logs").as_posix().replace("draws/main/", "draws/")
+        logs[re.sub(r"^(draws/[^/]+|[^/]+).*", r"\1", place)].append(taken.split())
+    with_model = [logs.pop(stage) for stage in ("rollouts", "train", "draws/rollouts", "draws/reference.log")]
     assert all(taken in (["0"], ["1"]) for stage in with_model for taken in stage)
     assert {gpu for stage in with_model for (gpu,) in stage} == {"0", "1"}
     assert not any(taken for stage in logs.values() for taken in stage)
@@ -59,18 +61,20 @@ def test_jobs_with_a_model_take_one_gpu_each_and_others_none(pristine: Workflow)
 
 def test_every_evaluated_policy_has_a_model_card_that_no_other_stage_reads(finished: Workflow) -> None:
     for method in ("grpo", "dph_js"):
-        folder = finished.results / f"policies/{method}-s1/step4"
-        assert "README.md" not in read_manifest(folder / "manifest.json")["files"]
-        card = ModelCard.load(folder / "README.md")
+        path = finished.results / f"cards/{method}-s1/step4.md"
+        card = ModelCard.load(path)
         metrics = {(one.dataset_name, one.metric_type) for one in card.data.eval_results}
         assert {("in_domain", "pass@4"), ("maths", "greedy")} <= metrics
-        assert f"results/tiny/policies/{method}-s1/step4/manifest.json --configfile" in card.text
-    written = (folder / "README.md").read_bytes()
-    (folder / "README.md").unlink()
+        assert f"results/tiny/policies/{method}-s1/step4.json --configfile" in card.text
+    upload = shutil.copytree(finished.results / "policies/dph_js-s1/step4", finished.folder / "upload")
+    shutil.copy(path, upload / "README.md")
+    AutoModelForCausalLM.from_pretrained(upload)
+    written = path.read_bytes()
+    path.unlink()
     (finished.results / "audit/index.html").unlink()
     assert finished.plan() == ["auditing the artifacts", "writing model cards"]
     finished.run()
-    assert (folder / "README.md").read_bytes() == written
+    assert path.read_bytes() == written
 
 
 def test_footers_name_no_run_no_place_and_no_time(pristine: Workflow) -> None:
@@ -133,10 +137,10 @@ def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> Non
 @pytest.mark.full
 def test_only_the_newest_state_and_the_evaluated_policies_stay(finished: Workflow) -> None:
     short = finished.configured(methods={"short": {"online": "all"}}, train={"segment_steps": 1})
-    end = "results/tiny/policies/short-s1/step{}/manifest.json"
+    end = "results/tiny/policies/short-s1/step{}.json"
     short.run(end.format(4))
-    assert {path.parent.name for path in (finished.results / "train/short-s1").glob("*/state.json")} == {"step4"}
-    assert {path.parent.name for path in (finished.results / "policies/short-s1").glob("*/*.safetensors")} == {"step4"}
+    assert {path.name for path in (finished.results / "states/short-s1").iterdir()} == {"step4", "step4.json"}
+    assert {path.name for path in (finished.results / "policies/short-s1").iterdir()} == {"step4", "step4.json"}
     assert len([*(finished.results / "train/short-s1").glob("*/metrics.parquet")]) == 4
     assert "Nothing to be done" in short.run(end.format(4))
     more = short.configured(train={"steps": 8}).plan(end.format(8))
@@ -152,17 +156,17 @@ def test_a_figures_code_redraws_that_figure_only(finished: Workflow, code: Path)
     before = {path: path.stat().st_mtime_ns for path in (finished.results / "figures").iterdir()}
     finished.run()
     redrawn = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
-    assert redrawn == {"passk.json", "passk.json.sha256", "passk.svg", "passk.svg.sha256"}
+    assert redrawn == {"passk.json", "passk.svg"}
 
 
 @pytest.mark.full
 def test_one_more_segment_boundary_changes_no_bit(finished: Workflow, tmp_path: Path) -> None:
     whole = finished.configured(train={"segment_steps": 4})
     for method in ("grpo", "dph_js"):
-        for name in ("policies", "train"):
+        for name in ("policies", "states"):
             (finished.results / name / f"{method}-s1").rename(tmp_path / f"{name}-{method}")
     whole.run("train")
     for method in ("grpo", "dph_js"):
-        for name, file in (("policies", "model.safetensors"), ("train", "optimizer-000.safetensors")):
+        for name, file in (("policies", "model.safetensors"), ("states", "optimizer-000.safetensors")):
             again = (finished.results / name / f"{method}-s1" / "step4" / file).read_bytes()
             assert again == (tmp_path / f"{name}-{method}" / "step4" / file).read_bytes()

@@ -1,7 +1,6 @@
 """A wrong configuration is refused; the error names the key, the given value, the allowed ones, the nearest key."""
 
 import copy
-import json
 import time
 from pathlib import Path
 from typing import Any, get_args
@@ -378,7 +377,7 @@ def test_evaluation_on_the_training_questions_is_stated(datasets: dict[str, str]
     lines = [line for line in notices(config) if line.startswith("evaluate.datasets has the training")]
     assert len(lines) == (seen is not None)
     assert seen is None or seen in lines[0]
-    assert json.loads(slices.report(config))["notes"] == lines
+    assert slices.report(config)["report"]["notes"] == lines
 
 
 def test_every_field_of_a_row_can_be_renamed() -> None:

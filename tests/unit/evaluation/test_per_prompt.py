@@ -254,7 +254,7 @@ def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
 @pytest.mark.parametrize("greedy", [True, False])
 def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, greedy: bool) -> None:
     tables = _tables(programs, greedy)
-    job = Stage("evaluate_policy", [], ["evaluation"], code_digest([], ["evaluation"]), "{}")
+    job = Stage("evaluate_policy", [], ["evaluation"], code_digest([], ["evaluation"]), {})
     for name, frame in tables.items():
         job.write(frame, name, str(tmp_path / name))
     lazy = [job.scan(name, str(tmp_path / name)) for name in tables]

@@ -1,6 +1,5 @@
 """Kinds of artifacts: the schema and the config slice of a path, and the inputs of an artifact."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -42,16 +41,16 @@ def config() -> Config:
         ("prompts/train.rejected.parquet", "rejected"),
         ("gold/train.parquet", "gold"),
         ("gold/overlap.parquet", "overlap"),
-        ("rollouts/base/train.presample/0.parquet", "rollouts"),
+        ("draws/main/rollouts/train.presample/0.parquet", "rollouts"),
         ("rollouts/grpo-s1/step40/cross.evaluate/12.parquet", "rollouts"),
-        ("verdicts/base/train.refine/0.parquet", "verdicts"),
-        ("partition/candidates.parquet", "partition"),
-        ("partition/final.parquet", "partition"),
-        ("reference/index.parquet", "reference_index"),
-        ("reference/responses.safetensors", "safetensors"),
-        ("policies/base/manifest.json", "manifest"),
-        ("policies/dph_f-s2/step8/manifest.json", "manifest"),
-        ("train/dph_f-s2/step8/state.json", "manifest"),
+        ("draws/main/verdicts/train.refine/0.parquet", "verdicts"),
+        ("draws/main/partition/candidates.parquet", "partition"),
+        ("draws/main/partition/final.parquet", "partition"),
+        ("draws/main/reference/index.parquet", "reference_index"),
+        ("draws/main/reference/responses.safetensors", "safetensors"),
+        ("policies/base.json", "manifest"),
+        ("policies/dph_f-s2/step8.json", "manifest"),
+        ("states/dph_f-s2/step8.json", "manifest"),
         ("train/dph_f-s2/step8/metrics.parquet", "metrics"),
         ("evaluation/base/cross.parquet", "evaluation"),
         ("evaluation/grpo-s1/step40/cross.parquet", "evaluation"),
@@ -62,8 +61,8 @@ def config() -> Config:
         ("tables/paper/sql.parquet", "paper"),
         ("audit/audit.parquet", "audit"),
         ("timings/training_cost.parquet", "training_cost"),
-        ("timings/rollouts/base/train.presample/0.parquet", "timings"),
-        ("toy/manifest.json", "manifest"),
+        ("timings/draws/main/rollouts/train.presample/0.parquet", "timings"),
+        ("toy.json", "manifest"),
         ("tables/headline.md", None),
         ("elsewhere/prompts/train.parquet", None),
     ],
@@ -84,20 +83,29 @@ class _Example(dict[str, str]):
     """Any field of a path."""
 
     def __missing__(self, name: str) -> str:
-        known = {"shard": "0", "seed": "1", "step": "2", "policy": "grpo-s1/step2", "plan": "refine"}
+        known = {"shard": "0", "seed": "1", "step": "2", "policy": "grpo-s1/step2", "plan": "refine", "draw": "main"}
         return known.get(name, "headline")
 
 
-def test_the_stage_of_a_kind_is_the_rule_that_writes_it() -> None:
-    found: dict[str, set[str]] = {}
+def written() -> dict[str, set[str]]:
+    """The scripts that write each path in the rules, without `.py`; a rule has its own or that of the rule it uses."""
+    heads = r"^ *(?:use rule \w+ as \w+ with|(?:rule|checkpoint) \w+):$"
+    paths: dict[str, set[str]] = {}
     for file in (ROOT / "rules").glob("*.smk"):
-        rules = r"^ *(?:rule|checkpoint) (\w+):$(.*?)(?=^ *(?:rule|checkpoint) |\Z)"
-        for name, block in re.findall(rules, file.read_text(), re.MULTILINE | re.DOTALL):
-            written = re.search(r"output:(.*?)(?:log|localrule):", block, re.DOTALL)
-            for kind in re.findall(r'path\(\s*"(\w+)"', written[1] if written else ""):
-                found.setdefault(kind, set()).add(name)
-    expected = {kind.name: set(kind.stage.split("|")) for kind in KINDS.values() if kind.stage}
-    assert found == expected | {"tensors": {"tensorise"}}
+        script = ""
+        for block in re.split(heads, file.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+            own = re.search(r"workflow_scripts/(\w+)\.py", block)
+            script = own[1] if own else script
+            output = re.search(r"^ +output:$(.*?)^ +(?:log|localrule):$", block, re.DOTALL | re.MULTILINE)
+            for root, path in re.findall(r'"<(results|timings)>/([^"]+)"', output[1] if output else ""):
+                paths.setdefault(path if root == "results" else f"timings/{path}", set()).add(script)
+    return paths
+
+
+def test_the_path_of_a_kind_is_an_output_of_the_rule_with_its_script() -> None:
+    found = written()
+    expected = {kind.path: set(kind.stage.split("|")) for kind in KINDS.values() if kind.stage}
+    assert {path: found.get(path) for path in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -113,10 +121,14 @@ def test_the_stage_of_a_kind_is_the_rule_that_writes_it() -> None:
         ("report/index.html", True),
         ("report/more.html", False),
         ("accepted.json", True),
+        ("SHA256SUMS", True),
+        ("cards/grpo-s1/step2.md", True),
+        ("rollouts/base/train.presample/0.parquet", False),
+        ("draws/a b/partition/final.parquet", False),
         ("policies/base/model.safetensors", False),
-        ("policies/grpo-s01/step2/manifest.json", False),
-        ("rollouts/base/train.presample/00.parquet", False),
-        ("rollouts/base/train.another/0.parquet", False),
+        ("policies/grpo-s01/step2.json", False),
+        ("draws/main/rollouts/train.presample/00.parquet", False),
+        ("draws/main/rollouts/train.another/0.parquet", False),
         ("timings/figures/passk.parquet", True),
         ("timings/../passk.parquet", False),
         ("prompts/\u0660.parquet", False),
@@ -135,9 +147,9 @@ def test_every_figure_is_known() -> None:
     [
         ("gold/cross.parquet", ["prompts", "rejected", "source"], [], []),
         ("gold/cross.parquet", ["prompts", "sources"], ["sources"], ["rejected", "source"]),
-        ("rollouts/base/train.presample/0.parquet", ["prompts", "policy"], [], []),
-        ("rollouts/base/train.refine/0.parquet", ["prompts", "policy"], [], ["partition"]),
-        ("rollouts/gpt/train.refine/0.parquet", ["prompts", "recorded", "partition"], [], []),
+        ("draws/main/rollouts/train.presample/0.parquet", ["prompts", "policy"], [], []),
+        ("draws/main/rollouts/train.refine/0.parquet", ["prompts", "policy"], [], ["partition"]),
+        ("draws/main/rollouts/train.refine/0.parquet", ["prompts", "recorded", "partition"], [], []),
         ("tables/headline.parquet", ["base/0/0/cross", "grpo/1/4/cross"], [], []),
         ("tables/headline.parquet", ["base"], ["base"], ["{method}/{seed}/{step}/{dataset}"]),
         ("gold/overlap.parquet", ["prompts"], [], ["{dataset}"]),
@@ -152,10 +164,10 @@ def test_the_names_of_inputs(path: str, names: list[str], strange: list[str], ne
 def test_the_keys_of_a_slice_are_those_of_any_config(config: Config) -> None:
     paths = [kind.path.format_map(_Planned()) for kind in KINDS.values()]
     sliced = {path: slice_at(config, path) for path in paths}
-    assert sum(text is not None for text in sliced.values()) > 15
-    assert all(set(json.loads(text)) in slice_keys(path) for path, text in sliced.items() if text is not None)
-    assert slice_keys("policies/base/manifest.json")[1] == set()
-    assert slice_keys("rollouts/gpt/cross.evaluate/0.parquet")[1] == {"engine", "plan", "first"}
+    assert sum(part is not None for part in sliced.values()) > 15
+    assert all(set(part) in slice_keys(path) for path, part in sliced.items() if part is not None)
+    assert slice_keys("policies/base.json")[1] == set()
+    assert slice_keys("rollouts/gpt/cross.evaluate/0.parquet")[1] == {"engine", "plan"}
     assert slice_keys("figures/passk.json") == []
 
 
@@ -167,8 +179,8 @@ class _Planned(_Example):
 
 
 def test_fields_are_read_from_a_path() -> None:
-    assert match("rollouts/{policy}/{dataset}.{plan}/{shard}.parquet", "rollouts/a-s1/step2/b.refine/3.parquet") == {
-        "policy": "a-s1/step2",
+    assert match("draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet", "draws/0-a/rollouts/b.refine/3.parquet") == {
+        "draw": "0-a",
         "dataset": "b",
         "plan": "refine",
         "shard": "3",
@@ -178,21 +190,22 @@ def test_fields_are_read_from_a_path() -> None:
 
 def test_the_slice_of_a_path_is_that_of_its_stage(config: Config) -> None:
     assert slice_at(config, "prompts/cross.parquet") == slices.prompts(config, "cross")
-    assert slice_at(config, "rollouts/base/train.presample/1.parquet") == slices.sample(
+    assert slice_at(config, "draws/main/rollouts/train.presample/1.parquet") == slices.sample(
         config, "base", "train", "presample"
     )
     assert slice_at(config, "verdicts/base/cross.evaluate/0.parquet") == slices.scoring(config, "cross")
     assert slice_at(config, "train/grpo-s3/step4/metrics.parquet") == slices.train(config, "grpo")
-    assert json.loads(str(slice_at(config, "gold/overlap.parquet"))) == {}
+    assert slice_at(config, "gold/overlap.parquet") == {}
 
 
 @pytest.mark.parametrize(
     "path",
     [
         "prompts/other.parquet",
-        "rollouts/base/train.presample/2.parquet",
+        "draws/main/rollouts/train.presample/2.parquet",
+        "draws/other/rollouts/train.presample/1.parquet",
         "rollouts/dapo-s1/step2/cross.evaluate/0.parquet",
-        "train/dapo-s1/step2/state.json",
+        "states/dapo-s1/step2.json",
         "audit/audit.parquet",
         "figures/passk.json",
     ],
@@ -211,20 +224,22 @@ def test_an_artifact_that_the_config_does_not_plan_has_no_slice(config: Config, 
         ("gold/overlap.parquet", {"prompts": [("prompts/train.parquet",)], "cross": [("prompts/cross.parquet",)]}),
         (
             "rollouts/gpt/cross.evaluate/0.parquet",
-            {"prompts": [("prompts/cross.parquet",)], "policy": [("policies/base/manifest.json",)]},
+            {"prompts": [("prompts/cross.parquet",)], "policy": [("policies/base.json",)]},
         ),
         (
             "rollouts/grpo-s1/step4/cross.evaluate/0.parquet",
-            {"policy": [("policies/grpo-s1/step4/manifest.json",)]},
+            {"policy": [("policies/grpo-s1/step4.json",)]},
         ),
         (
-            "partition/candidates.parquet",
+            "draws/main/partition/candidates.parquet",
             {
                 "gold": [("gold/train.parquet",)],
-                "verdicts": [("verdicts/base/train.presample/0.parquet", "verdicts/base/train.presample/1.parquet")],
+                "verdicts": [
+                    ("draws/main/verdicts/train.presample/0.parquet", "draws/main/verdicts/train.presample/1.parquet")
+                ],
             },
         ),
-        ("train/grpo-s1/step4/state.json", {"policy": [("policies/grpo-s1/step2/manifest.json",)]}),
+        ("states/grpo-s1/step4.json", {"policy": [("policies/grpo-s1/step2.json",)]}),
         (
             "tables/headline.parquet",
             {
@@ -246,8 +261,8 @@ def test_an_artifact_that_the_config_does_not_plan_has_no_slice(config: Config, 
 )
 def test_where_the_inputs_of_an_artifact_are(path: str, expected: dict[str, Any]) -> None:
     files = [
-        "verdicts/base/train.presample/0.parquet",
-        "verdicts/base/train.presample/1.parquet",
+        "draws/main/verdicts/train.presample/0.parquet",
+        "draws/main/verdicts/train.presample/1.parquet",
         "train/grpo-s1/step2/metrics.parquet",
         "train/grpo-s1/step4/metrics.parquet",
         "train/grpo-s2/step4/metrics.parquet",
@@ -257,6 +272,6 @@ def test_where_the_inputs_of_an_artifact_are(path: str, expected: dict[str, Any]
 
 
 def test_a_segment_of_unknown_start_may_begin_at_any_earlier_end_of_its_training() -> None:
-    files = [f"policies/{name}/manifest.json" for name in ("base", "grpo-s1/step2", "grpo-s1/step8", "grpo-s2/step2")]
+    files = [f"policies/{name}.json" for name in ("base", "grpo-s1/step2", "grpo-s1/step8", "grpo-s2/step2")]
     found = inputs_of("train/grpo-s1/step4/metrics.parquet", ["policy"], files, None, None)
-    assert found == {"policy": [("policies/base/manifest.json",), ("policies/grpo-s1/step2/manifest.json",)]}
+    assert found == {"policy": [("policies/base.json",), ("policies/grpo-s1/step2.json",)]}

@@ -1,6 +1,5 @@
 """Model cards: valid metadata, the values of the headline table, the same bytes for the same run."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from dphrl.layout.names import PolicyName
 from dphrl.report.cards import Run, card
 
 POLICY = PolicyName("dph_js", 1, 40)
-COMMAND = "snakemake --cores 2 results/demo/policies/dph_js-s1/step40/manifest.json --configfile CONFIG"
+COMMAND = "snakemake --cores 2 results/demo/policies/dph_js-s1/step40.json --configfile CONFIG"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def written(tables: dict[str, pl.DataFrame], config: Config, base: str | None = 
         sizes,
         {"pef": 12, "exp": 36},
     )
-    return card(POLICY, run, json.loads(slices.train(config, "dph_js")), "0123abcd", COMMAND)
+    return card(POLICY, run, slices.train(config, "dph_js"), "0123abcd", COMMAND)
 
 
 def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any, config: Config) -> None:

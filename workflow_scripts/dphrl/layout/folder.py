@@ -1,6 +1,5 @@
 """Checks of the folder in which a run starts: results of another seed, another run at work, what cannot end well."""
 
-import json
 import mmap
 import os
 import re
@@ -13,7 +12,6 @@ from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
-from dphrl.layout.kinds import slice_at
 from dphrl.layout.names import BASE
 from dphrl.layout.run import Layout
 
@@ -40,18 +38,18 @@ def check_folder(config: Config, folder: Path, starts: bool) -> None:
 def _other_seed(config: Config, folder: Path) -> Iterator[Problem]:
     """A finished run would be lost by one changed number, which gives no better results: that is another run."""
     layout = Layout(config)
-    for path in layout.shards("rollouts", BASE, config.train_dataset, "presample")[:1]:
-        planned = json.loads(slice_at(config, path.removeprefix(f"{layout.root}/")) or "{}").get("seed")
+    for path in layout.drawn_shards("drawn_rollouts", "presample")[:1]:
+        recorded = config.train_dataset in config.replay.get(BASE.method, {})
         try:
-            made = read_footer(folder / path).get("config", {}).get("seed") if (folder / path).is_file() else None
+            made = read_footer(folder / path).get("seed") if (folder / path).is_file() else None
         except (SchemaError, OSError, ValueError):
             continue  # a damaged file, which the audit names
-        if None not in (made, planned) and made != planned:
+        if made is not None and made != config.seed and not recorded:
             allowed = (
                 f"{made}, with which {layout.root} was made; or give this run another name (key run), which keeps "
                 f"{layout.root}; or delete {layout.root} first"
             )
-            yield Problem("seed", show(planned), allowed)
+            yield Problem("seed", show(config.seed), allowed)
 
 
 def _other_run(config: Config, folder: Path) -> Iterator[Problem]:

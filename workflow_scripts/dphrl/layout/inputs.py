@@ -67,7 +67,10 @@ def _alternatives(source: str, fields: dict[str, str], files: Collection[str]) -
     if "{train}" in source:
         return []
     if "{shard}" in source:
-        return [tuple(fitting)]
+        tables: dict[tuple[str, ...], list[str]] = {}
+        for path, found in fitting.items():
+            tables.setdefault(tuple(value for name, value in found.items() if name != "shard"), []).append(path)
+        return [*map(tuple, tables.values())]
     if "{start}" in source:
         end = PolicyName.parse(fields["policy"])
         fitting = {path: found for path, found in fitting.items() if _precedes(PolicyName.parse(found["start"]), end)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
@@ -11,11 +10,12 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from dphrl.config import slices
 from dphrl.config.config import Config
 from dphrl.config.load import load_config
-from dphrl.layout.names import BASE, PolicyName, Wildcards
+from dphrl.layout.names import BASE, DRAW, PolicyName, Wildcards
 
 # The tables over all policies.
 TABLES = (
@@ -46,7 +46,8 @@ _FIELDS = {
     **dict.fromkeys(("policy", "start"), _POLICY),
     **dict.fromkeys(("shard", "seed", "step"), _NUMBER),
     "of": "[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*",
-    "plan": "presample|refine|evaluate",
+    "draw": "[A-Za-z0-9_-]+",
+    "plan": "presample|refine",
     "table": "|".join(TABLES),
     "figure": "|".join(_FIGURES),
 }
@@ -59,7 +60,7 @@ class Kind:
     Attributes:
         path: the path in the run folder, with fields in braces.
         schema: the schema of a table; "manifest" for the manifest of a folder, "safetensors" for tensors.
-        stage: the rule that makes it, as a regular expression; None: it has no footer.
+        stage: the script that makes it, without `.py`, as a regular expression; None: it has no footer.
         slice: makes the config slice of the footer from the config and from the fields that are its parameters;
             None: there is no slice to compare.
         inputs: for the audit, paths by the names that footers give to inputs; both may have fields. `{train}` is the
@@ -67,35 +68,50 @@ class Kind:
             any other field any one file that fits; `OUTSIDE` is an input from outside of the run.
         optional: the inputs that not every artifact of the kind has.
         removed: the inputs that are removed once no job needs them (`Layout.superseded`).
-        seed: where the seed of the footer is from: "{seed}" in the path, "slice" or "config" for their key `seed`;
+        seed: where the seed of the footer is from: "{seed}" in the path, "slice" for that of the block `toy`, "config";
             None: the stage has no seed.
+        fixed: fields that all artifacts of the kind have in common, so that the path does not have them.
     """
 
     name: str
     path: str
     schema: str
     stage: str | None = None
-    slice: Callable[..., str] | None = None
+    slice: Callable[..., dict[str, Any]] | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     optional: AbstractSet[str] = frozenset()
     removed: AbstractSet[str] = frozenset()
     seed: str | None = None
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
 
 OUTSIDE = ""
-_WORLD, _BASE_MANIFEST = "toy/manifest.json", "policies/base/manifest.json"
+_WORLD, _BASE_MANIFEST = "toy.json", "policies/base.json"
 _DATABASES = "databases/{dataset}.parquet"
 _PROMPTS, _REJECTED = "prompts/{dataset}.parquet", "prompts/{dataset}.rejected.parquet"
 _GOLD, _OVERLAP = "gold/{dataset}.parquet", "gold/overlap.parquet"
 _TRAIN_PROMPTS, _TRAIN_GOLD = "prompts/{train}.parquet", "gold/{train}.parquet"
-_SHARD = "{policy}/{dataset}.{plan}/{shard}.parquet"
-_ROLLOUTS, _VERDICTS = f"rollouts/{_SHARD}", f"verdicts/{_SHARD}"
-_CANDIDATES, _FINAL = "partition/candidates.parquet", "partition/final.parquet"
-_TENSORS, _INDEX = "reference/responses.safetensors", "reference/index.parquet"
+_SAMPLES = "{policy}/{dataset}.evaluate/{shard}.parquet"
+_DRAWN = "{dataset}.{plan}/{shard}.parquet"
+_DRAW = "draws/{draw}"
+_CANDIDATES, _FINAL = f"{_DRAW}/partition/candidates.parquet", f"{_DRAW}/partition/final.parquet"
+_TENSORS, _INDEX = f"{_DRAW}/reference/responses.safetensors", f"{_DRAW}/reference/index.parquet"
+_REFINED = "{train}.refine/{shard}.parquet"
 _TRAINED = "{method}-s{seed}/step{step}"
 _METRICS, _PROBES = f"train/{_TRAINED}/metrics.parquet", f"train/{_TRAINED}/probes.parquet"
 _EVALUATION = "evaluation/{policy}/{dataset}.parquet"
 _READ = {"source": OUTSIDE, "policy": _BASE_MANIFEST, "databases": _DATABASES}
+_sampled = partial(
+    Kind,
+    schema="rollouts",
+    slice=slices.sample,
+    inputs={"prompts": _PROMPTS, "policy": "policies/{model}.json", "partition": _CANDIDATES, "recorded": OUTSIDE},
+    optional={"policy", "partition", "recorded"},
+    seed="config",
+)
+_scored = partial(Kind, schema="verdicts", slice=slices.scoring, optional={"databases"})
+_JUDGED = {"gold": _GOLD, "databases": _DATABASES}
+_EVALUATED, _OF_BASE = {"plan": "evaluate"}, {"policy": BASE.method}
 _segment = partial(
     Kind,
     stage="train_segment",
@@ -106,10 +122,10 @@ _segment = partial(
         "gold": _TRAIN_GOLD,
         "reference": _TENSORS,
         "base": _BASE_MANIFEST,
-        "policy": "policies/{start}/manifest.json",
-        "state": "train/{start}/state.json",
+        "policy": "policies/{start}.json",
+        "state": "states/{start}.json",
         "databases": "databases/{train}.parquet",
-        "rollouts": "rollouts/base/{train}.presample/{shard}.parquet",
+        "rollouts": f"{_DRAW}/rollouts/{{train}}.presample/{{shard}}.parquet",
     },
     optional={"reference", "base", "state", "databases", "rollouts"},
     removed={"policy", "state"},
@@ -164,29 +180,21 @@ _KINDS = (
         {"prompts": _PROMPTS, "rejected": _REJECTED, "source": OUTSIDE, "databases": _DATABASES},
         {"databases"},
     ),
-    Kind(
-        "rollouts",
-        _ROLLOUTS,
-        "rollouts",
-        "sample",
-        slices.sample,
-        {
-            "prompts": _PROMPTS,
-            "policy": "policies/{model}/manifest.json",
-            "partition": _CANDIDATES,
-            "recorded": OUTSIDE,
-        },
-        {"policy", "partition", "recorded"},
-        seed="config",
+    _sampled("rollouts", f"rollouts/{_SAMPLES}", stage="sample", fixed=_EVALUATED),
+    _sampled("drawn_rollouts", f"{_DRAW}/rollouts/{_DRAWN}", stage="sample", fixed=_OF_BASE),
+    _scored(
+        "verdicts",
+        f"verdicts/{_SAMPLES}",
+        stage="score",
+        inputs=_JUDGED | {"rollouts": f"rollouts/{_SAMPLES}"},
+        fixed=_EVALUATED,
     ),
-    Kind(
-        "verdicts",
-        _VERDICTS,
-        "verdicts",
-        "score",
-        slices.scoring,
-        {"rollouts": _ROLLOUTS, "gold": _GOLD, "databases": _DATABASES},
-        {"databases"},
+    _scored(
+        "drawn_verdicts",
+        f"{_DRAW}/verdicts/{_DRAWN}",
+        stage="score",
+        inputs=_JUDGED | {"rollouts": f"{_DRAW}/rollouts/{_DRAWN}"},
+        fixed=_OF_BASE,
     ),
     Kind(
         "candidates",
@@ -194,7 +202,7 @@ _KINDS = (
         "partition",
         "find_candidates",
         slices.candidates,
-        {"gold": _TRAIN_GOLD, "verdicts": "verdicts/base/{train}.presample/{shard}.parquet"},
+        {"gold": _TRAIN_GOLD, "verdicts": f"{_DRAW}/verdicts/{{train}}.presample/{{shard}}.parquet"},
     ),
     Kind(
         "partition",
@@ -202,7 +210,7 @@ _KINDS = (
         "partition",
         "refine",
         slices.partition,
-        {"partition": _CANDIDATES, "verdicts": "verdicts/base/{train}.refine/{shard}.parquet"},
+        {"partition": _CANDIDATES, "verdicts": f"{_DRAW}/verdicts/{_REFINED}"},
     ),
     Kind("tensors", _TENSORS, "safetensors"),
     Kind(
@@ -212,10 +220,10 @@ _KINDS = (
         "tensorise",
         slices.reference,
         {"partition": _FINAL, "prompts": _TRAIN_PROMPTS, "policy": _BASE_MANIFEST}
-        | {"rollouts": "rollouts/base/{train}.refine/{shard}.parquet"},
+        | {"rollouts": f"{_DRAW}/rollouts/{_REFINED}"},
     ),
-    _segment("policy", f"policies/{_TRAINED}/manifest.json", "manifest"),
-    _segment("state", f"train/{_TRAINED}/state.json", "manifest"),
+    _segment("policy", f"policies/{_TRAINED}.json", "manifest"),
+    _segment("state", f"states/{_TRAINED}.json", "manifest"),
     _segment("metrics", _METRICS, "metrics"),
     _segment("probes", _PROBES, "probes"),
     Kind(
@@ -224,8 +232,7 @@ _KINDS = (
         "evaluation",
         "evaluate_policy",
         slices.evaluate,
-        {name: f"{name}/{{policy}}/{{dataset}}.evaluate/{{shard}}.parquet" for name in ("rollouts", "verdicts")}
-        | {"gold": _GOLD, "prompts": _PROMPTS},
+        {name: f"{name}/{_SAMPLES}" for name in ("rollouts", "verdicts")} | {"gold": _GOLD, "prompts": _PROMPTS},
     ),
     _collected("training", "tables/training.parquet", "training"),
     _collected("training_use", "tables/training_use.parquet", "training_use"),
@@ -244,7 +251,7 @@ _KINDS = (
         "table",
         "tables/{table}.parquet",
         "{table}",
-        "tabulate",
+        "make_tables",
         slices.tables,
         {"{method}/{seed}/{step}/{dataset}": _EVALUATION},
         seed="config",
@@ -255,12 +262,12 @@ _KINDS = (
 )
 # Where a path fits several patterns, the first kind counts.
 KINDS = {kind.name: kind for kind in _KINDS}
-# Files without a footer, which rules and `audit accept` write with a digest.
+# Files without a footer, which rules and `audit accept` write.
 _TEXTS = (
     *("tables/headline.csv", "tables/headline.md", "tables/claims.md", "tables/datasets.md"),
     *(f"tables/paper/{{name}}.{ending}" for ending in ("csv", "md", "tex")),
     *(f"figures/{{figure}}.{ending}" for ending in ("json", "svg")),
-    *("report/index.html", "audit/index.html", "accepted.json", f"policies/{_TRAINED}/README.md"),
+    *("report/index.html", "audit/index.html", "accepted.json", "SHA256SUMS", f"cards/{_TRAINED}.md"),
 )
 
 
@@ -285,7 +292,7 @@ def kind_of(path: str) -> tuple[Kind, dict[str, str]] | None:
     for kind in KINDS.values():
         fields = match(kind.path, path)
         if fields is not None:
-            return kind, fields
+            return kind, {**kind.fixed, **fields}
     return None
 
 
@@ -296,7 +303,7 @@ def schema_of(path: str) -> str | None:
 
 
 def is_known(path: str) -> bool:
-    """Whether this workflow writes a file with a digest at a path of the run folder."""
+    """Whether this workflow writes a file at a path of the run folder."""
     return kind_of(path) is not None or any(match(pattern, path) is not None for pattern in _TEXTS)
 
 
@@ -305,7 +312,7 @@ def slice_keys(path: str) -> list[set[str]]:
     found = kind_of(path)
     if found is None or found[0].slice is None:
         return []
-    return [set(json.loads(sliced(found[0].slice, config, found[1] | names))) for config, names in _examples()]
+    return [set(sliced(found[0].slice, config, found[1] | names)) for config, names in _examples()]
 
 
 @cache
@@ -319,7 +326,7 @@ def _examples() -> list[tuple[Config, dict[str, str]]]:
     return [(load_config(made), names | {"policy": "base"}), (load_config(given), names | {"policy": "recorded"})]
 
 
-def slice_at(config: Config, path: str) -> str | None:
+def slice_at(config: Config, path: str) -> dict[str, Any] | None:
     """The config slice of the artifact at a path; None without one, or if this config does not plan the artifact."""
     found = kind_of(path)
     if found is None or found[0].slice is None or not _plans(config, found[1]):
@@ -327,7 +334,7 @@ def slice_at(config: Config, path: str) -> str | None:
     return sliced(found[0].slice, config, found[1])
 
 
-def sliced(part: Callable[..., str], config: Config, fields: Wildcards) -> str:
+def sliced(part: Callable[..., dict[str, Any]], config: Config, fields: Wildcards) -> dict[str, Any]:
     """A slice of the config, from the fields that are its parameters."""
     return part(config, *(fields[name] for name in list(signature(part).parameters)[1:]))
 
@@ -338,5 +345,6 @@ def _plans(config: Config, fields: Mapping[str, str]) -> bool:
     return (
         method in (BASE.method, *config.replay, *config.methods)
         and fields.get("dataset", config.train_dataset) in config.datasets
+        and fields.get("draw", DRAW) == DRAW
         and int(fields.get("shard", -1)) < max(shards, 1)
     )

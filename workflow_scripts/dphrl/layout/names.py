@@ -32,6 +32,8 @@ class PolicyName(NamedTuple):
 
 
 BASE = PolicyName("base")
+# The draw of stage 1: pre-samples, refinement, partition and stored responses.
+DRAW = "main"
 
 
 class Wildcards(Protocol):

@@ -1,33 +1,26 @@
-"""The files that a configuration plans, for the rules: outputs and inputs of sampling, training and evaluation."""
+"""The files that a configuration plans, and the facts about a job that follow from it and from the job's wildcards."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from dphrl.artifacts.databases import database_states
 from dphrl.artifacts.tables import stream_digest
 from dphrl.config.blocks.datasets import TOY, DatasetConfig
 from dphrl.config.config import Config
-from dphrl.layout.kinds import KINDS, fill, sliced
-from dphrl.layout.names import BASE, PolicyName, Wildcards
-
-
-def with_digests(**files: Any) -> dict[str, Any]:
-    """Output files of a rule (each a path or a list of paths), each followed by its .sha256 file."""
-    digests = {
-        f"{name}_digest": [f"{path}.sha256" for path in paths] if isinstance(paths, list) else f"{paths}.sha256"
-        for name, paths in files.items()
-    }
-    return files | digests
+from dphrl.layout.kinds import KINDS, fill
+from dphrl.layout.names import BASE, DRAW, PolicyName
 
 
 class Layout:
-    """The files of one run, as its configuration plans them; paths begin with `results/<run>`."""
+    """The files of one run, as its configuration plans them; paths begin with `results/<run>`.
+
+    Methods with `wildcards` are functions for rules; without a wildcard `dataset`, they are about the training set.
+    """
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -37,21 +30,6 @@ class Layout:
         """The path of a kind of artifact; fields that are not given stay in braces, as Snakemake's wildcards."""
         return f"{self.root}/{fill(KINDS[kind].path, fields)}"
 
-    def manifest(self, policy: PolicyName) -> str:
-        """The manifest of a policy's folder."""
-        return f"{self.root}/policies/{policy}/manifest.json"
-
-    def card(self, policy: PolicyName) -> str:
-        """The model card in a policy's folder."""
-        return f"{self.root}/policies/{policy}/README.md"
-
-    def slice(self, kind: str) -> Callable[[Wildcards], str]:
-        """The config slice of a kind of artifact, as a function of the wildcards of its rule."""
-        part = KINDS[kind].slice
-        if part is None:
-            raise ValueError(f"artifacts of the kind {kind!r} have no config slice")
-        return lambda wildcards: sliced(part, self.config, wildcards)
-
     def constraints(self) -> dict[str, str]:
         """Regular expressions for Snakemake's wildcards."""
         methods = "|".join(map(re.escape, self.config.methods))
@@ -59,7 +37,8 @@ class Layout:
         return {
             "policy": rf"{untrained}|({methods})-s\d+/step\d+",
             "dataset": "|".join(map(re.escape, self.config.datasets)),
-            "plan": "presample|refine|evaluate",
+            "draw": DRAW,
+            "plan": "presample|refine",
             "shard": r"\d+",
             "method": methods,
             "seed": r"\d+",
@@ -81,197 +60,111 @@ class Layout:
 
     def _trained(self, every: int | None = None) -> list[PolicyName]:
         """The policies of all trainings after every `every` steps, and after the last one."""
-        found = []
+        policies = []
         for method, seed in product(self.config.methods, self.config.train.seeds):
             last = self.config.steps(method)
             steps = [*range(every or last, last, every or last), last]
-            found += [PolicyName(method, seed, step) for step in steps]
-        return found
+            policies += [PolicyName(method, seed, step) for step in steps]
+        return policies
 
-    def shards(self, kind: str, policy: PolicyName, dataset: str, plan: str) -> list[str]:
-        """All shards of the rollouts or verdicts of a plan."""
-        numbers = range(getattr(self.config.sampling, plan).shards)
-        return [self.path(kind, policy=policy, dataset=dataset, plan=plan, shard=number) for number in numbers]
+    def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:
+        """All shards of the "rollouts" or "verdicts" of an evaluation."""
+        numbers = range(self.config.sampling.evaluate.shards)
+        return [self.path(kind, policy=policy, dataset=dataset, shard=number) for number in numbers]
 
-    def plans(self) -> list[tuple[PolicyName, str, str]]:
-        """Policy, dataset and plan of all samples."""
-        train = self.config.train_dataset
-        evaluated = product(self.policies(), self.config.evaluate.datasets, ["evaluate"])
-        return [(BASE, train, "presample"), (BASE, train, "refine"), *evaluated]
+    def drawn_shards(self, kind: str, plan: str, draw: str = DRAW) -> list[str]:
+        """All shards of the "drawn_rollouts" or "drawn_verdicts" of stage 1."""
+        fields = {"draw": draw, "dataset": self.config.train_dataset, "plan": plan}
+        return [self.path(kind, **fields, shard=number) for number in range(getattr(self.config.sampling, plan).shards)]
 
-    def all_shards(self) -> list[str]:
-        """All shards of all rollouts and verdicts."""
-        kinds = product(("rollouts", "verdicts"), self.plans())
-        return [path for kind, plan in kinds for path in self.shards(kind, *plan)]
+    def kept_states(self) -> list[PolicyName]:
+        """The segments whose optimizer state a finished run keeps (`train.keep_state`)."""
+        return self.segments() if self.config.train.keep_state == "all" else self._trained()
 
-    def evaluations(self) -> list[str]:
-        """The evaluations of every policy on every evaluation set."""
-        pairs = product(self.policies(), self.config.evaluate.datasets)
-        return [self.path("evaluation", policy=policy, dataset=dataset) for policy, dataset in pairs]
+    def superseded(self, end: PolicyName) -> list[str]:
+        """The manifests that no job needs once a segment has started from `end`: older states, unevaluated policies."""
+        train = self.config.train
+        older = range(train.segment_steps, end.step, train.segment_steps) if train.keep_state == "newest" else ()
+        ends = [end._replace(step=step) for step in older]
+        unevaluated = [one for one in ends if one.step % train.eval_every]
+        return [self._of_end("state", one) for one in ends] + [self._of_end("policy", one) for one in unevaluated]
 
-    def of_segments(self, kind: str) -> list[str]:
-        """The policy, state or metrics of every segment."""
-        return [self.path(kind, **end._asdict()) for end in self.segments()]
-
-    def kept(self, kind: str) -> list[str]:
-        """The policies or states of segments that are there after a finished run."""
-        removed = {path for end in self._trained() for path in self.superseded(end)}
-        return [path for path in self.of_segments(kind) if path not in removed]
-
-    def removable(self) -> list[str]:
-        """What the newest state of each training that is there supersedes."""
-        newest = {end.training: end for end in self.segments() if Path(self.path("state", **end._asdict())).exists()}
+    def superseded_at_the_end(self) -> list[str]:
+        """The manifests that the newest state of each training supersedes."""
+        newest = {end.training: end for end in self.segments() if Path(self._of_end("state", end)).exists()}
         return [path for end in newest.values() for path in self.superseded(end)]
 
-    def superseded(self, start: PolicyName) -> list[str]:
-        """The manifests of states before that of `start`, of the same training, and of policies that are not evaluated.
+    def _of_end(self, kind: str, end: PolicyName) -> str:
+        return self.path(kind, **end._asdict())
 
-        Once a segment has started from `start` no job needs them.
-        """
-        train, found = self.config.train, list[str]()
-        for step in range(train.segment_steps, start.step, train.segment_steps) if train.keep_state == "newest" else ():
-            end = start._replace(step=step)
-            found += [self.path("state", **end._asdict()), *([self.manifest(end)] if step % train.eval_every else [])]
-        return found
-
-    def superseded_by(self, wildcards: Wildcards) -> list[str]:
-        """`superseded` of the policy that a segment starts from."""
-        first, _ = self.segment_steps(wildcards)
-        return self.superseded(PolicyName(wildcards["method"], int(wildcards["seed"]), first - 1))
-
-    def segment_timings(self) -> list[str]:
-        """The timings of every segment."""
-        return [self.path("timings", of=f"train/{end}") for end in self.segments()]
-
-    def sampling_timings(self) -> list[str]:
-        """The timings of every job that samples or scores."""
-        return [path.replace(f"{self.root}/", f"{self.root}/timings/", 1) for path in self.all_shards()]
-
-    def audit_inputs(self) -> list[str]:
-        """The inputs of the audit up to evaluation; the rule adds the outputs of later stages."""
-        config = self.config
-        files = self.all_shards()
-        files += [self.path(kind, dataset=name) for kind in ("prompts", "rejected", "gold") for name in config.datasets]
-        files += [*self.kept("policy"), *self.kept("state"), *self.of_segments("metrics"), *self.of_segments("probes")]
-        once = ["overlap", "candidates", "partition", *(["world"] if config.toy else [])]
-        files += [self.path("databases", dataset=name) for name in config.datasets if self._has_files(name)]
-        return [*files, *map(self.path, once), *self.evaluations(), *self.if_has_model([self.manifest(BASE)])]
-
-    def _dataset(self, wildcards: Wildcards) -> DatasetConfig:
-        return self.config.datasets[wildcards["dataset"]]
-
-    def source(self, wildcards: Wildcards) -> str:
-        """The file with a dataset's rows."""
-        source = self._dataset(wildcards).source
-        return f"{self.root}/toy/questions/{wildcards['dataset']}.jsonl" if source == TOY else source
-
-    def source_name(self, wildcards: Wildcards) -> str:
-        """The name of that file, which is a column of the prompts."""
-        return Path(self.source(wildcards)).name
-
-    def database_folder(self, wildcards: Wildcards) -> str | None:
-        """The folder of a dataset's databases; None for a task without."""
-        folder = self._dataset(wildcards).database_folder
-        return f"{self.root}/toy/databases" if folder == TOY else folder
-
-    def world(self, wildcards: Wildcards) -> str | list[str]:
-        """The manifest of the toy's world, for jobs that read its databases; none for other datasets."""
-        return self.path("world") if self._dataset(wildcards).database_folder == TOY else []
-
-    def databases(self, wildcards: Wildcards, hashed: Callable[..., Any]) -> str | list[str]:
-        """The table of a dataset's databases, for jobs that read them; none where they are not files of the user.
-
-        Args:
-            hashed: `get` of Snakemake's checkpoint that makes it, which raises an error until it is there.
-        """
-        dataset = wildcards["dataset"]
-        return str(hashed(dataset=dataset).output.databases) if self._has_files(dataset) else []
-
-    def database_states(self, wildcards: Wildcards) -> str:
-        """Of a dataset with files of databases: what changes when one of them may have changed."""
-        return database_states(str(self.database_folder(wildcards)))
-
-    def database_digest(self, wildcards: Wildcards) -> str | None:
-        """The content digest of the table of databases; None without one, or until it is there."""
-        table = Path(self.path("databases", dataset=wildcards["dataset"]))
-        if not self._has_files(wildcards["dataset"]) or not table.is_file():
-            return None
-        return _content_digest(table, table.stat().st_mtime_ns)
-
-    def _has_files(self, dataset: str) -> bool:
-        """Whether the databases of a dataset are files of the user."""
-        return self.config.datasets[dataset].database_folder not in (None, TOY)
-
-    def scorer(self, wildcards: Wildcards) -> str | list[str]:
-        """The file of a custom scorer; none for a built-in task."""
-        custom = self.config.scoring.custom.get(self._dataset(wildcards).task)
-        return custom.source if custom else []
-
-    def workers(self, wildcards: Wildcards) -> int:
-        """Worker processes that judge answers of a dataset's task."""
-        return self.config.scoring.of(self._dataset(wildcards).task).workers
-
-    def sampling_inputs(self, wildcards: Wildcards) -> dict[str, Any]:
-        """The inputs of sampling: a model or recorded answers, and for refinement the candidates."""
-        candidates = {"candidates": self.path("candidates")} if wildcards["plan"] == "refine" else {}
-        recorded = self.config.replay.get(wildcards["policy"], {}).get(wildcards["dataset"])
-        if recorded is None:
-            return {**candidates, "policy": self.manifest(PolicyName.parse(wildcards["policy"]))}
-        return {**candidates, "recorded": recorded, "policy": self.if_has_model(self.manifest(BASE))}
-
-    def shard_count(self, wildcards: Wildcards) -> int:
-        """Jobs that a plan's prompts are spread over."""
-        return int(getattr(self.config.sampling, wildcards["plan"]).shards)
-
-    def gpus(self, number: int) -> int:
-        """GPUs of a job that works on so many."""
-        return number if self.config.hardware.gpu_gib else 0
-
-    def sampling_gpus(self, wildcards: Wildcards) -> int:
-        """GPUs of a job that samples; none for recorded answers."""
-        recorded = wildcards["dataset"] in self.config.replay.get(wildcards["policy"], {})
-        return 0 if recorded else self.gpus(self.config.hardware.tensor_parallel)
-
-    def policy_plan_and_shard(self, wildcards: Wildcards) -> list[str | int]:
-        """The policy, the plan and the shard of a job that samples."""
-        return [wildcards["policy"], wildcards["plan"], int(wildcards["shard"])]
-
-    def evaluation_inputs(self, kind: str) -> Callable[[Wildcards], list[str]]:
-        """The rollouts or verdicts that an evaluation reads, as a function of its wildcards."""
-        return lambda names: self.shards(kind, PolicyName.parse(names["policy"]), names["dataset"], "evaluate")
-
-    def if_has_model(self, files: Any) -> Any:
-        """These files; none if a run has only recorded answers."""
-        return files if self.config.has_model else []
-
-    def training_seed(self, wildcards: Wildcards) -> int:
-        """The seed of a training."""
-        return int(wildcards["seed"])
-
-    def segment_steps(self, wildcards: Wildcards) -> list[int]:
+    def first_and_last_step(self, wildcards: Mapping[str, str]) -> list[int]:
         """First and last step of a segment."""
         last = int(wildcards["step"])
         return [max(0, last - self.config.train.segment_steps) + 1, last]
 
-    def start_inputs(self, wildcards: Wildcards) -> dict[str, str]:
-        """Policy and state that a segment starts from: the base policy, or those at the end of the previous segment."""
-        step = self.segment_steps(wildcards)[0] - 1
-        if not step:
-            return {"policy": self.manifest(BASE)}
-        start = PolicyName(wildcards["method"], int(wildcards["seed"]), step)
-        return {"policy": self.manifest(start), "state": self.path("state", **start._asdict())}
+    def step_before(self, wildcards: Mapping[str, str]) -> int:
+        """The step that a segment starts from: 0 for the first one, which starts from the base policy."""
+        return self.first_and_last_step(wildcards)[0] - 1
 
-    def method_inputs(self, wildcards: Wildcards) -> dict[str, str]:
-        """More inputs of some methods: the stored responses to rehearse, the base policy as a reference."""
-        method = self.config.methods[wildcards["method"]]
-        stored = {"reference": self.path("tensors"), "index": self.path("index")}
-        base = {"base": self.manifest(BASE)}
-        return (stored if method.rehearses else {}) | (base if method.needs_base else {})
+    def superseded_before(self, wildcards: Mapping[str, str]) -> list[str]:
+        """The manifests that a segment supersedes when it starts."""
+        return self.superseded(PolicyName(wildcards["method"], int(wildcards["seed"]), self.step_before(wildcards)))
 
-    def presamples(self) -> list[str]:
-        """The base policy's samples of the training prompts, with which a training's probes compare; none without."""
-        train = self.config.train_dataset
-        return self.shards("rollouts", BASE, train, "presample") if self.config.train.probe.prompts else []
+    def dataset(self, wildcards: Mapping[str, str]) -> DatasetConfig:
+        """The dataset of a job."""
+        return self.config.datasets[wildcards.get("dataset", self.config.train_dataset)]
+
+    def source(self, wildcards: Mapping[str, str]) -> str:
+        """The file with a dataset's rows."""
+        source = self.dataset(wildcards).source
+        return f"{self.root}/toy/questions/{wildcards['dataset']}.jsonl" if source == TOY else source
+
+    def has_toy_databases(self, wildcards: Mapping[str, str]) -> bool:
+        """Whether the queries of a dataset run on the databases of the embedded world."""
+        return self.dataset(wildcards).database_folder == TOY
+
+    def has_own_databases(self, wildcards: Mapping[str, str]) -> bool:
+        """Whether the queries of a dataset run on databases that are files of the user."""
+        return self.dataset(wildcards).database_folder not in (None, TOY)
+
+    def database_folder(self, wildcards: Mapping[str, str]) -> str | None:
+        """The folder of a dataset's databases; None for a task without."""
+        folder = self.dataset(wildcards).database_folder
+        return f"{self.root}/toy/databases" if folder == TOY else folder
+
+    def database_states(self, wildcards: Mapping[str, str]) -> str:
+        """A digest that changes when a database of the user may have changed: names, sizes, times of change."""
+        return database_states(str(self.database_folder(wildcards)))
+
+    def database_digest(self, wildcards: Mapping[str, str]) -> str | None:
+        """The content digest of the table of databases; None without one, or until it is there."""
+        name = wildcards.get("dataset", self.config.train_dataset)
+        table = Path(self.path("databases", dataset=name))
+        if not self.has_own_databases(wildcards) or not table.is_file():
+            return None
+        return _content_digest(table, table.stat().st_mtime_ns)
+
+    def scorer(self, wildcards: Mapping[str, str]) -> str | list[str]:
+        """The file of a custom scorer; none for a built-in task."""
+        custom = self.config.scoring.custom.get(self.dataset(wildcards).task)
+        return custom.source if custom else []
+
+    def workers(self, wildcards: Mapping[str, str]) -> int:
+        """Processes that judge answers of a dataset's task."""
+        return self.config.scoring.of(self.dataset(wildcards).task).workers
+
+    def recorded(self, wildcards: Mapping[str, str]) -> str | list[str]:
+        """The file of recorded answers that stand for a policy's samples; none where they are drawn."""
+        policy = wildcards.get("policy", BASE.method)
+        return self.config.replay.get(policy, {}).get(wildcards["dataset"], [])
+
+    def gpus(self, number: int) -> int:
+        """GPUs of a job that works on so many; none where jobs ask for none (`hardware.gpu_gib: null`)."""
+        return number if self.config.hardware.gpu_gib else 0
+
+    def sampling_gpus(self, wildcards: Mapping[str, str]) -> int:
+        """GPUs of a job that samples; none for recorded answers."""
+        return 0 if self.recorded(wildcards) else self.gpus(self.config.hardware.tensor_parallel)
 
 
 @cache

@@ -1,12 +1,12 @@
 """Methods that differ in the weight of their divergence alone (arXiv 2509.07430, figure 3)."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.slices import canonical
 from dphrl.report.names import in_order, label
 
 _DIVERGENCES = {
@@ -28,7 +28,7 @@ def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     for name in in_order(methods):
         if methods[name]["divergence"]:
             rest = {key: value for key, value in methods[name].items() if key != "eta"}
-            alike.setdefault(canonical(rest), []).append(name)
+            alike.setdefault(json.dumps(rest, sort_keys=True), []).append(name)
     found: dict[str, list[str]] = {}
     for members in alike.values():
         if len(members) > 1:

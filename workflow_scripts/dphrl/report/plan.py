@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
 from pathlib import Path
 
 from dphrl.layout.run import Layout
@@ -72,16 +71,3 @@ def sampled_policies(layout: Layout) -> dict[str, str]:
     """The policies whose samples the page shows, by method: the last step of its first seed."""
     first = layout.config.train.seeds[0]
     return {policy.method: str(policy) for policy in layout.policies() if not policy.step or policy.seed == first}
-
-
-def sampled_shards(layout: Layout, kind: str) -> list[str]:
-    """The shards of the rollouts or verdicts of those policies on those sets."""
-    shown = sampled_policies(layout).values()
-    chosen = product([policy for policy in layout.policies() if str(policy) in shown], sampled_datasets(layout))
-    return [path for policy, dataset in chosen for path in layout.shards(kind, policy, dataset, "evaluate")]
-
-
-def timings(layout: Layout) -> list[str]:
-    """The timings of every stage whose cost the page shows."""
-    once = [layout.path("timings", of=stage) for stage in ("policies/base", "reference")]
-    return [*layout.if_has_model(once), *layout.sampling_timings(), *layout.segment_timings()]

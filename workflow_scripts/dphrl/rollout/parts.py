@@ -12,6 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from dphrl.artifacts.files import parts_folder
+from dphrl.artifacts.footer import ADDED
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer, read_table, write_table
 from dphrl.rollout.requests import Completion, Request, rollout_frame
@@ -19,8 +20,6 @@ from dphrl.rollout.requests import Completion, Request, rollout_frame
 # Some minutes of a GPU, since at the end of a part the engine waits for its longest response. Of 32 samples a prompt
 # these are 512 prompts. Parts change the rounding of log-probs, so their size is code that reruns, and no setting.
 REQUESTS: Final = 1 << 14
-# What a footer says of any table.
-_OF_A_TABLE: Final = ("schema", "version", "rows")
 
 
 class Parts:
@@ -57,9 +56,15 @@ class Parts:
         write_table(frame, "rollouts", self._file(number), self._footer_of(number))
 
     def read(self) -> pl.DataFrame:
-        """All samples, once no part is missing."""
-        parts = [self._read(number) for number in range(len(self.requests))]
-        return pl.concat([rollout_frame([], []), *(part for part in parts if part is not None)])
+        """All samples, once no part is missing.
+
+        Raises:
+            SchemaError: a part is missing, or is not the part that was written.
+        """
+        if missing := self.missing():
+            raise SchemaError(f"{self._file(missing[0])}: not the part that was drawn; run snakemake again")
+        parts = [read_table(self._file(number), "rollouts") for number in range(len(self.requests))]
+        return pl.concat([rollout_frame([], []), *parts])
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{number}.parquet"
@@ -74,7 +79,7 @@ class Parts:
         file, footer = self._file(number), self._footer_of(number)
         try:
             found = read_footer(file) if file.is_file() else {}
-            same = {name: found[name] for name in found if name not in _OF_A_TABLE} == footer
+            same = {name: found[name] for name in found if name not in ADDED} == footer
             return read_table(file, "rollouts") if same else None
         except SchemaError:
             return None

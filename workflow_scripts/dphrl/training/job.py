@@ -54,7 +54,7 @@ class SegmentJob:
     """Inputs, outputs and settings of a segment; paths are text, so that ranks can receive it as JSON.
 
     Attributes:
-        config: the stage's slice of the configuration: method, train, engine, task, scorer.
+        config: the stage's blocks of the configuration: method, train, engine, task, scorer, ranks.
         hardware: the block `hardware`.
         seed: of the training.
         first, last: steps, both included.
@@ -225,9 +225,10 @@ def _save(trainer: Trainer, job: SegmentJob) -> dict[str, dict[str, str]]:
     """
     before, policy = Path(job.policy), Path(job.policy_out)
     ours = {"policy": trainer.save_policy(policy), "state": trainer.save_state(Path(job.state_out))}
-    written = {"config.json", "generation_config.json", "manifest.json", "manifest.json.sha256"}
+    written = {"config.json", "generation_config.json"}
     for file in before.iterdir() if rank() == 0 else ():
-        if file.is_file() and file.name not in written and ".safetensors" not in file.suffixes:
+        ours_or_hidden = file.name in written or ".safetensors" in file.suffixes or file.name.startswith(".")
+        if file.is_file() and not ours_or_hidden:
             shutil.copyfile(file, policy / file.name)
     of_ranks = all_gather(ours)
     return {name: {file: digest for part in of_ranks for file, digest in part[name].items()} for name in ours}

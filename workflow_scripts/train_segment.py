@@ -1,40 +1,40 @@
 """One segment of one training: from the policy and state before it to those after it."""
 
-import json
-import os
+from typing import Any
 
-from script import hardware, label, snakemake, stage
+from script import label, snakemake, stage
 
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.ranks.launch import Nodes
 from dphrl.training.job import SegmentJob
 from dphrl.training.launch import train_segment
 
-with stage("torch", "transformers", "deepspeed", "vllm", hardware=hardware) as job:
+FOLDERS = ("policy", "base", "state")
+SETTINGS = ("hardware", "seed", "databases", "workers", "trackers", "tracking", "training", "lines")
+BLOCKS = ("train", "method", "engine", "task", "scorer", "ranks")
+with stage(*BLOCKS, libraries=["torch", "transformers", "deepspeed", "vllm"]) as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params
     remove_folders(params.superseded)
     for name in filter(given.get, ("partition", "prompts", "gold", "databases", "rollouts")):
         job.scan(name, given[name])
+    folders: dict[str, Any] = {name: str(job.folder(name, given[name])) for name in filter(given.get, FOLDERS)}
     segment = SegmentJob(
-        config=json.loads(params.config),
-        hardware=hardware.model_dump(),
-        seed=params.seed,
+        config={name: params[name] for name in BLOCKS},
+        **{name: params[name] for name in SETTINGS},
         **dict(zip(("first", "last"), params.steps, strict=True)),
         **{name: given[name] for name in ("partition", "prompts", "gold")},
-        policy=str(job.folder("policy", given.policy)),
-        base=str(job.folder("base", given.base)) if given.get("base") else None,
-        state=str(job.folder("state", given.state)) if given.get("state") else None,
-        reference=str(job.file("reference", given.reference)) if given.get("reference") else None,
-        scorer=given.get("scorer") or None,
-        **{f"{name}_out": os.path.dirname(output[name]) for name in ("policy", "state")},
+        **folders,
+        reference=str(job.file("reference", given.reference, given.index)) if given.reference else None,
+        scorer=given.scorer or None,
+        policy_out=output.weights,
+        state_out=output.optimizer,
         presamples=list(given.rollouts),
         label=label(),
-        **params.runtime,  # databases, workers, trackers, tracking, training
     )
     trained = train_segment(segment, Nodes.of(snakemake.resources))
     for timing in trained.timings:
         job.add_timing(*timing)
-    for name in ("metrics", "probes"):
-        job.write(getattr(trained, name), name, output[name])
+    job.write(trained.metrics, "metrics", output.metrics)
+    job.write(trained.probes, "probes", output.probes)
     for name in ("policy", "state"):
         job.write_manifest(output[name], trained.digests[name])
