@@ -160,7 +160,7 @@ def test_a_damaged_file_is_named(
     tally[f"{damage} file", "tried"] += 1
     assert run.start().wait() != 0
     # A file of a folder is named by the manifest of the folder.
-    by_manifest = f"{Path(name).with_name('manifest.json')} lists files that have changed since: {Path(name).name}"
+    by_manifest = f"{Path(name).parent}.json lists files that have changed since: {Path(name).name}"
     assert name in run.output() or by_manifest in run.output()
     for path in to_delete(run):
         path.unlink()
@@ -187,7 +187,7 @@ def test_a_database_that_is_removed_during_a_run(
     remove_from(run, "sampling")
     database = min((run.results / "toy/databases").rglob("*.sqlite"))
     process = run.start()
-    run.wait_for("sample base train presample 0:", process)
+    run.wait_for("sample_draw main train presample 0:", process)
     aside = database.rename(tmp_path / "aside.sqlite")
     tally["database removed", "tried"] += 1
     assert process.wait() != 0
