@@ -89,7 +89,7 @@ def test_a_rank_that_is_lost_on_another_node_ends_the_job(cluster: Cluster, tmp_
 def submitted(workflow: Submitted) -> Submitted:
     """The tiny workflow, run through sbatch; one of its jobs was killed once."""
     process = workflow.start()
-    _wait_for_a_job_of(workflow, "sample", process)[0].send_signal(signal.SIGKILL)
+    _wait_for_a_job_of(workflow, "sample_draw", process)[0].send_signal(signal.SIGKILL)
     assert process.wait() == 0, workflow.output()[-6000:]
     return workflow
 
