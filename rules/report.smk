@@ -1,6 +1,10 @@
 # The report of the run, and the model cards of its policies.
 from dphrl.report.further import FURTHER
 
+
+report: "run.rst"  # the first page of `snakemake --report`
+
+
 # The page shows samples of these policies (by method, the last one of the first seed) on these sets.
 POLICIES = report_plan.sampled_policies(LAYOUT)
 SAMPLED = report_plan.sampled_datasets(LAYOUT)

@@ -98,6 +98,7 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
         check=True,
     ).stdout
     assert names.count(".svg") == len([*(finished.results / "figures").glob("*.svg")]) > 0
+    assert all(name in names for name in ("claims.md", "headline.csv", "index.html"))
 
 
 def test_a_wrong_config_stops_before_the_plan_is_made(finished: Workflow) -> None:
