@@ -52,6 +52,26 @@ BASE_POLICY = "<results>/policies/base.json" if CONFIG.has_model else []
 BASE_WEIGHTS = "<results>/policies/base" if CONFIG.has_model else []
 
 
+def from_step_before(path, at_first):
+    """A file at the end of the segment before; `at_first` for the first segment, which starts at step 0."""
+
+    def before(wildcards):
+        step = LAYOUT.step_before(wildcards)
+        return path.format(**{**wildcards, "step": step}) if step > 0 else at_first
+
+    return before
+
+
+def method_has(name):
+    """Whether the method of a training has this property (config/blocks/methods.py)."""
+    return lambda wildcards: getattr(CONFIG.methods[wildcards.method], name)
+
+
+def shard_of_plan(policy, plan, shard):
+    """Which samples a job makes: their seeds follow from it, and the cache between runs compares it."""
+    return dict(policy=policy, plan=plan, shard=int(shard), shards=len(shards(plan)))
+
+
 def in_draw(path):
     """A file of the draw of stage 1 that a training uses. A run has one draw."""
     return lambda wildcards: path.format(draw=DRAW)

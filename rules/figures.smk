@@ -4,16 +4,11 @@ from dphrl.report import figures
 FIGURES = report_plan.drawn(LAYOUT)
 
 
-def published_of(wildcards):
-    """The published numbers, if the figure shows them."""
-    return PUBLISHED if figures.draws_published(wildcards.figure) else []
-
-
 rule draw:
     """One figure as Vega-Lite and as SVG."""
     input:
         table=lambda wildcards: f"<results>/tables/{figures.table(wildcards.figure)}.parquet",
-        published=published_of,
+        published=branch(lambda wildcards: figures.draws_published(wildcards.figure), then=PUBLISHED),
     output:
         spec="<results>/figures/{figure}.json",
         svg=report("<results>/figures/{figure}.svg", caption="figure.rst", category="Figures"),
@@ -26,7 +21,7 @@ rule draw:
     params:
         # The script imports the module of the figure by its name, which no static graph shows.
         code=lambda wildcards: code("draw.py", modules=[figures.module(wildcards.figure)]),
-        published=lambda wildcards: CONFIG.evaluate.published if published_of(wildcards) else None,
+        published=lambda w: CONFIG.evaluate.published if figures.draws_published(w.figure) else None,
         caption=lambda wildcards: figures.caption(wildcards.figure),
         datasets=SETS,
     script:

@@ -5,11 +5,6 @@ SAMPLED_POLICY = branch(LAYOUT.recorded, then=BASE_POLICY, otherwise="<results>/
 SAMPLED_WEIGHTS = branch(LAYOUT.recorded, then=BASE_WEIGHTS, otherwise="<results>/policies/{policy}")
 
 
-def shard_of_plan(policy, plan, shard):
-    """Which samples a job makes: their seeds follow from it, and the cache between runs compares it."""
-    return dict(policy=policy, plan=plan, shard=int(shard), shards=len(shards(plan)))
-
-
 rule sample:
     """Greedy response and n samples of a policy for each prompt of a shard of an evaluation set."""
     input:

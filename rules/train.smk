@@ -1,21 +1,6 @@
 # Training: a chain of segments for each method and seed. Each starts from the end of the one before.
 
 
-def from_step_before(path, at_first):
-    """A file at the end of the segment before; `at_first` for the first segment, which starts at step 0."""
-
-    def before(wildcards):
-        step = LAYOUT.step_before(wildcards)
-        return path.format(**{**wildcards, "step": step}) if step > 0 else at_first
-
-    return before
-
-
-def method_has(name):
-    """Whether the method of a training has this property (config/blocks/methods.py)."""
-    return lambda wildcards: getattr(CONFIG.methods[wildcards.method], name)
-
-
 rule train_segment:
     """One segment of one training: the policy and the optimizer state after `step` steps."""
     input:
