@@ -1,7 +1,6 @@
 # Checks within and across the files of a run.
 
 # What a finished run keeps of its trainings: evaluated policies, and the newest state or all (`train.keep_state`).
-MODELS = ["base", *TRAINED] if CONFIG.has_model else []
 STATES = list(map(str, LAYOUT.kept_states()))
 OWN_DATABASES = [name for name in CONFIG.datasets if LAYOUT.has_own_databases({"dataset": name})]
 STAGE_1 = ["partition/candidates.parquet", "partition/final.parquet", *STORED]

@@ -39,6 +39,7 @@ SETS = list(CONFIG.evaluate.datasets)
 # A policy is `base`, the name of a file of recorded answers, or `<method>-s<seed>/step<step>`.
 EVALUATED = list(map(str, LAYOUT.policies()))
 TRAINED = list(map(str, LAYOUT.trained()))
+MODELS = ["base", *TRAINED] if CONFIG.has_model else []
 SEGMENTS = list(map(str, LAYOUT.segments()))
 # Shards of rollouts, each with verdicts of the same name: of the two plans of stage 1, and of all evaluations.
 BOTH = ["rollouts", "verdicts"]

@@ -22,8 +22,8 @@ rule reference:
 rule train:
     """Every policy that is evaluated."""
     input:
-        BASE_POLICY,
-        collect("<results>/policies/{policy}.json", policy=TRAINED),
+        collect("<results>/policies/{policy}.json", policy=MODELS),
+        collect("<results>/policies/{policy}", policy=MODELS),
 
 
 rule evaluate:

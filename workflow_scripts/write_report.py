@@ -28,7 +28,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
         headline=read["headline"],
         data=read["datasets"],
         costs=pl.concat(
-            read_table(Path(path), "timings") for path in [*given.stage_1, *given.evaluations, *given.trainings]
+            read_table(Path(path), "timings") for path in given.stage_1 + given.evaluations + given.trainings
         ),
         facts=params.facts,
         sizes=partition_sizes(job.read("partition", given.partition)),

@@ -153,6 +153,7 @@ def _bytes(submitted: Submitted) -> list[bytes]:
 def _set_aside(submitted: Submitted, name: str) -> list[bytes]:
     """Move the last segment of the training away, and return what it wrote."""
     before = _bytes(submitted)
-    for kind in ("policies", "train"):
-        (submitted.results / kind / "dph_js-s1/step4").rename(submitted.folder / f"{name}-{kind}")
+    for kind in ("policies", "states"):
+        for file in ("step4", "step4.json"):
+            (submitted.results / kind / "dph_js-s1" / file).rename(submitted.folder / f"{name}-{kind}-{file}")
     return before

@@ -358,13 +358,13 @@ def test_styles_that_match_nothing_give_a_warning() -> None:
 
 
 SAMPLED = changed(DEFAULT, "policy.base", None)
-PRESAMPLE = "rollouts/base/train.presample/0.parquet"
+PRESAMPLE = "draws/main/rollouts/train.presample/0.parquet"
 
 
 def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:  # 55
     config = load_config(SAMPLED)
     path = tmp_path / "results/demo" / PRESAMPLE
-    footer = {"stage": "sample", "config": json.loads(slice_at(config, PRESAMPLE) or ""), "code": "c0de", "inputs": {}}
+    footer = {"stage": "sample", "config": slice_at(config, PRESAMPLE), "code": "c0de", "inputs": {}}
     write_table(SCHEMAS["rollouts"].frame([]), "rollouts", path, {**footer, "libraries": {}, "seed": 1})
     check_folder(config, tmp_path, True)
     with pytest.raises(ConfigError) as caught:

@@ -93,7 +93,7 @@ def test_every_path_in_the_rules_is_of_a_known_kind() -> None:
         "verdicts/{policy}/{dataset}.{sample}", "draws/{draw}/rollouts/<train>.{presample}",
         "draws/{draw}/rollouts/<train>.{refinement}", "draws/{draw}/verdicts/<train>.{presample}",
         "draws/{draw}/verdicts/<train>.{refinement}", "train/{segment}/{name}.parquet", "figures/{figure}.{ending}",
-        "draws/{DRAW}/partition/final.parquet", "draws/{DRAW}/reference/index.parquet",
+        "draws/{DRAW}/partition/final.parquet",
         "tables/{figures.table(wildcards.figure)}.parquet",
     }  # fmt: skip
     assert odd <= patterns
