@@ -31,9 +31,11 @@ rule report:
         rollouts=collect("<results>/rollouts/{sample}", sample=SHOWN),
         verdicts=collect("<results>/verdicts/{sample}", sample=SHOWN),
         # Seconds of the jobs whose cost the page shows.
-        stage_1=collect("<timings>/draws/{draw}/{kind}/{sample}", draw=DRAW, kind=BOTH, sample=DRAWN),
-        evaluations=collect("<timings>/{kind}/{sample}", kind=BOTH, sample=SAMPLES),
-        trainings=collect("<timings>/{job}.parquet", job=[*TIMED, *(f"train/{end}" for end in SEGMENTS)]),
+        timings=[
+            *collect("<timings>/draws/{draw}/{kind}/{sample}", draw=DRAW, kind=BOTH, sample=DRAWN),
+            *collect("<timings>/{kind}/{sample}", kind=BOTH, sample=SAMPLES),
+            *collect("<timings>/{job}.parquet", job=[*TIMED, *(f"train/{end}" for end in SEGMENTS)]),
+        ],
     output:
         page=report("<results>/report/index.html", caption="page.rst", category="Page"),
         timings="<timings>/report.parquet",

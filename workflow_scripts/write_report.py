@@ -27,9 +27,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
         answers=found,
         headline=read["headline"],
         data=read["datasets"],
-        costs=pl.concat(
-            read_table(Path(path), "timings") for path in given.stage_1 + given.evaluations + given.trainings
-        ),
+        costs=pl.concat(read_table(Path(path), "timings") for path in given.timings),
         facts=params.facts,
         sizes=partition_sizes(job.read("partition", given.partition)),
         notes=config.notes,
