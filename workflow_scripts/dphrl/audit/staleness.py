@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dphrl.artifacts.code import code_digest, has_scripts
 from dphrl.artifacts.files import write_text
 from dphrl.audit.artifacts import ACCEPTED, RECORDED, RERUN, Artifact, Run
 from dphrl.config.config import Config
-from dphrl.config.slices import canonical
 from dphrl.layout.kinds import slice_at
 
 NO_SCRIPTS = "this installation has no scripts of the workflow: use .venv/bin/dphrl of the project"
@@ -41,21 +39,6 @@ def check_current(run: Run, artifact: Artifact, stages: Stages, config: Config |
         differing = _differing(footer.get("config"), expected)
         problem = f"{path} was made with another config than today's: {', '.join(differing)}"
         artifact.check(not differing, problem, RERUN)
-
-
-def recorded_code(params: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:
-    """What an audit records for later ones: the scripts and schemas behind each code digest, the table of each figure.
-
-    Args:
-        params: Snakemake's params of each stage; those without code are targets.
-        figures: the name of the table that each figure draws.
-    """
-    stages = {
-        name: {"sources": given.sources, "schemas": given.schemas}
-        for name, given in params.items()
-        if given.get("code")
-    }
-    return canonical({"stages": stages, "figures": figures})
 
 
 def recorded_stages(run: Run) -> Stages:
