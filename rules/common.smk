@@ -12,7 +12,7 @@ LAYOUT = Layout(CONFIG)
 # Memory and minutes of the rules with a model: upper bounds from its size and the tokens (plan/limits.py). With 8
 # billion weights: 37 GB for a sampling job, 361 GB for a segment on 8 GPUs, about a day each (docs/cluster.md).
 LIMITS = Limits(CONFIG, Path.cwd())
-# The checked configuration as a dict: that of Snakemake lacks the defaults.
+# The checked configuration with its defaults, as a dict; Snakemake's `config` lacks the defaults.
 RESOLVED = slices.canonical(CONFIG)
 # Whether runs share costly files (`--cache`). Without that option a marked rule gives a warning.
 SHARED = workflow.workflow_settings.cache is not None
@@ -64,12 +64,12 @@ def from_step_before(path, at_first):
 
 
 def method_has(name):
-    """Whether the method of a training has this property (config/blocks/methods.py)."""
+    """A property of the method of a training (config/blocks/methods.py)."""
     return lambda wildcards: getattr(CONFIG.methods[wildcards.method], name)
 
 
 def shard_of_plan(policy, plan, shard):
-    """Which samples a job makes: their seeds follow from it, and the cache between runs compares it."""
+    """Policy, plan and shard of a sampling job: seeds follow from them, and the cache between runs compares them."""
     return dict(policy=policy, plan=plan, shard=int(shard), shards=len(shards(plan)))
 
 

@@ -22,7 +22,7 @@ class Submitted(Workflow):
     """The workflow with its stages as jobs of the cluster.
 
     Attributes:
-        walltime: of a segment of a training, in minutes; empty: that of the rule.
+        walltime: of a segment of a training, in minutes; empty: the limit of the rule.
         nodes: of a training and of the reference.
     """
 

@@ -15,7 +15,7 @@ def write_raw(frame: pl.DataFrame, path: Path, footer: object, **options: Any) -
     if isinstance(footer, dict):
         metadata = {"dphrl": footer_text({name: value for name, value in footer.items() if name != "file_sha256"})}
     elif "file_sha256" not in metadata["dphrl"]:
-        metadata["room"] = footer_text({"for": "the sha256"})
+        metadata["sha256"] = footer_text({"of": "this file"})
     frame.write_parquet(path, metadata=metadata, **options)
     seal(path)
 

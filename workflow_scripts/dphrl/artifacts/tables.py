@@ -96,12 +96,12 @@ def _metadata(schema: str, rows: int, digest: str, footer: Mapping[str, Any]) ->
 
 
 def footer_text(facts: Mapping[str, Any]) -> str:
-    """A footer as it is written, with room for the sha256 of the file as its last value."""
+    """A footer as JSON whose last value is a placeholder of 64 zeros: `seal` writes the sha256 of the file there."""
     return f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
 
 
 def seal(path: Path) -> None:
-    """Write the sha256 of a table's bytes into the room that its footer has for it; it is computed without this room.
+    """Replace the placeholder in the footer of a table by the sha256 of all other bytes of the file.
 
     So a changed byte is found before the file is decoded: some damage makes a parquet reader ask for so much memory
     that the process ends, or changes statistics by which it skips rows.
