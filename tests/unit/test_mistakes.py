@@ -371,6 +371,9 @@ def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:  # 55
         check_folder(load_config(changed(SAMPLED, "seed", 2)), tmp_path, True)
     assert "seed\n  given:   2\n  allowed: 1, with which results/demo was made; or give this run" in str(caught.value)
     check_folder(load_config(changed(changed(SAMPLED, "seed", 2), "run", "second")), tmp_path, True)
+    # A seed in a damaged file proves nothing: the audit names the file.
+    path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 3'))
+    check_folder(config, tmp_path, True)
 
 
 def test_two_runs_in_one_folder_are_refused_but_a_plan_is_not(tmp_path: Path) -> None:  # 58
