@@ -61,10 +61,13 @@ class Parts:
         Raises:
             SchemaError: a part is missing, or is not the part that was written.
         """
-        if missing := self.missing():
-            raise SchemaError(f"{self._file(missing[0])}: not the part that was drawn; run snakemake again")
-        parts = [read_table(self._file(number), "rollouts") for number in range(len(self.requests))]
-        return pl.concat([rollout_frame([], []), *parts])
+        parts = [rollout_frame([], [])]
+        for number in range(len(self.requests)):
+            part = self._read(number)
+            if part is None:
+                raise SchemaError(f"{self._file(number)}: not the part that was drawn; run snakemake again")
+            parts.append(part)
+        return pl.concat(parts)
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{number}.parquet"
