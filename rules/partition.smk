@@ -1,8 +1,5 @@
 # The division of the training set into D_pef and D_exp: by the pre-samples, then by one refinement sample.
 
-# These methods rehearse D_pef, which may then not be empty.
-REHEARSING = [name for name, method in CONFIG.methods.items() if method.rehearses]
-
 
 rule find_candidates:
     """The training prompts, divided by the number of their correct pre-samples."""
@@ -20,7 +17,6 @@ rule find_candidates:
         code=code("find_candidates.py", schemas=["partition"]),
         n=block(slices.candidates, "n"),
         partition=block(slices.candidates, "partition"),
-        rehearsing=not_compared(REHEARSING),
     script:
         "../workflow_scripts/find_candidates.py"
 
@@ -40,6 +36,5 @@ rule refine:
     params:
         code=code("refine.py", schemas=["partition"]),
         on_reject=block(slices.partition, "on_reject"),
-        rehearsing=not_compared(REHEARSING),
     script:
         "../workflow_scripts/refine.py"

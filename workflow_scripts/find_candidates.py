@@ -5,7 +5,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import candidates, require_rehearsal, sizes, thresholds
+from dphrl.partition import candidates, sizes, thresholds
 
 with stage("n", "partition") as job:
     rules, n = PartitionConfig(**snakemake.params.partition), snakemake.params.n
@@ -13,5 +13,4 @@ with stage("n", "partition") as job:
     parts = (candidates(answers, judged, n, rules) for judged, answers in by_prompts(verdicts, gold))
     job.write_parts(parts, "partition", snakemake.output.partition)
     divided = pl.scan_parquet(snakemake.output.partition, glob=False)
-    require_rehearsal(divided, snakemake.params.rehearsing)
     job.note = f"{sizes(divided)}; questions by right pre-samples: {thresholds(divided) or 'none has one'}"

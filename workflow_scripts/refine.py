@@ -5,7 +5,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import refine, require_rehearsal, sizes
+from dphrl.partition import refine, sizes
 
 with stage("on_reject") as job:
     config = PartitionConfig(on_reject=snakemake.params.on_reject)
@@ -14,5 +14,4 @@ with stage("on_reject") as job:
     parts = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
     job.write_parts(parts, "partition", snakemake.output.partition)
     settled = pl.scan_parquet(snakemake.output.partition, glob=False)
-    require_rehearsal(settled, snakemake.params.rehearsing)
     job.note = sizes(settled)

@@ -33,6 +33,7 @@ from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import SourceError, read_source
 from dphrl.training.job import SegmentJob, _online_prompts, _rehearsal
+from dphrl.training.launch import train_segment
 from dphrl.training.schedule import epoch_indices
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -252,17 +253,26 @@ def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None: 
     more = "5 or more: 1, 4 or more: 1, 3 or more: 2, 2 or more: 2, 1 or more: 2"
     assert thresholds(divided.lazy()) == more
     with pytest.raises(NoRehearsalError) as caught:
-        require_rehearsal(divided.lazy(), ["dph_f", "dph_js"])
+        require_rehearsal(divided.lazy(), "demo-dph_f-s1")
     message = str(caught.value)
-    assert message.startswith("D_pef is empty, and dph_f, dph_js rehearse it. Lower partition.pef_min_correct")
+    assert message.startswith("D_pef is empty, and demo-dph_f-s1 rehearses it. Lower partition.pef_min_correct")
     assert f"before refinement: {more}" in message
-    require_rehearsal(divided.lazy(), [])
+
+
+def test_a_training_that_rehearses_an_empty_d_pef_does_not_start(tmp_path: Path) -> None:
+    path, folder = tmp_path / "partition.parquet", str(tmp_path / "new")
+    candidates(gold("ab"), verdicts({"a": 3, "b": 0}, 8), 8, PartitionConfig(pef_min_correct=6)).write_parquet(path)
+    files = {"partition": str(path), "prompts": "-", "gold": "-", "policy": "-", "reference": "-"}
+    outputs = {"policy_out": folder, "state_out": folder, "label": "-", "training": "demo-dph_f-s1"}
+    with pytest.raises(NoRehearsalError, match="demo-dph_f-s1 rehearses it"):
+        train_segment(SegmentJob({}, {}, 1, 1, 20, **files, **outputs))
+    assert not Path(folder).exists()
 
 
 def test_without_any_right_sample_no_threshold_is_proposed() -> None:
     divided = candidates(gold("a"), verdicts({"a": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NoRehearsalError, match="No training question has a right sample"):
-        require_rehearsal(divided.lazy(), ["dph_f"])
+        require_rehearsal(divided.lazy(), "demo-dph_f-s1")
 
 
 def test_the_audit_decodes_the_rollouts_of_an_empty_d_pef() -> None:  # 51

@@ -70,7 +70,7 @@ def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_
         # A job that is taken from the cache runs no script, which would leave a log.
         logs = "".join(path.read_text(errors="replace") for path in runs[-1].results.rglob("logs/**/*.log"))
         ran.append(set(re.findall(r"^(\w+).*: done in", logs, re.MULTILINE)))
-    cached = {"train_base", "prepare_prompts", "sample", "tensorise"}
+    cached = {"train_base", "prepare_prompts", "sample_draw", "tensorise"}
     assert ran[0] - ran[1] == cached
 
     first, second = runs

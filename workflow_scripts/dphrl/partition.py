@@ -1,7 +1,5 @@
 """The division of the training prompts into D_pef, D_exp and the rest (arXiv 2509.07430, section 4, appendix F)."""
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from dphrl.config.blocks.partition import PartitionConfig
@@ -76,7 +74,7 @@ def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionCon
 
 
 class NoRehearsalError(ValueError):
-    """D_pef is empty, but a method rehearses it; the text names the key to change."""
+    """D_pef is empty, but a training rehearses it; the text names the key to change."""
 
 
 def sizes(partition: pl.LazyFrame) -> str:
@@ -95,13 +93,14 @@ def thresholds(partition: pl.LazyFrame) -> str:
     return ", ".join(f"{named[least]}: {count}" for least, count in counts.items() if count)
 
 
-def require_rehearsal(partition: pl.LazyFrame, methods: Sequence[str]) -> None:
-    """Raise `NoRehearsalError` if D_pef is empty; `methods` are those that rehearse it, if there are any."""
-    if not methods or partition.filter(subset="pef").select(pl.len()).collect().item():
+def require_rehearsal(partition: pl.LazyFrame, training: str) -> None:
+    """Raise `NoRehearsalError` if D_pef, which this training rehearses, is empty."""
+    if partition.filter(subset="pef").select(pl.len()).collect().item():
         return
-    names, verb = ", ".join(methods), "rehearses" if len(methods) == 1 else "rehearse"
     found = thresholds(partition)
     advice = "No training question has a right sample: look at the verdicts, the scorer and the prompts"
     if found:
         advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {found}"
-    raise NoRehearsalError(f"D_pef is empty, and {names} {verb} it. {advice}. Or train without {names}")
+    raise NoRehearsalError(
+        f"D_pef is empty, and {training} rehearses it. {advice}. Or remove the method from `methods`"
+    )

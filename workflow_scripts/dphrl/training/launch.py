@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import torch
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.private import private_temporary_folder
+from dphrl.partition import require_rehearsal
 from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks, cores_of_rank, threads_of_rank
 from dphrl.training import rank_process
 from dphrl.training.job import SegmentJob, Trained, run_job
@@ -20,8 +22,11 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
+        NoRehearsalError: D_pef is empty, but the method rehearses it.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
+    if job.reference:
+        require_rehearsal(pl.scan_parquet(job.partition, glob=False), job.training)
     outputs = replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out))
     with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
         workers = min(job.workers, cores_of_rank(job.machine.ranks, nodes.number))
