@@ -35,7 +35,7 @@ rule sample:
 
 use rule sample as sample_draw with:
     # Stage 1: the base policy on the training set. `presample`: n samples of a prompt; `refine`: one of a candidate.
-    # Inputs and resources are replaced whole, of the params only `part`. Cache, script and the rest are as in `sample`.
+    # Inputs and resources are replaced whole, of the params only `part`. Script and seed are as in `sample`.
     input:
         prompts="<results>/prompts/{dataset}.parquet",
         policy=BASE_POLICY,
@@ -47,6 +47,8 @@ use rule sample as sample_draw with:
         timings="<timings>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet",
     log:
         "<logs>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.log",
+    # Stated again: `with` sets it to False (`apply_modifier` in Snakemake's ruleinfo.py).
+    cache: SHARED
     # The trainings wait for it.
     priority: 1
     resources:

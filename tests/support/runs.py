@@ -114,8 +114,9 @@ class Workflow:
         return replace(self, folder=folder)
 
     def digests(self) -> dict[str, str]:
-        """sha256 of every file of the run but the timed ones."""
-        files = sorted(path for path in self.results.rglob("*") if path.is_file())
+        """sha256 of every file of the run but the timed ones; folders that are links into a cache count."""
+        found = (Path(folder, name) for folder, _, names in os.walk(self.results, followlinks=True) for name in names)
+        files = sorted(path for path in found if path.name != ".snakemake_timestamp")
         named = {path.relative_to(self.results).as_posix(): path for path in files}
         return {
             name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in named.items() if not TIMED.match(name)
