@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import save_file
+from small_run import config_slice
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
@@ -25,7 +26,6 @@ from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config, read_config
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.layout.folder import check_folder
-from dphrl.layout.kinds import slice_at
 from dphrl.model.checkpoint import tensor_files
 from dphrl.partition import NoRehearsalError, candidates, require_rehearsal, sizes, thresholds
 from dphrl.scoring.custom import load_scorer
@@ -374,7 +374,7 @@ PRESAMPLE = "draws/main/rollouts/train.presample/0.parquet"
 def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:  # 55
     config = load_config(SAMPLED)
     path = tmp_path / "results/demo" / PRESAMPLE
-    footer = {"stage": "sample", "config": slice_at(config, PRESAMPLE), "code": "c0de", "inputs": {}}
+    footer = {"stage": "sample", "config": config_slice(config, PRESAMPLE), "code": "c0de", "inputs": {}}
     write_table(SCHEMAS["rollouts"].frame([]), "rollouts", path, {**footer, "libraries": {}, "seed": 1})
     check_folder(config, tmp_path, True)
     with pytest.raises(ConfigError) as caught:
