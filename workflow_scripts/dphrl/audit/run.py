@@ -13,7 +13,6 @@ from dphrl.artifacts.sums import SUMS, read_sums
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import NAME_IT, RECORDED, Artifact, Run, manifest_above
 from dphrl.audit.footers import check_footer
-from dphrl.audit.identities import check_tables
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.reference import check_reference, decoder
@@ -58,7 +57,6 @@ def audit(run: Run) -> pl.DataFrame:
     for draw in run.draws:
         check_reference(run, draw)
         check_partition(run, draw)
-    check_tables(run)
     if RECORDED in run.artifacts or SUMS in run.artifacts:
         _check_recorded(run)
     columns = list(SCHEMAS["audit"].columns)[1:]
