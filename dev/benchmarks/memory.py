@@ -25,7 +25,6 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import code_digest
-from dphrl.artifacts.manifest import write_manifest
 from dphrl.artifacts.stage import Stage
 from dphrl.artifacts.tables import PART, by_prompts
 from dphrl.config.blocks.evaluate import StyleRule

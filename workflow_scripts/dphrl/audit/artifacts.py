@@ -16,6 +16,7 @@ from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.sums import SUMS, is_temporary
 from dphrl.artifacts.tables import stream_digest
+from dphrl.layout.folder import is_of_version_0_4
 from dphrl.layout.kinds import KINDS, is_known, kind_of, schema_of
 from dphrl.layout.names import BASE
 from dphrl.pages.visible import visible
@@ -173,6 +174,8 @@ class Run:
     def __init__(self, root: Path, superseded: Iterable[str] = ()) -> None:
         if not root.is_dir():
             raise NoRunError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
+        if is_of_version_0_4(root):
+            raise NoRunError(f"{root} is a run of version 0.4, which `git checkout v0.4.0` reads")
         self.root = root
         removed = set(map(Path, superseded))
         files = {path: root / path for path in _paths(root)}
