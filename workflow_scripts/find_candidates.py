@@ -5,7 +5,8 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import candidates, sizes, thresholds
+from dphrl.tasks.partition import candidates
+from dphrl.tasks.partition_counts import sizes, thresholds
 
 with stage("n", "partition") as job:
     rules, n = PartitionConfig(**snakemake.params.partition), snakemake.params.n

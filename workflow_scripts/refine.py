@@ -5,7 +5,8 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import refine, sizes
+from dphrl.tasks.partition import refine
+from dphrl.tasks.partition_counts import sizes
 
 with stage("on_reject") as job:
     config = PartitionConfig(on_reject=snakemake.params.on_reject)

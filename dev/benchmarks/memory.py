@@ -33,9 +33,9 @@ from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate_parts
 from dphrl.layout.kinds import kind_of, sliced
 from dphrl.layout.names import DRAW
-from dphrl.partition import candidates, refine
 from dphrl.scoring import MathScorer
 from dphrl.scoring.tables import score_rollouts
+from dphrl.tasks.partition import candidates, refine
 
 if TYPE_CHECKING:
     from dphrl.model.logprobs import LogProbs

@@ -23,8 +23,8 @@ from dphrl.evaluation.per_prompt import evaluate
 from dphrl.layout.kinds import kind_of, sliced
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.partition import candidates, refine
 from dphrl.reference.build import reference_rows, save_tensors, tensorise
+from dphrl.tasks.partition import candidates, refine
 
 BASE, TRAINED = "base", "grpo-s1/step2"
 CANDIDATES, FINAL = "draws/main/partition/candidates.parquet", "draws/main/partition/final.parquet"

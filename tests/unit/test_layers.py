@@ -12,7 +12,7 @@ PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
     ("artifacts", "config", "extras", "pages"),
     ("layout", "sample_files"),
-    ("tasks", "objective", "evaluation", "model", "partition", "ranks"),
+    ("tasks", "objective", "evaluation", "model", "ranks"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
     ("audit", "report", "plan"),
@@ -20,7 +20,7 @@ LAYERS = (
     ("__main__",),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
-WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "training", "toy", "audit"}
+WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "training", "toy"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PLUGIN = sorted((SCRIPTS / "snakemake_logger_plugin_dphrl").glob("*.py"))
 # What all scripts share is not a script of a rule.

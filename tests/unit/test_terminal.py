@@ -26,7 +26,7 @@ INFO loading
 Traceback (most recent call last):
   File "a.py", line 1, in <module>
     f()
-dphrl.partition.NoRehearsalError: D_pef is empty
+dphrl.tasks.partition.NoRehearsalError: D_pef is empty
 Lower partition.pef_min_correct""".splitlines()
 
 WILDCARDS = {"policy": "base", "dataset": "maths", "method": "grpo", "step": "2"}

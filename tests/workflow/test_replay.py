@@ -60,7 +60,7 @@ def test_a_deleted_file_that_is_made_again_by_its_name_reruns_the_page_alone(exa
 
 def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Path, code: Path) -> None:
     workflow = example.copied(tmp_path / "run")
-    module = code / "partition.py"
+    module = code / "tasks/partition.py"
     module.write_text(module.read_text() + "\n_NEW = 1\n")
     assert "writing the final partition" in workflow.plan()
     workflow.run("--touch")

@@ -137,14 +137,14 @@ def test_the_digest_is_of_a_set_of_modules(project: Path) -> None:
 
 
 def test_a_schema_that_the_stage_writes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone, metrics = code_digest(["dphrl.partition"]), code_digest(["dphrl.partition"], ["metrics"])
+    alone, metrics = code_digest(["dphrl.tasks.partition"]), code_digest(["dphrl.tasks.partition"], ["metrics"])
     assert alone != metrics
-    assert code_digest(["dphrl.partition"], ["gold", "metrics"]) == code_digest(
-        ["dphrl.partition"], ["metrics", "gold"]
+    assert code_digest(["dphrl.tasks.partition"], ["gold", "metrics"]) == code_digest(
+        ["dphrl.tasks.partition"], ["metrics", "gold"]
     )
     monkeypatch.setitem(SCHEMAS, "metrics", replace(SCHEMAS["metrics"], bounds={"step": (0, 9)}))
-    assert code_digest(["dphrl.partition"], ["metrics"]) != metrics
-    assert code_digest(["dphrl.partition"]) == alone
+    assert code_digest(["dphrl.tasks.partition"], ["metrics"]) != metrics
+    assert code_digest(["dphrl.tasks.partition"]) == alone
 
 
 @pytest.mark.parametrize("name", ["dphrl.nothing", "dphrl.near.nothing", "numpy", "nothing.py"])

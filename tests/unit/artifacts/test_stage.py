@@ -16,7 +16,7 @@ from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.stage import Stage, library_version
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
 
-MODULES, SCHEMAS = ["dphrl.partition"], ["metrics"]
+MODULES, SCHEMAS = ["dphrl.tasks.partition"], ["metrics"]
 METRICS = pl.DataFrame({"step": [1, 2], "metric": ["reward", "reward"], "value": [0.25, 0.5]})
 
 

@@ -9,8 +9,8 @@ import torch
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.private import private_temporary_folder
-from dphrl.partition import require_rehearsal
 from dphrl.ranks.launch import ONE_NODE, Nodes, RankError, answer_of_ranks, cores_of_rank, threads_of_rank
+from dphrl.tasks.partition_counts import require_rehearsal
 from dphrl.training import rank_process
 from dphrl.training.job import SegmentJob, Trained, run_job
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.partition import candidates, refine
+from dphrl.tasks.partition import candidates, refine
 
 
 def _gold(kept: dict[str, bool]) -> pl.DataFrame:
