@@ -12,12 +12,13 @@ import pytest
 from light import EXTRAS, WITHOUT_EXTRAS
 
 from dphrl.__main__ import main
+from dphrl.extras import advice
 
 ROOT = Path(__file__).resolve().parents[2]
 # Packages with nothing to import in a light installation; of the others the modules that need an extra.
 HEAVY = ("model", "objective", "ranks", "reference", "rollout", "toy", "training")
 NEED_AN_EXTRA = (
-    *("dphrl.artifacts.leftovers", "dphrl.audit.reference", "dphrl.report.cards"),
+    *("dphrl.artifacts.leftovers", "dphrl.report.cards"),
     *("dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form"),
 )
 IMPORT_ALL = f"""
@@ -74,12 +75,11 @@ def test_the_command_passes_on_arguments_and_status(tmp_path: Path, capsys: pyte
     assert "no such folder" in capsys.readouterr().err
 
 
-def test_a_missing_extra_is_named_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "some.safetensors").touch()
-    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.__main__ import main\nsys.exit(main(sys.argv[1:]))"
-    done = _python("-c", script, "audit", "show", str(tmp_path / "some.safetensors"))
-    assert done.returncode == 2
-    assert done.stderr == "dphrl.audit: safetensors is not installed: pip install 'dphrl[workflow]'\n"
+@pytest.mark.parametrize(("library", "extra"), [("math_verify", "math"), ("torch", "workflow"), ("sqlglot", "sql")])
+def test_a_missing_extra_is_named_in_one_line(library: str, extra: str) -> None:
+    line = f"{library} is not installed: pip install 'dphrl[{extra}]'"
+    assert advice(ModuleNotFoundError("no module", name=f"{library}.part")) == line
+    assert advice(ModuleNotFoundError("no module named x", name="x")) == "no module named x"
 
 
 @pytest.fixture(scope="module")

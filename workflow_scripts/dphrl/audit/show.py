@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import polars as pl
+from safetensors import SafetensorError, safe_open
 
 from dphrl.artifacts.manifest import folder_of, read_manifest
 from dphrl.artifacts.tables import read_footer
@@ -64,9 +65,6 @@ def _manifest(file: Path) -> dict[str, list[str]]:
 
 
 def _tensors(file: Path) -> dict[str, list[str]]:
-    # Only here: a light installation has no safetensors.
-    from safetensors import SafetensorError, safe_open
-
     try:
         # The shape and type of a slice are read from the header alone.
         with safe_open(file, framework="numpy") as tensors:
