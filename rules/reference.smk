@@ -26,7 +26,7 @@ rule tensorise:
     params:
         code=code("tensorise.py", schemas=["reference_index"]),
         dtype=block(slices.reference, "dtype"),
-        top_k=block(slices.reference, "top_k"),
+        topk_logprobs=block(slices.reference, "topk_logprobs"),
         hardware=not_compared(RESOLVED["hardware"]),
     script:
         "../workflow_scripts/tensorise.py"

@@ -437,15 +437,15 @@ def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJo
 
 def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:  # 36c
     with pytest.raises(ValueError, match="prompts_per_step is 64, but D_exp, which mine-dph_f-s1 trains on, has 3"):
-        _online_prompts(segment_job(tmp_path, {"online": "exp"}, prompts_per_step=64))
-    assert len(_online_prompts(segment_job(tmp_path, {"online": "all"}, prompts_per_step=3))) == 3
+        _online_prompts(segment_job(tmp_path, {"rollout_on": "exp"}, prompts_per_step=64))
+    assert len(_online_prompts(segment_job(tmp_path, {"rollout_on": "all"}, prompts_per_step=3))) == 3
 
 
 def test_a_method_that_rehearses_nothing_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     stored = tmp_path / "responses.safetensors"
     save_file({"logprobs": torch.zeros(0), "token_ids": torch.zeros(0, dtype=torch.int32)}, stored)
     write_table(SCHEMAS["reference_index"].frame(), "reference_index", tmp_path / "index.parquet", {})
-    job = segment_job(tmp_path, {"online": "exp", "divergence": "forward_kl"})
+    job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
     with pytest.raises(ValueError, match="has no responses, but mine-dph_f-s1 rehearses them: lower"):
         _rehearsal(replace(job, reference=str(stored)))
     assert _rehearsal(replace(job, reference=None)) is None

@@ -534,7 +534,7 @@ def test_another_config_is_named_key_by_key(small_run: Any) -> None:
             "train_dataset": "train",
             "engine": {"dtype": "float32"},
             "train": {"dtype": "float32"},
-            "reference": {"top_k": 2},
+            "reference": {"topk_logprobs": 2},
             "methods": {},
             "evaluate": {"datasets": ["maths"]},
         }
@@ -542,7 +542,7 @@ def test_another_config_is_named_key_by_key(small_run: Any) -> None:
     table = audit_run(small_run.root, config)
     failed = {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
     (text,) = failed["draws/main/reference/index.parquet"]
-    assert "was made with another config than today's: top_k was 3, is 2. Run snakemake again." in text
+    assert "was made with another config than today's: topk_logprobs was 3, is 2. Run snakemake again." in text
     # What the config does not make, a method and a dataset that it does not have, is left alone.
     assert not {path for path in failed if "grpo" in path or "eval" in path}
 

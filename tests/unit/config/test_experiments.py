@@ -19,7 +19,7 @@ WORLD = [name for name in NAMES if name.startswith("world-")]
 
 
 OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
-# (online, divergence, eta, eps_high) by method.
+# (rollout_on, divergence, eta, eps_high) by method.
 GRPO, DAPO, RKL = ("all", None, 0.0, 0.2), ("all", None, 0.0, 0.28), ("all", "reverse_kl", 0.01, 0.28)
 EXP_ONLY, DPH_F, DPH_JS = ("exp", None, 0.0, 0.28), ("exp", "forward_kl", 0.01, 0.28), ("exp", "js", 0.2, 0.28)
 TABLE_6 = {"grpo": GRPO, "dapo": DAPO, "rkl": RKL, "exp_only": EXP_ONLY, "dph_f": DPH_F, "dph_js": DPH_JS}
@@ -62,7 +62,7 @@ def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_an_experiment_has_the_published_methods(name: str) -> None:
     methods = experiment(name).methods
-    found = {key: (m.online, m.divergence, m.eta, m.eps_high) for key, m in methods.items()}
+    found = {key: (m.rollout_on, m.divergence, m.eta, m.eps_high) for key, m in methods.items()}
     assert found == METHODS[name]
 
 
@@ -123,10 +123,12 @@ def test_the_primary_endpoints_are_the_registered_four(name: str) -> None:
 def test_mathematics_has_dapo_whole_and_dph_with_dynamic_sampling(name: str) -> None:
     config = experiment(name)
     for method in ("dph_f", "dph_js"):
-        assert config.methods[f"{method}_refills"] == config.methods[method].model_copy(update={"refills": 3})
+        assert config.methods[f"{method}_refills"] == config.methods[method].model_copy(
+            update={"dynamic_sampling_rounds": 3}
+        )
     if "dapo" in config.methods:  # the paper has none for Llama on mathematics
         dapo = config.methods["dapo"]
-        assert (dapo.refills, dapo.eps_high) == (3, 0.28)
+        assert (dapo.dynamic_sampling_rounds, dapo.eps_high) == (3, 0.28)
         assert dapo.overlong_buffer == round(0.2 * config.train.max_tokens)
 
 
@@ -150,7 +152,7 @@ def test_the_files_of_equal_epochs_differ_in_steps_only(name: str) -> None:
     assert {method.steps for method in steps.methods.values()} == {None}
     for method, block in epochs.methods.items():
         assert block.model_copy(update={"steps": None}) == steps.methods[method]
-        assert (block.steps is None) == (block.online == "exp")
+        assert (block.steps is None) == (block.rollout_on == "exp")
 
 
 def test_the_maths_of_llama_on_sql_takes_the_policies_of_that_run() -> None:

@@ -26,7 +26,7 @@ LLAMA_8B = {
 }
 PARAMETERS = 8_030_261_248
 EIGHT = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
-GRPO = {"grpo": {"online": "all"}}
+GRPO = {"grpo": {"rollout_on": "all"}}
 
 
 def with_model(folder, name="llama", **changed):
@@ -88,7 +88,7 @@ def test_without_a_gpu_weights_and_cache_of_an_engine_are_in_host_memory(tmp_pat
 def test_the_minutes_of_an_8b_model_by_hand(tmp_path):
     with_model(tmp_path)
     (tmp_path / "d.json").write_text(json.dumps([{}] * 9000))
-    methods = GRPO | {"dapo": {"online": "all", "refills": 3}, "js": {"divergence": "js"}}
+    methods = GRPO | {"dapo": {"rollout_on": "all", "dynamic_sampling_rounds": 3}, "js": {"divergence": "js"}}
     config = config_of(methods, hardware=EIGHT, sampling={"presample": {"shards": 7}})
     limits = Limits(config, tmp_path)
     # Tokens/s of an A800: drawn; in a forward pass, with a backward pass (with checkpointing a third more).
@@ -272,7 +272,7 @@ def test_the_page_has_the_limits_of_llama_sql(tmp_path):
         "`sample`, a policy on BIRD": ("sample", {"plan": "evaluate", "dataset": "bird"}),
         "`tensorise`": ("tensorise", {}),
         "`train_segment`, 26 steps of GRPO": ("train_segment", {"method": "grpo"}),
-        "`train_segment`, 26 steps of DAPO with 3 refills": ("train_segment", {"method": "dapo"}),
+        "`train_segment`, 26 steps of DAPO with 3 rounds of sampling": ("train_segment", {"method": "dapo"}),
     }
     expected = [
         f"| {job} | {limits.memory_mb(rule):,} | {limits.minutes(rule, **wildcards):,} |"

@@ -28,6 +28,14 @@ _MOVED_TO_HARDWARE = {
     *(f"engine.{key}" for key in ("tensor_parallel", "max_num_seqs", "kv_cache_gib")),
     "reference.token_budget",
 }
+# Keys of version 0.4.0, by block.
+_RENAMED = {
+    ("methods", "online"): "rollout_on",
+    ("methods", "refills"): "dynamic_sampling_rounds",
+    ("methods", "topk"): "topk_estimator",
+    ("train", "epochs"): "ppo_epochs",
+    ("reference", "top_k"): "topk_logprobs",
+}
 # How alike two keys are that differ in a letter.
 _LETTER = 0.9
 # What the patterns of names allow.
@@ -188,6 +196,9 @@ def _problem(details: ErrorDetails) -> Problem:
         key, known = str(location[-1]), sorted(resolve(node_at(location[:-1]))["properties"])
         if path in _MOVED_TO_HARDWARE:
             return Problem(path, f"{key}: {show(given)}", f"no such key: moved to hardware.{key}")
+        if new := _RENAMED.get((str(location[0]), key)):
+            renamed = _dotted((*location[:-1], new))
+            return Problem(path, f"{key}: {show(given)}", f"no such key: renamed to {renamed}")
         allowed = f"no such key; known here: {', '.join(known)}"
         return Problem(path, f"{key}: {show(given)}", allowed, _nearest_key(key, path, known))
     if kind == "key_without_effect":
