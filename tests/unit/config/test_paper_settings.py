@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from experiments import experiment, header
 
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.config import Config
-from dphrl.config.load import read_config
 
 ROOT = Path(__file__).resolve().parents[3]
 PAPER = yaml.safe_load((ROOT / "tests" / "data" / "paper_settings.yaml").read_text(encoding="utf-8"))
@@ -79,10 +79,6 @@ DIFFERENCES = [
         "the paper describes dynamic sampling; its number of rounds is not published",
     ),
 ]
-
-
-def experiment(name: str) -> Config:
-    return read_config(ROOT / "config" / "experiments" / f"{name}.yaml")
 
 
 def value(cell: list[Any]) -> Any:
@@ -226,6 +222,6 @@ def test_a_changed_setting_is_named() -> None:
 def test_the_main_experiments_have_three_seeds_and_their_hours(name: str) -> None:
     assert len(experiment(name).train.seeds) == 3
     file = f"config/experiments/{name}.yaml"
-    header = (ROOT / file).read_text(encoding="utf-8").split("\nrun:")[0].replace("\n# ", " ")
-    assert f"python -m dphrl.plan --machine a800 {file}" in header
-    assert "A800 GPU hours for each seed" in header
+    text = header(name).replace("\n# ", " ")
+    assert f"python -m dphrl.plan --machine a800 {file}" in text
+    assert "A800 GPU hours for each seed" in text

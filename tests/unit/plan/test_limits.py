@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from experiments import NAMES, experiment
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from dphrl.plan.limits import Limits
 from dphrl.plan.sizes import prompts_of
 
 ROOT = Path(__file__).resolve().parents[3]
-EXPERIMENTS = sorted((ROOT / "config/experiments").glob("*.yaml"))
 LLAMA_8B = {
     "model_type": "llama",
     "num_hidden_layers": 32,
@@ -138,9 +138,9 @@ def test_the_base_model_of_the_demo():
     assert limits.minutes("train_base") == up_to_tens(600 + 4 * parameters / 1e8 + 6 * parameters * 400 * 64 * 62 / 6e9)
 
 
-@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
-def test_every_experiment_has_limits_without_its_models_and_data(file):
-    config = read_config(file)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_limits_without_its_models_and_data(name):
+    config = experiment(name)
     limits = Limits(config, ROOT)
     asked = [("train_base", {}), ("tensorise", {})]
     asked += [("train_segment", {"method": method}) for method in config.methods]

@@ -37,13 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         parser = argparse.ArgumentParser(
             prog="dphrl audit",
-            usage="dphrl audit [-h] RUN [--config FILE] | show FILE | lineage FILE [--depth N] | accept RUN",
+            usage="dphrl audit [-h] RUN [--config FILE ...] | show FILE | lineage FILE [--depth N] | accept RUN",
             description="Check all artifacts of a run, or show one of them.",
             epilog=_EXAMPLES,
             formatter_class=kind,
         )
         parser.add_argument("path", metavar="RUN", type=Path, help="folder of the run")
-        parser.add_argument("--config", type=Path, help=f"configuration to compare footers with; default: {_CONFIG}")
+        text = f"configuration to compare footers with, the files in the order of the run; default: {_CONFIG}"
+        parser.add_argument("--config", metavar="FILE", type=Path, nargs="+", default=(), help=text)
     options = parser.parse_args(given[1:] if subcommand else given)
     if subcommand == "lineage" and options.depth < 0:
         parser.error(f"--depth {options.depth}: expected 0 (the file alone) or more")

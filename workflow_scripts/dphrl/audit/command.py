@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dphrl.artifacts.progress import counted
@@ -20,11 +20,11 @@ from dphrl.extras import advice
 from dphrl.pages.visible import visible
 
 
-def check(folder: Path, named: Path | None, default: Path) -> int:
+def check(folder: Path, named: Sequence[Path], default: Path) -> int:
     """Audit a run and print the summary; the exit status is 1 if a check failed, 2 if there is nothing to check.
 
     Args:
-        named: the configuration to compare footers with.
+        named: files of the configuration to compare footers with; each changes those before it.
         default: the one to compare with where none is named and this one is that of the run.
     """
     try:
@@ -36,7 +36,7 @@ def check(folder: Path, named: Path | None, default: Path) -> int:
     if own := of_the_run(run):
         print(own)
     of_default = "" if config is not None else " --configfile FILE (the configuration of this run)"
-    command = again(table, folder, f" --configfile {named}" if named else of_default)
+    command = again(table, folder, " ".join([" --configfile", *map(str, named)]) if named else of_default)
     if command:
         print(visible(command))
     return 1 if failed_checks(table) else 0
@@ -62,10 +62,10 @@ def _failed(error: BaseException) -> int:
     return 2
 
 
-def _config_of(run: Path, named: Path | None, default: Path) -> Config | None:
+def _config_of(run: Path, named: Sequence[Path], default: Path) -> Config | None:
     """The configuration that was named; else the default configuration, if it is that of this run."""
-    if named is not None:
-        return read_config(named)
+    if named:
+        return read_config(*named)
     config = read_config(default) if default.is_file() else None
     return config if config is not None and config.run == run.absolute().name else None
 
