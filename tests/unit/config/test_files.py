@@ -196,7 +196,7 @@ def test_a_wrong_key_of_the_world_names_its_file(tmp_path: Path, text: str, mess
     assert re.search(message.replace("{world}", re.escape(str(tmp_path / "world.yaml"))), found), found
 
 
-@pytest.mark.parametrize("path", ["config/wrold.yaml", 3, {}, "config"])
+@pytest.mark.parametrize("path", ["config/missing.yaml", 3, {}, "config"])
 def test_a_world_that_is_not_there_is_refused_with_the_folder(path: object) -> None:
     data = yaml.safe_load(FULL.read_text(encoding="utf-8"))
     with pytest.raises(ConfigError) as caught:
