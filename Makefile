@@ -126,7 +126,6 @@ schema: install ## Rewrite config/schema.json, config/defaults.yaml and the tabl
 
 accept: install ## Accept results that are there as up to date (after a change known to be neutral).
 	@$(BIN)/snakemake --touch --cores $(CORES)
-	@$(BIN)/python -m dphrl.audit accept results/demo
 
 pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade takes newer versions (needs an index).
 	@$(PYTHON) -m venv $(VENV)/pins

@@ -36,14 +36,11 @@ rule audit:
         timings="<timings>/audit.parquet",
     log:
         "<logs>/audit.log",
-    # It recomputes log-probs of a few stored responses, on the CPU.
-    threads: CONFIG.hardware.ranks
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("tensorise"),
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
         runtime=lambda wildcards, attempt: attempt * 240,
     params:
         code=code("audit.py", schemas=["audit"]),
-        stages=STAGES,
         figures={figure: figures.table(figure) for figure in FIGURES},
     script:
         "../workflow_scripts/audit.py"

@@ -68,9 +68,13 @@ def method_has(name):
     return lambda wildcards: getattr(CONFIG.methods[wildcards.method], name)
 
 
-def shard_of_plan(policy, plan, shard):
-    """Policy, plan and shard of a sampling job: seeds follow from them, and the cache between runs compares them."""
-    return dict(policy=policy, plan=plan, shard=int(shard), shards=len(shards(plan)))
+def shard_of_plan(policy, plan, wildcards):
+    """Policy, plan, dataset and shard of a sampling job, for its seeds and for paths in its footer.
+
+    The cache between runs compares params, not wildcards.
+    """
+    names = dict(policy=policy, plan=plan, dataset=wildcards.dataset)
+    return names | dict(shard=int(wildcards.shard), shards=len(shards(plan)))
 
 
 def in_draw(path):
@@ -98,10 +102,6 @@ def training_set_first(wildcards):
     return int(wildcards.dataset == CONFIG.train_dataset)
 
 
-# The scripts and schemas of each stage, which the audit records; of a figure, its module differs from job to job.
-STAGES = {}
-
-
 def code(script, schemas=(), modules=()):
     """The code of a job as a param: a digest of its script, of all that this imports, and of the schemas it writes.
 
@@ -109,8 +109,6 @@ def code(script, schemas=(), modules=()):
     by a computed name.
     """
     sources = dict(sources=[script, *modules], schemas=list(schemas))
-    if not modules:
-        STAGES[Path(script).stem] = sources
     return sources | dict(digest=code_digest(**sources))
 
 

@@ -51,6 +51,8 @@ rule prepare_prompts:
         database_digest=LAYOUT.database_digest,
         # Written as a column. The cache between runs compares params, not wildcards.
         source_name=lambda wildcards: Path(LAYOUT.source(wildcards)).name,
+        # Footers have paths with this name.
+        dataset=lambda wildcards: wildcards.dataset,
     script:
         "../workflow_scripts/prepare_prompts.py"
 

@@ -27,7 +27,7 @@ rule sample:
         engine=block(slices.sample, "engine"),
         plan=block(slices.sample, "plan"),
         seed=CONFIG.seed,
-        part=lambda wildcards: shard_of_plan(wildcards.policy, "evaluate", wildcards.shard),
+        part=lambda wildcards: shard_of_plan(wildcards.policy, "evaluate", wildcards),
         hardware=not_compared(RESOLVED["hardware"]),
     script:
         "../workflow_scripts/sample.py"
@@ -56,4 +56,4 @@ use rule sample as sample_draw with:
         mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("sample"),
         runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("sample", **wildcards),
     params:
-        part=lambda wildcards: shard_of_plan("base", wildcards.plan, wildcards.shard),
+        part=lambda wildcards: shard_of_plan("base", wildcards.plan, wildcards),

@@ -15,7 +15,7 @@ rule train_segment:
         reference=branch(
             method_has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/responses.safetensors")
         ),
-        index=branch(method_has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/index.parquet")),
+        reference_index=branch(method_has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/index.parquet")),
         # Methods that need the base policy next to the trained one.
         base=branch(method_has("needs_base"), then=BASE_POLICY),
         base_weights=ancient(branch(method_has("needs_base"), then=BASE_WEIGHTS)),

@@ -13,12 +13,12 @@ from dphrl.audit.run import audit, require_passed
 from dphrl.config.load import load_config
 from dphrl.layout.run import Layout
 
-with stage("stages", "figures", libraries=["torch", "transformers"]) as job:
-    config, output = load_config(snakemake.config), snakemake.output
+with stage("figures", libraries=["tokenizers"]) as job:
+    output = snakemake.output
     # These are removed when the run has ended.
-    superseded = Layout(config).superseded_at_the_end()
+    superseded = Layout(load_config(snakemake.config)).superseded_at_the_end()
     run = Run(Path(output.sums).parent, superseded)
-    table = audit(run, config, snakemake.params.stages)
+    table = audit(run)
     job.write(table, "audit", output.table)
     write_text(Path(output.page), render_page(table))
     write_sums(run.root, superseded, run.hashed())

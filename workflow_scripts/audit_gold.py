@@ -12,13 +12,11 @@ from dphrl.tasks.source import read_source
 
 with stage("reading", "gold", "task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
     given, params = snakemake.input, snakemake.params
-    if given.get("databases"):
-        job.scan("databases", given.databases)
     prompts, rejected = job.read("prompts", given.prompts), job.read("rejected", given.rejected)
     rows = read_source(job.file("source", given.source))
     reading = {"fields": params.reading["fields"], "comparison": params.gold["comparison"]}
     gold = gold_of(prompts, rejected, rows, params.task, **reading)
-    files = {"databases": params.databases, "source": given.get("scorer")}
+    files = {"databases": params.databases, "source": job.scoring_files(given)}
     with make_scorer(params.task, params.scorer, workers=snakemake.threads, **files) as scorer:
         audited = audit_gold(gold, scorer, params.gold["drop"])
     reasons = Counter(audited.filter(~pl.col("kept"))["reason"].to_list())

@@ -11,4 +11,5 @@ with stage() as job:
     source = Path(snakemake.input.files[0]).parent
     check_base(source)
     link_folder(source, Path(snakemake.output.weights))
-    job.write_manifest(snakemake.output.manifest)
+    digests = job.files("files", snakemake.input.files)
+    job.write_manifest(snakemake.output.manifest, digests)

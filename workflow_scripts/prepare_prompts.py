@@ -14,8 +14,7 @@ with stage("reading", "prompts", libraries=libraries) as job:
     reading, prompts, databases = snakemake.params.reading, snakemake.params.prompts, snakemake.params.databases
     encode = encoder(job.folder("policy", policy), prompts["template"]) if policy else None
     source = job.file("source", snakemake.input.source)
-    if snakemake.input.get("databases"):
-        job.scan("databases", snakemake.input.databases)
+    job.scoring_files(snakemake.input)
     prepared = prepare(
         read_source(source),
         reading["task"],

@@ -10,10 +10,8 @@ from dphrl.scoring.tables import correct, score_rollouts
 with stage("task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
     rollouts = job.scan("rollouts", snakemake.input.rollouts)
     gold = job.scan("gold", snakemake.input.gold)
-    if snakemake.input.get("databases"):
-        job.scan("databases", snakemake.input.databases)
     params = snakemake.params
-    files = {"databases": params.databases, "source": snakemake.input.get("scorer")}
+    files = {"databases": params.databases, "source": job.scoring_files(snakemake.input)}
     with make_scorer(params.task, params.scorer, workers=snakemake.threads, **files) as scorer:
         verdicts = (score_rollouts(drawn, truths, scorer) for drawn, truths in by_prompts(rollouts, gold))
         job.write_parts(verdicts, "verdicts", snakemake.output.verdicts)

@@ -42,7 +42,10 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
     if resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
         gpus = take_gpus(resources.get("gpu", 0))
         print("GPUs:", *gpus, flush=True)
+    # <timings> is a folder of the run's folder, which has the name of the run.
+    root, _, _ = snakemake.output.timings.partition(f"{(run := snakemake.config['run'])}/timings/")
     job = Stage(
+        Path(root) / run,
         Path(params.code["sources"][0]).stem,
         params.code["sources"],
         params.code["schemas"],

@@ -10,7 +10,7 @@ from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.base import train_base
 
 with stage("toy", libraries=["torch", "transformers"]) as job:
-    world = job.folder("toy", snakemake.input.world)
+    world = job.folder("world", snakemake.input.world)
     config = ToyConfig(**snakemake.params.toy)
     bar = ProgressLines(total=config.optimizer.steps, desc=label(), unit=" step")
     with replacing_folder(Path(snakemake.output.weights)) as folder, job.part("train"):

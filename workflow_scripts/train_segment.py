@@ -15,7 +15,7 @@ BLOCKS = ("train", "method", "engine", "task", "scorer", "ranks")
 with stage(*BLOCKS, libraries=["torch", "transformers", "deepspeed", "vllm"]) as job:
     given, output, params = snakemake.input, snakemake.output, snakemake.params
     remove_folders(params.superseded)
-    for name in filter(given.get, ("partition", "prompts", "gold", "databases", "rollouts")):
+    for name in filter(given.get, ("partition", "prompts", "gold", "rollouts", "reference_index")):
         job.scan(name, given[name])
     folders: dict[str, Any] = {name: str(job.folder(name, given[name])) for name in filter(given.get, FOLDERS)}
     segment = SegmentJob(
@@ -24,8 +24,8 @@ with stage(*BLOCKS, libraries=["torch", "transformers", "deepspeed", "vllm"]) as
         **dict(zip(("first", "last"), params.steps, strict=True)),
         **{name: given[name] for name in ("partition", "prompts", "gold")},
         **folders,
-        reference=str(job.file("reference", given.reference, given.index)) if given.reference else None,
-        scorer=given.scorer or None,
+        reference=str(job.file("reference", given.reference, given.reference_index)) if given.reference else None,
+        scorer=job.scoring_files(given),
         policy_out=output.weights,
         state_out=output.optimizer,
         presamples=list(given.rollouts),

@@ -25,14 +25,13 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import code_digest
-from dphrl.artifacts.manifest import write_manifest
 from dphrl.artifacts.stage import Stage
 from dphrl.artifacts.tables import PART, by_prompts
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.config.blocks.partition import PartitionConfig
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate_parts
-from dphrl.layout.kinds import kind_of, slice_at
+from dphrl.layout.kinds import kind_of, sliced
 from dphrl.layout.names import DRAW
 from dphrl.partition import candidates, refine
 from dphrl.scoring import MathScorer
@@ -135,12 +134,12 @@ def make(stage: str, rows: int, folder: Path) -> None:
     """Write the stage's input files, named after their schemas."""
     prompts = rows // max(INPUTS[stage].values())
     for schema, samples in INPUTS[stage].items():
-        job(stage).write_parts(made(schema, prompts, samples), schema, str(folder / f"{schema}.parquet"))
+        job(stage, folder).write_parts(made(schema, prompts, samples), schema, str(folder / f"{schema}.parquet"))
 
 
 def make_stored(rows: int, folder: Path) -> None:
     """Write that many stored responses."""
-    job("tensorise").write_parts(saved(rows, folder), "reference_index", str(folder / "index.parquet"))
+    job("tensorise", folder).write_parts(saved(rows, folder), "reference_index", str(folder / "index.parquet"))
 
 
 def saved(rows: int, folder: Path) -> Iterator[pl.DataFrame]:
@@ -175,13 +174,13 @@ def make_run(rows: int, run: Path) -> None:
     base = "policies/base.json"
 
     def add(path: str, parts: Iterable[pl.DataFrame], schema: str, **inputs: list[str]) -> None:
-        stage = stage_at(path)
+        stage = stage_at(run, path)
         for name, paths in inputs.items():
             stage.scan(name, [str(run / source) for source in paths])
         if schema == "reference_index":
             stage.folder("policy", str(run / base))
         if path in (asked, rejected, gold):
-            stage.inputs["source"] = "of no file"
+            stage.inputs["source"] = {"paths": ["questions.jsonl"], "digest": "of no file"}
         files = (
             [str(run / path.replace("index.parquet", "responses.safetensors"))] if schema == "reference_index" else []
         )
@@ -193,7 +192,7 @@ def make_run(rows: int, run: Path) -> None:
         add(f"{STAGE_1}/verdicts/{shard}", judged, "verdicts", rollouts=[f"{STAGE_1}/rollouts/{shard}"], gold=[gold])
 
     make_policy(run / "policies" / "base")
-    write_manifest(run / base, stage_at(base).footer())
+    stage_at(run, base).write_manifest(str(run / base))
     add(asked, made("prompts", prompts, 1), "prompts")
     add(rejected, [], "rejected")
     add(gold, made("gold", prompts, 1), "gold", prompts=[asked], rejected=[rejected])
@@ -237,20 +236,23 @@ def spelled(rollouts: pl.DataFrame) -> pl.DataFrame:
     return rollouts.with_columns(text=pl.Series(letters.view(f"<U{RESPONSE}").ravel()))
 
 
-def job(name: str, config: Mapping[str, Any] | None = None) -> Stage:
+def job(name: str, root: Path, config: Mapping[str, Any] | None = None) -> Stage:
     """A stage of that name, without code."""
-    return Stage(name, [], [], code_digest([]), config or {}, seed=CONFIG.seed if name == "sample" else None)
+    return Stage(root, name, [], [], code_digest([]), config or {}, seed=CONFIG.seed if name == "sample" else None)
 
 
-def stage_at(path: str) -> Stage:
+def stage_at(root: Path, path: str) -> Stage:
     """The stage that makes the artifact at a path of a run."""
     found = kind_of(path)
-    return job(str(found[0].stage).split("|")[0] if found else "", slice_at(CONFIG, path))
+    assert found is not None
+    kind, fields = found
+    config = sliced(kind.slice, CONFIG, fields) if kind.slice else None
+    return job(str(kind.stage).split("|")[0], root, config)
 
 
 def work(stage: str, folder: Path) -> None:
     """Do the work of the stage's script."""
-    running, out = job(stage), str(folder / "out.parquet")
+    running, out = job(stage, folder), str(folder / "out.parquet")
     given = {schema: running.scan(schema, str(folder / f"{schema}.parquet")) for schema in INPUTS[stage]}
     tables = by_prompts(*given.values())
     if stage == "score":

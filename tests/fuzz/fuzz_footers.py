@@ -23,7 +23,7 @@ from dphrl.artifacts.sums import SUMS, read_sums
 from dphrl.audit.__main__ import main
 from dphrl.audit.run import audit_run, failed_checks, summary
 
-AUDIT, BASE, ACCEPTED = "audit/audit.parquet", "policies/base.json", "accepted.json"
+AUDIT, BASE = "audit/audit.parquet", "policies/base.json"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 TEXTS = ["", "a", "refine", "train", "replay", "float32", "../../secret", "/etc/passwd", "a/b", "\0", "\n", "0" * 64]
 TEXTS += ["\x1b]52;c;aGk=\x07", "\x9b2J", "\u202egnp", "\ud800", "é", "x" * 5000, "{dataset}", "%s", "nan", "1e9"]
@@ -189,13 +189,7 @@ def stray(case: Case) -> str:
     return path
 
 
-def accepted(case: Case) -> str:
-    """The record of accepted code."""
-    case.file(ACCEPTED).write_text(json.dumps(case.mutated({"c0de": "0" * 64}, VALUES)))
-    return ACCEPTED
-
-
-DAMAGES: list[Callable[[Case], str]] = [footer, footer, footer, plan, flipped, sums, model, tensors, stray, accepted]
+DAMAGES: list[Callable[[Case], str]] = [footer, footer, footer, plan, flipped, sums, model, tensors, stray]
 
 
 def fuzz(random: Random, unfinished: Callable[[], bool]) -> Counter[str]:
@@ -241,7 +235,6 @@ def _checked(run: SmallRun, path: str, known: bool) -> str:
     assert not CONTROL.search(printed), f"{path}: {CONTROL.findall(printed)} in\n{printed}"
     failed, folder = failed_checks(table), path.rpartition("/")[0]
     named = any(path in text for text in failed)
-    failed = [text for text in failed if "was made by other code" not in text]
     assert not failed or any(folder in text for text in failed), f"{path} is not in\n{failed}"
     assert failed or named or not known, f"{path}: not named"
     return "named" if failed else "no damage"

@@ -17,9 +17,10 @@ from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manif
 from dphrl.artifacts.sums import SUMS, write_sums
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_parts, write_table
 from dphrl.audit.run import audit_run
+from dphrl.config.config import Config
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate
-from dphrl.layout.kinds import slice_at
+from dphrl.layout.kinds import kind_of, sliced
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.partition import candidates, refine
@@ -53,7 +54,7 @@ CONFIG = load_config(
         "evaluate": {"datasets": ["eval"], "k": [1, 2]},
     }
 )
-_OUTSIDE = "0" * 64
+_OUTSIDE = "questions.jsonl"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class SmallRun:
         """Let the footer of a table list its files as they are now."""
         self.rewrite(path, self.read(path))
 
+    def list_files(self, path: str) -> None:
+        """Let a manifest list the files of its folder as they are now."""
+        write_manifest(self.root / path, {name: value for name, value in self.footer(path).items() if name != "files"})
+
     def footer(self, path: str) -> dict[str, Any]:
         """The footer of a table, or the content of a manifest."""
         file = self.root / path
@@ -92,14 +97,28 @@ class SmallRun:
             text = text if isinstance(text, str) else json.dumps(text)
             file.write_text(text, encoding="utf-8", errors="surrogatepass")
 
-    def record(self, stages: dict[str, Any] | None = None) -> None:
+    def record(self) -> None:
         """Leave the audit of the run in it, as the rule does."""
         for name in ("audit/audit.parquet", SUMS):
             (self.root / name).unlink(missing_ok=True)
-        footer = {"stage": "audit", "config": {"stages": stages or {}, "figures": {}}, "code": "c0de", "inputs": {}}
+        footer = {"stage": "audit", "config": {"figures": {}}, "code": "c0de", "inputs": {}} | written_as(
+            "audit/audit.parquet"
+        )
         table = audit_run(self.root)
         write_table(table, "audit", self.root / "audit/audit.parquet", footer | {"libraries": {}, "seed": None})
         write_sums(self.root)
+
+
+def written_as(path: str) -> dict[str, str]:
+    """The part of a footer that names the place of the file and the project."""
+    return {"path": path, "made_by": "dphrl 0.5.0"}
+
+
+def config_slice(config: Config, path: str) -> dict[str, Any]:
+    """The config in the footer of the artifact at a path."""
+    found = kind_of(path)
+    assert found is not None
+    return sliced(found[0].slice, config, found[1]) if found[0].slice else {}
 
 
 def _files(table: Path, footer: dict[str, Any]) -> list[Path]:
@@ -111,21 +130,25 @@ class _Builder:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def footer(self, path: str, stage: str, **inputs: str) -> dict[str, Any]:
-        config = slice_at(CONFIG, path) or {}
-        return {
+    def footer(self, path: str, stage: str, **inputs: str | list[str]) -> dict[str, Any]:
+        """The footer of the file at a path; inputs are paths, and `_OUTSIDE` a file from outside of the run."""
+        config = config_slice(CONFIG, path)
+        read = {name: [paths] if isinstance(paths, str) else paths for name, paths in inputs.items()}
+        return written_as(path) | {
             "stage": stage,
             "config": config,
             "code": "c0de",
-            "inputs": inputs,
+            "inputs": {name: {"paths": paths, "digest": self.digest(*paths)} for name, paths in read.items()},
             "libraries": {},
             "seed": 1 if stage in ("train_segment", "sample") else config.get("toy", {}).get("seed"),
         }
 
-    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, **inputs: str) -> None:
+    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, **inputs: str | list[str]) -> None:
         write_table(frame, schema, self.root / path, self.footer(path, stage, **inputs))
 
     def digest(self, *paths: str) -> str:
+        if paths[0] == _OUTSIDE:
+            return "0" * 64
         if paths[0].endswith(".json"):
             return manifest_digest(read_manifest(self.root / paths[0]))
         if paths[0].endswith(".safetensors"):
@@ -133,7 +156,7 @@ class _Builder:
         schema = read_footer(self.root / paths[0])["schema"]
         return content_digest(read_table([self.root / path for path in paths], schema), schema)
 
-    def policy(self, name: str, seed: int, **inputs: str) -> None:
+    def policy(self, name: str, seed: int, **inputs: str | list[str]) -> None:
         folder = self.root / "policies" / name
         write_tiny_policy(folder, vocabulary=VOCABULARY, seed=seed, hidden_size=8, num_hidden_layers=1)
         stage = "train_segment" if inputs else "train_base"
@@ -153,7 +176,7 @@ class _Builder:
                 "level": None,
             }
         )
-        read = {"policy": self.digest("policies/base.json"), "source": _OUTSIDE}
+        read = {"policy": "policies/base.json", "source": _OUTSIDE}
         self.table(frame, "prompts", f"prompts/{name}.parquet", "prepare_prompts", **read)
         rejected = pl.DataFrame(
             {"source_index": [99], "reason": ["malformed"], "detail": ["no answer"], "duplicate_of": [None]}
@@ -162,8 +185,7 @@ class _Builder:
         gold = frame.select("prompt_id", ground_truth=pl.lit("{}"), verdict=pl.lit("correct"), kept=True)
         gold = gold.with_columns(reason=pl.lit(None, pl.String))
         inputs = {"prompts": f"prompts/{name}.parquet", "rejected": f"prompts/{name}.rejected.parquet"}
-        digests = {kind: self.digest(path) for kind, path in inputs.items()}
-        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", source=_OUTSIDE, **digests)
+        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", source=_OUTSIDE, **inputs)
 
     def rollouts(
         self, policy: str, dataset: str, plan: str, prompts: pl.DataFrame, indices: Sequence[int], shards: int
@@ -172,11 +194,11 @@ class _Builder:
         module = LogProbs(load_model(self.root / "policies" / policy, "float32"))
         size = -(-prompts.height // shards)
         inputs = {
-            "prompts": self.digest(f"prompts/{dataset}.parquet"),
-            "policy": self.digest(f"policies/{policy}.json"),
+            "prompts": f"prompts/{dataset}.parquet",
+            "policy": f"policies/{policy}.json",
         }
         if plan == "refine":
-            inputs["partition"] = self.digest(CANDIDATES)
+            inputs["partition"] = CANDIDATES
         for shard in range(shards):
             keys = [
                 (prompt_id, tokens, index)
@@ -215,7 +237,7 @@ class _Builder:
                 reward=correct.cast(pl.Float64),
                 **none,
             )
-            of_verdicts = {"rollouts": self.digest(path), "gold": self.digest(f"gold/{dataset}.parquet")}
+            of_verdicts = {"rollouts": path, "gold": f"gold/{dataset}.parquet"}
             stage = "score"
             self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), stage, **of_verdicts)
 
@@ -236,8 +258,8 @@ def build(root: Path) -> None:
         "partition",
         CANDIDATES,
         "find_candidates",
-        gold=builder.digest("gold/train.parquet"),
-        verdicts=builder.digest(*shards),
+        gold="gold/train.parquet",
+        verdicts=shards,
     )
     divided = pl.read_parquet(root / CANDIDATES)
     near_perfect = divided.filter(subset="pef")
@@ -248,27 +270,27 @@ def build(root: Path) -> None:
         "partition",
         FINAL,
         "refine",
-        partition=builder.digest(CANDIDATES),
-        verdicts=builder.digest("draws/main/verdicts/train.refine/0.parquet"),
+        partition=CANDIDATES,
+        verdicts="draws/main/verdicts/train.refine/0.parquet",
     )
     final, rollouts = (pl.read_parquet(root / name) for name in (FINAL, "draws/main/rollouts/train.refine/0.parquet"))
     policy = LogProbs(load_model(root / "policies/base", "float32"))
     parts = tensorise([reference_rows(final, prompts, rollouts)], policy, 64, top_k=3)
     (index,) = save_tensors(parts, root / TENSORS)
     inputs = {
-        "partition": builder.digest(FINAL),
-        "prompts": builder.digest("prompts/train.parquet"),
-        "rollouts": builder.digest("draws/main/rollouts/train.refine/0.parquet"),
-        "policy": builder.digest("policies/base.json"),
+        "partition": FINAL,
+        "prompts": "prompts/train.parquet",
+        "rollouts": "draws/main/rollouts/train.refine/0.parquet",
+        "policy": "policies/base.json",
     }
     footer = builder.footer(INDEX, "tensorise", **inputs)
     write_parts([index], "reference_index", root / INDEX, footer, [root / TENSORS])
     inputs = {
-        "partition": builder.digest(FINAL),
-        "prompts": builder.digest("prompts/train.parquet"),
-        "gold": builder.digest("gold/train.parquet"),
-        "reference": builder.digest(TENSORS),
-        "policy": builder.digest("policies/base.json"),
+        "partition": FINAL,
+        "prompts": "prompts/train.parquet",
+        "gold": "gold/train.parquet",
+        "reference": TENSORS,
+        "policy": "policies/base.json",
     }
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
     builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
@@ -287,14 +309,14 @@ def build(root: Path) -> None:
             "evaluation",
             f"evaluation/{name}/eval.parquet",
             "evaluate_policy",
-            gold=builder.digest("gold/eval.parquet"),
-            prompts=builder.digest("prompts/eval.parquet"),
-            **{kind: builder.digest(*paths) for kind, paths in parts.items()},
+            gold="gold/eval.parquet",
+            prompts="prompts/eval.parquet",
+            **parts,
         )
     training = metrics.with_columns(method=pl.lit("grpo"), seed=1)
     of_training = {
-        "grpo/1/0": builder.digest(f"train/{TRAINED}/metrics.parquet"),
-        "probes/grpo/1/0": builder.digest(f"train/{TRAINED}/probes.parquet"),
+        "grpo/1/0": f"train/{TRAINED}/metrics.parquet",
+        "probes/grpo/1/0": f"train/{TRAINED}/probes.parquet",
     }
     builder.table(training, "training", "tables/training.parquet", "collect_training", **of_training)
     write_text(root / "tables/headline.md", "| nothing |\n")
@@ -308,4 +330,4 @@ def build(root: Path) -> None:
         "max_rss_mib": 1.0,
     }
     path = root / f"timings/{FINAL}"
-    write_table(pl.DataFrame([timings]), "timings", path, {"stage": "refine"})
+    write_table(pl.DataFrame([timings]), "timings", path, {"stage": "refine"} | written_as(f"timings/{FINAL}"))

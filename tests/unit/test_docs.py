@@ -62,7 +62,6 @@ HOW = {
     r"(python -m )?dphrl[ .]audit lineage": (
         "tests/unit/audit/test_lineage.py::test_the_command_prints_the_lineage_and_returns_a_status"
     ),
-    r"(python -m )?dphrl[ .]audit accept": REPLAY + "test_results_are_accepted_under_changed_code",
     r"(python -m )?dphrl[ .]audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
     r"(python -m )?dphrl[ .]report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
     r"python -m pytest -m gpu": "gpu",

@@ -14,9 +14,11 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import save_file
+from small_run import config_slice
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
+from dphrl.audit.__main__ import main as audit
 from dphrl.audit.across import _undecoded
 from dphrl.config.blocks.evaluate import StyleRule
 from dphrl.config.blocks.partition import PartitionConfig
@@ -25,14 +27,13 @@ from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config, read_config
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.layout.folder import check_folder
-from dphrl.layout.kinds import slice_at
 from dphrl.model.checkpoint import tensor_files
 from dphrl.partition import NoRehearsalError, candidates, require_rehearsal, sizes, thresholds
 from dphrl.scoring.custom import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import SourceError, read_source
-from dphrl.training.job import SegmentJob, _online_prompts, _rehearsal
+from dphrl.training.job import SegmentJob, _online_prompts
 from dphrl.training.launch import train_segment
 from dphrl.training.schedule import epoch_indices
 
@@ -259,16 +260,6 @@ def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None: 
     assert f"before refinement: {more}" in message
 
 
-def test_a_training_that_rehearses_an_empty_d_pef_does_not_start(tmp_path: Path) -> None:
-    path, folder = tmp_path / "partition.parquet", str(tmp_path / "new")
-    candidates(gold("ab"), verdicts({"a": 3, "b": 0}, 8), 8, PartitionConfig(pef_min_correct=6)).write_parquet(path)
-    files = {"partition": str(path), "prompts": "-", "gold": "-", "policy": "-", "reference": "-"}
-    outputs = {"policy_out": folder, "state_out": folder, "label": "-", "training": "demo-dph_f-s1"}
-    with pytest.raises(NoRehearsalError, match="demo-dph_f-s1 rehearses it"):
-        train_segment(SegmentJob({}, {}, 1, 1, 20, **files, **outputs))
-    assert not Path(folder).exists()
-
-
 def test_without_any_right_sample_no_threshold_is_proposed() -> None:
     divided = candidates(gold("a"), verdicts({"a": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NoRehearsalError, match="No training question has a right sample"):
@@ -374,7 +365,7 @@ PRESAMPLE = "draws/main/rollouts/train.presample/0.parquet"
 def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:  # 55
     config = load_config(SAMPLED)
     path = tmp_path / "results/demo" / PRESAMPLE
-    footer = {"stage": "sample", "config": slice_at(config, PRESAMPLE), "code": "c0de", "inputs": {}}
+    footer = {"stage": "sample", "config": config_slice(config, PRESAMPLE), "code": "c0de", "inputs": {}}
     write_table(SCHEMAS["rollouts"].frame([]), "rollouts", path, {**footer, "libraries": {}, "seed": 1})
     check_folder(config, tmp_path, True)
     with pytest.raises(ConfigError) as caught:
@@ -384,6 +375,20 @@ def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:  # 55
     # A seed in a damaged file proves nothing: the audit names the file.
     path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 3'))
     check_folder(config, tmp_path, True)
+
+
+@pytest.mark.parametrize("name", ["partition/final.parquet", "policies/base/manifest.json"])
+def test_a_folder_of_version_0_4_is_refused_in_a_sentence(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "results/demo"
+    (root / name).parent.mkdir(parents=True)
+    (root / name).touch()
+    sentence = "results/demo is a run of version 0.4, which `git checkout v0.4.0` reads"
+    with pytest.raises(ConfigError, match=f"run\n.*\n.*a name without results: {sentence}"):
+        check_folder(load_config(SAMPLED), tmp_path, False)
+    assert audit([str(root)]) == 2
+    assert sentence in capsys.readouterr().err
 
 
 def test_two_runs_in_one_folder_are_refused_but_a_plan_is_not(tmp_path: Path) -> None:  # 58
@@ -441,14 +446,10 @@ def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> Non
     assert len(_online_prompts(segment_job(tmp_path, {"rollout_on": "all"}, prompts_per_step=3))) == 3
 
 
-def test_a_method_that_rehearses_nothing_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
-    stored = tmp_path / "responses.safetensors"
-    save_file({"logprobs": torch.zeros(0), "token_ids": torch.zeros(0, dtype=torch.int32)}, stored)
-    write_table(SCHEMAS["reference_index"].frame(), "reference_index", tmp_path / "index.parquet", {})
+def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
-    with pytest.raises(ValueError, match="has no responses, but mine-dph_f-s1 rehearses them: lower"):
-        _rehearsal(replace(job, reference=str(stored)))
-    assert _rehearsal(replace(job, reference=None)) is None
+    with pytest.raises(NoRehearsalError, match="mine-dph_f-s1 rehearses it"):
+        train_segment(replace(job, reference="responses.safetensors"))
 
 
 def test_a_truncated_file_of_weights_is_named(tmp_path: Path) -> None:  # 40

@@ -11,8 +11,6 @@ import polars as pl
 import pytest
 from runs import Workflow
 
-from dphrl.audit.__main__ import main
-
 pytestmark = pytest.mark.workflow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +65,6 @@ def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Pa
     assert "writing the final partition" in workflow.plan()
     workflow.run("--touch")
     assert workflow.plan() == []
-    assert main(["accept", str(workflow.results)]) == 0
 
 
 def test_the_worked_example_of_custom_data_and_scorer(example: Workflow) -> None:

@@ -15,7 +15,9 @@ from huggingface_hub import ModelCard
 from runs import Workflow
 from transformers import AutoModelForCausalLM
 
+from dphrl.artifacts.manifest import read_manifest
 from dphrl.artifacts.tables import read_footer
+from dphrl.audit.artifacts import manifest_above
 from dphrl.audit.run import audit_run, failed_checks
 
 pytestmark = pytest.mark.workflow
@@ -83,6 +85,32 @@ def test_footers_name_no_run_no_place_and_no_time(pristine: Workflow) -> None:
             text = str(read_footer(path))
             assert "tiny" not in text
             assert str(pristine.folder) not in text
+
+
+def _maker(path: str) -> str:
+    """A file, or the manifest that lists it; a declared folder has its manifest next to it."""
+    return manifest_above(Path(path) / "any") or path
+
+
+def test_footers_name_the_inputs_that_the_rules_declare(finished: Workflow) -> None:
+    rows = [line.split("\t") for line in finished.run("--detailed-summary").splitlines() if line.startswith("results/")]
+    declared = {row[0]: row[4].split(",") for row in rows if row[2] != "audit"}
+    compared = 0
+    for output, inputs in declared.items():
+        file = finished.folder / output
+        if file.suffix == ".parquet":
+            footer = read_footer(file)
+        elif file.with_suffix("").is_dir() and file.suffix == ".json":
+            footer = read_manifest(file, verify=False)
+        else:
+            continue  # a text, a figure, or a folder, whose manifest is another output
+        if "inputs" in footer:
+            # Timings differ between equal runs, so no footer has their digest.
+            names = [name.removeprefix("results/tiny/") for name in inputs if "/timings/" not in name]
+            recorded = {_maker(path) for read in footer["inputs"].values() for path in read["paths"]}
+            assert recorded == {_maker(name) for name in names if name not in ("", "-")}, output
+            compared += 1
+    assert compared > 60
 
 
 def test_a_second_run_does_nothing(finished: Workflow) -> None:

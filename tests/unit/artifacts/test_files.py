@@ -248,7 +248,7 @@ def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text
         ("{}", "files: Field required"),
         ('{"files": {"a": 3}}', r"files\.a: Input should be a valid dictionary"),
         ('{"files": {"../a": {"size": 1, "sha256": ""}}}', "is not the name of a file in the folder"),
-        ('{"files": {}, "inputs": {"a": 1}}', r"inputs\.a: Input should be a valid string"),
+        ('{"files": {}, "inputs": {"a": 1}}', r"inputs\.a: Input should be a valid dictionary"),
         ("\udcff", "can't decode"),
     ],
 )

@@ -15,6 +15,7 @@ from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
 
 ROLLOUTS = SCHEMAS["rollouts"]
+PROMPTS = {"paths": ["prompts/train.parquet"], "digest": "abc"}
 FOOTER = {"stage": "sample", "seed": 1}
 
 
@@ -115,7 +116,7 @@ def test_rows_are_sorted_and_come_back_whole(tmp_path: Path) -> None:
 
 def test_the_footer_says_schema_version_rows_and_what_it_was_given(tmp_path: Path) -> None:
     path = tmp_path / "rollouts.parquet"
-    write_table(FRAME, "rollouts", path, {**FOOTER, "inputs": {"prompts": "abc"}})
+    write_table(FRAME, "rollouts", path, {**FOOTER, "inputs": {"prompts": PROMPTS}})
     footer = read_footer(path)
     assert footer.pop("file_sha256")
     assert footer == {
@@ -125,7 +126,7 @@ def test_the_footer_says_schema_version_rows_and_what_it_was_given(tmp_path: Pat
         "digest": content_digest(FRAME, "rollouts"),
         "stage": "sample",
         "seed": 1,
-        "inputs": {"prompts": "abc"},
+        "inputs": {"prompts": PROMPTS},
     }
 
 

@@ -9,13 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 from raw_tables import flip_byte, write_raw
-from small_run import CONFIG
 
-from dphrl.artifacts.manifest import write_manifest
 from dphrl.audit.__main__ import main
-from dphrl.audit.artifacts import Run
-from dphrl.audit.run import AuditError, audit, audit_run, require_passed, summary
-from dphrl.audit.staleness import not_compared
+from dphrl.audit.run import AuditError, audit_run, require_passed, summary
 
 FINAL, CANDIDATES = "draws/main/partition/final.parquet", "draws/main/partition/candidates.parquet"
 BASE, TRAINED = "policies/base", "policies/grpo-s1/step2"
@@ -58,8 +54,7 @@ def test_a_file_that_a_manifest_does_not_list_is_named(small_run: Any, manifest:
 def test_an_adapter_that_a_manifest_lists_is_named(small_run: Any) -> None:
     path = f"{BASE}.json"
     (small_run.root / BASE / "adapter_config.json").write_text("{}")
-    footer = {name: value for name, value in small_run.footer(path).items() if name != "files"}
-    write_manifest(small_run.root / path, footer)
+    small_run.list_files(path)
     (text,) = failures(small_run)[path]
     assert "lists an adapter, which a trainer would apply and an engine would not: adapter_config.json" in text
 
@@ -104,10 +99,11 @@ def _without(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda footer: {name: value for name, value in footer.items() if name not in names}
 
 
-def _inputs(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _inputs(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda footer: footer | {"inputs": change(footer["inputs"])}
 
 
+GOLD = {"paths": ["gold/train.parquet"], "digest": "0" * 64}
 FOOTERS: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (FINAL, lambda footer: footer | {"stage": "score"}, "was made by the stage 'score', expected refine"),
     (STATE, lambda footer: footer | {"stage": ""}, "was made by the stage '', expected train_segment"),
@@ -126,8 +122,12 @@ FOOTERS: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], str]] = [
         "does not name inputs that its stage reads: partition",
     ),
     ("prompts/eval.parquet", _inputs(lambda given: {}), "does not name inputs that its stage reads: source"),
-    (FINAL, _inputs(lambda given: given | {"gold": "0" * 64}), "has inputs that its stage does not read: gold"),
-    (FINAL, _inputs(lambda given: given | {"": ""}), "has inputs that its stage does not read: "),
+    (FINAL, _inputs(lambda given: given | {"gold": GOLD}), "was made from other 'gold' (000000000000) than gold/train"),
+    (FINAL, _inputs(lambda given: given | {"": ""}), "inputs.: Input should be a valid dictionary"),
+    (FINAL, _inputs(lambda given: given | {"gold": GOLD | {"paths": []}}), "List should have at least 1 item"),
+    (FINAL, lambda footer: footer | {"path": CANDIDATES}, f"was written as {CANDIDATES}"),
+    (STATE, _without("path"), "lacks path"),
+    (FINAL, _without("made_by"), "its footer lacks made_by"),
     (FINAL, lambda footer: footer | {"config": {}}, "config with the keys none, expected on_reject"),
     (SHARD, lambda footer: footer | {"config": footer["config"] | {"more": 1}}, "keys engine, more, plan, expe"),
 ]
@@ -143,36 +143,12 @@ def test_a_footer_that_does_not_belong_to_its_place_is_named(
     assert {other for other in found if other != path} <= {path.replace("rollouts", "verdicts")}
 
 
-@pytest.mark.parametrize(
-    "config", [{}, {"stages": {}}, {"stages": [], "figures": {}}, {"stages": {"refine": "refine.py"}, "figures": {}}]
-)
-def test_an_audit_that_recorded_no_code_is_named(
-    small_run: Any, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    small_run.record({"refine": {"sources": ["refine.py"], "schemas": ["partition"]}})
+@pytest.mark.parametrize("config", [{}, {"stages": {}, "figures": {}}, {"figures": []}, {"figures": {"passk": 1}}])
+def test_an_audit_that_recorded_no_figures_is_named(small_run: Any, config: dict[str, Any]) -> None:
+    small_run.record()
     path = "audit/audit.parquet"
     small_run.set_footer(path, small_run.footer(path) | {"config": config})
     assert list(failures(small_run)) == [path]
-    assert main([str(small_run.root)]) == 1
-    printed = capsys.readouterr().out
-    assert "Not compared: the code of " in printed
-    assert "refine" in printed
-
-
-def test_the_summary_says_what_was_not_compared(small_run: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(small_run.root)]) == 0
-    printed = capsys.readouterr().out
-    assert "All" not in printed
-    assert "Not compared: the code of audit_gold, collect_training, " in printed
-    assert "Not compared: the configuration (name that of this run by --config)." in printed
-    small_run.record()
-    run = Run(small_run.root)
-    table = audit(run)
-    stages: Any = {
-        str(artifact.footer.get("stage")): {} for path, artifact in run.artifacts.items() if "audit" not in path
-    }
-    assert not_compared(run, stages, CONFIG) == []
-    assert "All" in summary(table, [])
 
 
 def _deep(run: Any) -> str:
@@ -200,8 +176,7 @@ def _tokenizer(run: Any) -> str:
     text = '{"version": "1.0", "model": {"type": "BPE", "vocab": {"a": -1}, "merges": 7}}'
     (run.root / BASE / "tokenizer.json").write_text(text)
     path = f"{BASE}.json"
-    footer = {name: value for name, value in run.footer(path).items() if name != "files"}
-    write_manifest(run.root / path, footer)
+    run.list_files(path)
     return path
 
 
@@ -214,11 +189,6 @@ def _no_utf8(run: Any) -> str:
 def _adapter(run: Any) -> str:
     (run.root / BASE / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     return f"{BASE}.json"
-
-
-def _accepted(run: Any) -> str:
-    (run.root / "accepted.json").write_text("[1]")
-    return "accepted.json"
 
 
 def _shard_number(run: Any) -> str:
@@ -262,7 +232,10 @@ DAMAGES: dict[str, Callable[[Any], str]] = {
     "footer nested": _of_another_type(FINAL, '{"a":' * 50_000),
     "footer of a long number": _of_another_type(FINAL, '{"rows": ' + "9" * 5000 + "}"),
     "inputs a list": _of_another_type(FINAL, [], "inputs"),
-    "a digest a number": _of_another_type(FINAL, 7, "inputs", "verdicts"),
+    "an input a digest": _of_another_type(FINAL, "0" * 64, "inputs", "verdicts"),
+    "a digest a number": _of_another_type(FINAL, 7, "inputs", "verdicts", "digest"),
+    "paths text": _of_another_type(FINAL, FINAL, "inputs", "verdicts", "paths"),
+    "paths outside": _of_another_type(FINAL, ["../../etc/passwd", "\0"], "inputs", "verdicts", "paths"),
     "config text": _of_another_type(SHARD, "plan", "config"),
     "plan a list": _of_another_type(REFINED, [3], "config", "plan"),
     "plan.n text": _of_another_type(REFINED, "2", "config", "plan", "n"),
@@ -287,7 +260,6 @@ DAMAGES: dict[str, Callable[[Any], str]] = {
     "tokenizer": _tokenizer,
     "adapter without weights": _adapter,
     "file name no UTF-8": _no_utf8,
-    "accepted.json a list": _accepted,
     "shard of a large number": _shard_number,
     "rows that take no bytes": _rows(3_000_000),
     "no parquet": _not_parquet,
@@ -325,8 +297,9 @@ def hostile_runs(run: Any) -> Iterator[str]:
     rows = run.read(SHARD).with_columns(text=pl.lit(HOSTILE), prompt_id=pl.format("{}" + HOSTILE, "prompt_id"))
     run.rewrite(SHARD, rows)
     yield SHARD
+    hostile = {"paths": [HOSTILE], "digest": HOSTILE}
     footer = run.footer(FINAL)
-    run.set_footer(FINAL, footer | {"stage": HOSTILE, "inputs": footer["inputs"] | {HOSTILE: "0" * 64}})
+    run.set_footer(FINAL, footer | {"stage": HOSTILE, "inputs": footer["inputs"] | {HOSTILE: hostile}})
     yield FINAL
     footer = run.footer(STATE)
     run.set_footer(STATE, footer | {"config": {HOSTILE: HOSTILE}, "libraries": {HOSTILE: HOSTILE}})

@@ -30,6 +30,7 @@ def test_an_evaluation_leads_back_to_the_base_policy_and_the_pre_samples(built: 
     assert "  stage      evaluate_policy\n" in text
     assert '  config     {"plan": {"greedy": true, "n": 2}' not in text
     assert "from       rollouts: rollouts/grpo-s1/step2/eval.evaluate/0.parquet ... " in text
+    assert "from       source: questions.jsonl, outside of the run (0000" in text
 
 
 def test_a_file_without_a_footer_is_traced_by_the_artifact_that_it_belongs_to(built: Path) -> None:
@@ -43,13 +44,13 @@ def test_a_file_without_a_footer_is_traced_by_the_artifact_that_it_belongs_to(bu
 
 def test_an_input_that_has_changed_is_said_to_have(small_run: Any) -> None:
     small_run.rewrite("gold/eval.parquet", small_run.read("gold/eval.parquet").head(2))
-    assert "gold: CHANGED since, or not there any more" in lineage(small_run.root / EVALUATION)
+    assert "gold: gold/eval.parquet: CHANGED since, or not there any more" in lineage(small_run.root / EVALUATION)
 
 
 def test_damage_is_reported_on_the_way(small_run: Any) -> None:
     (small_run.root / "prompts/train.parquet").write_bytes(b"PAR1")
     assert "DAMAGED    prompts/train.parquet is not the file" in lineage(small_run.root / "gold/train.parquet") or (
-        "prompts: CHANGED since" in lineage(small_run.root / "gold/train.parquet")
+        "prompts: prompts/train.parquet: CHANGED since" in lineage(small_run.root / "gold/train.parquet")
     )
 
 

@@ -254,16 +254,17 @@ def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
 @pytest.mark.parametrize("greedy", [True, False])
 def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, greedy: bool) -> None:
     tables = _tables(programs, greedy)
-    job = Stage("evaluate_policy", [], ["evaluation"], code_digest([], ["evaluation"]), {})
+    job = Stage(tmp_path, "evaluate_policy", [], ["evaluation"], code_digest([], ["evaluation"]), {})
     for name, frame in tables.items():
         job.write(frame, name, str(tmp_path / name))
     lazy = [job.scan(name, str(tmp_path / name)) for name in tables]
     parts = list(evaluate_parts(*lazy, PLAIN))
     assert len(parts) > 3
-    job.write_parts(parts, "evaluation", str(tmp_path / "parts"))
-    whole = _whole(tables)
-    job.write(whole, "evaluation", str(tmp_path / "whole"))
-    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+    path = tmp_path / "evaluated"
+    job.write_parts(parts, "evaluation", str(path))
+    in_parts, whole = path.read_bytes(), _whole(tables)
+    job.write(whole, "evaluation", str(path))
+    assert path.read_bytes() == in_parts
     assert whole.height == PROMPTS - 1
     assert whole["programs"].list.len().to_list() == [5 * programs] * whole.height
     assert whole["skeletons"].list.len().to_list() == [5 * (not programs)] * whole.height

@@ -17,7 +17,8 @@ from dphrl.rollout.requests import Request, rollout_frame
 
 # Eight prompts with three samples each.
 ASKED = requests(24)
-FOOTER = {"stage": "sample", "config": {"plan": {"n": 3}}, "code": "c0de", "inputs": {"prompts": "1"}, "seed": 1}
+PROMPTS = {"paths": ["prompts/train.parquet"], "digest": "1"}
+FOOTER = {"stage": "sample", "config": {"plan": {"n": 3}}, "code": "c0de", "inputs": {"prompts": PROMPTS}, "seed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +72,8 @@ def _changed(**values: Any) -> dict[str, Any]:
     [
         (ASKED, _changed(config={"plan": {"n": 4}})),
         (ASKED, _changed(code="0ther")),
-        (ASKED, _changed(inputs={"prompts": "2"})),
-        (ASKED, _changed(inputs={"prompts": "1", "policy": "2"})),
+        (ASKED, _changed(inputs={"prompts": {**PROMPTS, "digest": "2"}})),
+        (ASKED, _changed(inputs={"prompts": PROMPTS, "policy": PROMPTS})),
         (ASKED, _changed(libraries={"vllm": "1"})),
         ([replace(one, seed=one.seed + 1) for one in ASKED], FOOTER),
         # Another shard, where other prompts have the same numbers of parts.

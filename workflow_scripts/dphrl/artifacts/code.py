@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -25,9 +27,21 @@ class CodeChangedError(RuntimeError):
     """The code on disk is not the code that was digested when the DAG was built."""
 
 
-def has_scripts() -> bool:
-    """Whether the scripts of the rules are next to the package, as in the project; a wheel has no scripts."""
-    return (_ROOT.parent / "script.py").is_file()
+def project_commit() -> str | None:
+    """The commit of this project that is checked out, with "-dirty" if tracked files differ; None where git has none.
+
+    Raises nothing: a copy of the project, a wheel and a machine without git have no commit.
+    """
+    project = _ROOT.parents[1]
+    if not (project / ".git").exists():
+        return None
+    # Without a tag's name; `status` of another process is not to be locked out.
+    describe = ["git", "-C", str(project), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        return subprocess.run(describe, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:

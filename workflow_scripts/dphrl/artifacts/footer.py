@@ -33,6 +33,18 @@ class _Entry(BaseModel):
 _Files = dict[Annotated[str, AfterValidator(_inside)], _Entry]
 
 
+class Input(BaseModel):
+    """One input of a stage: its files, relative to the run folder, and the digest of their content.
+
+    A file from outside of the run has its base name alone, so that two users' footers are equal.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    paths: Annotated[list[str], Field(min_length=1)]
+    digest: str
+
+
 class Footer(BaseModel):
     """Types of the values of a footer; each may be missing, and there may be others."""
 
@@ -43,11 +55,13 @@ class Footer(BaseModel):
     rows: int = 0
     digest: str = ""
     files: _Files = {}
+    path: str = ""
     stage: str = ""
+    made_by: str = ""
     config: dict[str, Any] = {}
     hardware: dict[str, Any] = {}
     code: str = ""
-    inputs: dict[str, str] = {}
+    inputs: dict[str, Input] = {}
     libraries: dict[str, str] = {}
     seed: int | None = None
 

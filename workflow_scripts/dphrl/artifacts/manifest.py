@@ -90,8 +90,12 @@ def remove_folders(manifests: Iterable[str]) -> None:
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:
     """Hex digest of the folder's content: names and hashes, not footers."""
-    listing = json.dumps({name: entry["sha256"] for name, entry in manifest["files"].items()}, sort_keys=True)
-    return hashlib.sha256(listing.encode()).hexdigest()
+    return names_digest({name: entry["sha256"] for name, entry in manifest["files"].items()})
+
+
+def names_digest(digests: Mapping[str, str]) -> str:
+    """Hex digest of the names of files and of the sha256 of each."""
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
 def _files(manifest: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""One run of one stage: reads inputs, records their digests, writes outputs with those digests in their footers."""
+"""One run of one stage: reads inputs, records their paths and digests, writes outputs with those in their footers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.code import verify_code
+from dphrl.artifacts.code import project_commit, verify_code
 from dphrl.artifacts.files import sha256_file
-from dphrl.artifacts.manifest import folder_of, manifest_digest, read_manifest, write_manifest
+from dphrl.artifacts.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
 from dphrl.artifacts.remembered import remembered_sha256
 from dphrl.artifacts.tables import check_listed, read_and_digest, stream_digest, write_parts, write_table
 
@@ -39,9 +39,10 @@ def library_version(name: str) -> str:
 
 @dataclass
 class Stage:
-    """A stage and the digests of its inputs so far; both are in the footer of every output.
+    """A stage and its inputs so far; both are in the footer of every output.
 
     Args:
+        root: folder of the run; paths in footers are relative to it.
         name: stage name, e.g. "score".
         sources: the scripts and modules whose code digest is `code`.
         schemas: the table schemas that it writes; they are part of the digest.
@@ -52,11 +53,12 @@ class Stage:
         hardware: the block `hardware`, of a stage that reads it.
 
     Attributes:
-        inputs: digests of what was read, by name.
+        inputs: paths and digest of each input that was read, by name (`footer.Input`).
         timings: rows of the timings table.
         note: the result in a few words, for the terminal.
     """
 
+    root: Path
     name: str
     sources: Sequence[str]
     schemas: Sequence[str]
@@ -65,7 +67,7 @@ class Stage:
     libraries: Sequence[str] = ()
     seed: int | None = None
     hardware: Mapping[str, Any] | None = None
-    inputs: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
     timings: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
 
@@ -74,7 +76,9 @@ class Stage:
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
         """Read a table (or its shards, in key order) and record its content digest under `name`."""
-        frame, self.inputs[name] = read_and_digest(_files(paths), schema or name)
+        files = _files(paths)
+        frame, digest = read_and_digest(files, schema or name)
+        self._record(name, files, digest)
         return frame
 
     def scan(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.LazyFrame:
@@ -84,7 +88,7 @@ class Stage:
             SchemaError: as `stream_digest`.
         """
         files = _files(paths)
-        self.inputs[name] = stream_digest(files, schema or name)
+        self._record(name, files, stream_digest(files, schema or name))
         return pl.scan_parquet(files, glob=False)
 
     def folder(self, name: str, manifest: str) -> Path:
@@ -92,8 +96,9 @@ class Stage:
 
         The content of a file is read again only if its size or its time of change is another one.
         """
-        self.inputs[name] = manifest_digest(read_manifest(Path(manifest), digest=remembered_sha256))
-        return folder_of(Path(manifest))
+        path = Path(manifest)
+        self._record(name, [path], manifest_digest(read_manifest(path, digest=remembered_sha256)))
+        return folder_of(path)
 
     def file(self, name: str, path: str, listed_by: str | None = None) -> Path:
         """The path of any other file; the sha256 of its bytes is recorded under `name`.
@@ -107,8 +112,33 @@ class Stage:
         sha256 = sha256_file(Path(path))
         if listed_by is not None:
             check_listed(Path(path), sha256, Path(listed_by))
-        self.inputs[name] = sha256
+        self._record(name, [Path(path)], sha256)
         return Path(path)
+
+    def files(self, name: str, paths: Sequence[str]) -> dict[str, str]:
+        """The sha256 of some files by their base names; recorded under `name` as one digest."""
+        digests = {Path(path).name: sha256_file(Path(path)) for path in paths}
+        self._record(name, _files(paths), names_digest(digests))
+        return digests
+
+    def scoring_files(self, given: Mapping[str, Any]) -> str | None:
+        """Record what answers are judged with, as far as a job has it; the path of a custom scorer.
+
+        Args:
+            given: the inputs of the job; of these `databases`, `world` and `scorer`.
+        """
+        if given.get("databases"):
+            self.scan("databases", given["databases"])
+        if given.get("world"):
+            self.folder("world", given["world"])
+        return str(self.file("scorer", given["scorer"])) if given.get("scorer") else None
+
+    def _record(self, name: str, files: Sequence[Path], digest: str) -> None:
+        self.inputs[name] = {"paths": [self._place(file) for file in files], "digest": digest}
+
+    def _place(self, file: Path) -> str:
+        """The path of a file in the run folder; of a file outside of it the base name."""
+        return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else file.name
 
     def footer(self) -> dict[str, Any]:
         """Stage, config slice, code, inputs, library versions, seed: nothing that names a run, a host or a time.
@@ -125,19 +155,23 @@ class Stage:
             **({"hardware": self.hardware} if self.hardware else {}),
         }
 
+    def _footer_of(self, path: str) -> dict[str, Any]:
+        """The footer of one output: with the place that it was written for, and the version of this project."""
+        return {**self.footer(), "path": self._place(Path(path)), "made_by": f"dphrl {library_version('dphrl')}"}
+
     def write(self, frame: pl.DataFrame, schema: str, path: str) -> None:
         """Write a table with this stage's footer."""
-        write_table(frame, schema, Path(path), self.footer())
+        write_table(frame, schema, Path(path), self._footer_of(path))
 
     def write_parts(
         self, parts: Iterable[pl.DataFrame], schema: str, path: str, files: str | Sequence[str] = ()
     ) -> None:
         """Write a table that comes in parts, in key order; its footer lists `files`, complete after the last part."""
-        write_parts(parts, schema, Path(path), self.footer(), _files(files))
+        write_parts(parts, schema, Path(path), self._footer_of(path), _files(files))
 
     def write_manifest(self, path: str, digests: Mapping[str, str] | None = None, **facts: Any) -> None:
         """Write the manifest of the folder next to it, with this stage's footer; `digests` as there."""
-        write_manifest(Path(path), {**self.footer(), **facts}, digests)
+        write_manifest(Path(path), {**self._footer_of(path), **facts}, digests)
 
     @contextmanager
     def part(self, name: str) -> Iterator[dict[str, int]]:
@@ -159,8 +193,13 @@ class Stage:
         self.timings.append({**row, "max_rss_mib": kib / 1024})
 
     def write_timings(self, path: str) -> None:
-        """Write the timings table: the one artifact whose bytes differ between equal runs."""
-        write_table(SCHEMAS["timings"].frame(self.timings), "timings", Path(path), {"stage": self.name})
+        """Write the timings table: the one artifact whose bytes differ between equal runs.
+
+        So its footer, and no other, has the commit of the project.
+        """
+        made_by = " ".join(filter(None, [f"dphrl {library_version('dphrl')}", project_commit()]))
+        footer = {"stage": self.name, "path": self._place(Path(path)), "made_by": made_by}
+        write_table(SCHEMAS["timings"].frame(self.timings), "timings", Path(path), footer)
 
 
 def _files(paths: str | Sequence[str]) -> list[Path]:

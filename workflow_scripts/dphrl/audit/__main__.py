@@ -5,19 +5,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_CONFIG = Path("config/config.yaml")
 _SUBCOMMANDS = {
     "show": ("FILE", "Print one artifact: its footer, columns and first rows."),
     "lineage": ("FILE", "Print the steps that made an artifact: with --depth, back to the data."),
-    "accept": ("RUN", "After `make accept`: record in a run that the code which made it is equivalent to today's."),
 }
 _EXAMPLES = """\
 examples:
   dphrl audit results/demo                                     check every artifact of a run
-  dphrl audit results/bird --config bird.yaml                  and compare footers with that configuration
   dphrl audit show results/demo/partition/final.parquet        print one artifact
   dphrl audit lineage results/demo/tables/headline.parquet     the step that made it, and those of its inputs
-  dphrl audit accept results/demo                              accept its code as equivalent to today's
 
 exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
 
@@ -37,14 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         parser = argparse.ArgumentParser(
             prog="dphrl audit",
-            usage="dphrl audit [-h] RUN [--config FILE ...] | show FILE | lineage FILE [--depth N] | accept RUN",
+            usage="dphrl audit [-h] RUN | show FILE | lineage FILE [--depth N]",
             description="Check all artifacts of a run, or show one of them.",
             epilog=_EXAMPLES,
             formatter_class=kind,
         )
         parser.add_argument("path", metavar="RUN", type=Path, help="folder of the run")
-        text = f"configuration to compare footers with, the files in the order of the run; default: {_CONFIG}"
-        parser.add_argument("--config", metavar="FILE", type=Path, nargs="+", default=(), help=text)
     options = parser.parse_args(given[1:] if subcommand else given)
     if subcommand == "lineage" and options.depth < 0:
         parser.error(f"--depth {options.depth}: expected 0 (the file alone) or more")
@@ -52,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from dphrl.audit.command import check, print_one
 
     if not subcommand:
-        return check(options.path, options.config, _CONFIG)
+        return check(options.path)
     return print_one(subcommand, **vars(options))
 
 

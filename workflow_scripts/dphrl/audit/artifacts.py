@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, RootModel
+from pydantic import BaseModel, ConfigDict
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.sums import SUMS, is_temporary
 from dphrl.artifacts.tables import stream_digest
+from dphrl.layout.folder import is_of_version_0_4
 from dphrl.layout.kinds import KINDS, is_known, kind_of, schema_of
 from dphrl.layout.names import BASE
 from dphrl.pages.visible import visible
 
-RECORDED, ACCEPTED = KINDS["audit"].path, "accepted.json"
+RECORDED = KINDS["audit"].path
 MISSING = "missing"
 # What jobs and trackers write for people.
 _LEFT_OUT = ("logs", "tracking")
@@ -148,31 +148,16 @@ def delete_and_rerun(*paths: str) -> str:
     return f"Delete {' and '.join(paths)} and run snakemake again."
 
 
-class _Code(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    sources: list[str]
-    schemas: list[str]
-
-
 class Recorded(BaseModel):
-    """What the rule `audit` records about the code, in the config of its footer.
+    """The config in the footer of the table of the audit.
 
     Attributes:
-        stages: the scripts and schemas behind the code digest of each stage.
-        figures: the name of the table that each figure draws.
+        figures: the name of the table that each figure draws; a figure has no footer.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    stages: dict[str, _Code]
     figures: dict[str, str]
-
-
-class Accepted(RootModel[dict[str, str]]):
-    """Today's code digest for each older one that is accepted as equivalent."""
-
-    model_config = ConfigDict(strict=True)
 
 
 class Run:
@@ -189,6 +174,8 @@ class Run:
     def __init__(self, root: Path, superseded: Iterable[str] = ()) -> None:
         if not root.is_dir():
             raise NoRunError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
+        if is_of_version_0_4(root):
+            raise NoRunError(f"{root} is a run of version 0.4, which `git checkout v0.4.0` reads")
         self.root = root
         removed = set(map(Path, superseded))
         files = {path: root / path for path in _paths(root)}
@@ -215,14 +202,25 @@ class Run:
         if len(artifacts) == 1:
             return artifacts[0].digest or artifacts[0].sha256
         if paths not in self._digests:
-            self._digests[paths] = _digest(artifacts)
+            try:
+                digest = stream_digest([artifact.file for artifact in artifacts], str(artifacts[0].schema))
+            except SchemaError:
+                digest = None  # a table and other files, or shards that share a key: each has a failed check
+            self._digests[paths] = digest
         return self._digests[paths]
 
-    def recorded(self, what: str) -> dict[str, Any]:
-        """What the rule `audit` recorded, by the name of the attribute of `Recorded`; empty where it has not run."""
+    @property
+    def figures(self) -> dict[str, str]:
+        """The table that each figure draws, as the rule `audit` recorded it; empty where it has not run."""
         audit = self.get(RECORDED)
-        found: dict[str, Any] = audit.footer["config"][what] if audit is not None and audit.sound else {}
+        found: dict[str, str] = audit.footer["config"]["figures"] if audit is not None and audit.sound else {}
         return found
+
+    @property
+    def made_by(self) -> Counter[str]:
+        """How many jobs each version and commit of this project did, by the footers of their timings."""
+        timings = (one for path, one in self.artifacts.items() if one.sound and schema_of(path) == "timings")
+        return Counter(str(one.footer["made_by"]) for one in timings if "made_by" in one.footer)
 
     def samples(self, kind: str) -> dict[Drawn, dict[int, Artifact]]:
         """The shards of "rollouts" or "verdicts" by their number, for each draw, policy, dataset and plan."""
@@ -266,17 +264,6 @@ class Run:
         """The "rollouts" or "verdicts" of the refinement of a draw; None if a shard is not sound, or without any."""
         refined = Drawn(draw, BASE.method, str(self.train_dataset), "refine")
         return self.scan(shard.path for shard in self.samples(kind).get(refined, {}).values())
-
-
-def _digest(shards: Sequence[Artifact]) -> str | None:
-    """The digest of the table in these shards, which may be in any order; None if they share a key."""
-    schema = str(shards[0].schema)
-    rows = {shard.file: pl.scan_parquet(shard.file, glob=False).select(SCHEMAS[schema].key) for shard in shards}
-    first = {file: keys.head(1).collect().rows() for file, keys in rows.items()}
-    try:
-        return stream_digest(sorted((file for file in first if first[file]), key=first.__getitem__), schema)
-    except SchemaError:
-        return None
 
 
 def _paths(root: Path) -> list[str]:

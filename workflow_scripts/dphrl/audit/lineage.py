@@ -1,21 +1,20 @@
-"""The inputs of an artifact, back to data, code, config and library versions; whether they are still the same."""
+"""The inputs of an artifact, as its footer names them, back to the data; whether they are still the same."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from dphrl.artifacts.code import has_scripts
+from dphrl.artifacts.manifest import folder_of
 from dphrl.artifacts.progress import counted
-from dphrl.audit.artifacts import ACCEPTED, RECORDED, RERUN, Artifact, NoRunError, Run, manifest_above
+from dphrl.audit.artifacts import RECORDED, RERUN, Artifact, NoRunError, Run, manifest_above
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.staleness import NO_SCRIPTS, accepted, current_code
-from dphrl.layout.inputs import inputs_of
-from dphrl.layout.kinds import KINDS, kind_of
+from dphrl.layout.kinds import KINDS, fill, kind_of
 from dphrl.layout.names import BASE, PolicyName
 from dphrl.pages.visible import visible
 
@@ -25,41 +24,64 @@ _FOLDERS = ("toy", "policies", "states", "figures", "tables", "draws", "cards", 
 
 
 def check_lineage(run: Run, artifact: Artifact) -> None:
-    """Compare each input digest in the footer with the artifacts of the run; inputs from outside it are left out."""
-    path, recorded, found = artifact.path, artifact.footer.get("inputs", {}), kind_of(artifact.path)
-    for name, alternatives in _places(run, path, recorded).items():
-        there = [paths for paths in alternatives if paths and all(run.get(path) for path in paths)]
-        removed = not there and found is not None and name in found[0].removed
-        # Once a training has gone on, only the metrics of a segment are sure to be there.
-        if removed and f"train/{_start(run, path)}/metrics.parquet" in run.artifacts:
+    """Compare the digest of each input in the footer with the file of the run; other files have no path to compare."""
+    path = artifact.path
+    for name, recorded in artifact.footer.get("inputs", {}).items():
+        paths = tuple(recorded["paths"])
+        if _is_outside(paths):
             continue
-        where = " or ".join(_range(paths) for paths in alternatives if paths) or "what it was made from"
-        if not artifact.check(bool(there), f"{path} was made from {name!r}, but {where} is not there", RERUN):
+        missing = [file for file in paths if (manifest_above(Path(file)) or file) not in run.artifacts]
+        if missing and all(_is_superseded(run, file) for file in missing):
             continue
-        digests = [run.digest(paths) for paths in there]
-        # A damaged input has a failed check already; its digest shows nothing about this artifact.
-        if recorded[name] in digests or None not in digests:
+        if artifact.check(
+            not missing, f"{path} was made from {name!r}, but {_range(missing or paths)} is not there", RERUN
+        ):
+            now, then = _digest(run, paths), recorded["digest"]
+            # A damaged input has a failed check already; its digest shows nothing about this artifact.
             artifact.check(
-                recorded[name] in digests,
-                f"{path} was made from other {name!r} ({recorded[name][:12]}) than {where} now holds"
-                f" ({', '.join(str(digest)[:12] for digest in digests)})",
+                now in (None, then),
+                f"{path} was made from other {name!r} ({then[:12]}) than {_range(paths)} now holds ({str(now)[:12]})",
             )
-
-
-def _places(run: Run, path: str, names: dict[str, str]) -> dict[str, list[tuple[str, ...]]]:
-    """Where the inputs of an artifact can be, as `inputs_of`, in this run folder."""
-    return inputs_of(path, names, run.artifacts, run.train_dataset, _start(run, path))
-
-
-def _start(run: Run, path: str) -> str | None:
-    """The policy that a segment started from, by the first step of its metrics; None if there are none."""
     found = kind_of(path)
-    if found is None or found[0].name not in ("policy", "state", "metrics", "probes"):
-        return None
-    end = PolicyName(found[1]["method"], int(found[1]["seed"]), int(found[1]["step"]))
-    metrics = run.scan(f"train/{end}/metrics.parquet")
-    step = None if metrics is None else metrics.select(pl.col("step").min() - 1).collect().item()
-    return None if step is None else str(end._replace(step=step) if step else BASE)
+    if found is not None and found[0].name == "metrics" and artifact.sound:
+        _check_start(run, artifact, found[1])
+
+
+def _is_outside(paths: Sequence[str]) -> bool:
+    """Whether an input is from outside of the run: its footer has a base name, and a file of the run is in a folder."""
+    return all("/" not in path and path != _WORLD for path in paths)
+
+
+def _digest(run: Run, paths: tuple[str, ...]) -> str | None:
+    """The digest of an input today; None if it is damaged. A file that a manifest lists has its sha256 there."""
+    manifest = manifest_above(Path(paths[0]))
+    if manifest is None:
+        return run.digest(paths)
+    artifact = run.artifacts[manifest]
+    name = Path(paths[0]).relative_to(folder_of(Path(manifest))).as_posix()
+    return str(artifact.footer["files"].get(name, {}).get("sha256")) if artifact.sound else None
+
+
+def _is_superseded(run: Run, path: str) -> bool:
+    """Whether a job may have removed a file: a state or a policy whose training has gone on (`Layout.superseded`)."""
+    found = kind_of(path)
+    if found is None or found[0].name not in ("policy", "state"):
+        return False
+    return fill(KINDS["metrics"].path, found[1]) in run.artifacts
+
+
+def _check_start(run: Run, artifact: Artifact, fields: Mapping[str, str]) -> None:
+    """The first step of a segment follows the step of the policy that it started from."""
+    before = artifact.footer.get("inputs", {}).get("policy", {}).get("paths", [""])[0]
+    rows = run.scan(artifact.path)
+    step = None if rows is None else rows.select(pl.col("step").min() - 1).collect().item()
+    if step is not None:
+        start = PolicyName(fields["method"], int(fields["seed"]), step) if step else BASE
+        expected = fill(KINDS["base"].path if start == BASE else KINDS["policy"].path, start._asdict())
+        artifact.check(
+            before == expected,
+            f"{artifact.path} begins with step {step + 1}, but was made from 'policy' {before}, not from {expected}",
+        )
 
 
 @dataclass(frozen=True)
@@ -90,9 +112,8 @@ class Provenance:
     def __init__(self, root: Path) -> None:
         self.run = Run(root)
         self._read: set[str] = set()
-        for path in (RECORDED, ACCEPTED):
-            if path in self.run.artifacts:
-                self.artifact(path)
+        if RECORDED in self.run.artifacts:
+            self.artifact(RECORDED)
 
     def artifact(self, path: str) -> Artifact:
         """An artifact with its digests and footer."""
@@ -120,29 +141,24 @@ class Provenance:
     def _written_with(self, file: Path) -> list[str]:
         """The artifacts with a footer that are written together with `file`, or that it draws."""
         if file.parts[0] == "figures":
-            return [f"tables/{self.run.recorded('figures').get(file.stem, file.stem)}.parquet"]
+            return [f"tables/{self.run.figures.get(file.stem, file.stem)}.parquet"]
         if manifest := manifest_above(file):
             return [manifest]
         return [str(file.with_name("index.parquet")), str(file.with_suffix(".parquet"))]
 
     def inputs(self, artifact: Artifact) -> list[Input]:
         """The inputs of an artifact, in the order of their names."""
-        recorded: dict[str, str] = artifact.footer.get("inputs", {})
-        places = _places(self.run, artifact.path, recorded)
-        return [self._input(artifact, name, digest, places.get(name, [])) for name, digest in sorted(recorded.items())]
+        return [self._input(name, recorded) for name, recorded in sorted(artifact.footer.get("inputs", {}).items())]
 
-    def _input(self, artifact: Artifact, name: str, digest: str, places: list[tuple[str, ...]]) -> Input:
-        for paths in places:
-            there = [self.artifact(path) for path in paths if path in self.run.artifacts]
-            if there and len(there) == len(paths) and self.run.digest(paths) == digest:
-                return Input(name, digest, paths, _range(paths))
-        if places:
-            return Input(name, digest, (), "CHANGED since, or not there any more")
-        toy = self.artifact(_WORLD).footer.get("files", {}) if _WORLD in self.run.artifacts else {}
-        for file, entry in toy.items():
-            if entry["sha256"] == digest:
-                return Input(name, digest, (_WORLD,), f"toy/{file}")
-        return Input(name, digest, (), _outside(name, artifact.path))
+    def _input(self, name: str, recorded: Mapping[str, Any]) -> Input:
+        paths, digest = tuple(recorded["paths"]), recorded["digest"]
+        if _is_outside(paths):
+            return Input(name, digest, (), f"{_range(paths)}, outside of the run")
+        makers = tuple(dict.fromkeys(manifest_above(Path(path)) or path for path in paths))
+        there = [self.artifact(path) for path in makers if path in self.run.artifacts]
+        if len(there) == len(makers) and _digest(self.run, paths) == digest:
+            return Input(name, digest, makers, _range(paths))
+        return Input(name, digest, (), f"{_range(paths)}: CHANGED since, or not there any more")
 
     def chain(self, path: str) -> Iterator[tuple[int, Artifact]]:
         """The maker of `path`, then all its inputs, direct or not, each once with the fewest steps to `path`."""
@@ -182,12 +198,12 @@ def lineage(file: Path, depth: int | None = None) -> str:
 
 def _describe(provenance: Provenance, artifact: Artifact) -> str:
     footer = artifact.footer
-    stage, code = str(footer.get("stage")), str(footer.get("code"))
     libraries = sorted(footer.get("libraries", {}).items())
     facts = [
         ("DAMAGED", "" if artifact.sound else next(iter(artifact.failed), "not read")),
         ("stage", footer.get("stage")),
-        ("code", f"{code[:12]} ({_compared(provenance, stage, code)})"),
+        ("made by", footer.get("made_by")),
+        ("code", str(footer.get("code"))[:12]),
         ("config", json.dumps(footer.get("config"), sort_keys=True, ensure_ascii=False)),
         ("seed", footer.get("seed")),
         ("libraries", ", ".join(f"{name} {version}" for name, version in libraries)),
@@ -196,18 +212,6 @@ def _describe(provenance: Provenance, artifact: Artifact) -> str:
     head = f"{artifact.path}  (digest {str(artifact.digest or artifact.sha256)[:12]})"
     lines = [head, *(f"  {name:<10} {fact}" for name, fact in facts if fact not in (None, "", "{}"))]
     return "\n".join(visible(line, keep="") for line in lines)
-
-
-def _compared(provenance: Provenance, stage: str, code: str) -> str:
-    """How the code in a footer compares with the code of the stage today."""
-    if not has_scripts():
-        return f"not compared: {NO_SCRIPTS}"
-    now = current_code(provenance.run.recorded("stages"), stage)
-    if now is None:
-        return "not compared: the run has no audit that names this stage"
-    if code == now:
-        return "as it is today"
-    return "accepted" if accepted(provenance.run).get(code) == now else f"today it is {now[:12]}"
 
 
 def _root_of(file: Path) -> Path:
@@ -219,17 +223,5 @@ def _root_of(file: Path) -> Path:
     raise NoRunError(f"{file}: in no folder of a run; name an artifact, e.g. results/demo/partition/final.parquet")
 
 
-def _range(paths: tuple[str, ...]) -> str:
+def _range(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
-
-
-def _outside(name: str, path: str) -> str:
-    """Where an input from outside of the run folder is."""
-    dataset = path.rsplit("/", 1)[-1].split(".")[0]
-    if name == "source":
-        return f"the file that datasets.{dataset}.source names"
-    return (
-        "the file of recorded answers that the block replay names"
-        if name == "recorded"
-        else "a file outside of the run"
-    )

@@ -1,7 +1,8 @@
-"""Checks with the base policy: texts by its tokenizer, and the stored responses with their log-probs."""
+"""Checks of texts by the base policy's tokenizer, and of the stored responses with their log-probs."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,22 +10,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from safetensors import safe_open
+from tokenizers import Tokenizer
 
 from dphrl.artifacts.manifest import folder_of
 from dphrl.artifacts.tables import by_prompts, slices
 from dphrl.audit.across import KEY, Decode, lost, same_keys
 from dphrl.audit.artifacts import Artifact, Run, check_rows, delete_and_rerun
 from dphrl.layout.kinds import KINDS, fill
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.tasks.tokens import load_tokenizer
 
 _BASE = KINDS["base"].path
-_RECOMPUTED_ROWS = 16
-# Of a processor, for all of these rows: minutes on one core. A model of 8 billion weights needs more for a single row.
-_OPERATIONS = 3e13
-# bfloat16 has 8 bits of precision: another machine or batch shape changes a log-prob far more than in float32.
-_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.25}
+_TOKENIZER = "tokenizer.json"
 _MASS_ROUNDING = 1e-3
 # Values of a tensor in memory at once.
 _CHUNK = 1 << 20
@@ -35,16 +30,29 @@ _BOTH = pl.col("prompt_length").cast(pl.Int64) + _RESPONSE
 def decoder(run: Run) -> Decode | None:
     """Decode token ids with the base policy's tokenizer, as an engine does: no special tokens, spaces unchanged.
 
-    None without a sound base policy or without its tokenizer.
+    None without a sound base policy or without its tokenizer.json.
     """
     base = run.get(_BASE)
-    if base is None or not base.sound:
+    if base is None or not base.sound or not (folder_of(base.file) / _TOKENIZER).is_file():
         return None
-    tokenizer = base.attempt(load_tokenizer, folder_of(base.file))
-    if tokenizer is None:
-        return None
-    options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-    return lambda token_ids: tokenizer.batch_decode([list(ids) for ids in token_ids], **options)
+    return base.attempt(_decoder, folder_of(base.file))
+
+
+def _decoder(folder: Path) -> Decode:
+    tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+    settings = folder / "tokenizer_config.json"
+    more = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    # transformers makes these special too, whatever tokenizer.json says of them.
+    named = [more.get(f"{name}_token") for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask")]
+    texts = [one.get("content") if isinstance(one, dict) else one for one in named]
+    special = {tokenizer.token_to_id(text) for text in texts if isinstance(text, str)}
+    special |= {int(number) for number, token in more.get("added_tokens_decoder", {}).items() if token["special"]}
+
+    def decode(sequences: Sequence[Sequence[int]]) -> list[str]:
+        found: list[str] = tokenizer.decode_batch([[one for one in ids if one not in special] for ids in sequences])
+        return found
+
+    return decode
 
 
 def check_reference(run: Run, draw: str) -> None:
@@ -59,7 +67,6 @@ def check_reference(run: Run, draw: str) -> None:
     if tensors is not None and tensors.sound and tensors.attempt(_check_lengths, tensors, of_index, index):
         tensors.attempt(_check_values, tensors)
         tensors.attempt(_check_tokens, run, draw, tensors, index)
-        tensors.attempt(_check_recomputed, run, tensors, artifact, index)
 
 
 def _remedy(artifact: Artifact) -> str:
@@ -69,7 +76,10 @@ def _remedy(artifact: Artifact) -> str:
 
 
 def _check_index(run: Run, draw: str, artifact: Artifact, index: pl.LazyFrame) -> None:
-    """The index names the reference samples of D_pef, each judged correct."""
+    """The index names the reference samples of D_pef, each judged correct, and the type of their log-probs."""
+    dtype = artifact.footer.get("config", {}).get("dtype")
+    known = dtype in ("float32", "bfloat16")
+    artifact.check(known, f"{artifact.path}: its footer names dtype {dtype!r}, expected float32 or bfloat16")
     keys = index.select(KEY)
     partition = run.scan(fill(KINDS["partition"].path, {"draw": draw}))
     if partition is not None:
@@ -187,44 +197,3 @@ def _stored(file: Path, rows: pl.DataFrame) -> pl.Series:
     low, high = min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
     tokens = _values(file, "token_ids", low, high)
     return pl.Series([tokens[start - low : end - low] for start, end in spans], dtype=pl.List(pl.Int32))
-
-
-def _check_recomputed(run: Run, artifact: Artifact, table: Artifact, index: pl.LazyFrame) -> None:
-    """The base policy gives the stored log-probs, on rows spread over the index."""
-    base, config = run.get(_BASE), table.footer.get("config", {})
-    dtype = config.get("dtype")
-    if not table.check(
-        isinstance(dtype, str) and dtype in _TOLERANCE,
-        f"{table.path}: its footer names dtype {dtype!r}, expected {' or '.join(_TOLERANCE)}",
-        delete_and_rerun(table.path),
-    ):
-        return
-    if base is None or not base.sound or not table.rows:
-        return
-    count, file, tolerance = min(_RECOMPUTED_ROWS, table.rows), artifact.file, _TOLERANCE[str(dtype)]
-    sample = pl.concat(pl.collect_all([index.slice(i * table.rows // count, 1) for i in range(count)]))
-    model = load_model(folder_of(base.file), str(dtype))
-    sample = sample[affordable(sample.select(_BOTH).to_series().to_list(), model.num_parameters())]
-    rows, stored = [], []
-    for entry in sample.iter_rows(named=True):
-        start, length, response = (entry[name] for name in ("start", "prompt_length", "response_length"))
-        ids, first = _values(file, "token_ids", start, start + length + response).tolist(), entry["response_start"]
-        rows.append(Row(ids[:length], ids[length:]))
-        stored.append(_values(file, "logprobs", first, first + response))
-    computed = response_logprobs(LogProbs(model), rows, token_budget=1)
-    gaps = pl.Series([float(np.abs(new.numpy() - old).max()) for new, old in zip(computed, stored, strict=True)])
-    odd = sample.select("row", "prompt_id").with_columns(gap=gaps.round(6)).filter(~(gaps <= tolerance))
-    problem = (
-        f"{artifact.path}: of {sample.height} rows, those whose log-probs {_BASE} does not give ({dtype}, {tolerance})"
-    )
-    check_rows(artifact, [(odd,)], {problem: lambda rows: rows}, _remedy(artifact))
-
-
-def affordable(lengths: Sequence[int], weights: int) -> list[int]:
-    """The rows to recompute, spread over those given: as many as a processor can in minutes, and at least one.
-
-    Args:
-        lengths: tokens of each row.
-        weights: of the model; a token costs two operations for each.
-    """
-    return list(range(0, len(lengths), max(1, math.ceil(2 * weights * sum(lengths) / _OPERATIONS))))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.util import find_spec
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -14,12 +13,10 @@ from dphrl.artifacts.sums import SUMS, read_sums
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import NAME_IT, RECORDED, Artifact, Run, manifest_above
 from dphrl.audit.footers import check_footer
-from dphrl.audit.identities import check_tables
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.staleness import Stages, check_current, recorded_stages
-from dphrl.config.config import Config
-from dphrl.layout.kinds import is_known, kind_of
+from dphrl.audit.reference import check_reference, decoder
+from dphrl.layout.kinds import KINDS, is_known, kind_of
 from dphrl.pages.visible import visible
 
 _TO_MAKE = r"(?:\bis missing\b|\bDelete )"
@@ -29,34 +26,22 @@ class AuditError(RuntimeError):
     """Checks failed; the text holds them."""
 
 
-def audit_run(folder: Path, config: Config | None = None, stages: Stages | None = None) -> pl.DataFrame:
+def audit_run(folder: Path) -> pl.DataFrame:
     """`audit` of the run in a folder.
 
     Raises:
         NoRunError: the folder holds no run.
     """
-    return audit(Run(folder), config, stages)
+    return audit(Run(folder))
 
 
-def tensors_left_out() -> list[str]:
-    """What an audit leaves out for lack of a library, and what to do about it."""
-    missing = [name for name in ("safetensors", "torch", "transformers") if find_spec(name) is None]
-    what = f"tensors, and texts with their tokens ({', '.join(missing)} not installed: pip install 'dphrl[workflow]')"
-    return [what] if missing else []
-
-
-def audit(run: Run, config: Config | None = None, stages: Stages | None = None, tensors: bool = True) -> pl.DataFrame:
-    """Check every artifact of a run folder by itself, against the others and against the code; nothing is changed.
+def audit(run: Run) -> pl.DataFrame:
+    """Check every artifact of a run folder by itself and against the others; nothing is changed.
 
     Logs are left out. Timings, the page and the audit differ between equal runs or are written last: they are checked
     only in a finished run, which holds an audit; then every file is compared with SHA256SUMS too.
     A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already. A check that
-    ends in an error is a failed one.
-
-    Args:
-        config: the configuration to compare footers with, if any.
-        stages: the stages to compare the code in footers with; None: those that the last audit of the run recorded.
-        tensors: also compare the stored responses with the base policy, and texts with their tokens.
+    ends in an error is a failed one. Whether the code or the configuration has changed since is Snakemake's to say.
 
     Returns:
         The table "audit": artifact (path in the run folder), schema, rows (of a table; files of a manifest, tensors of
@@ -64,24 +49,14 @@ def audit(run: Run, config: Config | None = None, stages: Stages | None = None, 
     """
     for artifact in run.artifacts.values():
         check_artifact(artifact)
-    known = recorded_stages(run) if stages is None else stages
     for artifact in run.artifacts.values():
-        artifact.attempt(check_footer, run, artifact, config)
+        artifact.attempt(check_footer, run, artifact)
         artifact.attempt(check_lineage, run, artifact)
-        artifact.attempt(check_current, run, artifact, known, config)
     check_datasets(run)
-    if tensors:
-        # torch takes seconds to import; showing one file does not need it.
-        from dphrl.audit.reference import check_reference, decoder
-
-        check_rollouts(run, decoder(run))
-        for draw in run.draws:
-            check_reference(run, draw)
-    else:
-        check_rollouts(run, None)
+    check_rollouts(run, decoder(run))
     for draw in run.draws:
+        check_reference(run, draw)
         check_partition(run, draw)
-    check_tables(run)
     if RECORDED in run.artifacts or SUMS in run.artifacts:
         _check_recorded(run)
     columns = list(SCHEMAS["audit"].columns)[1:]
@@ -127,8 +102,8 @@ def _is_removable(path: str) -> bool:
     return found is not None and found[0].name in ("policy", "state")
 
 
-def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
-    """The audit for a terminal: a line per kind of artifact, every failed check, and what was not compared."""
+def summary(table: pl.DataFrame) -> str:
+    """The audit for a terminal: a line per kind of artifact, and every failed check."""
     kinds = kinds_of(table)
     width = max(len(kind) for kind in [*kinds["kind"], "kind"])
     lines = [f"{'kind':<{width}}  artifacts  checks  failed"]
@@ -136,22 +111,26 @@ def summary(table: pl.DataFrame, left_out: Sequence[str] = ()) -> str:
         lines.append(f"{kind:<{width}}  {artifacts:9}  {passed + failures:6}  {failures:6}")
     failed = failed_checks(table)
     lines += [f"FAILED  {text}" for text in failed]
-    passed = f"{counted(int(table['passed'].sum()), 'check')} passed"
     count = counted(len(failed), "check")
-    lines.append(f"{count} failed." if failed else f"{passed}." if left_out else f"All {passed}.")
-    return "\n".join([*lines, *(visible(f"Not compared: {what}.", keep="") for what in left_out)])
+    lines.append(f"{count} failed." if failed else f"All {counted(int(table['passed'].sum()), 'check')} passed.")
+    return "\n".join(lines)
 
 
-def of_the_run(run: Run) -> str | None:
-    """Why there were fewer checks when the audit ran as a part of the run; None where it has not run, or is damaged."""
+def facts(run: Run) -> Iterator[str]:
+    """Lines that a reader of the summary may need: texts that were not compared, the code that made the run."""
+    base = run.get(KINDS["base"].path)
+    if base is not None and base.sound and decoder(run) is None:
+        yield "Not compared: texts with their tokens (the base policy has no tokenizer.json)."
+    made = [f"{name} ({counted(jobs, 'job')})" for name, jobs in run.made_by.most_common()]
+    if made:
+        yield f"Made by {', '.join(made)}."
     recorded = run.scan(RECORDED)
-    if recorded is None:
-        return None
-    made = recorded.select(pl.col("passed").sum() + pl.col("failed").list.len().sum()).collect().item()
-    return (
-        f"The audit at the end of the run made {counted(int(made), 'check')}. Here are more: the timings, the pages "
-        "and that audit, which were not complete then, and for each file whether it is still as that audit saw it."
-    )
+    if recorded is not None:
+        own = recorded.select(pl.col("passed").sum() + pl.col("failed").list.len().sum()).collect().item()
+        yield (
+            f"The audit at the end of the run made {counted(int(own), 'check')}. Here are more: the timings, the pages "
+            "and that audit, which were not complete then, and for each file whether it is still as that audit saw it."
+        )
 
 
 def kinds_of(table: pl.DataFrame) -> pl.DataFrame:
@@ -168,7 +147,7 @@ def failed_checks(table: pl.DataFrame) -> list[str]:
     return [text for texts in table["failed"].to_list() for text in texts]
 
 
-def again(table: pl.DataFrame, root: Path, options: str) -> str | None:
+def again(table: pl.DataFrame, root: Path) -> str | None:
     """The commands that make missing and damaged artifacts again; None without any.
 
     Snakemake makes an intermediate file again only where it is named, as long as what was made from it is there. The
@@ -176,16 +155,15 @@ def again(table: pl.DataFrame, root: Path, options: str) -> str | None:
 
     Args:
         root: folder of the run, from where Snakemake runs.
-        options: that name the configuration of the run.
     """
     wanted = table.filter(pl.col("failed").list.eval(pl.element().str.contains(_TO_MAKE)).list.any())
     if wanted.is_empty():
         return None
     paths = " ".join(str(root / path) for path in wanted["artifact"])
-    snakemake = ".venv/bin/snakemake --cores 2"
+    snakemake, config = ".venv/bin/snakemake --cores 2", "--configfile FILE"
     return (
-        f"To make what is missing or deleted again: {snakemake} {paths}{options}\n"
-        f"Then, for what follows from it if it is not the same as before: {snakemake}{options}"
+        f"To make what is missing or deleted again: {snakemake} {paths} {config} (the configuration of this run)\n"
+        f"Then, for what follows from it if it is not the same as before: {snakemake} {config}"
     )
 
 

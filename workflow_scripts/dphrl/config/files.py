@@ -80,7 +80,7 @@ def content(files: Files) -> Any:
 def merged(earlier: Any, later: Any) -> Any:
     """The later value. Two blocks are merged key by key; a key that both have keeps its place in the earlier block.
 
-    As `update_config` of Snakemake does, which an installation for `dphrl plan` and `dphrl audit` alone does not have.
+    As `update_config` of Snakemake does, which an installation for `dphrl plan` alone does not have.
     """
     if not isinstance(later, Mapping):
         return later

@@ -1,4 +1,4 @@
-"""Checks of the folder in which a run starts: results of another seed, another run at work, what cannot end well."""
+"""Checks of the folder in which a run starts: results of another version or seed, another run, what cannot end well."""
 
 import mmap
 import os
@@ -20,19 +20,31 @@ _GREEDY = re.compile(rb'"sample_index"\s*:\s*-1\b')
 
 
 def check_folder(config: Config, folder: Path, starts: bool) -> None:
-    """Raise `ConfigError` if a run would replace samples of another seed, start next to another run, or surely fail.
+    """Raise `ConfigError` if a run would mix with results of 0.4 or of another seed, start next to another, or fail.
 
-    It would fail where it cannot write, and where recorded answers lack the greedy responses that are asked for.
+    It fails where it cannot write, and where recorded answers lack the greedy responses that are asked for.
 
     Args:
         folder: where Snakemake runs.
         starts: whether jobs will be started; a dry run may look while another run is at work.
     """
-    problems = [*_other_seed(config, folder)]
+    problems = [*_other_version(config, folder), *_other_seed(config, folder)]
     if starts:
         problems += [*_other_run(config, folder), *_not_writable(config, folder), *_no_greedy(config, folder)]
     if problems:
         raise ConfigError(problems)
+
+
+def is_of_version_0_4(root: Path) -> bool:
+    """Whether the folder of a run has the layout of version 0.4, which this version cannot read."""
+    return any((root / name).exists() for name in ("partition/final.parquet", "policies/base/manifest.json"))
+
+
+def _other_version(config: Config, folder: Path) -> Iterator[Problem]:
+    root = Layout(config).root
+    if is_of_version_0_4(folder / root):
+        allowed = f"a name without results: {root} is a run of version 0.4, which `git checkout v0.4.0` reads"
+        yield Problem("run", show(config.run), allowed)
 
 
 def _other_seed(config: Config, folder: Path) -> Iterator[Problem]:

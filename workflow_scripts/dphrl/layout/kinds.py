@@ -1,4 +1,4 @@
-"""Every kind of artifact of a run: its path, schema, stage, config slice and inputs."""
+"""Every kind of artifact of a run: its path, schema, stage and config slice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from dphrl.config import slices
 from dphrl.config.config import Config
 from dphrl.config.load import load_config
-from dphrl.layout.names import BASE, DRAW, PolicyName, Wildcards
+from dphrl.layout.names import BASE, Wildcards
 
 # The tables over all policies.
 TABLES = (
@@ -38,12 +38,12 @@ TABLES = (
 )
 # A module of the report is a figure; its package is above this one, so it is not imported.
 _FIGURES = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parents[1] / "report" / "figures")])]
-# Regular expressions of fields in paths and in names of inputs; other fields are names of the config.
+# Regular expressions of fields in paths; other fields are names of the config.
 _NUMBER = "(?:0|[1-9][0-9]*)"
 _NAME = "[A-Za-z0-9_]+"
 _POLICY = f"{_NAME}(?:-s{_NUMBER}/step{_NUMBER})?"
 _FIELDS = {
-    **dict.fromkeys(("policy", "start"), _POLICY),
+    "policy": _POLICY,
     **dict.fromkeys(("shard", "seed", "step"), _NUMBER),
     "of": "[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*",
     "draw": "[A-Za-z0-9_-]+",
@@ -63,11 +63,7 @@ class Kind:
         stage: the script that makes it, without `.py`, as a regular expression; None: it has no footer.
         slice: makes the config slice of the footer from the config and from the fields that are its parameters;
             None: there is no slice to compare.
-        inputs: for the audit, paths by the names that footers give to inputs; both may have fields. `{train}` is the
-            training set. Once known fields are filled in, a path with `{shard}` means all shards together, a path with
-            any other field any one file that fits; `OUTSIDE` is an input from outside of the run.
-        optional: the inputs that not every artifact of the kind has.
-        removed: the inputs that are removed once no job needs them (`Layout.superseded`).
+        reads: names of inputs that every footer of the kind has. The paths are in the footers.
         seed: where the seed of the footer is from: "{seed}" in the path, "slice" for that of the block `toy`, "config";
             None: the stage has no seed.
         fixed: fields that all artifacts of the kind have in common, so that the path does not have them.
@@ -78,196 +74,96 @@ class Kind:
     schema: str
     stage: str | None = None
     slice: Callable[..., dict[str, Any]] | None = None
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    optional: AbstractSet[str] = frozenset()
-    removed: AbstractSet[str] = frozenset()
+    reads: AbstractSet[str] = frozenset()
     seed: str | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
 
 
-OUTSIDE = ""
-_WORLD, _BASE_MANIFEST = "toy.json", "policies/base.json"
-_DATABASES = "databases/{dataset}.parquet"
-_PROMPTS, _REJECTED = "prompts/{dataset}.parquet", "prompts/{dataset}.rejected.parquet"
-_GOLD, _OVERLAP = "gold/{dataset}.parquet", "gold/overlap.parquet"
-_TRAIN_PROMPTS, _TRAIN_GOLD = "prompts/{train}.parquet", "gold/{train}.parquet"
-_SAMPLES = "{policy}/{dataset}.evaluate/{shard}.parquet"
-_DRAWN = "{dataset}.{plan}/{shard}.parquet"
 _DRAW = "draws/{draw}"
-_CANDIDATES, _FINAL = f"{_DRAW}/partition/candidates.parquet", f"{_DRAW}/partition/final.parquet"
-_TENSORS, _INDEX = f"{_DRAW}/reference/responses.safetensors", f"{_DRAW}/reference/index.parquet"
-_REFINED = "{train}.refine/{shard}.parquet"
+_SAMPLES, _DRAWN = "{policy}/{dataset}.evaluate/{shard}.parquet", "{dataset}.{plan}/{shard}.parquet"
 _TRAINED = "{method}-s{seed}/step{step}"
-_METRICS, _PROBES = f"train/{_TRAINED}/metrics.parquet", f"train/{_TRAINED}/probes.parquet"
-_EVALUATION = "evaluation/{policy}/{dataset}.parquet"
-_READ = {"source": OUTSIDE, "policy": _BASE_MANIFEST, "databases": _DATABASES}
-_sampled = partial(
-    Kind,
-    schema="rollouts",
-    slice=slices.sample,
-    inputs={"prompts": _PROMPTS, "policy": "policies/{model}.json", "partition": _CANDIDATES, "recorded": OUTSIDE},
-    optional={"policy", "partition", "recorded"},
-    seed="config",
-)
-_scored = partial(Kind, schema="verdicts", slice=slices.scoring, optional={"databases"})
-_JUDGED = {"gold": _GOLD, "databases": _DATABASES}
 _EVALUATED, _OF_BASE = {"plan": "evaluate"}, {"policy": BASE.method}
+_prepared = partial(Kind, stage="prepare_prompts", slice=slices.prompts, reads={"source"})
+_sampled = partial(Kind, schema="rollouts", stage="sample", slice=slices.sample, reads={"prompts"}, seed="config")
+_scored = partial(Kind, schema="verdicts", stage="score", slice=slices.scoring, reads={"rollouts", "gold"})
 _segment = partial(
     Kind,
     stage="train_segment",
     slice=slices.train,
-    inputs={
-        "partition": _FINAL,
-        "prompts": _TRAIN_PROMPTS,
-        "gold": _TRAIN_GOLD,
-        "reference": _TENSORS,
-        "base": _BASE_MANIFEST,
-        "policy": "policies/{start}.json",
-        "state": "states/{start}.json",
-        "databases": "databases/{train}.parquet",
-        "rollouts": f"{_DRAW}/rollouts/{{train}}.presample/{{shard}}.parquet",
-    },
-    optional={"reference", "base", "state", "databases", "rollouts"},
-    removed={"policy", "state"},
+    reads={"partition", "prompts", "gold", "policy"},
     seed="{seed}",
 )
-_laid_out = partial(
-    Kind,
-    stage="lay_out",
-    slice=slices.paper,
-    inputs={
-        **{table: f"tables/{table}.parquet" for table in ("headline", "passk", "keep_explore")},
-        "published": OUTSIDE,
-    },
-    optional={"published"},
-)
-_collected = partial(
-    Kind,
-    stage="collect_training",
-    slice=slices.training,
-    inputs={"{method}/{seed}/{number}": _METRICS, "probes/{method}/{seed}/{number}": _PROBES},
-)
+_laid_out = partial(Kind, stage="lay_out", slice=slices.paper, reads={"headline", "passk", "keep_explore"})
+_collected = partial(Kind, stage="collect_training", slice=slices.training)
 
 _KINDS = (
-    Kind("world", _WORLD, "manifest", "build_world", slices.world, seed="slice"),
-    Kind(
-        "base",
-        _BASE_MANIFEST,
-        "manifest",
-        "train_base|import_base",
-        slices.base,
-        {"toy": _WORLD},
-        optional={"toy"},
-        seed="slice",
-    ),
-    Kind("databases", _DATABASES, "databases", "hash_databases", slices.nothing),
-    Kind("rejected", _REJECTED, "rejected", "prepare_prompts", slices.prompts, _READ, {"policy", "databases"}),
-    Kind("prompts", _PROMPTS, "prompts", "prepare_prompts", slices.prompts, _READ, {"policy", "databases"}),
-    Kind(
-        "overlap",
-        _OVERLAP,
-        "overlap",
-        "find_overlap",
-        slices.nothing,
-        {"prompts": _TRAIN_PROMPTS, "{dataset}": _PROMPTS},
-    ),
-    Kind(
-        "gold",
-        _GOLD,
-        "gold",
-        "audit_gold",
-        slices.gold,
-        {"prompts": _PROMPTS, "rejected": _REJECTED, "source": OUTSIDE, "databases": _DATABASES},
-        {"databases"},
-    ),
-    _sampled("rollouts", f"rollouts/{_SAMPLES}", stage="sample", fixed=_EVALUATED),
-    _sampled("drawn_rollouts", f"{_DRAW}/rollouts/{_DRAWN}", stage="sample", fixed=_OF_BASE),
-    _scored(
-        "verdicts",
-        f"verdicts/{_SAMPLES}",
-        stage="score",
-        inputs=_JUDGED | {"rollouts": f"rollouts/{_SAMPLES}"},
-        fixed=_EVALUATED,
-    ),
-    _scored(
-        "drawn_verdicts",
-        f"{_DRAW}/verdicts/{_DRAWN}",
-        stage="score",
-        inputs=_JUDGED | {"rollouts": f"{_DRAW}/rollouts/{_DRAWN}"},
-        fixed=_OF_BASE,
-    ),
+    Kind("world", "toy.json", "manifest", "build_world", slices.world, seed="slice"),
+    Kind("base", "policies/base.json", "manifest", "train_base|import_base", slices.base, seed="slice"),
+    Kind("databases", "databases/{dataset}.parquet", "databases", "hash_databases", slices.nothing),
+    _prepared("rejected", "prompts/{dataset}.rejected.parquet", "rejected"),
+    _prepared("prompts", "prompts/{dataset}.parquet", "prompts"),
+    Kind("overlap", "gold/overlap.parquet", "overlap", "find_overlap", slices.nothing, {"prompts"}),
+    Kind("gold", "gold/{dataset}.parquet", "gold", "audit_gold", slices.gold, {"prompts", "rejected", "source"}),
+    _sampled("rollouts", f"rollouts/{_SAMPLES}", fixed=_EVALUATED),
+    _sampled("drawn_rollouts", f"{_DRAW}/rollouts/{_DRAWN}", fixed=_OF_BASE),
+    _scored("verdicts", f"verdicts/{_SAMPLES}", fixed=_EVALUATED),
+    _scored("drawn_verdicts", f"{_DRAW}/verdicts/{_DRAWN}", fixed=_OF_BASE),
     Kind(
         "candidates",
-        _CANDIDATES,
+        f"{_DRAW}/partition/candidates.parquet",
         "partition",
         "find_candidates",
         slices.candidates,
-        {"gold": _TRAIN_GOLD, "verdicts": f"{_DRAW}/verdicts/{{train}}.presample/{{shard}}.parquet"},
+        {"gold", "verdicts"},
     ),
     Kind(
         "partition",
-        _FINAL,
+        f"{_DRAW}/partition/final.parquet",
         "partition",
         "refine",
         slices.partition,
-        {"partition": _CANDIDATES, "verdicts": f"{_DRAW}/verdicts/{_REFINED}"},
+        {"partition", "verdicts"},
     ),
-    Kind("tensors", _TENSORS, "safetensors"),
+    Kind("tensors", f"{_DRAW}/reference/responses.safetensors", "safetensors"),
     Kind(
         "index",
-        _INDEX,
+        f"{_DRAW}/reference/index.parquet",
         "reference_index",
         "tensorise",
         slices.reference,
-        {"partition": _FINAL, "prompts": _TRAIN_PROMPTS, "policy": _BASE_MANIFEST}
-        | {"rollouts": f"{_DRAW}/rollouts/{_REFINED}"},
+        {"partition", "prompts", "policy", "rollouts"},
     ),
     _segment("policy", f"policies/{_TRAINED}.json", "manifest"),
     _segment("state", f"states/{_TRAINED}.json", "manifest"),
-    _segment("metrics", _METRICS, "metrics"),
-    _segment("probes", _PROBES, "probes"),
+    _segment("metrics", f"train/{_TRAINED}/metrics.parquet", "metrics"),
+    _segment("probes", f"train/{_TRAINED}/probes.parquet", "probes"),
     Kind(
         "evaluation",
-        _EVALUATION,
+        "evaluation/{policy}/{dataset}.parquet",
         "evaluation",
         "evaluate_policy",
         slices.evaluate,
-        {name: f"{name}/{_SAMPLES}" for name in ("rollouts", "verdicts")} | {"gold": _GOLD, "prompts": _PROMPTS},
+        {"rollouts", "verdicts", "gold", "prompts"},
     ),
     _collected("training", "tables/training.parquet", "training"),
     _collected("training_use", "tables/training_use.parquet", "training_use"),
     _collected("training_probes", "tables/training_probes.parquet", "training_probes"),
-    Kind(
-        "datasets",
-        "tables/datasets.parquet",
-        "datasets",
-        "count_rows",
-        slices.nothing,
-        {"prompts/{dataset}": _PROMPTS, "rejected/{dataset}": _REJECTED, "gold/{dataset}": _GOLD, "overlap": _OVERLAP},
-    ),
+    Kind("datasets", "tables/datasets.parquet", "datasets", "count_rows", slices.nothing, {"overlap"}),
     _laid_out("ablation", "tables/ablation.parquet", "ablation"),
     _laid_out("paper", "tables/paper/{name}.parquet", "paper"),
-    Kind(
-        "table",
-        "tables/{table}.parquet",
-        "{table}",
-        "make_tables",
-        slices.tables,
-        {"{method}/{seed}/{step}/{dataset}": _EVALUATION},
-        seed="config",
-    ),
+    Kind("table", "tables/{table}.parquet", "{table}", "make_tables", slices.tables, seed="config"),
     Kind("audit", "audit/audit.parquet", "audit", "audit"),
     _collected("training_cost", "timings/training_cost.parquet", "training_cost"),
     Kind("timings", "timings/{of}.parquet", "timings"),
 )
 # Where a path fits several patterns, the first kind counts.
 KINDS = {kind.name: kind for kind in _KINDS}
-# Files without a footer, which rules and `audit accept` write.
+# Files without a footer.
 _TEXTS = (
     *("tables/headline.csv", "tables/headline.md", "tables/claims.md", "tables/datasets.md"),
     *(f"tables/paper/{{name}}.{ending}" for ending in ("csv", "md", "tex")),
     *(f"figures/{{figure}}.{ending}" for ending in ("json", "svg")),
-    *("report/index.html", "audit/index.html", "accepted.json", "SHA256SUMS", f"cards/{_TRAINED}.md"),
+    *("report/index.html", "audit/index.html", "SHA256SUMS", f"cards/{_TRAINED}.md"),
 )
 
 
@@ -326,25 +222,6 @@ def _examples() -> list[tuple[Config, dict[str, str]]]:
     return [(load_config(made), names | {"policy": "base"}), (load_config(given), names | {"policy": "recorded"})]
 
 
-def slice_at(config: Config, path: str) -> dict[str, Any] | None:
-    """The config slice of the artifact at a path; None without one, or if this config does not plan the artifact."""
-    found = kind_of(path)
-    if found is None or found[0].slice is None or not _plans(config, found[1]):
-        return None
-    return sliced(found[0].slice, config, found[1])
-
-
 def sliced(part: Callable[..., dict[str, Any]], config: Config, fields: Wildcards) -> dict[str, Any]:
     """A slice of the config, from the fields that are its parameters."""
     return part(config, *(fields[name] for name in list(signature(part).parameters)[1:]))
-
-
-def _plans(config: Config, fields: Mapping[str, str]) -> bool:
-    method = fields.get("method", PolicyName.parse(fields.get("policy", "base")).method)
-    shards = getattr(config.sampling, fields["plan"]).shards if "plan" in fields else 0
-    return (
-        method in (BASE.method, *config.replay, *config.methods)
-        and fields.get("dataset", config.train_dataset) in config.datasets
-        and fields.get("draw", DRAW) == DRAW
-        and int(fields.get("shard", -1)) < max(shards, 1)
-    )

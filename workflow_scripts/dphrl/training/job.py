@@ -19,7 +19,7 @@ from dphrl.config.blocks.train import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
 from dphrl.ranks.collectives import all_gather, rank, start_process_group
-from dphrl.reference.responses import ReferenceResponses, load
+from dphrl.reference.responses import load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
@@ -127,7 +127,7 @@ def run_job(job: SegmentJob) -> Trained:
     started = time.perf_counter()
     start_process_group()
     method, config, hardware = job.method, job.train, job.machine
-    prompts, rehearsal = _online_prompts(job), _rehearsal(job)
+    prompts, rehearsal = _online_prompts(job), load(Path(job.reference)) if job.reference else None
     with ExitStack() as stack:
         files = {"databases": job.databases, "source": job.scorer}
         scorer = make_scorer(job.config["task"], job.config["scorer"], workers=job.workers, programs=False, **files)
@@ -164,18 +164,6 @@ def run_job(job: SegmentJob) -> Trained:
         digests = _save(trainer, job)
     timings = [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
     return Trained(metrics, probes.table(), timings, digests)
-
-
-def _rehearsal(job: SegmentJob) -> ReferenceResponses | None:
-    """The stored responses that the method rehearses. Raises `ValueError` if there are none."""
-    found = load(Path(job.reference)) if job.reference else None
-    if found is not None and not len(found):
-        # The partition stops a run like that, unless the method was added after it.
-        raise ValueError(
-            f"{job.reference} has no responses, but {job.training} rehearses them: lower "
-            "partition.pef_min_correct, or leave the method out"
-        )
-    return found
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:

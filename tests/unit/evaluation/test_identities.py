@@ -1,0 +1,246 @@
+"""Identities between the tables over all policies: numbers that two tables have, found in two ways.
+
+As in a run of the workflow, all prompts of a dataset have the same number of samples under all policies. Where numbers
+differ (`test_ragged`), losses and transitions are those of the smaller number, and two of the identities do not hold.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from made_evaluations import evaluation, study, with_classes
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.evaluation.names import BASE, BASE_ITSELF
+from dphrl.evaluation.rarefied import FEWEST_PROMPTS
+from dphrl.evaluation.tables import tabulate
+
+# `crossing` compares all k up to 64. Above it leaves some out, so `passk` could have an earlier crossing.
+K = (1, 2, 4, 8)
+TOLERANCE = 1e-6
+POLICY = ("method", "seed", "step", "dataset")
+PROMPTS = pl.sum_horizontal("kept", "lost", "gained", "neither")
+# Codes of answers below it are right.
+WRONG = 3
+Tables = dict[str, pl.DataFrame]
+
+
+def unsolved_numbers(tables: Tables) -> pl.DataFrame:
+    """Rows of "keep_explore" whose numbers of prompts are not pass@k of base and policy times all prompts."""
+    passk = tables["passk"].select(*POLICY, "k", "value")
+    base = passk.filter(method=BASE)
+    passk = pl.concat([passk, base.with_columns(method=pl.lit(BASE_ITSELF))])
+    rows = (
+        tables["keep_explore"]
+        .join(base.select("dataset", "k", base="value"), on=("dataset", "k"), how="left")
+        .join(passk, on=(*POLICY, "k"), how="left")
+        .join(_prompts(tables), on="dataset", how="left")
+    )
+    right = _same(pl.col("kept") + pl.col("lost"), pl.col("base") * pl.col("prompts"))
+    right &= _same(pl.col("kept") + pl.col("gained"), pl.col("value") * pl.col("prompts"))
+    right &= _same(PROMPTS, pl.col("prompts"))
+    return rows.filter(~right.fill_null(False)).select(*POLICY, "k")
+
+
+def wrong_crossings(tables: Tables) -> pl.DataFrame:
+    """Policies of "crossing" that "passk" has below the base at an earlier k, or not below at that k."""
+    passk = tables["passk"].select(*POLICY, "value", at="k")
+    base = passk.filter(method=BASE).select("dataset", "at", base="value")
+    rows = tables["crossing"].join(passk, on=POLICY).join(base, on=("dataset", "at"))
+    difference = pl.col("value") - pl.col("base")
+    early = (difference < -TOLERANCE) & (pl.col("at") < pl.col("k")).fill_null(True)
+    late = (difference > TOLERANCE) & (pl.col("at") == pl.col("k")).fill_null(False)
+    return rows.filter(early | late).select(*POLICY, "k", "at")
+
+
+def wrong_splits(tables: Tables) -> pl.DataFrame:
+    """Rows of "diversity_split" whose parts do not add up, or whose falls of answers are not those of "diversity"."""
+    rows = (
+        tables["diversity_split"]
+        .group_by(*POLICY, "classes", maintain_order=True)
+        .agg(pl.col("value").filter(part=part).sum().alias(part) for part in SCHEMAS["diversity_split"].enums["part"])
+    )
+    for metric in ("distinct_answers", "distinct_answers_wrong"):
+        found = tables["diversity"].filter(metric=metric)
+        base = found.filter(method=BASE).select("dataset", base="value")
+        fall = (pl.col("base") - pl.col("value")).alias(metric)
+        rows = rows.join(found.join(base, on="dataset").select(*POLICY, fall), on=POLICY, how="left")
+    right = _same(pl.col("all"), pl.col("right") + pl.col("wrong"))
+    right &= _same(pl.col("right"), pl.col("narrowing") + pl.col("rest"))
+    answers = _same(pl.col("all"), pl.col("distinct_answers"))
+    answers &= _same(pl.col("wrong"), pl.col("distinct_answers_wrong"))
+    right &= answers | (pl.col("classes") != "answers")
+    return rows.filter(~right.fill_null(False)).select(*POLICY, "classes")
+
+
+def wrong_transitions(tables: Tables) -> pl.DataFrame:
+    """Rates of the base in "transitions" with other numbers of prompts than for the base alone, or without some."""
+    numbers = tables["transitions"].group_by(*POLICY, "base_percent", maintain_order=True).agg(pl.col("prompts").sum())
+    base = numbers.filter(method=BASE_ITSELF).select("dataset", "base_percent", base="prompts")
+    rows = numbers.join(base, on=("dataset", "base_percent"), how="left").join(
+        _prompts(tables), on="dataset", how="left", suffix="_all"
+    )
+    right = _same(pl.col("prompts"), pl.col("base"))
+    right &= _same(pl.col("prompts").sum().over(POLICY), pl.col("prompts_all"))
+    return rows.filter(~right.fill_null(False)).select(*POLICY, "base_percent")
+
+
+def uncommon_prompts(tables: Tables) -> pl.DataFrame:
+    """Rows of "rarefied" over other numbers of prompts than another policy's, or with more classes than answers."""
+    different = pl.col("prompts").n_unique().over("dataset", "classes", "m") > 1
+    wrong = different | (pl.col("value") > pl.col("m") + TOLERANCE)
+    return tables["rarefied"].filter(wrong).select(*POLICY, "classes", "m")
+
+
+CHECKS: tuple[Callable[[Tables], pl.DataFrame], ...] = (
+    unsolved_numbers,
+    wrong_crossings,
+    wrong_splits,
+    wrong_transitions,
+    uncommon_prompts,
+)
+
+
+def _prompts(tables: Tables) -> pl.DataFrame:
+    return tables["evaluation"].group_by("dataset").agg(prompts=pl.col("prompt_id").n_unique())
+
+
+def _same(value: pl.Expr, expected: pl.Expr) -> pl.Expr:
+    return (value - expected).abs() <= TOLERANCE * (1.0 + expected.abs())
+
+
+def all_tables(evaluations: pl.DataFrame) -> Tables:
+    """The evaluations and each table that is made from them, as the workflow would write it."""
+    made = tabulate(study(evaluations, K))
+    return {"evaluation": evaluations} | {name: SCHEMAS[name].conform(table, name) for name, table in made.items()}
+
+
+def first_alike(codes: np.ndarray) -> list[list[int | None]]:
+    """For each sample the first one of its prompt with the same code; nothing for a negative code."""
+    return [[None if code < 0 else row.index(code) for code in row] for row in codes.tolist()]
+
+
+def evaluated(
+    answers: np.ndarray, policy: tuple[str, int, int], dataset: str, style: tuple[str, ...], programs: bool
+) -> pl.DataFrame:
+    """The evaluation of a policy with these answers, (prompts, n) codes: negative without one, right below `WRONG`."""
+    right = (answers >= 0) & (answers < WRONG)
+    frame = evaluation(right, policy[0], dataset, *policy[1:], style)
+    classes = first_alike(answers) if (answers >= 0).any() else None
+    # Two answers share a program. Solutions of mathematics, right or wrong, share a skeleton.
+    made = {"programs": first_alike(answers // 2)} if programs else {"skeletons": first_alike(answers % 2)}
+    return with_classes(frame, classes, **made)
+
+
+@st.composite
+def evaluations(draw: st.DrawFn) -> pl.DataFrame:
+    """Evaluations of the base and of some steps of some trainings on one or two datasets."""
+    trainings = draw(st.sets(st.tuples(st.sampled_from(("grpo", "dph_f")), st.integers(1, 2)), min_size=1))
+    steps = draw(st.sampled_from(((8,), (4, 8))))
+    policies = [(BASE, 0, 0), *((*training, step) for training in sorted(trainings) for step in steps)]
+    frames = []
+    for dataset in draw(st.sampled_from((("d",), ("d", "e")))):
+        shape = draw(st.tuples(st.integers(1, 3), st.integers(1, 9)))
+        # Few prompts are quick to draw; `rarefied` needs many.
+        copies = draw(st.sampled_from((1, FEWEST_PROMPTS)))
+        style = draw(st.sampled_from(((), ("a",), ("a", "b", "c"))))
+        programs = draw(st.booleans())
+        levels = draw(st.lists(st.sampled_from(("easy", "hard", None)), min_size=shape[0], max_size=shape[0]))
+        level = pl.Series("level", levels * copies, dtype=pl.String)
+        codes = arrays(np.int64, shape, elements=st.integers(-1, 2 * WRONG - 1), fill=st.nothing())
+        for policy in policies:
+            answers = np.tile(draw(codes), (copies, 1))
+            frames.append(evaluated(answers, policy, dataset, style, programs).with_columns(level))
+    return pl.concat(frames)
+
+
+@settings(max_examples=25)
+@given(evaluations())
+def test_the_tables_of_any_evaluations_agree_with_each_other(frame: pl.DataFrame) -> None:
+    tables = all_tables(frame)
+    for check in CHECKS:
+        wrong = check(tables)
+        assert wrong.is_empty(), f"{check.__name__}: {wrong}"
+    trained = [
+        tables[name].filter(~pl.col("method").is_in((BASE, BASE_ITSELF))).select(*POLICY, "k")
+        for name in ("keep_explore", "passk")
+    ]
+    assert trained[0].equals(trained[1])
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    frames = []
+    for number, (method, dataset) in enumerate([(BASE, "d"), ("grpo", "d"), (BASE, "e"), ("grpo", "e")]):
+        generator = np.random.default_rng(number)
+        right = generator.random((120, 8)) < generator.random((120, 1))
+        # The right samples have one answer, each wrong one has its own.
+        answers = np.where(right, 0, WRONG + np.arange(8))
+        trained = method != BASE
+        frames.append(evaluated(answers, (method, int(trained), 8 * trained), dataset, ("a", "b", "c"), programs=True))
+    return all_tables(pl.concat(frames))
+
+
+def changed(table: pl.DataFrame, column: str, by: float) -> pl.DataFrame:
+    """Another value in the first row of a trained policy."""
+    first = pl.int_range(pl.len()) == table["method"].to_list().index("grpo")
+    return table.with_columns(pl.when(first).then(pl.col(column) + by).otherwise(column).alias(column))
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_tables_of_the_cases_below_agree(tables: Tables, check: Callable[[Tables], pl.DataFrame]) -> None:
+    assert check(tables).is_empty()
+
+
+@pytest.mark.parametrize("column", ["kept", "lost", "gained", "neither"])
+def test_a_wrong_number_of_questions_is_found(tables: Tables, column: str) -> None:
+    kept, passk = tables["keep_explore"], tables["passk"]
+    first = ("grpo", 1, 8, "d", 1)
+    assert unsolved_numbers(tables | {"keep_explore": changed(kept, column, 0.01)}).rows() == [first]
+    assert unsolved_numbers(tables | {"passk": changed(passk, "value", 0.01)}).rows() == [first]
+    without = unsolved_numbers(tables | {"passk": passk.filter(method=BASE)})
+    assert without["method"].unique().to_list() == ["grpo"]
+    more = kept.with_columns(pl.col("kept", "lost", "gained", "neither") * 2)
+    assert unsolved_numbers(tables | {"keep_explore": more}).height == kept.height
+
+
+@pytest.mark.parametrize(("drop", "never", "at_one"), [(-1.0, 4, 0), (1.0, 0, 1)])
+def test_a_wrong_crossing_is_found(tables: Tables, drop: float, never: int, at_one: int) -> None:
+    one = {name: tables[name].filter(dataset="d") for name in ("passk", "crossing")}
+    moved = one["passk"].with_columns(value=pl.col("value") + drop * (pl.col("method") == "grpo"))
+    for k, wrong in ((None, never), (1, at_one)):
+        crossed = one["crossing"].with_columns(k=pl.lit(k, pl.Int32))
+        assert wrong_crossings({"passk": moved, "crossing": crossed}).height == wrong
+
+
+@pytest.mark.parametrize("part", ["all", "right", "wrong", "narrowing", "rest"])
+def test_a_wrong_part_of_a_loss_is_found(tables: Tables, part: str) -> None:
+    split = tables["diversity_split"].with_columns(value=pl.col("value") + 0.01 * (pl.col("part") == part))
+    assert wrong_splits(tables | {"diversity_split": split}).height == 4
+
+
+@pytest.mark.parametrize("metric", ["distinct_answers", "distinct_answers_wrong"])
+def test_other_answers_than_those_of_diversity_are_found(tables: Tables, metric: str) -> None:
+    of_base = (pl.col("method") == BASE) & (pl.col("metric") == metric)
+    other = tables["diversity"].with_columns(value=pl.col("value") + 0.01 * of_base)
+    assert wrong_splits(tables | {"diversity": other})["classes"].to_list() == ["answers", "answers"]
+
+
+def test_a_question_that_is_missing_or_moved_is_found(tables: Tables) -> None:
+    moved = tables["transitions"]
+    assert not wrong_transitions(tables | {"transitions": changed(moved, "prompts", 0.01)}).is_empty()
+    half = moved.with_columns(prompts=pl.col("prompts") / 2)
+    assert wrong_transitions(tables | {"transitions": half}).height == 2 * 2 * 6
+    # The same number of questions, at other rates of the base.
+    shifted = changed(changed(moved.filter(dataset="d"), "prompts", 0.01).reverse(), "prompts", -0.01)
+    assert wrong_transitions(tables | {"transitions": shifted}).height == 2
+
+
+def test_rarefied_classes_over_other_questions_are_found(tables: Tables) -> None:
+    rarefied = tables["rarefied"]
+    assert uncommon_prompts(tables | {"rarefied": changed(rarefied, "prompts", -1)}).height == 2
+    assert uncommon_prompts(tables | {"rarefied": changed(rarefied, "value", 8.0)}).height == 1
