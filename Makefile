@@ -7,7 +7,8 @@ INSTALLED       := $(if $(wildcard $(STAMP)),$(or $(shell cat $(STAMP)),cpu))
 # Of `make install`: cpu, or gpu (docs/gpu.md). The other targets keep the set that is installed.
 SET             ?= $(or $(INSTALLED),cpu)
 CORES           ?= 2
-# Of `make run`: a configuration, and what to make (presample, partition, train, evaluate, ...; empty: all).
+# Of `make run`: a configuration (a file, or several in quotes: each changes those before it), and what to make
+# (presample, partition, train, evaluate, ...; empty: all).
 CONFIG          ?=
 TARGET          ?=
 # Of `make gpu-check`: vllm or transformers.
@@ -79,9 +80,9 @@ demo: install ## Run the embedded default; ends by printing where the report is.
 demo-full: install ## Six methods, five seeds each, on the embedded world: its primary endpoints.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
 
-run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presample] (see `dphrl init --help`).
+run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presample]; CONFIG="a.yaml b.yaml" for two files.
 	@test -n "$(CONFIG)" || { echo "make run needs a configuration: make run CONFIG=my.yaml" >&2; exit 1; }
-	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) $(TARGET) --configfile "$(CONFIG)"
+	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) $(TARGET) --configfile $(CONFIG)
 
 docs: install ## Build the documentation as a site in site/; a broken link fails it.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

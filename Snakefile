@@ -5,7 +5,8 @@ from snakemake.logging import logger
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.load import check_files, load_config, read_yaml
+from dphrl.config.files import name_files, read_files
+from dphrl.config.load import check_files, load_config
 from dphrl.layout.folder import check_folder
 from dphrl.plan.describe import at_start
 
@@ -13,7 +14,7 @@ from dphrl.plan.describe import at_start
 # No attribute of `workflow` below is documented: tests/workflow/test_oldest.py uses them on this version.
 min_version("9.21.1")
 
-# A config file is complete: Snakemake would merge one of --configfile over a `configfile:` read here.
+# Snakemake merges the files of --configfile, in their order; it would merge them over a `configfile:` read here too.
 if not workflow.configfiles:
     if workflow.is_main_process and not workflow.modifier.skip_configfile:
         logger.info("No --configfile is given: this is the demo, config/config.yaml")
@@ -21,16 +22,16 @@ if not workflow.configfiles:
     configfile: Path(workflow.basedir) / "config/config.yaml"
 
 
+FILES = dict.fromkeys(map(Path, workflow.configfiles))
 try:
-    for file in workflow.configfiles:
-        read_yaml(Path(file))  # Snakemake has read it too, but takes the last of two equal keys
+    FILES = read_files(FILES)  # Snakemake has read them too, but takes the last of two equal keys
     CONFIG = load_config(config)
     check_files(CONFIG, Path.cwd())
     jobs_start = workflow.is_main_process and not workflow.output_settings.dryrun
     check_folder(CONFIG, Path.cwd(), jobs_start)
     PLAN = list(at_start(CONFIG, Path.cwd()))
 except ConfigError as error:
-    raise SystemExit(str(ConfigError(error.problems, ", ".join(map(str, workflow.configfiles))))) from None
+    raise SystemExit(str(name_files(error, FILES))) from None
 
 
 include: "rules/common.smk"

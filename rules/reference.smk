@@ -28,7 +28,7 @@ rule tensorise:
         # Footers have paths with this name. The cache between runs compares params, not wildcards.
         dataset=CONFIG.train_dataset,
         dtype=block(slices.reference, "dtype"),
-        top_k=block(slices.reference, "top_k"),
+        topk_logprobs=block(slices.reference, "topk_logprobs"),
         hardware=not_compared(RESOLVED["hardware"]),
     script:
         "../workflow_scripts/tensorise.py"

@@ -9,14 +9,14 @@ from dphrl.reference.job import ReferenceJob
 from dphrl.reference.launch import store_responses
 
 divided = ["deepspeed"] if hardware.reference_ranks > 1 else []
-with stage("dtype", "top_k", libraries=["torch", "transformers", *divided]) as job, private_temporary_folder():
+with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divided]) as job, private_temporary_folder():
     given, output, params = snakemake.input, snakemake.output, snakemake.params
     tables = {name: given[name] for name in ("partition", "prompts")} | {"rollouts": list(given.rollouts)}
     for name, files in tables.items():
         job.scan(name, files)
     reference = ReferenceJob(
         dtype=params.dtype,
-        top_k=params.top_k,
+        topk_logprobs=params.topk_logprobs,
         **tables,
         policy=str(job.folder("policy", given.policy)),
         hardware=params.hardware,

@@ -44,7 +44,7 @@ from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 from dphrl.training.weight_sync import WeightSync, canary_text
 
-METHOD, LR = MethodConfig(online="all"), 1e-6
+METHOD, LR = MethodConfig(rollout_on="all"), 1e-6
 # Of transformers' configuration class; the biases of q, k and v are those of every Qwen2.
 _QWEN = {"vocab_size": 151_936, "tie_word_embeddings": True, "num_key_value_heads": 2, "max_position_embeddings": 4096}
 MODELS = {

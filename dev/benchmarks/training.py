@@ -56,14 +56,14 @@ TOP_K = 16
 LARGEST_OPERATORS = 8
 ENGINES: tuple[Literal["vllm", "transformers"], ...] = ("vllm", "transformers")
 PARTS = ("generate", "score", "train", "push", "other")
-GRPO = MethodConfig(online="all")
+GRPO = MethodConfig(rollout_on="all")
 METHODS = {
     "grpo": GRPO,
     "exp_only": MethodConfig(),
     "dph_f": MethodConfig(divergence="forward_kl"),
     "dph_js": MethodConfig(divergence="js"),
     "alpha": MethodConfig(divergence="alpha"),
-    f"dph_js, top-{TOP_K}": MethodConfig(divergence="js", topk="sum"),
+    f"dph_js, top-{TOP_K}": MethodConfig(divergence="js", topk_estimator="sum"),
     "js_definition": MethodConfig(divergence="js_definition"),
     "rkl": MethodConfig(divergence="reverse_kl"),
 }

@@ -187,14 +187,14 @@ def print_tables(found: Mapping[str, float]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path, help="the configuration of the run")
+    parser.add_argument("config", type=Path, nargs="+", help="the files of the configuration, as the run had them")
     parser.add_argument("run", type=Path, help="folder of the run, e.g. results/demo")
     parser.add_argument(
         "--questions", type=int, default=10**6, help="at most so many questions of a stratum for new samples"
     )
     parser.add_argument("--memory", action="store_true", help="add the mean of trained policies on training questions")
     arguments = parser.parse_args()
-    of_config, of_run = read_config(arguments.config), of_the_run(arguments.run)
+    of_config, of_run = read_config(*arguments.config), of_the_run(arguments.run)
     samples = forced(of_config, arguments.run, arguments.questions)
     print_tables(of_run | of_forced(samples, of_run["pass@16, ambiguous, %"]))
     if arguments.memory:

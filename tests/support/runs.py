@@ -45,6 +45,8 @@ class Workflow:
     folder: Path
     config: Path
     name: str = "tiny"
+    changed: tuple[Path, ...] = ()
+    """The files that `config` changes."""
 
     @property
     def results(self) -> Path:
@@ -64,7 +66,8 @@ class Workflow:
     def command(self, *arguments: str) -> list[str]:
         """The command that runs Snakemake through the launcher."""
         launcher = str(self.project / "workflow_scripts" / "launch.py")
-        options = ["--directory", str(self.folder), "--configfile", str(self.config), "--cores", "2"]
+        files = map(str, (*self.changed, self.config))
+        options = ["--directory", str(self.folder), "--configfile", *files, "--cores", "2"]
         return [sys.executable, launcher, *options, *arguments]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

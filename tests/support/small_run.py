@@ -48,9 +48,9 @@ CONFIG = load_config(
         "prompts": {"max_tokens": 32},
         "partition": {"pef_min_correct": 2},
         "hardware": {"token_budget": 64},
-        "reference": {"top_k": 3},
+        "reference": {"topk_logprobs": 3},
         "train": {"max_tokens": 32, "dtype": "float32", "steps": 2, "segment_steps": 2, "eval_every": 2, "seeds": [1]},
-        "methods": {"grpo": {"online": "all"}},
+        "methods": {"grpo": {"rollout_on": "all"}},
         "evaluate": {"datasets": ["eval"], "k": [1, 2]},
     }
 )

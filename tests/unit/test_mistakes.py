@@ -443,12 +443,12 @@ def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJo
 
 def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:  # 36c
     with pytest.raises(ValueError, match="prompts_per_step is 64, but D_exp, which mine-dph_f-s1 trains on, has 3"):
-        _online_prompts(segment_job(tmp_path, {"online": "exp"}, prompts_per_step=64))
-    assert len(_online_prompts(segment_job(tmp_path, {"online": "all"}, prompts_per_step=3))) == 3
+        _online_prompts(segment_job(tmp_path, {"rollout_on": "exp"}, prompts_per_step=64))
+    assert len(_online_prompts(segment_job(tmp_path, {"rollout_on": "all"}, prompts_per_step=3))) == 3
 
 
 def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
-    job = segment_job(tmp_path, {"online": "exp", "divergence": "forward_kl"})
+    job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
     with pytest.raises(NoRehearsalError, match="mine-dph_f-s1 rehearses it"):
         train_segment(replace(job, reference="responses.safetensors"))
 

@@ -111,9 +111,10 @@ def made(*variables: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_make_run_starts_the_launcher_with_the_configuration_of_the_user() -> None:
-    assert made("CONFIG=my.yaml").stdout.endswith('workflow_scripts/launch.py --cores 2  --configfile "my.yaml"\n')
+    assert made("CONFIG=my.yaml").stdout.endswith("workflow_scripts/launch.py --cores 2  --configfile my.yaml\n")
+    assert made("CONFIG=a.yaml b.yaml").stdout.endswith(" --configfile a.yaml b.yaml\n")
     printed = made("CONFIG=my.yaml", "TARGET=presample", "CORES=4").stdout
-    assert printed.endswith('workflow_scripts/launch.py --cores 4 presample --configfile "my.yaml"\n')
+    assert printed.endswith("workflow_scripts/launch.py --cores 4 presample --configfile my.yaml\n")
     without = subprocess.run(
         ["make", "-s", "-o", "install", "run"], cwd=ROOT, capture_output=True, text=True, check=False
     )

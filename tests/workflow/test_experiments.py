@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
-from runs import Workflow
+from experiments import experiment, files_of
+from runs import ROOT, Workflow
 
 from dphrl.config.blocks.datasets import TOY
 from dphrl.config.load import read_config
 
 pytestmark = pytest.mark.workflow
 
-EXPERIMENTS = Path(__file__).resolve().parents[2] / "config" / "experiments"
 # Number of jobs: segments of training, sampling, evaluation of a policy on a set, preparation of prompts.
 JOBS = {
     "llama-sql": (144, 155, 146, 3),
@@ -53,7 +54,10 @@ JOBS = {
 
 def _write_placeholders(name: str, folder: Path) -> None:
     """Empty files and folders where the experiment expects its data, and a model folder without a model."""
-    config = read_config(EXPERIMENTS / f"{name}.yaml")
+    config = experiment(name)
+    if config.toy:
+        (folder / "config").mkdir()
+        shutil.copy2(ROOT / "config/world.yaml", folder / "config")
     for dataset in config.datasets.values():
         if dataset.source == TOY:
             continue
@@ -78,7 +82,8 @@ LONG |= {name for name in JOBS if name.endswith("-mini")}  # There they also run
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in JOBS])
 def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str, project: Path, tmp_path: Path) -> None:
     _write_placeholders(name, tmp_path)
-    printed = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name).run("--dry-run")
+    *changed, file = files_of(name)
+    printed = Workflow(project, tmp_path, file, name, tuple(changed)).run("--dry-run")
     counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
     # Another rule draws the samples of stage 1.
     counts["sample"] += counts["sample_draw"]
@@ -94,7 +99,7 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
         "report",
         "audit",
     }
-    config = read_config(EXPERIMENTS / f"{name}.yaml")
+    config = experiment(name)
     of_the_base = {"import_base"} if config.policy.base else {"train_base"}
     of_the_base |= {"build_world"} if config.toy else set()
     assert {rule: counts[rule] for rule in once | of_the_base} == dict.fromkeys(once | of_the_base, 1)
@@ -104,7 +109,7 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["llama-sql-mini", "llama-math-mini", "ablations-mini", "multi-style-mini"])
 def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, project: Path, tmp_path: Path) -> None:
-    workflow = Workflow(project, tmp_path, EXPERIMENTS / f"{name}.yaml", name)
+    workflow = Workflow(project, tmp_path, files_of(name)[-1], name)
     workflow.run()
     config = read_config(workflow.config)
     partition = pl.read_parquet(workflow.results / "draws/main/partition/final.parquet")

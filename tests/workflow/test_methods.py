@@ -40,17 +40,19 @@ pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 LORA = LoraConfig(rank=3, alpha=6, targets=("q_proj", "v_proj", "down_proj"))
 ETA, CAP = 0.5, 0.7
 METHODS = {
-    "grpo": MethodConfig(online="all", eps_high=0.2),
-    "dapo": MethodConfig(online="all", refills=2, overlong_buffer=4),
+    "grpo": MethodConfig(rollout_on="all", eps_high=0.2),
+    "dapo": MethodConfig(rollout_on="all", dynamic_sampling_rounds=2, overlong_buffer=4),
     "dr_grpo": MethodConfig(advantage_std=False),
     "exp_only": MethodConfig(),
     **{
-        f"rkl_{estimator}": MethodConfig(online="all", divergence="reverse_kl", estimator=estimator, eta=ETA, l_cap=CAP)
+        f"rkl_{estimator}": MethodConfig(
+            rollout_on="all", divergence="reverse_kl", estimator=estimator, eta=ETA, l_cap=CAP
+        )
         for estimator in ("k3", "k2", "reward_k1", "to_go")
     },
     **{
         f"rkl_{estimator}_{off_policy}": MethodConfig(
-            online="all",
+            rollout_on="all",
             divergence="reverse_kl",
             estimator=estimator,
             off_policy=off_policy,
@@ -65,10 +67,10 @@ METHODS = {
     },
     "dph_f": MethodConfig(divergence="forward_kl", eta=ETA, l_cap=CAP),
     "dph_f_k1": MethodConfig(divergence="forward_kl", estimator="k1", eta=ETA),
-    "dph_f_sum": MethodConfig(divergence="forward_kl", topk="sum", eta=ETA, l_cap=CAP),
-    "dph_f_conditional": MethodConfig(divergence="forward_kl", topk="conditional", eta=ETA, l_cap=CAP),
+    "dph_f_sum": MethodConfig(divergence="forward_kl", topk_estimator="sum", eta=ETA, l_cap=CAP),
+    "dph_f_conditional": MethodConfig(divergence="forward_kl", topk_estimator="conditional", eta=ETA, l_cap=CAP),
     "dph_js": MethodConfig(divergence="js", eta=ETA, l_cap=CAP),
-    "dph_js_halved": MethodConfig(divergence="js", js_scale=0.5, topk="sum", eta=ETA, l_cap=CAP),
+    "dph_js_halved": MethodConfig(divergence="js", js_scale=0.5, topk_estimator="sum", eta=ETA, l_cap=CAP),
     "js_definition": MethodConfig(divergence="js_definition", eta=ETA, l_cap=CAP),
     "js_definition_exact": MethodConfig(divergence="js_definition", estimator="exact", js_beta=0.3, eta=ETA, l_cap=CAP),
     "js_definition_weight": MethodConfig(
@@ -185,10 +187,10 @@ def _losses(
             if on_stored is None:
                 continue
             value = on_stored(log_ratio)
-            if method.topk:
+            if method.topk_estimator:
                 ids, logprobs = example.topk
                 value = _with_topk(
-                    on_stored, log_ratio, everything.gather(1, ids.long()) - logprobs, example, method.topk
+                    on_stored, log_ratio, everything.gather(1, ids.long()) - logprobs, example, method.topk_estimator
                 )
             stored.append(value)
             continue
@@ -347,7 +349,7 @@ def engine(base: Path) -> TransformersEngine:
 def test_places_that_dynamic_sampling_could_not_fill_enter_no_sum_and_no_denominator(
     base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:
-    method = MethodConfig(divergence="forward_kl", eta=ETA, refills=1, overlong_buffer=4)
+    method = MethodConfig(divergence="forward_kl", eta=ETA, dynamic_sampling_rounds=1, overlong_buffer=4)
     trainer = make_trainer(base, method, base, kind=Recorder, **BARE)
     _segment(trainer, engine, base, reference).run(1, 1, "test")
     made = next(m for m in trainer.made if len({e.counted for e in m.examples if not e.rehearsal}) == 2)
@@ -366,7 +368,7 @@ def test_a_step_without_any_signal_changes_no_weight(base: Path, engine: Transfo
     def wrong(texts: Sequence[str], ground_truths: Sequence[Any]) -> list[Judgement]:
         return [Judgement(False, 0.0) for _ in texts]
 
-    trainer = make_trainer(base, MethodConfig(refills=1), base)
+    trainer = make_trainer(base, MethodConfig(dynamic_sampling_rounds=1), base)
     before = weights_of(trainer)
     metrics = _segment(trainer, engine, base, None, score=wrong).run(1, 1, "test")  # type: ignore[arg-type]
     assert equal(weights_of(trainer), before)
@@ -440,7 +442,7 @@ def _all_right(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
         (MethodConfig(advantage_std=False), _long),
         (MethodConfig(overlong_buffer=6), _long),
         *(
-            (MethodConfig(online="all", divergence="reverse_kl", estimator=estimator, eta=0.3), score)
+            (MethodConfig(rollout_on="all", divergence="reverse_kl", estimator=estimator, eta=0.3), score)
             for estimator in ("reward_k1", "to_go")
             for score in (_long, _all_right)
         ),
@@ -487,7 +489,7 @@ def test_advantages_are_of_the_shaped_rewards_and_the_reverse_kl_is_taken_off(
 def test_old_logprobs_are_those_of_the_sampling_weights_in_every_epoch(
     base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:
-    trainer = make_trainer(base, METHODS["dph_js"], base, kind=Recorder, epochs=2, lr=1e-2)
+    trainer = make_trainer(base, METHODS["dph_js"], base, kind=Recorder, ppo_epochs=2, lr=1e-2)
     segment = _segment(trainer, engine, base, reference)
     segment.run(1, 1, "test")
     at_start = LogProbs(load_model(base, "float32"))

@@ -44,7 +44,7 @@ def alone() -> Iterator[None]:
 
 def drawn(base: Path) -> list[ProbePrompt]:
     """Two prompts of each subset, each with a response that the base drew."""
-    trainer = make_trainer(base, MethodConfig(online="all"))
+    trainer = make_trainer(base, MethodConfig(rollout_on="all"))
     prompts = online_prompts(base)[:4]
     rows = [Row(prompt.tokens, [5, 6, 7 + i]) for i, prompt in enumerate(prompts)]
     logprobs = trainer.logprobs(rows)
@@ -90,7 +90,7 @@ def test_probes_are_measured_and_change_nothing_of_the_training(base: Path, refe
 
 
 def test_answers_of_different_steps_are_independent_draws(base: Path, reference: ReferenceResponses) -> None:
-    _, probes, _ = run(base, reference, MethodConfig(online="all"), gradient=False)
+    _, probes, _ = run(base, reference, MethodConfig(rollout_on="all"), gradient=False)
     seeds = {
         probes._request(one.prompt, step, number).seed for one in probes.prompts for step in (0, 2) for number in (0, 1)
     }
@@ -102,7 +102,7 @@ def test_answers_of_different_steps_are_independent_draws(base: Path, reference:
     [
         DPH_JS,
         MethodConfig(divergence="forward_kl", eta=2.0),
-        MethodConfig(online="all", divergence="reverse_kl", eta=0.3),
+        MethodConfig(rollout_on="all", divergence="reverse_kl", eta=0.3),
         MethodConfig(divergence="js_definition", eta=0.7),
     ],
     ids=lambda method: method.divergence,
@@ -134,7 +134,7 @@ def test_the_share_of_the_gradient_is_that_of_two_updates_with_one_part_each(
 def test_a_divergence_in_the_advantages_has_no_share(
     estimator: str, base: Path, policy: Path, examples: list[Example]
 ) -> None:
-    method = MethodConfig(online="all", divergence="reverse_kl", estimator=estimator)
+    method = MethodConfig(rollout_on="all", divergence="reverse_kl", estimator=estimator)
     rollouts = [example for example in examples if not example.rehearsal]
     assert make_trainer(policy, method, base).divergence_share(rollouts) is None
-    assert make_trainer(policy, MethodConfig(online="all")).divergence_share(rollouts) is None
+    assert make_trainer(policy, MethodConfig(rollout_on="all")).divergence_share(rollouts) is None

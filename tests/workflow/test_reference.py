@@ -61,7 +61,7 @@ def _job(folder: Path, responses: int, top_k: int, dtype: Dtype = "float32", **m
     return ReferenceJob(
         policy=str(policy),
         dtype=dtype,
-        top_k=top_k,
+        topk_logprobs=top_k,
         hardware={"token_budget": 40, "kv_cache_gib": 1},
         **files,
         rollouts=[str(folder / "rollouts.parquet")],

@@ -157,7 +157,7 @@ def test_a_new_schema_reruns_the_stage_that_writes_it(
     [
         ({"report": {"title": "Another"}}, {"report"}),
         ({"partition": {"pef_min_correct": 1, "on_reject": "discard"}}, {"refine"}),
-        ({"reference": {"top_k": 2}}, {"tensorise"}),
+        ({"reference": {"topk_logprobs": 2}}, {"tensorise"}),
         ({"hardware": {"token_budget": 8192, "ranks": 2, "zero_stage": 3, "kv_cache_gib": 2}}, set()),
         ({"evaluate": {"bootstrap": {"replicates": 300}}}, {"make_tables"}),
         ({"scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}}}, SCORED),

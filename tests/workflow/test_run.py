@@ -165,7 +165,7 @@ def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> Non
 
 @pytest.mark.full
 def test_only_the_newest_state_and_the_evaluated_policies_stay(finished: Workflow) -> None:
-    short = finished.configured(methods={"short": {"online": "all"}}, train={"segment_steps": 1})
+    short = finished.configured(methods={"short": {"rollout_on": "all"}}, train={"segment_steps": 1})
     end = "results/tiny/policies/short-s1/step{}.json"
     short.run(end.format(4))
     assert {path.name for path in (finished.results / "states/short-s1").iterdir()} == {"step4", "step4.json"}

@@ -12,7 +12,7 @@ from runs import Workflow, kill
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 
-SHORT = {"online": "all", "eps_high": 0.2}
+SHORT = {"rollout_on": "all", "eps_high": 0.2}
 
 
 def trained_by(finished: Workflow, segments: int, *names: str) -> Workflow:

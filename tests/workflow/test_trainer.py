@@ -178,8 +178,8 @@ def test_without_weight_the_joint_norm_is_a_factor(policy: Path, examples: list[
     "method",
     [
         MethodConfig(divergence="forward_kl", eta=1.0),
-        MethodConfig(divergence="forward_kl", topk="sum", eta=1.0),
-        MethodConfig(divergence="js", topk="conditional", eta=1.0),
+        MethodConfig(divergence="forward_kl", topk_estimator="sum", eta=1.0),
+        MethodConfig(divergence="js", topk_estimator="conditional", eta=1.0),
         MethodConfig(divergence="alpha", alpha=0.0, eta=1.0),
         MethodConfig(divergence="alpha", alpha=0.3, eta=1.0),
         MethodConfig(divergence="js_definition", estimator="exact", eta=1.0),
@@ -188,7 +188,9 @@ def test_without_weight_the_joint_norm_is_a_factor(policy: Path, examples: list[
         MethodConfig(divergence="reverse_kl", estimator="k2", eta=1.0),
         MethodConfig(divergence="reverse_kl", off_policy="differentiate", eta=1.0),
     ],
-    ids=lambda method: f"{method.divergence}-{method.estimator}-{method.alpha}-{method.topk}-{method.off_policy}",
+    ids=lambda method: (
+        f"{method.divergence}-{method.estimator}-{method.alpha}-{method.topk_estimator}-{method.off_policy}"
+    ),
 )
 def test_before_any_update_every_divergence_is_nothing_and_so_is_its_gradient(
     method: MethodConfig, base: Path, examples: list[Example]
@@ -408,7 +410,7 @@ def test_an_example_without_what_the_method_needs_is_refused(policy: Path, examp
         make_trainer(policy, JS).update(bare, LR)
     with pytest.raises(ValueError, match="rehearsal rows reached a method without rehearsal"):
         make_trainer(policy, EXP_ONLY).update(examples, LR)
-    topk = MethodConfig(divergence="js", topk="sum", eta=ETA)
+    topk = MethodConfig(divergence="js", topk_estimator="sum", eta=ETA)
     with pytest.raises(ValueError, match="lacks `topk`"):
         make_trainer(policy, topk).update([Example(e.row, e.rehearsal, reference=e.reference) for e in examples], LR)
 

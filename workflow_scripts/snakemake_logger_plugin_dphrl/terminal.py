@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dphrl.artifacts.progress import counted, duration
 from dphrl.config.errors import ConfigError, nearest
-from dphrl.config.load import read_yaml
+from dphrl.config.files import read_yaml
 from dphrl.pages.visible import visible
 
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")

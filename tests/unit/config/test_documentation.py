@@ -69,7 +69,7 @@ def test_the_defaults_are_the_papers() -> None:
         8,
         "explore",
     )
-    assert {name: (m.online, m.eta, m.eps_high) for name, m in config.methods.items()} == {
+    assert {name: (m.rollout_on, m.eta, m.eps_high) for name, m in config.methods.items()} == {
         "grpo": ("all", 0.0, 0.2),
         "dapo": ("all", 0.0, 0.28),
         "rkl": ("all", 0.01, 0.28),

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 import yaml
+from experiments import DEMO, NAMES, experiment, files_of
 
 from dphrl.config import slices
-from dphrl.config.config import Config
-from dphrl.config.load import load_config, read_config
+from dphrl.config.files import content, read_files
+from dphrl.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "config" / "experiments"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 RECORDED = {"spider-replay"}
 WORLD = [name for name in NAMES if name.startswith("world-")]
 
 
 OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
-# (online, divergence, eta, eps_high) by method.
+# (rollout_on, divergence, eta, eps_high) by method.
 GRPO, DAPO, RKL = ("all", None, 0.0, 0.2), ("all", None, 0.0, 0.28), ("all", "reverse_kl", 0.01, 0.28)
 EXP_ONLY, DPH_F, DPH_JS = ("exp", None, 0.0, 0.28), ("exp", "forward_kl", 0.01, 0.28), ("exp", "js", 0.2, 0.28)
 TABLE_6 = {"grpo": GRPO, "dapo": DAPO, "rkl": RKL, "exp_only": EXP_ONLY, "dph_f": DPH_F, "dph_js": DPH_JS}
@@ -49,10 +49,6 @@ MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
 METHODS |= {f"{name}-equal-epochs": METHODS[name] for name in MAIN}
 
 
-def experiment(name: str) -> Config:
-    return read_config(FOLDER / f"{name}.yaml")
-
-
 def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
     toy = {name for name in NAMES if experiment(name).toy}
     assert toy == {"multi-style", "demo-full", *(name for name in NAMES if name.endswith("-mini") or name in WORLD)}
@@ -62,7 +58,7 @@ def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_an_experiment_has_the_published_methods(name: str) -> None:
     methods = experiment(name).methods
-    found = {key: (m.online, m.divergence, m.eta, m.eps_high) for key, m in methods.items()}
+    found = {key: (m.rollout_on, m.divergence, m.eta, m.eps_high) for key, m in methods.items()}
     assert found == METHODS[name]
 
 
@@ -76,7 +72,7 @@ def test_the_ablations_vary_what_they_are_named_after() -> None:
 
 @pytest.mark.parametrize("name", [*WORLD, "demo-full"])
 def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -> None:
-    demo = load_config(yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8")))
+    demo = experiment(DEMO)
     one = experiment(name)
     assert one.toy
     assert demo.toy
@@ -105,10 +101,9 @@ def test_the_methods_of_the_world_have_equal_strength_and_its_sweeps_and_publish
     assert sorted(strengths("world-eta").values()) == [0.02] * 3 + [0.1] * 3 + [0.5] * 3
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "demo-full", "world-2", "world-3", "world-published"])
+@pytest.mark.parametrize("name", [DEMO, "demo-full", "world-2", "world-3", "world-published"])
 def test_the_primary_endpoints_are_the_registered_four(name: str) -> None:
-    config = read_config(ROOT / "config" / name) if name.endswith(".yaml") else experiment(name)
-    claims = config.evaluate.claims
+    claims = experiment(name).evaluate.claims
     assert claims.margin == 0.05
     assert [(one.method, one.against, one.relation) for one in claims.primary] == [
         ("grpo", "base", "lower"),
@@ -123,10 +118,12 @@ def test_the_primary_endpoints_are_the_registered_four(name: str) -> None:
 def test_mathematics_has_dapo_whole_and_dph_with_dynamic_sampling(name: str) -> None:
     config = experiment(name)
     for method in ("dph_f", "dph_js"):
-        assert config.methods[f"{method}_refills"] == config.methods[method].model_copy(update={"refills": 3})
+        assert config.methods[f"{method}_refills"] == config.methods[method].model_copy(
+            update={"dynamic_sampling_rounds": 3}
+        )
     if "dapo" in config.methods:  # the paper has none for Llama on mathematics
         dapo = config.methods["dapo"]
-        assert (dapo.refills, dapo.eps_high) == (3, 0.28)
+        assert (dapo.dynamic_sampling_rounds, dapo.eps_high) == (3, 0.28)
         assert dapo.overlong_buffer == round(0.2 * config.train.max_tokens)
 
 
@@ -150,7 +147,7 @@ def test_the_files_of_equal_epochs_differ_in_steps_only(name: str) -> None:
     assert {method.steps for method in steps.methods.values()} == {None}
     for method, block in epochs.methods.items():
         assert block.model_copy(update={"steps": None}) == steps.methods[method]
-        assert (block.steps is None) == (block.online == "exp")
+        assert (block.steps is None) == (block.rollout_on == "exp")
 
 
 def test_the_maths_of_llama_on_sql_takes_the_policies_of_that_run() -> None:
@@ -179,10 +176,10 @@ def leaves(block: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - RECORDED))
 def test_what_an_experiment_does_not_say_is_a_default_of_the_models_and_not_of_config_yaml(name: str) -> None:
-    said = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    said = content(read_files(files_of(name)))
     config = experiment(name)
-    assert config.datasets.keys() == said["datasets"].keys()
-    assert config.methods.keys() == said["methods"].keys()
+    for block in ("datasets", "methods"):
+        assert list(getattr(config, block)) == [key for key, value in said[block].items() if value is not None]
     required = {
         key: said[key] for key in ("run", "datasets", "train_dataset", "policy", "toy", "replay") if key in said
     }
@@ -197,9 +194,7 @@ def test_what_an_experiment_does_not_say_is_a_default_of_the_models_and_not_of_c
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_experiment_names_its_run_and_its_command(name: str) -> None:
-    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    header = text.split("\nrun:")[0]
-    assert f"--configfile config/experiments/{name}.yaml" in header
+    assert files_of(name)[-1].stem == name
     assert experiment(name).run == ("llama-sql" if name == "llama-sql-maths" else name)
 
 

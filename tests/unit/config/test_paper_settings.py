@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from experiments import experiment, header
 
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.config import Config
-from dphrl.config.load import read_config
 
 ROOT = Path(__file__).resolve().parents[3]
 PAPER = yaml.safe_load((ROOT / "tests" / "data" / "paper_settings.yaml").read_text(encoding="utf-8"))
@@ -73,12 +73,12 @@ DIFFERENCES = [
     ),
     Reason(("scripts.eval_every",), 70, "divides the 210 steps", ("llama-sql-equal-epochs",)),
     Reason(("scripts.save_every",), 35, "the most steps that a crash costs", ("llama-sql-equal-epochs",)),
-    Reason(("scripts.refills",), 3, "the paper describes dynamic sampling; its number of rounds is not published"),
+    Reason(
+        ("scripts.dynamic_sampling_rounds",),
+        3,
+        "the paper describes dynamic sampling; its number of rounds is not published",
+    ),
 ]
-
-
-def experiment(name: str) -> Config:
-    return read_config(ROOT / "config" / "experiments" / f"{name}.yaml")
 
 
 def value(cell: list[Any]) -> Any:
@@ -92,12 +92,12 @@ def cells(name: str) -> Iterator[Cell]:
     train, sampling, published = config.train, config.sampling, PAPER["table_7"][column]
     for key in ("prompts_per_step", "lr", "temperature", "top_p", "max_tokens", "rollouts_per_prompt"):
         yield Cell(f"table_7.{key}", value(published[key]), getattr(train, key))
-    yield Cell("table_7.ppo_epochs", value(published["ppo_epochs"]), train.epochs)
+    yield Cell("table_7.ppo_epochs", value(published["ppo_epochs"]), train.ppo_epochs)
     yield Cell("table_7.steps", value(published["steps"]), train.steps)
     for method, block in config.methods.items():
-        size = value(published["d_exp"]) + (value(published["d_pef"]) if block.online == "all" else 0)
+        size = value(published["d_exp"]) + (value(published["d_pef"]) if block.rollout_on == "all" else 0)
         epochs = round(config.steps(method) * train.prompts_per_step / size)
-        yield Cell(f"table_7.epochs.{block.online}", value(published["epochs"]), epochs)
+        yield Cell(f"table_7.epochs.{block.rollout_on}", value(published["epochs"]), epochs)
     yield Cell("rehearsal_per_step", value(PAPER["rehearsal_per_step"]), train.rehearsal_per_step)
     asked = PAPER["table_7"]["llama-math" if name == "llama-sql-maths" else column]
     for key in ("temperature", "top_p"):
@@ -137,7 +137,7 @@ def _methods(name: str, config: Config, column: str) -> Iterator[Cell]:
         high = PAPER["eps_high"].get(column, row["eps_high"])
         yield Cell(f"methods.{method}.eps_high", value(high), block.eps_high)
         if block.divergence is not None:
-            yield Cell(f"methods.{method}.online", value(row["online"]), block.online)
+            yield Cell(f"methods.{method}.rollout_on", value(row["rollout_on"]), block.rollout_on)
             etas = value(row["eta"]) if isinstance(value(row["eta"]), list) else [value(row["eta"])]
             yield Cell(f"methods.{method}.eta", True, block.eta in etas)
         if block.divergence in ("forward_kl", "reverse_kl"):
@@ -146,7 +146,9 @@ def _methods(name: str, config: Config, column: str) -> Iterator[Cell]:
             yield Cell(f"methods.{method}.js_scale", value(PAPER["forms"]["js_scale"]), block.js_scale)
         if method == "dapo":
             dapo = PAPER["dapo"]
-            yield Cell("methods.dapo.dynamic_sampling", value(dapo["dynamic_sampling"]), block.refills > 0)
+            yield Cell(
+                "methods.dapo.dynamic_sampling", value(dapo["dynamic_sampling"]), block.dynamic_sampling_rounds > 0
+            )
             yield Cell("methods.dapo.overlong_shaping", value(dapo["overlong_shaping"]), block.overlong_buffer > 0)
 
 
@@ -181,7 +183,11 @@ def _scripts(config: Config, epochs: int) -> Iterator[Cell]:
     for name, method in config.methods.items():
         yield Cell("scripts.advantage_std", value(scripts["advantage_std"]), method.advantage_std)
         if name == "dapo":
-            yield Cell("scripts.refills", value(scripts["refills"]), method.refills)
+            yield Cell(
+                "scripts.dynamic_sampling_rounds",
+                value(scripts["dynamic_sampling_rounds"]),
+                method.dynamic_sampling_rounds,
+            )
             yield Cell("scripts.overlong_buffer", value(scripts["overlong_buffer"]), method.overlong_buffer)
 
 
@@ -216,6 +222,6 @@ def test_a_changed_setting_is_named() -> None:
 def test_the_main_experiments_have_three_seeds_and_their_hours(name: str) -> None:
     assert len(experiment(name).train.seeds) == 3
     file = f"config/experiments/{name}.yaml"
-    header = (ROOT / file).read_text(encoding="utf-8").split("\nrun:")[0].replace("\n# ", " ")
-    assert f"python -m dphrl.plan --machine a800 {file}" in header
-    assert "A800 GPU hours for each seed" in header
+    text = header(name).replace("\n# ", " ")
+    assert f"python -m dphrl.plan --machine a800 {file}" in text
+    assert "A800 GPU hours for each seed" in text

@@ -221,7 +221,7 @@ def test_a_canonical_block_is_sorted_and_of_json_types() -> None:
     config = load_config(DATA)
     assert repr(canonical({"b": 1, "a": (1.0, None)})) == "{'a': [1.0, None], 'b': 1}"
     assert canonical({"block": config.partition}) == canonical({"block": config.partition.model_dump()})
-    assert repr(canonical(config.reference)) == "{'top_k': 0}"
+    assert repr(canonical(config.reference)) == "{'topk_logprobs': 0}"
 
 
 def turned(value: Any) -> Any:

@@ -26,7 +26,7 @@ def config() -> Config:
             "datasets": {"train": TOY, "cross": TOY},
             "train_dataset": "train",
             "sampling": {"presample": {"shards": 2}},
-            "methods": {"grpo": {"online": "all"}},
+            "methods": {"grpo": {"rollout_on": "all"}},
             "evaluate": {"datasets": ["cross"]},
         }
     )

@@ -25,7 +25,7 @@ def _layout(**blocks: Any) -> Layout:
         "sampling": {"presample": {"shards": 2}},
         "train": {"steps": 8, "segment_steps": 2, "eval_every": 4, "seeds": [1, 2]},
         "methods": {
-            "grpo": {"online": "all"},
+            "grpo": {"rollout_on": "all"},
             "dph_f": {"divergence": "forward_kl"},
             "rkl": {"divergence": "reverse_kl"},
         },
@@ -35,7 +35,7 @@ def _layout(**blocks: Any) -> Layout:
 
 
 def test_policies_and_segments_are_named_in_order() -> None:
-    layout = _layout(methods={"grpo": {"online": "all"}})
+    layout = _layout(methods={"grpo": {"rollout_on": "all"}})
     assert [str(policy) for policy in layout.policies()] == [
         "base", "grpo-s1/step4", "grpo-s1/step8", "grpo-s2/step4", "grpo-s2/step8"
     ]  # fmt: skip
@@ -43,20 +43,20 @@ def test_policies_and_segments_are_named_in_order() -> None:
 
 
 def test_a_method_that_names_its_steps_ends_there_and_is_evaluated_there() -> None:
-    layout = _layout(methods={"grpo": {"online": "all", "steps": 10}, "exp_only": {}})
+    layout = _layout(methods={"grpo": {"rollout_on": "all", "steps": 10}, "exp_only": {}})
     assert [str(policy) for policy in layout.policies() if policy.seed == 1] == [
         "grpo-s1/step4", "grpo-s1/step8", "grpo-s1/step10", "exp_only-s1/step4", "exp_only-s1/step8"
     ]  # fmt: skip
     assert [end.step for end in layout.segments() if end.seed == 1] == [2, 4, 6, 8, 10, 2, 4, 6, 8]
     kept = [str(end) for end in layout.kept_states() if end.seed == 1]
     assert kept == ["grpo-s1/step10", "exp_only-s1/step8"]
-    shorter = _layout(methods={"grpo": {"online": "all", "steps": 2}, "exp_only": {}})
+    shorter = _layout(methods={"grpo": {"rollout_on": "all", "steps": 2}, "exp_only": {}})
     assert next(str(policy) for policy in shorter.policies() if policy.seed == 1) == "grpo-s1/step2"
 
 
 def test_a_change_of_the_steps_of_a_method_adds_jobs_of_that_method_only() -> None:
     before, after = (
-        _layout(methods={"grpo": {"online": "all", **more}, "exp_only": {}}) for more in ({}, {"steps": 12})
+        _layout(methods={"grpo": {"rollout_on": "all", **more}, "exp_only": {}}) for more in ({}, {"steps": 12})
     )
     assert {*before.segments()} < {*after.segments()}
     added = {str(end) for end in {*after.segments()} - {*before.segments()}}
@@ -113,7 +113,7 @@ def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> N
 def test_states_and_policies_that_no_job_needs_any_more_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = _layout(methods={"grpo": {"online": "all"}})
+    layout = _layout(methods={"grpo": {"rollout_on": "all"}})
 
     def states(*steps: int) -> list[str]:
         return [f"results/run/states/grpo-s1/step{step}.json" for step in steps]

@@ -108,7 +108,8 @@ def test_the_command_prints_the_seconds_of_a_step(
     (tmp_path / "llama/config.json").write_text(json.dumps(CONFIGS["Llama-3.1-8B"]))
     (tmp_path / "my.yaml").write_text(
         "{run: my, policy: {base: llama}, datasets: {d: {task: sql, source: d.json, comparison: bird}},"
-        " train_dataset: d, evaluate: {datasets: [d]}, methods: {grpo: {online: all}, dph_f: {divergence: forward_kl}},"
+        " train_dataset: d, evaluate: {datasets: [d]},"
+        " methods: {grpo: {rollout_on: all}, dph_f: {divergence: forward_kl}},"
         " train: {steps: 104, segment_steps: 26, eval_every: 52, seeds: [1, 2]},"
         " hardware: {ranks: 8, zero_stage: 3, gradient_checkpointing: true}}\n"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from experiments import NAMES, experiment
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from dphrl.plan.limits import Limits
 from dphrl.plan.sizes import prompts_of
 
 ROOT = Path(__file__).resolve().parents[3]
-EXPERIMENTS = sorted((ROOT / "config/experiments").glob("*.yaml"))
 LLAMA_8B = {
     "model_type": "llama",
     "num_hidden_layers": 32,
@@ -26,7 +26,7 @@ LLAMA_8B = {
 }
 PARAMETERS = 8_030_261_248
 EIGHT = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
-GRPO = {"grpo": {"online": "all"}}
+GRPO = {"grpo": {"rollout_on": "all"}}
 
 
 def with_model(folder, name="llama", **changed):
@@ -88,7 +88,7 @@ def test_without_a_gpu_weights_and_cache_of_an_engine_are_in_host_memory(tmp_pat
 def test_the_minutes_of_an_8b_model_by_hand(tmp_path):
     with_model(tmp_path)
     (tmp_path / "d.json").write_text(json.dumps([{}] * 9000))
-    methods = GRPO | {"dapo": {"online": "all", "refills": 3}, "js": {"divergence": "js"}}
+    methods = GRPO | {"dapo": {"rollout_on": "all", "dynamic_sampling_rounds": 3}, "js": {"divergence": "js"}}
     config = config_of(methods, hardware=EIGHT, sampling={"presample": {"shards": 7}})
     limits = Limits(config, tmp_path)
     # Tokens/s of an A800: drawn; in a forward pass, with a backward pass (with checkpointing a third more).
@@ -138,9 +138,9 @@ def test_the_base_model_of_the_demo():
     assert limits.minutes("train_base") == up_to_tens(600 + 4 * parameters / 1e8 + 6 * parameters * 400 * 64 * 62 / 6e9)
 
 
-@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
-def test_every_experiment_has_limits_without_its_models_and_data(file):
-    config = read_config(file)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_limits_without_its_models_and_data(name):
+    config = experiment(name)
     limits = Limits(config, ROOT)
     asked = [("train_base", {}), ("tensorise", {})]
     asked += [("train_segment", {"method": method}) for method in config.methods]
@@ -272,7 +272,7 @@ def test_the_page_has_the_limits_of_llama_sql(tmp_path):
         "`sample`, a policy on BIRD": ("sample", {"plan": "evaluate", "dataset": "bird"}),
         "`tensorise`": ("tensorise", {}),
         "`train_segment`, 26 steps of GRPO": ("train_segment", {"method": "grpo"}),
-        "`train_segment`, 26 steps of DAPO with 3 refills": ("train_segment", {"method": "dapo"}),
+        "`train_segment`, 26 steps of DAPO with 3 rounds of sampling": ("train_segment", {"method": "dapo"}),
     }
     expected = [
         f"| {job} | {limits.memory_mb(rule):,} | {limits.minutes(rule, **wildcards):,} |"

@@ -128,7 +128,7 @@ def test_a_method_with_adapters_has_a_reference_model_too():
     """A segment loads one for the divergence, whatever is trained."""
     data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
     data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}
-    method = {"online": "all", "divergence": "reverse_kl", "lora": {"rank": 16}}
+    method = {"rollout_on": "all", "divergence": "reverse_kl", "lora": {"rank": 16}}
     setting = Setting.of(load_config(data | {"methods": {"rkl": method}}), "rkl", LLAMA_8B)
     assert setting.reference
     assert setting.adapters
@@ -137,18 +137,18 @@ def test_a_method_with_adapters_has_a_reference_model_too():
 def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
     data = {"run": "bird", "policy": {"base": "models/llama"}, "train_dataset": "bird"}
     data |= {"datasets": {"bird": {"task": "sql", "source": "train.json"}}, "evaluate": {"datasets": ["bird"]}}
-    config = load_config(data | {"methods": {"grpo": {"online": "all"}}})
+    config = load_config(data | {"methods": {"grpo": {"rollout_on": "all"}}})
     with pytest.raises(ConfigError, match=r"(?s)methods grpo.*while training .*activations 231.*zero_stage: 3"):
         check_memory(config, LLAMA_8B, 80)
     large = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
-    check_memory(load_config(data | {"methods": {"grpo": {"online": "all"}}, "hardware": large}), LLAMA_8B, 80)
+    check_memory(load_config(data | {"methods": {"grpo": {"rollout_on": "all"}}, "hardware": large}), LLAMA_8B, 80)
 
 
 @pytest.mark.parametrize(
     ("method", "hardware", "refused"),
     [
-        ({"online": "all"}, {}, set()),
-        ({"online": "all"}, {"sampling_kv_cache_gib": 72}, {"sampling"}),
+        ({"rollout_on": "all"}, {}, set()),
+        ({"rollout_on": "all"}, {"sampling_kv_cache_gib": 72}, {"sampling"}),
         # Its stored responses are computed by the ranks, of which one could not hold 70 billion parameters.
         ({"divergence": "js"}, {}, set()),
     ],

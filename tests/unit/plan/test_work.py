@@ -157,11 +157,11 @@ def test_the_hours_of_a_seed_are_those_that_one_more_adds(tmp_path, capsys, monk
 
 
 def test_a_pass_over_the_rollouts_computes_the_stored_responses_too():
-    """As `Segment` does: each of the `epochs` has the stored responses of the step in its updates."""
+    """As `Segment` does: each of the `ppo_epochs` has the stored responses of the step in its updates."""
     config = yaml.safe_load((MEASURED / "demo.yaml").read_text())
     found, seconds = Sizes({}, {"train": 30.0}, {"train": 20.0}, 0, frozenset()), []
     for epochs in (1, 3):
-        loaded = load_config(config | {"train": config["train"] | {"epochs": epochs}})
+        loaded = load_config(config | {"train": config["train"] | {"ppo_epochs": epochs}})
         shape = shape_of(loaded, ROOT)
         assert shape is not None
         rates = replace(Rates.of(MACHINES["cpu"], loaded, shape), rollout=float("inf"))

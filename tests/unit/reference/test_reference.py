@@ -202,7 +202,9 @@ def test_the_rest_does_not_change_with_the_likeliest_tokens(tmp_path: Path, modu
 
 
 def test_likeliest_tokens_that_are_not_stored_are_an_error(tmp_path: Path, module: LogProbs) -> None:
-    with pytest.raises(ValueError, match=r"responses\.safetensors: holds no top-K log-probs; rerun .* top_k > 0"):
+    with pytest.raises(
+        ValueError, match=r"responses\.safetensors: holds no top-K log-probs; rerun .* reference.topk_logprobs > 0"
+    ):
         _stored(tmp_path, module).topk([0])
 
 

@@ -15,8 +15,8 @@ def blocks(**methods):
 
 def test_a_family_differs_in_eta_alone():
     methods = blocks(
-        grpo={"online": "all", "eps_high": 0.2},
-        dapo={"online": "all"},
+        grpo={"rollout_on": "all", "eps_high": 0.2},
+        dapo={"rollout_on": "all"},
         js_0_01={"divergence": "js", "eta": 0.01},
         dph_js={"divergence": "js", "eta": 0.2},
         js_half={"divergence": "js", "eta": 0.2, "js_scale": 0.5},

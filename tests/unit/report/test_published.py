@@ -4,14 +4,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from experiments import NAMES, experiment
 
 import dphrl.report.published as module
-from dphrl.config.load import read_config
 from dphrl.report import figures
 from dphrl.report.published import published_points
 
 FILE = Path(module.__file__).with_name("published.yaml")
-EXPERIMENTS = Path(__file__).resolve().parents[3] / "config" / "experiments"
 LABEL = "published (arXiv 2509.07430)"
 
 
@@ -35,11 +34,11 @@ def points():
 @pytest.mark.parametrize("setting", ["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"])
 def test_every_published_row_of_a_method_is_that_of_an_experiment(setting):
     found = published_points(FILE, setting)
-    paths = [path for path in EXPERIMENTS.glob("*.yaml") if read_config(path).evaluate.published == setting]
-    ours = {"base", *(method for path in paths for method in read_config(path).methods)}
+    configs = [config for config in map(experiment, NAMES) if config.evaluate.published == setting]
+    ours = {"base", *(method for config in configs for method in config.methods)}
     # The rows of alpha in Table 3 belong to no experiment of the mathematics.
     assert {name for name in found["method"] if not name.startswith("alpha")} <= ours
-    assert set(found["dataset"]) <= set(read_config(EXPERIMENTS / f"{setting}.yaml").evaluate.datasets)
+    assert set(found["dataset"]) <= set(experiment(setting).evaluate.datasets)
     assert found["value"].is_between(0, 1).all()
 
 

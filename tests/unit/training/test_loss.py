@@ -97,7 +97,7 @@ def test_kl_to_old_is_that_of_the_old_policy_to_the_new() -> None:
 def test_a_second_update_descends_what_its_estimator_says(
     options: dict[str, str], exact: Callable[[Tensor], Tensor]
 ) -> None:
-    method = MethodConfig(online="all", divergence="reverse_kl", eta=ETA, **options)  # type: ignore[arg-type]
+    method = MethodConfig(rollout_on="all", divergence="reverse_kl", eta=ETA, **options)  # type: ignore[arg-type]
     found = _gradient(lambda logprobs: _of_old(method, logprobs)[0])
     torch.testing.assert_close(found, ETA * _gradient(lambda x: exact(x.exp())), atol=1e-12, rtol=0)
 

@@ -61,13 +61,13 @@ class Counting:
         return [Verdict(correct, float(correct)) for correct in right]
 
 
-def _collector(teaching: Sequence[int], prompts: int, refills: int, seed: int = 1) -> Collector:
+def _collector(teaching: Sequence[int], prompts: int, rounds: int, seed: int = 1) -> Collector:
     config = TrainConfig(
         steps=2, segment_steps=1, eval_every=2, prompts_per_step=WANTED, rollouts_per_prompt=SIZE, mini_batches=2
     )
     online = [OnlinePrompt(f"p{i:02}", [1, 2], {}) for i in range(prompts)]
     score = Counting(frozenset(f"p{i:02}" for i in teaching)).score
-    method = MethodConfig(refills=refills)
+    method = MethodConfig(dynamic_sampling_rounds=rounds)
     return Collector(Echo(), online, score, config, method, seed, timed=lambda name: nullcontext())  # type: ignore[arg-type]
 
 
@@ -111,19 +111,19 @@ def test_where_no_group_is_informative_anything_the_first_ones_stay() -> None:
 
 
 @given(
-    teaching=st.sets(st.integers(0, 9)), prompts=st.integers(1, 10), refills=st.integers(0, 4), step=st.integers(1, 9)
+    teaching=st.sets(st.integers(0, 9)), prompts=st.integers(1, 10), rounds=st.integers(0, 4), step=st.integers(1, 9)
 )
-def test_a_step_has_its_size_and_its_bound(teaching: set[int], prompts: int, refills: int, step: int) -> None:
-    collector = _collector(sorted(teaching), prompts, refills)
+def test_a_step_has_its_size_and_its_bound(teaching: set[int], prompts: int, rounds: int, step: int) -> None:
+    collector = _collector(sorted(teaching), prompts, rounds)
     kept, left = _collect(collector, step)
     first = _collect(_collector(sorted(teaching), prompts, 0), step)[0]
     assert len(kept) == WANTED
-    assert len(left) <= refills * WANTED
-    # A group that teaches something keeps its place; one that is lacked is lacked only when all refills are used up.
+    assert len(left) <= rounds * WANTED
+    # A group that teaches something keeps its place; one that is lacked is lacked only when all rounds are used up.
     for ours, at_first in zip(kept, first, strict=True):
         assert ours == at_first if _is_informative(at_first) else _is_informative(ours) or ours == at_first
     if not all(map(_is_informative, kept)):
-        assert len(collector.engine.asked) >= (WANTED + refills) * SIZE
+        assert len(collector.engine.asked) >= (WANTED + rounds) * SIZE
     # None that teaches something is left out while one that does not is kept.
     assert all(map(_is_informative, kept)) or not any(map(_is_informative, left))
 

@@ -193,15 +193,16 @@ def _counts(config: Config) -> Iterator[Problem]:
         if method.steps and method.steps % config.train.segment_steps:
             allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
             yield Problem(f"methods.{name}.steps", show(method.steps), allowed)
-        if method.topk and not config.reference.top_k:
-            yield Problem(f"methods.{name}.topk", show(method.topk), "null, or set reference.top_k above 0")
+        if method.topk_estimator and not config.reference.topk_logprobs:
+            allowed = "null, or set reference.topk_logprobs above 0"
+            yield Problem(f"methods.{name}.topk_estimator", show(method.topk_estimator), allowed)
         stored = config.sampling.refine
-        if method.topk and (stored.top_p < 1 or stored.temperature != 1):
+        if method.topk_estimator and (stored.top_p < 1 or stored.temperature != 1):
             allowed = (
                 f"null, or set sampling.refine.top_p ({stored.top_p:g}) and temperature ({stored.temperature:g}) to 1: "
                 "it assumes that stored responses are samples of the reference's whole softmax"
             )
-            yield Problem(f"methods.{name}.topk", show(method.topk), allowed)
+            yield Problem(f"methods.{name}.topk_estimator", show(method.topk_estimator), allowed)
         longest = config.train.max_tokens
         yield from _at_most(f"methods.{name}.overlong_buffer", method.overlong_buffer, "train.max_tokens", longest)
     least, drawn = config.partition.pef_min_correct, config.sampling.presample.n

@@ -55,7 +55,8 @@ class Config(Block):
     reference: ReferenceConfig = Field(ReferenceConfig(), description="Stored responses and their log-probabilities.")
     hardware: HardwareConfig = Field(
         HardwareConfig(),
-        description="The machine; changing it reruns nothing, except that `ranks` reruns trainings with `refills`.",
+        description="Hardware. Changes rerun nothing, with one exception: `ranks`, if a method uses "
+        "`dynamic_sampling_rounds`.",
     )
     train: TrainConfig = Field(TrainConfig(), description="Training settings that all methods share.")
     methods: dict[Name, MethodConfig] = Field(PAPER_METHODS, description="The methods to train, by name; {}: none.")

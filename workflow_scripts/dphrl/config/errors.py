@@ -15,6 +15,7 @@ class Problem:
         allowed: the values that it can have.
         nearest: the most similar known name.
         is_default: the configuration lacks the key, and `given` is its default.
+        file: the file that has the key, where a configuration consists of several.
     """
 
     path: str
@@ -22,10 +23,13 @@ class Problem:
     allowed: str
     nearest: str | None = None
     is_default: bool = False
+    file: str = ""
 
     def __str__(self) -> str:
         source = "default:" if self.is_default else "given:  "
         lines = [self.path or "(the whole file)", f"  {source} {self.given}", f"  allowed: {self.allowed}"]
+        if self.file:
+            lines.insert(1, f"  file:    {self.file}")
         if self.nearest:
             lines.append(f"  nearest: {self.nearest}")
         return "\n".join(lines)
@@ -39,6 +43,27 @@ class ConfigError(Exception):
         name = f"The configuration {file}".rstrip()
         super().__init__("\n".join([f"{name} has {count}:", *map(str, problems)]))
         self.problems = tuple(problems)
+
+    def in_files(self, problems: Sequence[Problem], files: Sequence[str]) -> "ConfigError":
+        """The error with the names of the files that were read."""
+        return ConfigError(problems, ", ".join(files))
+
+
+class OverlayError(ConfigError):
+    """A configuration without data: it changes another one, and was started without it."""
+
+    def __init__(self, files: Sequence[str] = ()) -> None:
+        names = " ".join(files) or "FILE"
+        self.problems = ()
+        Exception.__init__(
+            self,
+            f"{names} only changes another configuration (it has no training set): name that one first, as in "
+            f"BASE.yaml {names}",
+        )
+
+    def in_files(self, problems: Sequence[Problem], files: Sequence[str]) -> "OverlayError":
+        """The error with the names of the files that were read."""
+        return OverlayError(files)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -17,6 +17,11 @@ def resolve(node: Node) -> Node:
     return resolve(options[0]) if len(options) == 1 else node
 
 
+def is_nullable(node: Node) -> bool:
+    """Whether null is a value of the node itself."""
+    return {"type": "null"} in node.get("anyOf", ())
+
+
 def entry(node: Node) -> Node | None:
     """The node of an entry of a mapping or a list; None for any other node."""
     node = resolve(node)

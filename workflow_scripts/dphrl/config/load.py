@@ -8,14 +8,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from dphrl.config.blocks.datasets import TOY
+from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.checks import problems
 from dphrl.config.config import Config
-from dphrl.config.errors import ConfigError, Problem, nearest, show
+from dphrl.config.errors import ConfigError, OverlayError, Problem, nearest, show
+from dphrl.config.files import Files, content, is_complete, merged, name_files, read_files, read_yaml, without_removed
 from dphrl.config.keys import known_paths, node_at, resolve
 from dphrl.config.values import odd_values
 
@@ -27,6 +28,14 @@ _MOVED_TO_HARDWARE = {
     *(f"train.{key}" for key in _OF_TRAIN.split()),
     *(f"engine.{key}" for key in ("tensor_parallel", "max_num_seqs", "kv_cache_gib")),
     "reference.token_budget",
+}
+# Keys of version 0.4.0, by block.
+_RENAMED = {
+    ("methods", "online"): "rollout_on",
+    ("methods", "refills"): "dynamic_sampling_rounds",
+    ("methods", "topk"): "topk_estimator",
+    ("train", "epochs"): "ppo_epochs",
+    ("reference", "top_k"): "topk_logprobs",
 }
 # How alike two keys are that differ in a letter.
 _LETTER = 0.9
@@ -42,15 +51,19 @@ _REPLACED = re.compile(r"\{.*\}|<.*>")
 
 
 def load_config(data: dict[str, Any] | None) -> Config:
-    """The checked configuration, with every default filled in.
+    """The checked configuration, with every default filled in, the keys of `toy.world`, and without what null removes.
 
     Raises `ConfigError` with the path of each wrong key, the given value, the allowed ones, and the nearest known key.
     """
     if not data:
         required = ", ".join(name for name, field in Config.model_fields.items() if field.is_required())
         raise ConfigError([Problem("", "an empty configuration", f"a block of keys; required are {required}")])
-    if isinstance(data, dict) and (found := odd_values(data)):
-        raise ConfigError(found)
+    if isinstance(data, dict):
+        if found := odd_values(data):
+            raise ConfigError(found)
+        if not is_complete(data):
+            raise OverlayError
+        data = without_removed(_with_world(data))
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
@@ -58,6 +71,28 @@ def load_config(data: dict[str, Any] | None) -> Config:
     if found := problems(config):
         raise ConfigError(_marked(found, config))
     return config
+
+
+def _with_world(data: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with the keys of `toy.world` in place of its path, which differs between users of one world."""
+    toy = data.get("toy")
+    if not isinstance(toy, Mapping) or toy.get("world") is None:
+        return data
+    path, own = toy["world"], {key: value for key, value in toy.items() if key != "world"}
+    allowed = f"a YAML file with keys of the block toy (paths are relative to {Path.cwd()})"
+    if not isinstance(path, str) or not Path(path).is_file():
+        raise ConfigError([Problem("toy.world", show(path), allowed)])
+    keys = read_yaml(Path(path))
+    if not isinstance(keys, dict) or "world" in keys:
+        raise ConfigError([Problem("toy.world", show(path), f"{allowed}, without the key world")])
+    found = odd_values({"toy": keys})
+    try:
+        ToyConfig.model_validate({} if found else keys)
+    except ValidationError as error:
+        found = [_problem(each | {"loc": ("toy", *each["loc"])}) for each in error.errors()]
+    if found:
+        raise ConfigError([replace(problem, file=path) for problem in found])
+    return {**data, "toy": merged(keys, own)}
 
 
 def _marked(found: Sequence[Problem], config: Config) -> list[Problem]:
@@ -79,43 +114,14 @@ def _is_default(path: str, config: Config) -> bool:
     return False
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that a block has twice, of which other loaders silently take the last."""
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """The node of a block, into which `<<` merges nothing yet: keys that it brings may be there already."""
-        node = super().compose_mapping_node(anchor)
-        marks: dict[str, yaml.Mark] = {}
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            first = marks.setdefault(key.value, key.start_mark)
-            if first is not key.start_mark:
-                text = f"the key {show(key.value)}"
-                raise yaml.composer.ComposerError(text, first, "is there a second time", key.start_mark)
-        return node
-
-
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file. Raises `ConfigError` where it cannot be read, or a block of it has a key twice."""
+def read_config(*paths: Path) -> Config:
+    """`load_config` of YAML files, each of which changes those before; raises `ConfigError`, which names the files."""
+    files: Files = dict.fromkeys(paths)
     try:
-        with path.open(encoding="utf-8") as stream:
-            return _Loader(stream).get_single_data()
-    except OSError as error:
-        raise ConfigError([Problem(str(path), error.strerror or str(error), "a YAML file that can be read")]) from None
-    except RecursionError:
-        raise ConfigError([Problem(str(path), "too many blocks or lists in each other", "fewer")]) from None
-    except (yaml.YAMLError, ValueError) as error:
-        # A ValueError is a text that is no UTF-8, a number of thousands of digits, or no date.
-        allowed = "YAML: one block of keys, each key once"
-        raise ConfigError([Problem(str(path), " ".join(str(error).split()), allowed)]) from None
-
-
-def read_config(path: Path) -> Config:
-    """`load_config` of a YAML file; raises `ConfigError`, which names the file, also as `read_yaml` does."""
-    data = read_yaml(path)
-    try:
-        return load_config(data)
+        files = read_files(paths)
+        return load_config(content(files))
     except ConfigError as error:
-        raise ConfigError(error.problems, path) from None
+        raise name_files(error, files) from None
 
 
 def check_files(config: Config, folder: Path) -> None:
@@ -188,6 +194,9 @@ def _problem(details: ErrorDetails) -> Problem:
         key, known = str(location[-1]), sorted(resolve(node_at(location[:-1]))["properties"])
         if path in _MOVED_TO_HARDWARE:
             return Problem(path, f"{key}: {show(given)}", f"no such key: moved to hardware.{key}")
+        if new := _RENAMED.get((str(location[0]), key)):
+            renamed = _dotted((*location[:-1], new))
+            return Problem(path, f"{key}: {show(given)}", f"no such key: renamed to {renamed}")
         allowed = f"no such key; known here: {', '.join(known)}"
         return Problem(path, f"{key}: {show(given)}", allowed, _nearest_key(key, path, known))
     if kind == "key_without_effect":

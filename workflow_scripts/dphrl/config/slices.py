@@ -112,7 +112,7 @@ def train(config: Config, method: str) -> Blocks:
     scorer = _scorer(config, config.train_dataset)
     chosen = config.methods[method].model_dump(mode="json", exclude={"steps"})
     # A rank replaces prompts among those it has: of the hardware only this decides what is trained.
-    ranks = config.hardware.ranks if chosen["refills"] else None
+    ranks = config.hardware.ranks if chosen["dynamic_sampling_rounds"] else None
     blocks = {"train": block, "method": chosen, "engine": config.engine.of("rollouts"), "ranks": ranks}
     return canonical({**blocks, **scorer})
 

@@ -216,7 +216,7 @@ def _examples() -> list[tuple[Config, dict[str, str]]]:
     """A config with a base made from scratch and one with a given base and recorded answers, and names in them."""
     toy = {"task": "sql", "source": "toy"}
     datasets = {"datasets": {"train": toy, "cross": toy}, "train_dataset": "train", "evaluate": {"datasets": ["cross"]}}
-    made = {"run": "any", "toy": {}, **datasets, "methods": {"any": {"online": "all"}}}
+    made = {"run": "any", "toy": {}, **datasets, "methods": {"any": {"rollout_on": "all"}}}
     given = {**made, "policy": {"base": "any"}, "replay": {"recorded": {"cross": "any"}}}
     names = {"dataset": "cross", "method": "any"}
     return [(load_config(made), names | {"policy": "base"}), (load_config(given), names | {"policy": "recorded"})]

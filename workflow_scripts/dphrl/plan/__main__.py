@@ -1,4 +1,4 @@
-"""`dphrl plan CONFIG`: what a run will need, before anything runs."""
+"""`dphrl plan CONFIG ...`: what a run will need, before anything runs."""
 
 import argparse
 import sys
@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("config", type=Path, help="the configuration, for instance config/config.yaml")
+    text = "the configuration, for instance config/config.yaml; of several files, each changes those before it"
+    parser.add_argument("config", type=Path, nargs="+", help=text)
     parser.add_argument(
         "--gpu-gib",
         type=float,

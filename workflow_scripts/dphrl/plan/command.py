@@ -1,6 +1,7 @@
 """The command `dphrl plan`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from dphrl.config.errors import ConfigError
@@ -8,11 +9,11 @@ from dphrl.config.load import read_config
 from dphrl.plan.describe import check_memory, describe, memory_of, planned_gpu_gib, shape_of
 
 
-def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int | None) -> int:
+def run(files: Sequence[Path], gpu_gib: float | None, machine: str | None, slots: int | None) -> int:
     """Print the plan of a configuration.
 
     Args:
-        file: the configuration.
+        files: of the configuration; each changes those before it.
         gpu_gib: memory of a GPU in GiB; by default that of `hardware`, unless the run needs no GPU.
         machine: a name of `MACHINES`; by default h100 where GPUs have a memory, else cpu.
         slots: GPUs, or CPU cores, that work at one time; by default 2, or as many as the largest job takes.
@@ -22,7 +23,7 @@ def run(file: Path, gpu_gib: float | None, machine: str | None, slots: int | Non
     """
     folder = Path.cwd()
     try:
-        config = read_config(file)
+        config = read_config(*files)
         shape = shape_of(config, folder)
         gpu_gib = gpu_gib or planned_gpu_gib(config)
         largest = max(config.hardware.ranks, config.hardware.tensor_parallel)

@@ -181,4 +181,6 @@ class Limits:
             self._prompts[key] = prompts_of(self._config, dataset, self._folder)
         count, asked = self._prompts[key]
         share = math.ceil(count / shards)
-        return Sizes({dataset: share}, {dataset: asked}, {dataset: longest}, share, frozenset(), refills=1)
+        return Sizes(
+            {dataset: share}, {dataset: asked}, {dataset: longest}, share, frozenset(), dynamic_sampling_rounds=1
+        )

@@ -32,7 +32,7 @@ class Sizes:
         pef: prompts of D_pef.
         measured: datasets whose lengths are those of drawn responses.
         absent: files of questions that are not there, of which a number of prompts is assumed.
-        refills: the share of its `refills` that a method uses.
+        dynamic_sampling_rounds: the share of its rounds that a method uses.
     """
 
     prompts: dict[str, int]
@@ -41,7 +41,7 @@ class Sizes:
     pef: float
     measured: frozenset[str]
     absent: tuple[str, ...] = ()
-    refills: float = 0.5
+    dynamic_sampling_rounds: float = 0.5
 
 
 def sizes(config: Config, folder: Path) -> Sizes:

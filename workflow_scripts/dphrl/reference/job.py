@@ -19,7 +19,7 @@ class ReferenceJob:
 
     Attributes:
         policy: folder of the base policy.
-        dtype, top_k: the stage's slice of the configuration.
+        dtype, topk_logprobs: the stage's slice of the configuration.
         hardware: the block `hardware`.
         partition, prompts, rollouts: files of these tables, already checked.
         output: the tensors.
@@ -28,7 +28,7 @@ class ReferenceJob:
 
     policy: str
     dtype: Dtype
-    top_k: int
+    topk_logprobs: int
     hardware: Mapping[str, Any]
     partition: str
     prompts: str

@@ -28,7 +28,7 @@ def store_responses(job: ReferenceJob, nodes: Nodes = ONE_NODE) -> Iterator[pl.D
     if machine.reference_ranks > 1:
         return _store_on_ranks(job, nodes)
     policy = load_reference(Path(job.policy), job.dtype, machine.attention)
-    return save_tensors(tensorise(job.parts(), policy, machine.token_budget, job.top_k), Path(job.output))
+    return save_tensors(tensorise(job.parts(), policy, machine.token_budget, job.topk_logprobs), Path(job.output))
 
 
 def _store_on_ranks(job: ReferenceJob, nodes: Nodes) -> Iterator[pl.DataFrame]:

@@ -25,7 +25,7 @@ def work(text: str) -> None:
     start_process_group()
     policy = LogProbs(load_model(Path(job.policy), job.dtype), job.machine.attention)
     divide_frozen(policy, job.dtype)
-    parts = tensorise(job.parts(), policy, job.machine.token_budget, job.top_k, compute_with_ranks)
+    parts = tensorise(job.parts(), policy, job.machine.token_budget, job.topk_logprobs, compute_with_ranks)
     if rank() == 0:
         write_parts(save_tensors(parts, tensors), "reference_index", index, {})
     else:

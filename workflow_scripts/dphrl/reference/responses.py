@@ -51,7 +51,9 @@ class ReferenceResponses:
             ValueError: none are stored.
         """
         if not self.top_k:
-            raise ValueError(f"{self.path}: holds no top-K log-probs; rerun the reference stage with top_k > 0")
+            raise ValueError(
+                f"{self.path}: holds no top-K log-probs; rerun the reference stage with reference.topk_logprobs > 0"
+            )
         ids, logprobs = [], []
         with safe_open(self.path, framework="pt") as file:
             tokens, values = file.get_slice("topk_ids"), file.get_slice("topk_logprobs")

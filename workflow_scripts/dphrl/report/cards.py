@@ -102,7 +102,7 @@ def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
 def _method(policy: PolicyName, config: Mapping[str, Any]) -> str:
     """What the training did, in two sentences."""
     train, method = config["train"], config["method"]
-    prompts = {"all": "the whole training set", "exp": "D_exp"}[method["online"]]
+    prompts = {"all": "the whole training set", "exp": "D_exp"}[method["rollout_on"]]
     divergence = f"the divergence {method['divergence']} with weight {method['eta']:g}"
     return (
         f"{policy.step} step{'s' if policy.step > 1 else ''} of {train['prompts_per_step']} prompts of {prompts} with "

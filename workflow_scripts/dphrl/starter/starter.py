@@ -184,7 +184,7 @@ def _blocks(
     if train := _schedule(per_step) | dtype | lengths:
         yield "train", train, "for few questions; the paper has 208 steps of 128. A small model needs a larger lr"
     yield "hardware", hardware, "no GPU" if wish.gpu_gib is None else "so that a training fits"
-    yield "methods", {"grpo": {"online": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
+    yield "methods", {"grpo": {"rollout_on": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
 
 
 _ENGINE_ON_A_CPU = "vLLM draws; for a model of a few million weights name: transformers is faster"

@@ -173,14 +173,14 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     """
     partition, prompts, gold = _tables(job)
     rows = (
-        partition.filter(pl.col("subset").is_in(["exp"] if job.method.online == "exp" else ["exp", "pef"]))
+        partition.filter(pl.col("subset").is_in(["exp"] if job.method.rollout_on == "exp" else ["exp", "pef"]))
         .join(prompts, on="prompt_id")
         .join(gold, on="prompt_id")
         .sort("prompt_id")
         .select("prompt_id", "prompt_token_ids", "ground_truth")
         .collect()
     )
-    wanted, drawn_from = job.train.prompts_per_step, "D_exp" if job.method.online == "exp" else "D_pef and D_exp"
+    wanted, drawn_from = job.train.prompts_per_step, "D_exp" if job.method.rollout_on == "exp" else "D_pef and D_exp"
     if rows.height < wanted:
         raise ValueError(
             f"train.prompts_per_step is {wanted}, but {drawn_from}, which {job.training} trains on, has {rows.height} "

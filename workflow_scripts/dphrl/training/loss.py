@@ -152,7 +152,7 @@ class Objective:
                 reference.to(topk),
                 log_ratio,
                 (ids == sampled[:, None]).any(dim=1).to(topk.device),
-                rao_blackwell=self._method.topk == "conditional",
+                rao_blackwell=self._method.topk_estimator == "conditional",
             )
         sums = {"divergence_sum": value.sum().item(), "rehearsal_tokens": len(logprobs)}
         return weights.rehearsal * value.sum(), sums

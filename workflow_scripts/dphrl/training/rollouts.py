@@ -110,11 +110,12 @@ class Collector:
     def refill(self, step: int, groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
         """Dynamic sampling (DAPO): the groups that a step trains on, and those that it leaves out.
 
-        A group whose responses are all right or all wrong is replaced by the next informative group of up to `refills`
-        further rounds. If these bring too few, the first groups stay in their places, but are not trained on.
+        A group whose responses are all right or all wrong is replaced by the next informative group of up to
+        `dynamic_sampling_rounds` further rounds. If these bring too few, the first groups stay in their places, but are
+        not trained on.
         """
         kept, left_out = list(groups), list[Group]()
-        for refill in range(1, self.method.refills + 1):
+        for refill in range(1, self.method.dynamic_sampling_rounds + 1):
             places = [i for i, group in enumerate(kept) if not group.is_informative]
             if not places:
                 break

@@ -134,11 +134,12 @@ class Segment:
         reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else nothing
         # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
         # update, unless its log-probs are part of the advantages, or some of its rows may have no update.
-        separate = self.method.in_advantage or self.method.refills
+        separate = self.method.in_advantage or self.method.dynamic_sampling_rounds
         known = 0 if separate else len(rows) // self.config.mini_batches
         old = [*nothing[:known], *self.trainer.logprobs(rows[known:])]
         # Dynamic sampling trains on informative groups alone: a place that it could not fill counts nowhere.
-        filled = [not self.method.refills or group.is_informative for group in groups for _ in group.completions]
+        keeps_all = not self.method.dynamic_sampling_rounds
+        filled = [keeps_all or group.is_informative for group in groups for _ in group.completions]
         return [
             Example(row, old=ours, sampler=drawn, reference=theirs, counted=counted)
             for row, ours, drawn, theirs, counted in zip(rows, old, sampler, reference, filled, strict=True)
@@ -169,7 +170,7 @@ class Segment:
         rehearsal = self._rehearsal(step)
         lr = learning_rate(step, self.config.lr, self.config.warmup_steps)
         updates, log_ratios = [], list[Tensor]()
-        for _ in range(self.config.epochs):
+        for _ in range(self.config.ppo_epochs):
             for part in range(parts):
                 mini_batch = slice(part * size, (part + 1) * size)
                 rollouts = examples[mini_batch]
@@ -208,7 +209,7 @@ class Segment:
         mini_batches = []
         for part in range(parts):
             numbers = drawn[part::parts][rank() :: world_size()]
-            topk = zip(*responses.topk(numbers), strict=True) if self.method.topk else [None] * len(numbers)
+            topk = zip(*responses.topk(numbers), strict=True) if self.method.topk_estimator else [None] * len(numbers)
             rows = zip(*responses.rows(numbers), topk, strict=True)
             mini_batches.append([Example(row, True, reference=logprobs, topk=top) for row, logprobs, top in rows])
         return mini_batches

@@ -215,7 +215,7 @@ class Trainer:
         batch = collate([example.row for example in examples], self.device, group.shared, group.form)
         lengths = [len(example.row.response) for example in examples]
         if examples[0].rehearsal:
-            top = topk_of(examples)[0].to(self.device) if self.method.topk else None
+            top = topk_of(examples)[0].to(self.device) if self.method.topk_estimator else None
             logprobs, _, *of_top = module(batch, top)
             loss, sums = self.objective.rehearsal_loss(logprobs, of_top[0] if of_top else None, examples, weights)
         else:

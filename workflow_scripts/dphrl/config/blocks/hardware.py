@@ -18,8 +18,8 @@ class HardwareConfig(Block):
     ranks: Count = Field(
         1,
         description="Processes of a training, one per GPU; with zero_stage 3 of the reference too. Divides "
-        "train.prompts_per_step / train.mini_batches. For a method with `refills` it also decides which prompts "
-        "replace others, so there it reruns the training.",
+        "train.prompts_per_step / train.mini_batches. For a method with `dynamic_sampling_rounds` it also decides "
+        "which prompts replace others, so there it reruns the training.",
     )
     zero_stage: Literal[0, 1, 2, 3] = Field(
         1, description="ZeRO stage: the ranks divide 0 nothing, 1 optimizer state, 2 also gradients, 3 also weights."

@@ -28,7 +28,7 @@ NEEDS = {
     "alpha": ("alpha",),
     "js_beta": ("js_definition",),
     "off_policy": ("reverse_kl", "js_definition"),
-    "topk": REHEARSED,
+    "topk_estimator": REHEARSED,
     "eta": ALL,
     "l_cap": ALL,
 }
@@ -53,7 +53,9 @@ class LoraConfig(Block):
 class MethodConfig(Block):
     """Configuration of one entry of the block `methods` (defaults: arXiv 2509.07430, Table 6)."""
 
-    online: Literal["all", "exp"] = Field("exp", description="Rollout prompts: all (the training set) or exp (D_exp).")
+    rollout_on: Literal["all", "exp"] = Field(
+        "exp", description="Rollout prompts: all (the training set) or exp (D_exp)."
+    )
     divergence: DivergenceName | None = Field(
         None,
         description="Divergence from the reference. forward_kl, js and alpha use the stored responses of D_pef; "
@@ -78,11 +80,11 @@ class MethodConfig(Block):
     off_policy_cap: float | None = Field(
         None, gt=0, description="Largest rho of off_policy; capping biases it (metric off_policy_capped). null: none."
     )
-    topk: Literal["sum", "conditional"] | None = Field(
+    topk_estimator: Literal["sum", "conditional"] | None = Field(
         None,
-        description="Use the reference's top-K log-probabilities (reference.top_k) on D_pef. sum: exact over the K "
-        "tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if the sampled one "
-        "is among them, never of higher variance than that token alone; null: the sampled token only.",
+        description="Use the reference's top-K log-probabilities (reference.topk_logprobs) on D_pef. sum: exact over "
+        "the K tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if the sampled "
+        "one is among them, never of higher variance than that token alone; null: the sampled token only.",
     )
     js_scale: Positive = Field(1.0, description="Factor of js: 1.0 sums its two KL divergences, 0.5 averages them.")
     alpha: float = Field(0.5, ge=0, le=1, description="Order: 1 is forward KL, 0 is reverse KL on reference samples.")
@@ -105,9 +107,9 @@ class MethodConfig(Block):
     advantage_std: bool = Field(
         True, description="Divide advantages by the group's standard deviation; false: Dr. GRPO (arXiv 2503.20783)."
     )
-    refills: Whole = Field(
+    dynamic_sampling_rounds: Whole = Field(
         0,
-        description="Dynamic sampling (DAPO): how many times a step replaces the prompts whose responses are all "
+        description="Dynamic sampling (DAPO): rounds of a step that replace the prompts whose responses are all "
         "correct or all wrong by new ones; 0: it keeps them.",
     )
     overlong_buffer: Whole = Field(
@@ -168,10 +170,10 @@ class MethodConfig(Block):
 
 
 PAPER_METHODS = {
-    "grpo": MethodConfig(online="all", eps_high=0.2),
-    "dapo": MethodConfig(online="all", refills=3),
-    "rkl": MethodConfig(online="all", divergence="reverse_kl"),
-    "exp_only": MethodConfig(online="exp"),
-    "dph_f": MethodConfig(online="exp", divergence="forward_kl"),
-    "dph_js": MethodConfig(online="exp", divergence="js"),
+    "grpo": MethodConfig(rollout_on="all", eps_high=0.2),
+    "dapo": MethodConfig(rollout_on="all", dynamic_sampling_rounds=3),
+    "rkl": MethodConfig(rollout_on="all", divergence="reverse_kl"),
+    "exp_only": MethodConfig(rollout_on="exp"),
+    "dph_f": MethodConfig(rollout_on="exp", divergence="forward_kl"),
+    "dph_js": MethodConfig(rollout_on="exp", divergence="js"),
 }

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dphrl.config.blocks.base import Block, Count, Positive, Whole
+from dphrl.config.blocks.base import Block, Count, Positive, Text, Whole
 
 _Part = Annotated[float, Field(ge=0, le=1)]
 
@@ -71,6 +71,14 @@ class ToyOptimizer(Block):
 class ToyConfig(Block):
     """Configuration of the block `toy`."""
 
+    # Replaced by the keys of its file when a configuration is loaded, so in no footer.
+    world: Text | None = Field(
+        None,
+        exclude=True,
+        description="YAML file with further keys of this block, relative to the folder in which Snakemake runs. Keys "
+        "next to `world` win. null: none.",
+        examples=["config/world.yaml"],
+    )
     seed: Whole = Field(1, description="Seed of the world (databases, questions, corpus) and of the base model.")
     questions: ToyQuestions = Field(ToyQuestions(), description="Number of questions of each split.")
     train_strata: ToyStrata = Field(ToyStrata(), description="Shares of the strata among the training questions.")

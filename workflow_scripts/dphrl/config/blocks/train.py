@@ -40,7 +40,7 @@ class TrainConfig(Block):
     prompts_per_step: Count = Field(128, description="Prompts with rollouts per step.")
     rollouts_per_prompt: int = Field(16, ge=2, description="Rollouts per prompt: the group of the advantages.")
     rehearsal_per_step: Count = Field(256, description="Stored responses of D_pef per step, for methods that use them.")
-    epochs: Count = Field(1, description="Passes over the rollouts of a step (PPO epochs).")
+    ppo_epochs: Count = Field(1, description="Passes over the rollouts of a step.")
     mini_batches: Count = Field(2, description="Updates per pass. Divides prompts_per_step and rehearsal_per_step.")
     temperature: Positive = Field(1.0, description="Sampling temperature of the rollouts.")
     top_p: Share = Field(1.0, description="Nucleus; below 1 (paper: 0.95) rollouts are not samples of the policy.")

@@ -1,0 +1,145 @@
+"""Files of a configuration: reading one, and merging several, of which each changes those before."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.config.keys import SCHEMA, Node, entry, is_nullable, resolve
+from dphrl.config.values import odd_values
+
+Files = Mapping[Path, Any]
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that a block has twice, of which other loaders silently take the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """The node of a block, into which `<<` merges nothing yet: keys that it brings may be there already."""
+        node = super().compose_mapping_node(anchor)
+        marks: dict[str, yaml.Mark] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            first = marks.setdefault(key.value, key.start_mark)
+            if first is not key.start_mark:
+                text = f"the key {show(key.value)}"
+                raise yaml.composer.ComposerError(text, first, "is there a second time", key.start_mark)
+        return node
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file. Raises `ConfigError` where it cannot be read, or a block of it has a key twice."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return _Loader(stream).get_single_data()
+    except OSError as error:
+        raise ConfigError([Problem(str(path), error.strerror or str(error), "a YAML file that can be read")]) from None
+    except RecursionError:
+        raise ConfigError([Problem(str(path), "too many blocks or lists in each other", "fewer")]) from None
+    except (yaml.YAMLError, ValueError) as error:
+        # A ValueError is a text that is no UTF-8, a number of thousands of digits, or no date.
+        allowed = "YAML: one block of keys, each key once"
+        raise ConfigError([Problem(str(path), " ".join(str(error).split()), allowed)]) from None
+
+
+def read_files(paths: Iterable[Path]) -> Files:
+    """The content of each file, in the order in which they are merged.
+
+    Raises:
+        ConfigError: a file cannot be read, has a value that no configuration may hold, or removes an entry that no
+            earlier file has.
+    """
+    files = {path: read_yaml(path) for path in paths}
+    before: dict[str, Any] = {}
+    for path, data in files.items():
+        if isinstance(data, Mapping):
+            problems = odd_values(data)
+            if not problems and is_complete({**before, **data}):  # of others, `load_config` says that a file is missing
+                problems = list(_removed_too_early(data, before))
+            if problems:
+                name = str(path) if len(files) > 1 else ""  # of one file, the first line of the error has the name
+                raise ConfigError([replace(problem, file=name) for problem in problems])
+            before = merged(before, data)
+    return files
+
+
+def is_complete(data: Mapping[str, Any]) -> bool:
+    """Whether a configuration has a training set, or any dataset; one without only changes another configuration."""
+    datasets = data.get("datasets")
+    return "train_dataset" in data or bool(any(datasets.values()) if isinstance(datasets, Mapping) else datasets)
+
+
+def content(files: Files) -> Any:
+    """The files as one configuration."""
+    return reduce(merged, files.values(), {})
+
+
+def merged(earlier: Any, later: Any) -> Any:
+    """The later value. Two blocks are merged key by key; a key that both have keeps its place in the earlier block.
+
+    As `update_config` of Snakemake does, which an installation for `dphrl plan` alone does not have.
+    """
+    if not isinstance(later, Mapping):
+        return later
+    if not later:
+        return earlier
+    block = earlier if isinstance(earlier, Mapping) else {}
+    return {**block, **{key: merged(block.get(key, {}), value) for key, value in later.items()}}
+
+
+def without_removed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without what a null removes: blocks and entries with a free name."""
+    return _without(data, {path for path, _ in _removals(data)})
+
+
+def name_files(error: ConfigError, files: Files) -> ConfigError:
+    """The error with its files: all in its first line; of several, each problem has the last one with its key."""
+    problems = [_locate(problem, files) for problem in error.problems] if len(files) > 1 else error.problems
+    return error.in_files(problems, list(map(str, files)))
+
+
+def _locate(problem: Problem, files: Files) -> Problem:
+    """The problem with the last file that has its key, or most of the path to it."""
+    if problem.file or problem.is_default:
+        return problem
+    keys = problem.path.partition("[")[0].split(".")
+    depths = {path: _depth(data, keys) for path, data in files.items()}
+    last = max(reversed(depths), key=depths.__getitem__, default=None)
+    return replace(problem, file=str(last)) if last is not None and depths[last] else problem
+
+
+def _depth(data: Any, keys: list[str]) -> int:
+    """How many of the keys, each in the block of the one before, are there."""
+    first, *rest = keys
+    if not isinstance(data, Mapping) or first not in data:
+        return 0
+    return 1 + (_depth(data[first], rest) if rest else 0)
+
+
+def _removals(data: Mapping[str, Any], node: Node = SCHEMA) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Paths of what a null removes: blocks, and entries with a free name (True)."""
+    properties = resolve(node).get("properties", {})
+    for key, value in data.items():
+        named = key not in properties
+        inner = (entry(node) or {}) if named else properties[key]
+        if isinstance(value, Mapping):
+            yield from (((key, *path), is_named) for path, is_named in _removals(value, inner))
+        elif value is None and not is_nullable(inner) and (inner if named else resolve(inner).get("type") == "object"):
+            yield (key,), named
+
+
+def _removed_too_early(data: Mapping[str, Any], before: Any) -> Iterator[Problem]:
+    """Entries that are null although no earlier file has them: an entry without keys is not meant to be left out."""
+    allowed = "a block of keys ({}: all defaults). null removes an entry of an earlier file, and none has this one"
+    for path, is_named in _removals(data):
+        if is_named and _depth(before, list(path)) < len(path):
+            yield Problem(".".join(path), "null", allowed)
+
+
+def _without(data: Mapping[str, Any], paths: set[tuple[str, ...]]) -> dict[str, Any]:
+    kept = {key: value for key, value in data.items() if (key,) not in paths}
+    inner = {key: {path[1:] for path in paths if path[0] == key and len(path) > 1} for key in kept}
+    return {key: _without(value, inner[key]) if inner[key] else value for key, value in kept.items()}
