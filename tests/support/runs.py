@@ -111,6 +111,12 @@ class Workflow:
         path.write_text(yaml.safe_dump(data, sort_keys=False))
         return replace(self, config=path)
 
+    def overlaid(self, **blocks: object) -> Workflow:
+        """The same workflow with one more file of its configuration."""
+        path = self.folder / f"overlay-{len(self.changed)}.yaml"
+        path.write_text(yaml.safe_dump(blocks, sort_keys=False))
+        return replace(self, config=path, changed=(*self.changed, self.config))
+
     def copied(self, folder: Path) -> Workflow:
         """A copy of the run in its present state, in another folder."""
         shutil.copytree(self.folder, folder, symlinks=True)

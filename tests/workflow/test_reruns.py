@@ -174,6 +174,26 @@ def test_a_block_of_the_config_reruns_its_stages(
     assert changed(finished.configured(**block), always) == stages
 
 
+def test_a_second_file_of_the_configuration_reruns_the_stages_of_its_keys(finished: Workflow, always: set[str]) -> None:
+    assert changed(finished.overlaid(reference={"topk_logprobs": 2}), always) == {"tensorise"}
+    assert changed(finished.overlaid(report={"title": "A"}).overlaid(report={"title": "B"}), always) == {"report"}
+
+
+def test_a_removed_method_reruns_tables_and_pages_alone(finished: Workflow) -> None:
+    plan = finished.overlaid(methods={"dph_js": None}).plan()
+    assert "writing the report" in plan
+    assert not [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
+
+
+def test_the_old_name_of_a_key_is_refused_and_the_new_name_reruns_nothing(finished: Workflow) -> None:
+    methods = yaml.safe_load(finished.config.read_text())["methods"]
+    grpo = {"online" if key == "rollout_on" else key: value for key, value in methods["grpo"].items()}
+    old = finished.configured(methods={"grpo": grpo})
+    assert old.start("--dry-run").wait() == 1
+    assert "renamed to methods.grpo.rollout_on" in old.output()
+    assert finished.configured(methods=methods).plan() == []
+
+
 def test_a_new_evaluation_set_reruns_nothing_of_the_others(finished: Workflow) -> None:
     data = yaml.safe_load(finished.config.read_text())
     plan = finished.configured(
