@@ -9,6 +9,7 @@ import pytest
 from dphrl.audit.__main__ import main
 from dphrl.audit.artifacts import NoRunError
 from dphrl.audit.lineage import lineage
+from dphrl.audit.run import audit_run
 
 EVALUATION = "evaluation/grpo-s1/step2/eval.parquet"
 
@@ -45,6 +46,16 @@ def test_a_file_without_a_footer_is_traced_by_the_artifact_that_it_belongs_to(bu
 def test_an_input_that_has_changed_is_said_to_have(small_run: Any) -> None:
     small_run.rewrite("gold/eval.parquet", small_run.read("gold/eval.parquet").head(2))
     assert "gold: gold/eval.parquet: CHANGED since, or not there any more" in lineage(small_run.root / EVALUATION)
+
+
+def test_a_file_from_outside_may_have_any_name(small_run: Any) -> None:
+    path = "prompts/eval.parquet"
+    footer = small_run.footer(path)
+    for name in ("toy.json", "SHA256SUMS", "prompts"):
+        footer["inputs"]["source"]["paths"] = [name]
+        small_run.set_footer(path, footer)
+        assert audit_run(small_run.root)["failed"].list.len().sum() == 0
+        assert f"source: {name}, outside of the run" in lineage(small_run.root / path)
 
 
 def test_damage_is_reported_on_the_way(small_run: Any) -> None:

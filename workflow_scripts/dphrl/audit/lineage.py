@@ -18,7 +18,6 @@ from dphrl.layout.kinds import KINDS, fill, kind_of
 from dphrl.layout.names import BASE, PolicyName
 from dphrl.pages.visible import visible
 
-_WORLD = KINDS["world"].path
 # Folders of a run that hold files without a footer.
 _FOLDERS = ("toy", "policies", "states", "figures", "tables", "draws", "cards", "report", "audit")
 
@@ -28,7 +27,7 @@ def check_lineage(run: Run, artifact: Artifact) -> None:
     path = artifact.path
     for name, recorded in artifact.footer.get("inputs", {}).items():
         paths = tuple(recorded["paths"])
-        if _is_outside(paths):
+        if _is_outside(name, paths):
             continue
         missing = [file for file in paths if (manifest_above(Path(file)) or file) not in run.artifacts]
         if missing and all(_is_superseded(run, file) for file in missing):
@@ -47,9 +46,9 @@ def check_lineage(run: Run, artifact: Artifact) -> None:
         _check_start(run, artifact, found[1])
 
 
-def _is_outside(paths: Sequence[str]) -> bool:
-    """Whether an input is from outside of the run: its footer has a base name, and a file of the run is in a folder."""
-    return all("/" not in path and path != _WORLD for path in paths)
+def _is_outside(name: str, paths: Sequence[str]) -> bool:
+    """Whether an input is from outside of the run: a base name. Files of a run are in folders, but for the world's."""
+    return name != "world" and all("/" not in path for path in paths)
 
 
 def _digest(run: Run, paths: tuple[str, ...]) -> str | None:
@@ -152,7 +151,7 @@ class Provenance:
 
     def _input(self, name: str, recorded: Mapping[str, Any]) -> Input:
         paths, digest = tuple(recorded["paths"]), recorded["digest"]
-        if _is_outside(paths):
+        if _is_outside(name, paths):
             return Input(name, digest, (), f"{_range(paths)}, outside of the run")
         makers = tuple(dict.fromkeys(manifest_above(Path(path)) or path for path in paths))
         there = [self.artifact(path) for path in makers if path in self.run.artifacts]
