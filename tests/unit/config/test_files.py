@@ -191,9 +191,12 @@ def test_keys_next_to_the_world_win_and_its_path_is_in_no_footer(tmp_path: Path)
         ("corpus: 1\ncorpus: 2\n", r"{world}\n  given:   the key 'corpus' .* is there a second time"),
     ],
 )
-def test_a_wrong_key_of_the_world_names_its_file(tmp_path: Path, text: str, message: str) -> None:
-    found = error_of(with_world(tmp_path, text))
-    assert re.search(message.replace("{world}", re.escape(str(tmp_path / "world.yaml"))), found), found
+def test_a_wrong_key_of_the_world_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = error_of(with_world(Path(), text))
+    assert re.search(message.replace("{world}", r"world\.yaml"), found), found
 
 
 @pytest.mark.parametrize("path", ["config/missing.yaml", 3, {}, "config"])

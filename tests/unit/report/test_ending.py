@@ -22,5 +22,7 @@ def test_a_row_per_method_with_the_largest_k_and_the_diversity_of_each_set(table
 
 
 def test_without_a_report_nothing_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    layout = Layout(read_config(Path("config/config.yaml")))
     monkeypatch.chdir(tmp_path)
-    assert ending(Layout(read_config(ROOT / "config/config.yaml"))) == ""
+    assert ending(layout) == ""
