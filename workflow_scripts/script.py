@@ -43,9 +43,10 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
         gpus = take_gpus(resources.get("gpu", 0))
         print("GPUs:", *gpus, flush=True)
     # <timings> is a folder of the run's folder, which has the name of the run.
-    root, _, _ = snakemake.output.timings.partition(f"{(run := snakemake.config['run'])}/timings/")
+    run = snakemake.config["run"]
+    above, _, _ = snakemake.output.timings.partition(f"{run}/timings/")
     job = Stage(
-        Path(root) / run,
+        Path(f"{above}{run}"),
         Path(params.code["sources"][0]).stem,
         params.code["sources"],
         params.code["schemas"],

@@ -122,10 +122,10 @@ class Stage:
         return digests
 
     def scoring_files(self, given: Mapping[str, Any]) -> str | None:
-        """Record what answers are judged with, as far as a job has it; the path of a custom scorer.
+        """Record the files that answers are judged with; return the path of a custom scorer, if the job has one.
 
         Args:
-            given: the inputs of the job; of these `databases`, `world` and `scorer`.
+            given: the inputs of the job. Each of `databases`, `world` and `scorer` may be empty.
         """
         if given.get("databases"):
             self.scan("databases", given["databases"])
