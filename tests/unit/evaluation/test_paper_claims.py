@@ -1,5 +1,6 @@
 """A claim that is attributed to the paper holds in the paper's own tables, or is listed as one that does not."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -64,6 +65,18 @@ def test_the_list_gives_the_published_numbers():
         if (claim.name, setting) in NOT_BORNE_OUT:
             numbers = (pytest.approx(100 * ours, abs=0.006), pytest.approx(100 * theirs, abs=0.006))
             assert NOT_BORNE_OUT[claim.name, setting] == numbers
+
+
+def test_the_page_has_the_published_pass_at_16():
+    page = (Path(__file__).resolve().parents[3] / "docs/statistics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S+) \| (\w+) pass@16 \| (.+) \|$", page, re.MULTILINE)
+    assert [row[:2] for row in rows] == [(setting, test) for setting in ("llama-sql", "omnisql-sql") for test in SQL]
+    for setting, test, cells in rows:
+        points = published_points(setting).filter(dataset=test, metric="pass@16")
+        found = dict(points.select("method", 100 * pl.col("value")).iter_rows())
+        best = max(value for method, value in found.items() if method != "base")
+        shown = [float(cell) for cell in cells.split(" | ")]
+        assert shown == pytest.approx([found["base"], found["dph_f"], found["dph_js"], best])
 
 
 def test_most_claims_are_in_some_table():

@@ -16,7 +16,7 @@ BASE = "base"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
 STRENGTHS = (
     "Weight of each divergence (the policy loss has 1), and strength: how strongly it holds the policy near the base. "
-    "Compare methods at equal strength only (docs/method.md)."
+    "Equal strengths compare divergences near the base; further away their shares of the gradient do (docs/method.md)."
 )
 
 

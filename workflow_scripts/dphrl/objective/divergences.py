@@ -1,8 +1,10 @@
 """Divergences of policy and reference, per token (arXiv 2509.07430, Table 5 and Appendix E).
 
 With l = log pi_theta(a|s) - log pi_ref(a|s) and u = exp(l), a loss is E_a[f(u)] and its gradient g(l) * grad log
-pi_theta(a|s). Everything is computed from l, never from u: exp(l) overflows float32 beyond 88. The closed forms are
-written for float64, in which they keep their digits near l = 0 too.
+pi_theta(a|s). On samples of the reference this is the divergence. Stored responses are right answers from a nucleus: on
+them f with its minimum at u = 1 is an anchor at the reference, and k1 is a likelihood (docs/method.md). Everything is
+computed from l, never from u: exp(l) overflows float32 beyond 88. The closed forms are written for float64, in which
+they keep their digits near l = 0 too.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)
@@ -108,7 +110,11 @@ def _finite(log_ratio: Tensor) -> Tensor:
 
 
 def _forward_kl(estimator: str = "k3", l_cap: float = 3.0) -> Divergence:
-    """KL(pi_ref || pi_theta). k1: f = -ln u. k3: f = u - 1 - ln u, the same expectation with its minimum at u = 1."""
+    """KL(pi_ref || pi_theta). k1: f = -ln u. k3: f = u - 1 - ln u, with its minimum at u = 1.
+
+    Both have the same expectation on samples of the reference. On stored responses k1 raises their likelihood without
+    end, and k3 stops at the reference.
+    """
     if estimator == "k1":
         return Divergence("forward_kl/k1", torch.neg, lambda l: -torch.ones_like(l))
     if estimator == "k3":

@@ -17,9 +17,10 @@ def topk_value(
 ) -> Tensor:
     """sum_k pi_ref(a_k) f(u_k), plus f(u) of the sampled token where it is not among the K, per token.
 
-    Its expectation over the sampled token is that of f(u_sampled), and so is its gradient's; only the tail contributes
-    variance. With K = 0 it is the single-sample estimator, with the whole vocabulary it has no variance. The tail is
-    never lumped into one event: f of lumped probabilities is too small (Jensen).
+    On samples of the reference its expectation is that of f(u_sampled), and so is its gradient's. On stored responses,
+    which are right answers, the K tokens keep the reference's weights and the tail has the responses' weights. Only the
+    tail contributes variance: with K = 0 this is the single-sample estimator, with the whole vocabulary there is none.
+    The tail is never lumped into one event: f of lumped probabilities is too small (Jensen).
 
     The sum's variance can exceed the single sample's where the K hold little of pi_ref: it adds a constant to the tail
     tokens alone. `rao_blackwell` is the conditional mean instead: the mean of f over the K where the sampled token is
