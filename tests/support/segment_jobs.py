@@ -60,7 +60,14 @@ def first_segment(folder: Path, dtype: str = "float32", **changes: Any) -> Segme
     tokenizer = AutoTokenizer.from_pretrained(base)
     keys = [f"p{i}" for i in range(len(ONLINE))]
     tables = {
-        "partition": {"n": 4, "c": 2, "subset": "exp", "reason": "", "reference_sample": None},
+        "partition": {
+            "prompt_id": [*keys, "stored"],
+            "n": 4,
+            "c": 2,
+            "subset": ["exp"] * len(keys) + ["pef"],
+            "reason": "",
+            "reference_sample": [None] * len(keys) + [0],
+        },
         "prompts": {
             "task": "even",
             "messages": "",
