@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 from snakemake.iocontainers import Snakemake
@@ -36,26 +35,13 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
         blocks: params that are blocks of the configuration; footers record them.
         libraries: distributions whose versions can change the result.
     """
-    params, resources, started = snakemake.params, snakemake.resources, time.perf_counter()
+    resources, started = snakemake.resources, time.perf_counter()
     imports = time.time() - psutil.Process().create_time()
     gc.enable()
     if resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
         gpus = take_gpus(resources.get("gpu", 0))
         print("GPUs:", *gpus, flush=True)
-    # <timings> is a folder of the run's folder, which has the name of the run.
-    run = snakemake.config["run"]
-    above, _, _ = snakemake.output.timings.partition(f"{run}/timings/")
-    job = Stage(
-        Path(f"{above}{run}"),
-        Path(params.code["sources"][0]).stem,
-        params.code["sources"],
-        params.code["schemas"],
-        params.code["digest"],
-        config={name: params[name] for name in blocks},
-        libraries=libraries,
-        seed=params.get("seed"),
-        hardware=params.get("hardware"),
-    )
+    job = Stage.of_job(snakemake, blocks, libraries)
     job.add_timing("imports", imports)  # with the start of the process; not in the total
     yield job
     seconds = time.perf_counter() - started

@@ -40,7 +40,7 @@ def experiment(name: str) -> Config:
 
 
 def digest(name: str) -> str:
-    """The sha256 of a configuration with all defaults. The order of keys counts: that of methods orders tables."""
+    """The sha256 of a configuration with all defaults. The order of keys counts: tables have methods in that order."""
     return hashlib.sha256(json.dumps(experiment(name).model_dump(mode="json")).encode()).hexdigest()
 
 

@@ -124,8 +124,9 @@ class Workflow:
 
     def digests(self) -> dict[str, str]:
         """sha256 of every file of the run but the timed ones; folders that are links into a cache count."""
-        found = (Path(folder, name) for folder, _, names in os.walk(self.results, followlinks=True) for name in names)
-        files = sorted(path for path in found if path.name != ".snakemake_timestamp")
+        walked = os.walk(self.results, followlinks=True)
+        paths = (Path(folder, name) for folder, _, names in walked for name in names)
+        files = sorted(path for path in paths if path.name != ".snakemake_timestamp")
         named = {path.relative_to(self.results).as_posix(): path for path in files}
         return {
             name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in named.items() if not TIMED.match(name)

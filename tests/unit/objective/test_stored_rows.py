@@ -1,4 +1,4 @@
-"""What the divergences estimate on stored responses: right answers from a nucleus, enumerated on one token."""
+"""Estimates of the divergences on stored responses: right answers from a nucleus, enumerated on one token."""
 
 import pytest
 import torch

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
@@ -73,6 +73,30 @@ class Stage:
 
     def __post_init__(self) -> None:
         verify_code(self.code, self.sources, self.schemas)
+
+    @classmethod
+    def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
+        """The stage of a job of a rule, which has the param `code` and the output `timings`.
+
+        Args:
+            job: the object `snakemake` of its script.
+            blocks: params that are blocks of the configuration.
+            libraries: as above.
+        """
+        run, code = job.config["run"], job.params.code
+        # <timings> is a folder of the run's folder, which has the name of the run.
+        above, _, _ = job.output.timings.partition(f"{run}/timings/")
+        return cls(
+            Path(f"{above}{run}"),
+            Path(code["sources"][0]).stem,
+            code["sources"],
+            code["schemas"],
+            code["digest"],
+            config={name: job.params[name] for name in blocks},
+            libraries=libraries,
+            seed=job.params.get("seed"),
+            hardware=job.params.get("hardware"),
+        )
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
         """Read a table (or its shards, in key order) and record its content digest under `name`."""
@@ -156,8 +180,12 @@ class Stage:
         }
 
     def _footer_of(self, path: str) -> dict[str, Any]:
-        """The footer of one output: with the place that it was written for, and the version of this project."""
-        return {**self.footer(), "path": self._place(Path(path)), "made_by": f"dphrl {library_version('dphrl')}"}
+        """The footer of one output."""
+        return {**self.footer(), **self._origin(path)}
+
+    def _origin(self, path: str) -> dict[str, str]:
+        """The path of an output in the run, and the version of this project."""
+        return {"path": self._place(Path(path)), "made_by": f"dphrl {library_version('dphrl')}"}
 
     def write(self, frame: pl.DataFrame, schema: str, path: str) -> None:
         """Write a table with this stage's footer."""
@@ -197,8 +225,9 @@ class Stage:
 
         So its footer, and no other, has the commit of the project.
         """
-        made_by = " ".join(filter(None, [f"dphrl {library_version('dphrl')}", project_commit()]))
-        footer = {"stage": self.name, "path": self._place(Path(path)), "made_by": made_by}
+        footer = {"stage": self.name, **self._origin(path)}
+        if commit := project_commit():
+            footer["made_by"] += f" {commit}"
         write_table(SCHEMAS["timings"].frame(self.timings), "timings", Path(path), footer)
 
 

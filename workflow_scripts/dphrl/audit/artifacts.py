@@ -218,7 +218,7 @@ class Run:
 
     @property
     def made_by(self) -> Counter[str]:
-        """How many jobs each version and commit of this project did, by the footers of their timings."""
+        """Numbers of jobs by version and commit of this project, from the footers of their timings."""
         timings = (one for path, one in self.artifacts.items() if one.sound and schema_of(path) == "timings")
         return Counter(str(one.footer["made_by"]) for one in timings if "made_by" in one.footer)
 
@@ -285,6 +285,12 @@ def _paths(root: Path) -> list[str]:
         ):
             found.add(path.as_posix())
     return sorted(found)
+
+
+def is_removable(path: str) -> bool:
+    """Whether a path is a manifest of a policy or a state, which a job may remove (`Layout.superseded`)."""
+    found = kind_of(path)
+    return found is not None and found[0].name in ("policy", "state")
 
 
 def manifest_above(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Whether a footer is one that the rule of its place writes: path, stage, seed, names of inputs, keys of config."""
+"""Checks of a footer against its place: path, stage, seed, names of inputs, keys of the configuration."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from dphrl.artifacts.manifest import folder_of
 from dphrl.artifacts.progress import counted
-from dphrl.audit.artifacts import RECORDED, RERUN, Artifact, NoRunError, Run, manifest_above
+from dphrl.audit.artifacts import RECORDED, RERUN, Artifact, NoRunError, Run, is_removable, manifest_above
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.layout.kinds import KINDS, fill, kind_of
 from dphrl.layout.names import BASE, PolicyName
@@ -62,11 +62,9 @@ def _digest(run: Run, paths: tuple[str, ...]) -> str | None:
 
 
 def _is_superseded(run: Run, path: str) -> bool:
-    """Whether a job may have removed a file: a state or a policy whose training has gone on (`Layout.superseded`)."""
+    """Whether a job may have removed a file: it can be removed, and the metrics of its segment are there."""
     found = kind_of(path)
-    if found is None or found[0].name not in ("policy", "state"):
-        return False
-    return fill(KINDS["metrics"].path, found[1]) in run.artifacts
+    return found is not None and is_removable(path) and fill(KINDS["metrics"].path, found[1]) in run.artifacts
 
 
 def _check_start(run: Run, artifact: Artifact, fields: Mapping[str, str]) -> None:

@@ -33,9 +33,15 @@ def decoder(run: Run) -> Decode | None:
     None without a sound base policy or without its tokenizer.json.
     """
     base = run.get(_BASE)
-    if base is None or not base.sound or not (folder_of(base.file) / _TOKENIZER).is_file():
+    if base is None or not base.sound or lacks_tokenizer(run):
         return None
     return base.attempt(_decoder, folder_of(base.file))
+
+
+def lacks_tokenizer(run: Run) -> bool:
+    """Whether a sound base policy has no tokenizer.json."""
+    base = run.get(_BASE)
+    return base is not None and base.sound and not (folder_of(base.file) / _TOKENIZER).is_file()
 
 
 def _decoder(folder: Path) -> Decode:

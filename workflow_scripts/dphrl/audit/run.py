@@ -11,12 +11,12 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.progress import counted
 from dphrl.artifacts.sums import SUMS, read_sums
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
-from dphrl.audit.artifacts import NAME_IT, RECORDED, Artifact, Run, manifest_above
+from dphrl.audit.artifacts import NAME_IT, RECORDED, Artifact, Run, is_removable, manifest_above
 from dphrl.audit.footers import check_footer
 from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.reference import check_reference, decoder
-from dphrl.layout.kinds import KINDS, is_known, kind_of
+from dphrl.audit.reference import check_reference, decoder, lacks_tokenizer
+from dphrl.layout.kinds import is_known
 from dphrl.pages.visible import visible
 
 _TO_MAKE = r"(?:\bis missing\b|\bDelete )"
@@ -92,14 +92,8 @@ def _check_recorded(run: Run) -> None:
     recorded = run.scan(RECORDED)
     if recorded is not None:
         seen = recorded.filter(pl.col("failed").list.len() == 0).select("artifact", "sha256").collect().iter_rows()
-        odd = [path for path, sha256 in seen if sums.get(path, sha256 if _is_removable(path) else None) != sha256]
+        odd = [path for path, sha256 in seen if sums.get(path, sha256 if is_removable(path) else None) != sha256]
         listing.check(not odd, f"{SUMS} lists other files than the last audit saw: {', '.join(odd[:5])}", NAME_IT)
-
-
-def _is_removable(path: str) -> bool:
-    """Whether it can be a manifest that is removed after its training has gone on."""
-    found = kind_of(path)
-    return found is not None and found[0].name in ("policy", "state")
 
 
 def summary(table: pl.DataFrame) -> str:
@@ -118,8 +112,7 @@ def summary(table: pl.DataFrame) -> str:
 
 def facts(run: Run) -> Iterator[str]:
     """Lines that a reader of the summary may need: texts that were not compared, the code that made the run."""
-    base = run.get(KINDS["base"].path)
-    if base is not None and base.sound and decoder(run) is None:
+    if lacks_tokenizer(run):
         yield "Not compared: texts with their tokens (the base policy has no tokenizer.json)."
     made = [f"{name} ({counted(jobs, 'job')})" for name, jobs in run.made_by.most_common()]
     if made:

@@ -44,10 +44,6 @@ class ConfigError(Exception):
         super().__init__("\n".join([f"{name} has {count}:", *map(str, problems)]))
         self.problems = tuple(problems)
 
-    def in_files(self, problems: Sequence[Problem], files: Sequence[str]) -> "ConfigError":
-        """The error with the names of the files that were read."""
-        return ConfigError(problems, ", ".join(files))
-
 
 class OverlayError(ConfigError):
     """A configuration without data: it changes another one, and was started without it."""
@@ -60,10 +56,6 @@ class OverlayError(ConfigError):
             f"{names} only changes another configuration (it has no training set): name that one first, as in "
             f"BASE.yaml {names}",
         )
-
-    def in_files(self, problems: Sequence[Problem], files: Sequence[str]) -> "OverlayError":
-        """The error with the names of the files that were read."""
-        return OverlayError(files)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.config.errors import ConfigError, OverlayError, Problem, show
 from dphrl.config.keys import SCHEMA, Node, entry, is_nullable, resolve
 from dphrl.config.values import odd_values
 
@@ -97,8 +97,11 @@ def without_removed(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def name_files(error: ConfigError, files: Files) -> ConfigError:
     """The error with its files: all in its first line; of several, each problem has the last one with its key."""
+    names = list(map(str, files))
+    if isinstance(error, OverlayError):
+        return OverlayError(names)
     problems = [_locate(problem, files) for problem in error.problems] if len(files) > 1 else error.problems
-    return error.in_files(problems, list(map(str, files)))
+    return ConfigError(problems, ", ".join(names))
 
 
 def _locate(problem: Problem, files: Files) -> Problem:

@@ -181,6 +181,4 @@ class Limits:
             self._prompts[key] = prompts_of(self._config, dataset, self._folder)
         count, asked = self._prompts[key]
         share = math.ceil(count / shards)
-        return Sizes(
-            {dataset: share}, {dataset: asked}, {dataset: longest}, share, frozenset(), dynamic_sampling_rounds=1
-        )
+        return Sizes({dataset: share}, {dataset: asked}, {dataset: longest}, share, frozenset(), share_of_rounds=1)

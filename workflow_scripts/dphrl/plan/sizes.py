@@ -32,7 +32,7 @@ class Sizes:
         pef: prompts of D_pef.
         measured: datasets whose lengths are those of drawn responses.
         absent: files of questions that are not there, of which a number of prompts is assumed.
-        dynamic_sampling_rounds: the share of its rounds that a method uses.
+        share_of_rounds: the share of the `dynamic_sampling_rounds` of a method that a step uses.
     """
 
     prompts: dict[str, int]
@@ -41,7 +41,7 @@ class Sizes:
     pef: float
     measured: frozenset[str]
     absent: tuple[str, ...] = ()
-    dynamic_sampling_rounds: float = 0.5
+    share_of_rounds: float = 0.5
 
 
 def sizes(config: Config, folder: Path) -> Sizes:

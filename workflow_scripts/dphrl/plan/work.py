@@ -141,7 +141,7 @@ def _step(config: Config, name: str, found: Sizes) -> tuple[float, float, float]
     stored = train.rehearsal_per_step if method.rehearses else 0
     rollouts, length = train.prompts_per_step * train.rollouts_per_prompt, found.response_tokens[dataset]
     # A prompt that dynamic sampling replaces costs its responses once more.
-    drawn = rollouts * (1 + found.dynamic_sampling_rounds * method.dynamic_sampling_rounds) * length
+    drawn = rollouts * (1 + found.share_of_rounds * method.dynamic_sampling_rounds) * length
     asked = rollouts if config.hardware.prompt_sharing == "off" else train.prompts_per_step
     prompts = train.ppo_epochs * (asked + stored) * found.prompt_tokens[dataset]
     return drawn, train.ppo_epochs * (rollouts + stored) * length, prompts

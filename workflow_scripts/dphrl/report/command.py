@@ -42,8 +42,13 @@ def _write(runs: Sequence[FinishedRun], out: Path) -> None:
         raise RunsError("no run has a training, so there is nothing to pool")
     compared = pooled(runs)
     claims = pooled_claims(compared, runs[0])
-    digests = {run.name: content_digest(run.headline, "headline") for run in runs}
-    inputs = {name: {"paths": [f"{name}/tables/headline.parquet"], "digest": digests[name]} for name in digests}
+    inputs = {
+        run.name: {
+            "paths": [f"{run.name}/tables/headline.parquet"],
+            "digest": content_digest(run.headline, "headline"),
+        }
+        for run in runs
+    }
     footer = {"stage": "together", "config": runs[0].settings, "inputs": inputs}
     write_table(compared, "comparisons", out / "comparisons.parquet", footer)
     write_table(claims, "claims", out / "claims.parquet", footer)

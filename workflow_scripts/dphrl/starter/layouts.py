@@ -36,7 +36,7 @@ _LOOKED_AT: Final = 200
 
 
 class LayoutError(ValueError):
-    """A file's fields are none that a task has; the text has the file, its fields and what was expected."""
+    """No task has the fields of a file; the text names the file, its fields and the expected ones."""
 
 
 def layout_of(

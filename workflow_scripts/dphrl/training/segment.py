@@ -50,7 +50,7 @@ _MEANS = {
     "divergence": ("divergence_sum", "rehearsal_tokens"),
     "rehearsal_token_ratio": ("rehearsal_tokens", "rollout_tokens"),
 }
-# Metrics that are numbers: what a step has used, with what dynamic sampling left out.
+# Counts per step: prompts, rollouts and tokens, with the groups that dynamic sampling dropped.
 _USED = {
     "prompts": "groups",
     "rollouts": "responses",

@@ -1,4 +1,4 @@
-"""What is kept of the base model's solutions, and what is added."""
+"""Keep and explore rates: solved questions of the base that a policy keeps, and questions that it adds."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -12,7 +12,7 @@ MAX_PROGRAM_CHARACTERS: Final = 10_000
 # sqlglot reads the arguments of what may be a type (`date(...)`) twice, so its time doubles with each level.
 MAX_PROGRAM_DEPTH: Final = 10
 _LONGEST_CACHED: Final = 1000
-# What a parser may raise on text that nobody has tried.
+# Errors of a parser on odd text, besides its own error class.
 _LIBRARY_ERRORS: Final = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
 _CLOCK_FUNCTIONS: Final = frozenset({"date", "time", "datetime", "julianday", "unixepoch", "strftime"})
 _RANDOM_FUNCTIONS: Final = frozenset({"random", "randomblob"})
