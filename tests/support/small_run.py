@@ -116,9 +116,10 @@ def written_as(path: str) -> dict[str, str]:
 
 def config_slice(config: Config, path: str) -> dict[str, Any]:
     """The config in the footer of the artifact at a path."""
-    found = kind_of(path)
-    assert found is not None
-    return sliced(found[0].slice, config, found[1]) if found[0].slice else {}
+    kind_and_fields = kind_of(path)
+    assert kind_and_fields is not None
+    kind, fields = kind_and_fields
+    return sliced(kind.slice, config, fields) if kind.slice else {}
 
 
 def _files(table: Path, footer: dict[str, Any]) -> list[Path]:

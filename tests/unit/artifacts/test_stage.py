@@ -72,8 +72,8 @@ def test_the_files_that_answers_are_judged_with_are_recorded_where_a_job_has_the
     stage = _stage(tmp_path)
     assert stage.scoring_files({"databases": [], "world": [], "scorer": []}) is None
     assert stage.inputs == {}
-    given = {"world": str(tmp_path / "toy.json"), "scorer": str(tmp_path / "mine.py")}
-    assert stage.scoring_files(given) == given["scorer"]
+    inputs = {"world": str(tmp_path / "toy.json"), "scorer": str(tmp_path / "mine.py")}
+    assert stage.scoring_files(inputs) == inputs["scorer"]
     assert {name: read["paths"] for name, read in stage.inputs.items()} == {
         "world": ["toy.json"],
         "scorer": ["mine.py"],

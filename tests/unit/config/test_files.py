@@ -195,8 +195,8 @@ def test_a_wrong_key_of_the_world_names_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = error_of(with_world(Path(), text))
-    assert re.search(message.replace("{world}", r"world\.yaml"), found), found
+    error = error_of(with_world(Path(), text))
+    assert re.search(message.replace("{world}", r"world\.yaml"), error), error
 
 
 @pytest.mark.parametrize("path", ["config/missing.yaml", 3, {}, "config"])

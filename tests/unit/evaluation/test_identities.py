@@ -1,7 +1,7 @@
-"""Identities between the tables over all policies: numbers that two tables have, found in two ways.
+"""Identities between the tables over all policies: two tables compute the same number in two ways.
 
-As in a run of the workflow, all prompts of a dataset have the same number of samples under all policies. Where numbers
-differ (`test_ragged`), losses and transitions are those of the smaller number, and two of the identities do not hold.
+As in a run of the workflow, all prompts of a dataset have the same number of samples under all policies. Where these
+differ (`test_ragged`), losses and transitions use the smaller number, and two of the identities do not hold.
 """
 
 from collections.abc import Callable
@@ -65,10 +65,10 @@ def wrong_splits(tables: Tables) -> pl.DataFrame:
         .agg(pl.col("value").filter(part=part).sum().alias(part) for part in SCHEMAS["diversity_split"].enums["part"])
     )
     for metric in ("distinct_answers", "distinct_answers_wrong"):
-        found = tables["diversity"].filter(metric=metric)
-        base = found.filter(method=BASE).select("dataset", base="value")
+        diversity = tables["diversity"].filter(metric=metric)
+        base = diversity.filter(method=BASE).select("dataset", base="value")
         fall = (pl.col("base") - pl.col("value")).alias(metric)
-        rows = rows.join(found.join(base, on="dataset").select(*POLICY, fall), on=POLICY, how="left")
+        rows = rows.join(diversity.join(base, on="dataset").select(*POLICY, fall), on=POLICY, how="left")
     right = _same(pl.col("all"), pl.col("right") + pl.col("wrong"))
     right &= _same(pl.col("right"), pl.col("narrowing") + pl.col("rest"))
     answers = _same(pl.col("all"), pl.col("distinct_answers"))
@@ -210,10 +210,10 @@ def test_a_wrong_number_of_questions_is_found(tables: Tables, column: str) -> No
 
 @pytest.mark.parametrize(("drop", "never", "at_one"), [(-1.0, 4, 0), (1.0, 0, 1)])
 def test_a_wrong_crossing_is_found(tables: Tables, drop: float, never: int, at_one: int) -> None:
-    one = {name: tables[name].filter(dataset="d") for name in ("passk", "crossing")}
-    moved = one["passk"].with_columns(value=pl.col("value") + drop * (pl.col("method") == "grpo"))
+    of_one_dataset = {name: tables[name].filter(dataset="d") for name in ("passk", "crossing")}
+    moved = of_one_dataset["passk"].with_columns(value=pl.col("value") + drop * (pl.col("method") == "grpo"))
     for k, wrong in ((None, never), (1, at_one)):
-        crossed = one["crossing"].with_columns(k=pl.lit(k, pl.Int32))
+        crossed = of_one_dataset["crossing"].with_columns(k=pl.lit(k, pl.Int32))
         assert wrong_crossings({"passk": moved, "crossing": crossed}).height == wrong
 
 
