@@ -41,6 +41,8 @@ EVALUATED = list(map(str, LAYOUT.policies()))
 TRAINED = list(map(str, LAYOUT.trained()))
 MODELS = ["base", *TRAINED] if CONFIG.has_model else []
 SEGMENTS = list(map(str, LAYOUT.segments()))
+# Draws of stage 1: `main`, and `s<seed>` for each training seed with pre-samples of its own.
+DRAWS = LAYOUT.draws()
 # Shards of rollouts, each with verdicts of the same name: of the two plans of stage 1, and of all evaluations.
 BOTH = ["rollouts", "verdicts"]
 PRESAMPLES = [f"presample/{shard}.parquet" for shard in shards("presample")]
@@ -69,17 +71,22 @@ def method_has(name):
 
 
 def shard_of_plan(policy, plan, wildcards):
-    """Policy, plan, dataset and shard of a sampling job, for its seeds and for paths in its footer.
+    """Policy, plan, draw, dataset and shard of a sampling job, for its seeds and for paths in its footer.
 
     The cache between runs compares params, not wildcards.
     """
-    names = dict(policy=policy, plan=plan, dataset=wildcards.dataset)
+    names = dict(policy=policy, plan=plan, draw=wildcards.get("draw", DRAW), dataset=wildcards.dataset)
     return names | dict(shard=int(wildcards.shard), shards=len(shards(plan)))
 
 
+def draw_of(wildcards):
+    """The draw of stage 1 that a training uses (`train.draws`)."""
+    return LAYOUT.draw(wildcards.method, int(wildcards.seed))
+
+
 def in_draw(path):
-    """A file of the draw of stage 1 that a training uses. A run has one draw."""
-    return lambda wildcards: path.format(draw=DRAW)
+    """A file of the draw of stage 1 that a training uses."""
+    return lambda wildcards: path.format(draw=draw_of(wildcards))
 
 
 def databases_of(wildcards):

@@ -25,8 +25,9 @@ rule tensorise:
         runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("tensorise"),
     params:
         code=code("tensorise.py", schemas=["reference_index"]),
-        # Footers have paths with this name. The cache between runs compares params, not wildcards.
+        # Footers have paths with these names. The cache between runs compares params, not wildcards.
         dataset=CONFIG.train_dataset,
+        draw=lambda wildcards: wildcards.draw,
         dtype=block(slices.reference, "dtype"),
         topk_logprobs=block(slices.reference, "topk_logprobs"),
         hardware=not_compared(RESOLVED["hardware"]),

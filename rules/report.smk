@@ -9,7 +9,7 @@ report: "run.rst"  # the first page of `snakemake --report`
 POLICIES = report_plan.sampled_policies(LAYOUT)
 SAMPLED = report_plan.sampled_datasets(LAYOUT)
 SHOWN = collect("{policy}/{dataset}.{sample}", policy=POLICIES.values(), dataset=SAMPLED, sample=EVALUATIONS)
-TIMED = ["policies/base", f"draws/{DRAW}/reference"] if CONFIG.has_model else []
+TIMED = ["policies/base", *collect("draws/{draw}/reference", draw=DRAWS)] if CONFIG.has_model else []
 
 
 rule report:
@@ -19,7 +19,7 @@ rule report:
         claims="<results>/tables/claims.parquet",
         comparisons="<results>/tables/comparisons.parquet",
         datasets="<results>/tables/datasets.parquet",
-        partition=f"<results>/draws/{DRAW}/partition/final.parquet",
+        partitions=collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
         tables=collect("<results>/tables/paper/{name}.parquet", name=PAPER_TABLES),
         further=collect("<results>/tables/{table}.parquet", table=FURTHER),
         training_use=branch(CONFIG.methods, then="<results>/tables/training_use.parquet"),
@@ -32,7 +32,7 @@ rule report:
         verdicts=collect("<results>/verdicts/{sample}", sample=SHOWN),
         # Seconds of the jobs whose cost the page shows.
         timings=[
-            *collect("<timings>/draws/{draw}/{kind}/{sample}", draw=DRAW, kind=BOTH, sample=DRAWN),
+            *collect("<timings>/draws/{draw}/{kind}/{sample}", draw=DRAWS, kind=BOTH, sample=DRAWN),
             *collect("<timings>/{kind}/{sample}", kind=BOTH, sample=SAMPLES),
             *collect("<timings>/{job}.parquet", job=[*TIMED, *(f"train/{end}" for end in SEGMENTS)]),
         ],
@@ -65,7 +65,7 @@ if CONFIG.methods:
             manifests=collect("<results>/policies/{policy}.json", policy=TRAINED),
             headline="<results>/tables/headline.parquet",
             datasets="<results>/tables/datasets.parquet",
-            partition=f"<results>/draws/{DRAW}/partition/final.parquet",
+            partitions=collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
         output:
             cards=collect("<results>/cards/{policy}.md", policy=TRAINED),
             timings="<timings>/cards.parquet",
@@ -76,6 +76,8 @@ if CONFIG.methods:
             code=code("write_cards.py"),
             cards=slices.cards(CONFIG)["cards"],
             names=TRAINED,
+            draws=DRAWS,
+            used=[LAYOUT.draw(policy.method, policy.seed) for policy in LAYOUT.trained()],  # the draw of each
             base=Path(CONFIG.policy.base).name if CONFIG.policy.base else None,
         script:
             "../workflow_scripts/write_cards.py"

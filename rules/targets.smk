@@ -4,19 +4,19 @@
 rule presample:
     """The samples of the base policy on the training set, scored."""
     input:
-        collect("<results>/draws/{draw}/verdicts/<train>.{presample}", draw=DRAW, presample=PRESAMPLES),
+        collect("<results>/draws/{draw}/verdicts/<train>.{presample}", draw=DRAWS, presample=PRESAMPLES),
 
 
 rule partition:
     """The division of the training set."""
     input:
-        f"<results>/draws/{DRAW}/partition/final.parquet",
+        collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
 
 
 rule reference:
     """The stored responses with their log-probs."""
     input:
-        collect("<results>/draws/{draw}/{file}", draw=DRAW, file=STORED),
+        collect("<results>/draws/{draw}/{file}", draw=DRAWS, file=STORED),
 
 
 rule train:

@@ -22,7 +22,7 @@ rule train_segment:
         # The pre-samples, with which the probes compare.
         rollouts=branch(
             CONFIG.train.probe.prompts > 0,
-            then=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=DRAW, presample=PRESAMPLES),
+            then=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=draw_of, presample=PRESAMPLES),
         ),
         databases=ancient(databases_of),
         world=WORLD,

@@ -18,7 +18,8 @@ with stage("engine", "plan", libraries=libraries) as job, private_temporary_fold
         prompts = prompts.join(candidates.filter(subset="pef"), on="prompt_id", how="semi")
     policy = job.folder("policy", given("policy")) if given("policy") else None
     asked = shard(prompts, part["shard"], part["shards"])
-    requests = plan_requests(asked, part["plan"], PlanConfig(**params.plan), params.seed, part["policy"])
+    names = part["policy"], part["draw"]
+    requests = plan_requests(asked, part["plan"], PlanConfig(**params.plan), params.seed, *names)
     rows = rollout_frame([], [])  # an empty shard is valid and needs no engine
     if requests and given("recorded"):
         tokenize = response_encoder(policy) if policy else None

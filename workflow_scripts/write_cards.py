@@ -16,11 +16,12 @@ with stage("cards", libraries=["huggingface_hub"]) as job:
         base=params.base,
         headline=job.read("headline", given.headline),
         datasets=job.read("datasets", given.datasets),
-        sizes=dict(job.read("partition", given.partition).group_by("subset").len().iter_rows()),
     )
-    for name, file, path in zip(params.names, given.manifests, snakemake.output.cards, strict=True):
+    partitions = {draw: job.read("partition", path) for draw, path in zip(params.draws, given.partitions, strict=True)}
+    of_policies = zip(params.names, params.used, given.manifests, snakemake.output.cards, strict=True)
+    for name, draw, file, path in of_policies:
+        sizes = dict(partitions[draw].group_by("subset").len().iter_rows())
         manifest = read_manifest(Path(file), verify=False)
         command = f"snakemake --cores 2 {file} --configfile CONFIG"
-        write_text(
-            Path(path), card(PolicyName.parse(name), run, manifest["config"], manifest_digest(manifest), command)
-        )
+        of_policy = manifest["config"], manifest_digest(manifest), sizes
+        write_text(Path(path), card(PolicyName.parse(name), run, *of_policy, command))

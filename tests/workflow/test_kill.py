@@ -41,17 +41,12 @@ MOMENTS = {
     "sampling": ([*SAMPLED, *END], "sample_draw main train presample 0:"),
     "training": ([*SEGMENT, *END], "train_segment grpo 1 4:"),
 }
-VICTIMS = ("snakemake", "stage", "both")
-# The others run in `make test-full`.
-QUICK = {("training", "both")}
-CASES = [
-    pytest.param(moment, victim, marks=[] if (moment, victim) in QUICK else pytest.mark.full)
-    for moment in MOMENTS
-    for victim in VICTIMS
-]
 
 
-@pytest.mark.parametrize(("moment", "victim"), CASES)
+# In `make test-full` only: a minute and a half each. `make test` kills a sampling job, below.
+@pytest.mark.full
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("victim", ["snakemake", "stage", "both"])
 def test_a_killed_run_ends_in_the_same_bytes(finished: Workflow, pristine: Workflow, moment: str, victim: str) -> None:
     removed, at_work = MOMENTS[moment]
     for name in removed:

@@ -135,8 +135,8 @@ def _files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("engine", "stage", "parts"),
     [
-        ("vllm", 3, 1),
-        pytest.param("transformers", 1, 1, marks=pytest.mark.full),
+        ("transformers", 1, 1),
+        pytest.param("vllm", 3, 1, marks=pytest.mark.full),
         pytest.param("vllm", 1, 1, marks=pytest.mark.full),
         pytest.param("vllm", 1, 2, marks=pytest.mark.full),
     ],

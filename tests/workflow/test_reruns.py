@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,31 @@ def test_the_old_name_of_a_key_is_refused_and_the_new_name_reruns_nothing(finish
     assert old.start("--dry-run").wait() == 1
     assert "renamed to methods.grpo.rollout_on" in old.output()
     assert finished.configured(methods=methods).plan() == []
+
+
+def test_with_one_seed_both_settings_of_the_draws_are_the_same_run(finished: Workflow) -> None:
+    assert finished.configured(train={"draws": "shared"}).plan() == []
+
+
+# In `make test-full` only: it trains a second seed.
+@pytest.mark.full
+def test_the_presamples_of_a_seed_rerun_the_trainings_of_that_seed_alone(finished: Workflow) -> None:
+    of_others = {
+        name: digest for name, digest in finished.digests().items() if name.startswith(("draws/", "policies/"))
+    }
+    two = finished.configured(train={"seeds": [1, 2]})
+    two.run()
+    # grpo rolls out all questions, so its second training needs no draw.
+    assert two.stages()["train_segment"] == 4
+    assert two.stages()["sample_draw"] == two.stages()["score_draw"] == 3
+    digests = two.digests()
+    assert digests.items() >= of_others.items()
+    drawn = two.results / "draws/s2/rollouts/train.presample/0.parquet"
+    assert drawn.read_bytes() != Path(str(drawn).replace("/s2/", "/main/")).read_bytes()
+    plan = two.plan("--forcerun", str(drawn.relative_to(two.folder)))
+    costly = [job for job in plan if job.startswith(("sampling", "training", "computing"))]
+    assert "training dph_js, seed 2, up to step 2" in costly
+    assert not [job for job in costly if not re.search("draw s2|dph_js, seed 2|dph_js-s2", job)]
 
 
 def test_a_new_evaluation_set_reruns_nothing_of_the_others(finished: Workflow) -> None:

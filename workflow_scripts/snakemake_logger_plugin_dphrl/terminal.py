@@ -189,7 +189,8 @@ def in_words(rule: str, wildcards: Mapping[str, object]) -> str | None:
     """A job in words; None for a target, and for a rule of another workflow that imports this one."""
     # The rules of a module have a prefix.
     own = max((name for name in WORDS if rule == name or rule.endswith(f"_{name}")), key=len, default=None)
-    return WORDS[own].format(**wildcards) if own else None
+    draw = wildcards.get("draw", "main")
+    return WORDS[own].format(**wildcards) + (f", draw {draw}" if draw != "main" else "") if own else None
 
 
 def planned(fields: Mapping[str, Any], reasons: bool) -> str | None:

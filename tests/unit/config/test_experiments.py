@@ -81,7 +81,7 @@ def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -
     assert one.policy.base == (None if name in ("world-2", "world-3") else demo.policy.base)
     assert (one.scoring.sql, one.prompts, one.partition) == (demo.scoring.sql, demo.prompts, demo.partition)
     assert one.sampling.presample == demo.sampling.presample
-    assert one.train.model_copy(update={"seeds": demo.train.seeds}) == demo.train
+    assert one.train.model_copy(update={"seeds": demo.train.seeds, "draws": demo.train.draws}) == demo.train
     # A method that two files have is the same in both, but for the published weights.
     for method in one.methods.keys() & demo.methods.keys():
         published = {"eta"} if name == "world-published" else set()

@@ -65,6 +65,43 @@ def test_a_change_of_the_steps_of_a_method_adds_jobs_of_that_method_only() -> No
         assert slices.train(before.config, method) == slices.train(after.config, method)
 
 
+def test_each_seed_but_the_first_has_a_draw_of_its_own_which_its_methods_share() -> None:
+    layout = _layout()
+    assert layout.draws() == ["main", "s2"]
+    assert [layout.draw("dph_f", seed) for seed in (1, 2)] == ["main", "s2"]
+    # rkl rolls out D_exp; grpo rolls out all questions, whatever the pre-samples say.
+    assert (layout.draw("rkl", 2), layout.draw("grpo", 2)) == ("s2", "main")
+    assert _layout(methods={"grpo": {"rollout_on": "all"}}).draws() == ["main"]
+
+
+@pytest.mark.parametrize("partition", [{"on_reject": "discard"}, {"drop_all_wrong": True}])
+def test_where_samples_drop_questions_every_method_needs_its_draw(partition: dict[str, Any]) -> None:
+    assert _layout(partition=partition).draw("grpo", 2) == "s2"
+
+
+def test_another_seed_changes_no_draw_of_those_before() -> None:
+    train = {"steps": 8, "segment_steps": 2, "eval_every": 4}
+    before, after = (_layout(train=train | {"seeds": seeds}) for seeds in ([1, 2], [1, 2, 7]))
+    assert after.draws() == [*before.draws(), "s7"]
+    assert {*before.segments()} < {*after.segments()}
+    assert all(before.draw(end.method, end.seed) == after.draw(end.method, end.seed) for end in before.segments())
+
+
+def test_shared_draws_and_recorded_answers_are_one_draw() -> None:
+    train = {"steps": 8, "segment_steps": 2, "eval_every": 4, "seeds": [1, 2]}
+    assert _layout(train=train | {"draws": "shared"}).draws() == ["main"]
+    assert _layout(replay={"base": {"train": "answers.jsonl"}}).draws() == ["main"]
+
+
+def test_a_method_trains_with_the_first_of_the_seeds() -> None:
+    methods = {"grpo": {"rollout_on": "all"}, "dph_f": {"divergence": "forward_kl", "seeds": 1}}
+    layout = _layout(methods=methods)
+    assert {end.training for end in layout.segments()} == {"grpo-s1", "grpo-s2", "dph_f-s1"}
+    assert layout.draws() == ["main"]
+    more = _layout(methods=methods | {"dph_f": {"divergence": "forward_kl"}})
+    assert slices.train(layout.config, "dph_f") == slices.train(more.config, "dph_f")
+
+
 def test_paths_keep_the_fields_that_are_not_given() -> None:
     layout = _layout()
     assert layout.path("verdicts", policy=BASE) == "results/run/verdicts/base/{dataset}.evaluate/{shard}.parquet"
@@ -93,7 +130,6 @@ def test_every_path_in_the_rules_is_of_a_known_kind() -> None:
         "verdicts/{policy}/{dataset}.{sample}", "draws/{draw}/rollouts/<train>.{presample}",
         "draws/{draw}/rollouts/<train>.{refinement}", "draws/{draw}/verdicts/<train>.{presample}",
         "draws/{draw}/verdicts/<train>.{refinement}", "train/{segment}/{name}.parquet", "figures/{figure}.{ending}",
-        "draws/{DRAW}/partition/final.parquet",
         "tables/{figures.table(wildcards.figure)}.parquet",
     }  # fmt: skip
     assert odd <= patterns

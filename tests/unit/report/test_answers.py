@@ -56,7 +56,8 @@ def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
         " D_exp only (+0.0 [-2.0, +2.0]); the base has 93.1.",
         "Who kept more of it than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"
         " (+11.0 [+7.0, +15.0]); no difference is shown with D_exp only (+1.0 [-5.0, +7.0]).",
-        "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together.",
+        "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together, for this base "
+        "and these settings.",
         "What is open?": "Whether another base model behaves so: all policies start from one.",
     }
 

@@ -32,9 +32,8 @@ def written(tables: dict[str, pl.DataFrame], config: Config, base: str | None = 
         0.95,
         tables["headline"],
         sizes,
-        {"pef": 12, "exp": 36},
     )
-    return card(POLICY, run, slices.train(config, "dph_js"), "0123abcd", COMMAND)
+    return card(POLICY, run, slices.train(config, "dph_js"), "0123abcd", {"pef": 12, "exp": 36}, COMMAND)
 
 
 def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any, config: Config) -> None:

@@ -22,7 +22,7 @@ from dphrl.report.views import cost_table
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'></pre>"
-SIZES = {"training questions": 400, "D_exp": 271, "D_pef": 118, "dropped": 11}
+SIZES = {"training questions": "1,400", "D_exp": "271 to 280", "D_pef": "118", "dropped": "11"}
 DATA = count_rows(
     {
         "questions": Prepared(
@@ -181,7 +181,7 @@ def test_data_cannot_become_markup(tables, costs):
         headline=spoilt["headline"].with_columns(pl.col("method").replace({"dph_f": EVIL})),
         data=DATA.with_columns(dataset=pl.lit(EVIL)),
         facts={EVIL: EVIL},
-        sizes={EVIL: 1},
+        sizes={EVIL: EVIL},
         notes=[EVIL],
         tables=[(EVIL, EVIL, pl.DataFrame({EVIL: [EVIL], "b": [None]}))],
         claims=CLAIMED.with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),

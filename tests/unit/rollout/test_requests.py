@@ -91,3 +91,13 @@ def test_every_policy_has_its_stream_of_seeds_and_only_the_base_has_none_of_its_
     assert seeds[0] == [sample_seed(1, "evaluate", name, index) for name in "bac" for index in (GREEDY, 0, 1, 2, 3)]
     first = plan_requests(PROMPTS, "evaluate", plan, 1, "grpo-s1/step8")[1]
     assert first.seed == sample_seed(1, "evaluate", "grpo-s1/step8", "b", 0)
+
+
+def test_every_draw_has_its_stream_of_seeds_and_only_main_has_none_of_its_name() -> None:
+    plan = PresamplePlan(n=4)
+    main, second, third = (
+        {request.seed for request in plan_requests(PROMPTS, "presample", plan, 1, draw=draw)}
+        for draw in ("main", "s2", "s3")
+    )
+    assert main == {request.seed for request in plan_requests(PROMPTS, "presample", plan, 1)}
+    assert len(main | second | third) == 3 * 12

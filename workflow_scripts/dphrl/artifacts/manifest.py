@@ -37,11 +37,14 @@ def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, 
     write_text(path, json.dumps(sealed({"files": files, **footer}), indent=1, sort_keys=True) + "\n")
 
 
-def read_manifest(path: Path, *, verify: bool = True, digest: Callable[[Path], str] = sha256_file) -> dict[str, Any]:
+def read_manifest(
+    path: Path, *, verify: bool = True, digest: Callable[[Path], str] = sha256_file, below: str = ""
+) -> dict[str, Any]:
     """The manifest; with `verify`, after a check that the files are there, unchanged, and no others.
 
     Args:
         digest: the sha256 of a file, such as `remembered_sha256`.
+        below: only files of this folder within the folder are checked, such as "databases/"; "": all.
 
     Raises:
         ManifestError: a file is missing, differs or is not listed; or this is no manifest.
@@ -50,7 +53,7 @@ def read_manifest(path: Path, *, verify: bool = True, digest: Callable[[Path], s
         manifest = unsealed(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ManifestError(f"{path}: no manifest ({error}); delete it and run snakemake again") from error
-    missing, changed, unlisted = differences(path, manifest, digest) if verify else ([], [], [])
+    missing, changed, unlisted = differences(path, manifest, digest, below) if verify else ([], [], [])
     for names, problem in (
         (missing, f"listed in {path.name} but missing; delete {path} and run snakemake again"),
         (changed, f"differs from {path.name}; delete {path} and run snakemake again"),
@@ -63,10 +66,15 @@ def read_manifest(path: Path, *, verify: bool = True, digest: Callable[[Path], s
 
 
 def differences(
-    path: Path, manifest: Mapping[str, Any], digest: Callable[[Path], str] = sha256_file
+    path: Path, manifest: Mapping[str, Any], digest: Callable[[Path], str] = sha256_file, below: str = ""
 ) -> tuple[list[str], list[str], list[str]]:
-    """How the folder of a manifest differs from it: the names of missing, changed and unlisted files."""
-    entries, folder = manifest["files"], folder_of(path)
+    """How the folder of a manifest differs from it: the names of missing, changed and unlisted files.
+
+    Args:
+        below: as in `read_manifest`.
+    """
+    folder = folder_of(path)
+    entries = {name: entry for name, entry in manifest["files"].items() if name.startswith(below)}
     missing = [name for name in entries if not (folder / name).is_file()]
     changed = [
         name
@@ -74,7 +82,7 @@ def differences(
         if name not in missing
         and ((folder / name).stat().st_size != entry["size"] or digest(folder / name) != entry["sha256"])
     ]
-    return missing, changed, [name for name in _files(path) if name not in entries]
+    return missing, changed, [name for name in _files(path) if name.startswith(below) and name not in entries]
 
 
 def remove_folders(manifests: Iterable[str]) -> None:

@@ -115,13 +115,16 @@ class Stage:
         self._record(name, files, stream_digest(files, schema or name))
         return pl.scan_parquet(files, glob=False)
 
-    def folder(self, name: str, manifest: str) -> Path:
+    def folder(self, name: str, manifest: str, below: str = "") -> Path:
         """The folder of a verified manifest; its digest is recorded under `name`.
 
         The content of a file is read again only if its size or its time of change is another one.
+
+        Args:
+            below: the part of the folder that the job reads, as in `read_manifest`.
         """
         path = Path(manifest)
-        self._record(name, [path], manifest_digest(read_manifest(path, digest=remembered_sha256)))
+        self._record(name, [path], manifest_digest(read_manifest(path, digest=remembered_sha256, below=below)))
         return folder_of(path)
 
     def file(self, name: str, path: str, listed_by: str | None = None) -> Path:
@@ -154,7 +157,7 @@ class Stage:
         if given.get("databases"):
             self.scan("databases", given["databases"])
         if given.get("world"):
-            self.folder("world", given["world"])
+            self.folder("world", given["world"], below="databases/")
         return str(self.file("scorer", given["scorer"])) if given.get("scorer") else None
 
     def _record(self, name: str, files: Sequence[Path], digest: str) -> None:

@@ -37,7 +37,19 @@ def notices(config: Config) -> Iterator[str]:
             f"train.top_p is {train.top_p:g}: rollouts are drawn from the truncated policy, but pi_old is the full "
             "softmax, so their supports differ"
         )
+    if fixed := fixed_draw(config):
+        yield fixed
     yield from trained_on(config)
+
+
+def fixed_draw(config: Config) -> str | None:
+    """What no interval of this run holds, where trainings of several seeds share their pre-samples."""
+    shared = config.replays_training_set or config.train.draws == "shared"
+    several = [name for name, method in config.methods.items() if method.needs_draw and len(config.seeds(name)) > 1]
+    if not (shared and several):
+        return None
+    reason = "the pre-samples are recorded answers" if config.replays_training_set else "train.draws is shared"
+    return f"{reason}: all training seeds share one draw of stage 1, and intervals hold for these pre-samples only"
 
 
 def trained_on(config: Config) -> Iterator[str]:
@@ -193,6 +205,8 @@ def _counts(config: Config) -> Iterator[Problem]:
         if method.steps and method.steps % config.train.segment_steps:
             allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
             yield Problem(f"methods.{name}.steps", show(method.steps), allowed)
+        path, most = f"methods.{name}.seeds", len(config.train.seeds)
+        yield from _at_most(path, method.seeds or 1, "the number of train.seeds", most)
         if method.topk_estimator and not config.reference.topk_logprobs:
             allowed = "null, or set reference.topk_logprobs above 0"
             yield Problem(f"methods.{name}.topk_estimator", show(method.topk_estimator), allowed)

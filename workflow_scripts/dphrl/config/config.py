@@ -74,6 +74,30 @@ class Config(Block):
         """Training steps of a method."""
         return self.methods[method].steps or self.train.steps
 
+    def seeds(self, method: str) -> list[int]:
+        """Training seeds of a method."""
+        return self.train.seeds[: self.methods[method].seeds]
+
+    @property
+    def trainings(self) -> int:
+        """The number of trainings of all methods."""
+        return sum(len(self.seeds(method)) for method in self.methods)
+
+    @property
+    def replays_training_set(self) -> bool:
+        """Whether the pre-samples are recorded answers, which are one draw for all training seeds."""
+        return self.train_dataset in self.replay.get("base", {})
+
+    def own_draw(self, method: str, seed: int) -> bool:
+        """Whether a training has pre-samples of its own (`train.draws`).
+
+        A method that rolls out all prompts needs none, unless samples decide which prompts are dropped.
+        """
+        dropped = self.partition.drop_all_wrong or self.partition.on_reject == "discard"
+        needed = self.methods[method].needs_draw or dropped
+        per_seed = self.train.draws == "per_seed" and not self.replays_training_set
+        return needed and per_seed and seed != self.train.seeds[0]
+
     @property
     def roles(self) -> dict[str, Role]:
         """What each evaluation set is to the training set, as `evaluate.roles` says."""

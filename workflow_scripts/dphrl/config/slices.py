@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from dphrl.config.blocks.datasets import SQL
 from dphrl.config.blocks.engine import Plan
-from dphrl.config.checks import trained_on
+from dphrl.config.checks import fixed_draw, trained_on
 from dphrl.config.config import Config
 
 Blocks = dict[str, Any]
@@ -37,8 +37,8 @@ def _plain(value: object) -> Any:
 
 # The name of the engine of recorded answers.
 REPLAY = "replay"
-# The schedule, the seed (it is in the path), trackers, what is kept: changes of these do not invalidate segments.
-_NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "trackers", "keep_state"}
+# Schedule, seeds and draws (they are in paths), trackers, what is kept: no segment depends on them.
+_NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "draws", "trackers", "keep_state"}
 
 
 def nothing(config: Config) -> Blocks:
@@ -110,7 +110,7 @@ def train(config: Config, method: str) -> Blocks:
     """
     block = config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN)
     scorer = _scorer(config, config.train_dataset)
-    chosen = config.methods[method].model_dump(mode="json", exclude={"steps"})
+    chosen = config.methods[method].model_dump(mode="json", exclude={"steps", "seeds"})
     # A rank replaces prompts among those it has: of the hardware only this decides what is trained.
     ranks = config.hardware.ranks if chosen["dynamic_sampling_rounds"] else None
     blocks = {"train": block, "method": chosen, "engine": config.engine.of("rollouts"), "ranks": ranks}
@@ -143,7 +143,7 @@ def paper(config: Config) -> Blocks:
 
 def report(config: Config) -> Blocks:
     """For the texts of the report page: those given, and what a reader must know of its evaluation sets."""
-    notes = (*config.report.notes, *trained_on(config))
+    notes = (*config.report.notes, *filter(None, [fixed_draw(config)]), *trained_on(config))
     return canonical({"report": config.report.model_copy(update={"notes": notes})})
 
 

@@ -12,7 +12,6 @@ from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import read_footer
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
-from dphrl.layout.names import BASE
 from dphrl.layout.run import Layout
 
 _LOCKS = ".snakemake/locks"
@@ -50,7 +49,7 @@ def _other_version(config: Config, folder: Path) -> Iterator[Problem]:
 def _other_seed(config: Config, folder: Path) -> Iterator[Problem]:
     """A finished run would be lost by one changed number, which gives no better results: that is another run."""
     layout = Layout(config)
-    if config.train_dataset in config.replay.get(BASE.method, {}):
+    if config.replays_training_set:
         return  # recorded answers, which no seed changes
     for path in layout.drawn_shards("drawn_rollouts", "presample")[:1]:
         file = folder / path

@@ -32,7 +32,7 @@ class PolicyName(NamedTuple):
 
 
 BASE = PolicyName("base")
-# The draw of stage 1: pre-samples, refinement, partition and stored responses.
+# The draw of stage 1 (pre-samples, refinement, partition, stored responses) by the run's seed alone.
 DRAW = "main"
 
 

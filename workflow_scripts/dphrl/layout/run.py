@@ -37,7 +37,7 @@ class Layout:
         return {
             "policy": rf"{untrained}|({methods})-s\d+/step\d+",
             "dataset": "|".join(map(re.escape, self.config.datasets)),
-            "draw": DRAW,
+            "draw": rf"{DRAW}|s\d+",
             "plan": "presample|refine",
             "shard": r"\d+",
             "method": methods,
@@ -61,10 +61,10 @@ class Layout:
     def _trained(self, every: int | None = None) -> list[PolicyName]:
         """The policies of all trainings after every `every` steps, and after the last one."""
         policies = []
-        for method, seed in product(self.config.methods, self.config.train.seeds):
+        for method in self.config.methods:
             last = self.config.steps(method)
             steps = [*range(every or last, last, every or last), last]
-            policies += [PolicyName(method, seed, step) for step in steps]
+            policies += [PolicyName(method, seed, step) for seed, step in product(self.config.seeds(method), steps)]
         return policies
 
     def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:
@@ -76,6 +76,14 @@ class Layout:
         """All shards of the "drawn_rollouts" or "drawn_verdicts" of stage 1."""
         fields = {"draw": draw, "dataset": self.config.train_dataset, "plan": plan}
         return [self.path(kind, **fields, shard=number) for number in range(getattr(self.config.sampling, plan).shards)]
+
+    def draws(self) -> list[str]:
+        """The draws of stage 1: `main`, and one for each training seed with a draw of its own."""
+        return list(dict.fromkeys([DRAW, *(self.draw(end.method, end.seed) for end in self.trained())]))
+
+    def draw(self, method: str, seed: int) -> str:
+        """The draw that a training uses."""
+        return f"s{seed}" if self.config.own_draw(method, seed) else DRAW
 
     def kept_states(self) -> list[PolicyName]:
         """The segments whose optimizer state a finished run keeps (`train.keep_state`)."""

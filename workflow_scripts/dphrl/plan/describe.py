@@ -10,6 +10,7 @@ from dphrl.artifacts.progress import counted, duration
 from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.layout.run import Layout
 from dphrl.plan.advice import changes_that_fit
 from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import (
@@ -158,13 +159,15 @@ def _steps(config: Config, found: Sizes, rates: Rates) -> Iterator[str]:
     """Seeds and steps of each method, with the time of a step."""
     train = config.train
     if config.methods:
+        draws = len(Layout(config).draws())
+        yield f"Pre-samples, refinement, stored responses: {counted(draws, 'draw')} (train.draws: {train.draws})"
         yield "Trainings (train.seeds, train.steps); a step is generation and training, without start and checkpoints:"
     for name, method in config.methods.items():
         stored = f", {train.rehearsal_per_step} stored responses" if method.rehearses else ""
         seconds = step_seconds(config, name, found, rates)
         length = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
         yield (
-            f"  {name}: {counted(len(train.seeds), 'seed')}, {config.steps(name)} steps of {length} s "
+            f"  {name}: {counted(len(config.seeds(name)), 'seed')}, {config.steps(name)} steps of {length} s "
             f"({train.prompts_per_step} questions x {train.rollouts_per_prompt} rollouts{stored})"
         )
 
@@ -185,9 +188,11 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
         check_memory(config, shape, gpu_gib)
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
     settings = {name: Setting.of(config, name, shape) for name in config.methods}
-    each = (training_bytes(shape, one, config.train, config.steps(name)) for name, one in settings.items())
-    disk = len(config.train.seeds) * sum(each)
-    trainings = counted(len(config.train.seeds) * len(settings), "training")
+    disk = sum(
+        len(config.seeds(name)) * training_bytes(shape, one, config.train, config.steps(name))
+        for name, one in settings.items()
+    )
+    trainings = counted(config.trainings, "training")
     yield (
         f"disk: at most {_disk(disk)} for the policies and optimizer states of {trainings} "
         f"(train.keep_state: {config.train.keep_state})"

@@ -47,7 +47,7 @@ def stages(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> lis
         _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
         _samples(config, "presample", found, rates),
         _samples(config, "refine", found, rates),
-        _without_model("partition", 2, rates),
+        _without_model("partition", 2 * len(Layout(config).draws()), rates),
         *trained,
         _samples(config, "evaluate", found, rates),
         _without_model("tables, figures and pages", 12, rates),
@@ -115,7 +115,8 @@ def _base(config: Config, shape: ModelShape, rates: Rates) -> Stage:
 def _samples(config: Config, name: Plan, found: Sizes, rates: Rates) -> Stage:
     """Sampling and scoring of a plan, on all its datasets, with all policies for the evaluation."""
     layout, plan = Layout(config), getattr(config.sampling, name)
-    policies = len(layout.policies()) if name == "evaluate" else 1
+    # The base draws pre-samples and refinement once for each draw of stage 1.
+    policies = len(layout.policies()) if name == "evaluate" else len(layout.draws())
     datasets = config.evaluate.datasets if name == "evaluate" else [config.train_dataset]
     tokens = policies * sum(drawn_tokens(config, name, dataset, found) for dataset in datasets)
     jobs = policies * len(datasets) * plan.shards
@@ -152,21 +153,24 @@ def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) ->
     train, dataset = config.train, config.train_dataset
     drawn = trained = size = written = seconds = 0.0
     for name in config.methods:
-        each = len(train.seeds) * config.steps(name)
+        seeds = len(config.seeds(name))
+        each = seeds * config.steps(name)
         of_step, computed, _ = _step(config, name, found)
-        probes = len(train.seeds) * probe_tokens(config, config.steps(name), found)
+        probes = seeds * probe_tokens(config, config.steps(name), found)
         drawn += each * of_step + probes
         trained += each * computed
         seconds += each * step_seconds(config, name, found, rates) + probes / rates.rollout / config.hardware.ranks
         setting = Setting.of(config, name, shape)
         written += each // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))
-        size += len(train.seeds) * training_bytes(shape, setting, train, config.steps(name))
-    jobs = len(Layout(config).segments())
+        size += seeds * training_bytes(shape, setting, train, config.steps(name))
+    layout = Layout(config)
+    jobs, draws = len(layout.segments()), len(layout.draws())
     seconds += jobs * (rates.train_start + rates.other) + written / _DISK
     stored, ranks = reference_tokens(config, found), config.hardware.reference_ranks
     alone = rates.train_start + rates.other + stored / (rates.forward * ranks)
-    size_of_stored = found.pef * found.response_tokens[dataset] * 4
-    logprobs = Stage("reference", 1, ranks, trained=stored, seconds=alone, longest=alone, size=size_of_stored)
-    steps = [config.steps(name) for name in config.methods]
-    chain = seconds * max(steps) / (sum(steps) * len(train.seeds))
+    size_of_stored = draws * found.pef * found.response_tokens[dataset] * 4
+    whole = {"trained": draws * stored, "seconds": draws * alone, "longest": alone, "size": size_of_stored}
+    logprobs = Stage("reference", draws, ranks, **whole)
+    steps = [config.steps(name) for name in config.methods for _ in config.seeds(name)]
+    chain = seconds * max(steps) / sum(steps)
     return [logprobs, Stage("training", jobs, config.hardware.ranks, drawn, trained, seconds, chain, size)]

@@ -103,7 +103,7 @@ def _sure(row: dict[str, Any], claims: pl.DataFrame) -> str:
     seeds = row["seeds"]
     over = f"{row['questions']} questions"
     if seeds > 1:
-        text = f"Intervals are 95 %, over {seeds} training seeds and {over} together."
+        text = f"Intervals are 95 %, over {seeds} training seeds and {over} together, for this base and these settings."
     else:
         text = f"Intervals are 95 %, over {over}: they do not say how much another training would differ."
     primary = claims.filter("primary")

@@ -29,7 +29,6 @@ class Run:
         tasks: the task of each dataset.
         confidence: of the intervals, a share.
         headline, datasets: the tables of these names.
-        sizes: prompts of the training set by subset.
     """
 
     base: str | None
@@ -38,15 +37,22 @@ class Run:
     confidence: float
     headline: pl.DataFrame
     datasets: pl.DataFrame
-    sizes: Mapping[str, int]
 
 
-def card(policy: PolicyName, run: Run, config: Mapping[str, Any], folder_digest: str, command: str) -> str:
+def card(
+    policy: PolicyName,
+    run: Run,
+    config: Mapping[str, Any],
+    folder_digest: str,
+    sizes: Mapping[str, int],
+    command: str,
+) -> str:
     """The model card of a policy; equal arguments give equal text.
 
     Args:
         config: the config slice of its training, as its manifest has it.
         folder_digest: the digest of its manifest.
+        sizes: training prompts by subset, in the draw of stage 1 that the training used.
         command: what makes the policy again.
     """
     own = run.headline.filter(method=policy.method, seed=policy.seed, step=policy.step)
@@ -68,8 +74,8 @@ def card(policy: PolicyName, run: Run, config: Mapping[str, Any], folder_digest:
         folder_digest=folder_digest,
         method=_method(policy, config),
         train_dataset=run.train_dataset,
-        pef=run.sizes.get("pef", 0),
-        exp=run.sizes.get("exp", 0),
+        pef=sizes.get("pef", 0),
+        exp=sizes.get("exp", 0),
         datasets=_datasets(run),
         confidence=f"{run.confidence * 100:g}",
         counts=any(own["metric"].str.starts_with("distinct_")),

@@ -34,7 +34,7 @@ def render_page(
     data: pl.DataFrame,
     costs: pl.DataFrame,
     facts: Mapping[str, str],
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, str],
     notes: Sequence[str],
     tables: Sequence[tuple[str, str, pl.DataFrame]],
     figures: Mapping[str, Mapping[str, Any]],

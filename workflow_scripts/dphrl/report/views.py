@@ -1,6 +1,6 @@
 """What the templates of the report pages show, prepared from tables and samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -40,10 +40,12 @@ _NAMES_OF = ("seed", "step", "k")
 _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
 
-def partition_sizes(partition: pl.DataFrame) -> dict[str, int]:
-    """The numbers of training prompts, in all and in each subset, from the final partition."""
-    counts = dict(partition.group_by("subset").len().iter_rows())
-    return {"training prompts": partition.height, **{words: counts.get(name, 0) for name, words in _SUBSETS.items()}}
+def partition_sizes(partitions: Iterable[pl.DataFrame]) -> dict[str, str]:
+    """The numbers of training prompts, in all and in each subset: of one final partition, or the range over several."""
+    counts = [{"": one.height, **dict(one.group_by("subset").len().iter_rows())} for one in partitions]
+    named = {"": "training prompts", **_SUBSETS}
+    found = {words: sorted({one.get(name, 0) for one in counts}) for name, words in named.items()}
+    return {words: " to ".join(f"{size:,}" for size in dict.fromkeys((of[0], of[-1]))) for words, of in found.items()}
 
 
 def page_tables(

@@ -8,7 +8,7 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.sampling import PlanConfig
-from dphrl.layout.names import BASE
+from dphrl.layout.names import BASE, DRAW
 
 GREEDY = -1
 
@@ -50,7 +50,7 @@ def sample_seed(seed: int, *labels: object) -> int:
 
 
 def plan_requests(
-    prompts: pl.DataFrame, name: str, plan: PlanConfig, seed: int, policy: str = BASE.method
+    prompts: pl.DataFrame, name: str, plan: PlanConfig, seed: int, policy: str = BASE.method, draw: str = DRAW
 ) -> list[Request]:
     """The requests of a plan: prompts in the given order, greedy (sample_index -1) first if the plan has it.
 
@@ -61,8 +61,9 @@ def plan_requests(
         policy: name of the policy that answers. It is part of each seed, so that the draws of two policies are
             independent: with one seed a policy that hardly moved repeats the samples of the base. The base, which is
             the same in every run, has no name in its seeds.
+        draw: of stage 1. Draws are independent; that of the run's seed alone has no name in its seeds.
     """
-    labels = [name] if policy == BASE.method else [name, policy]
+    labels = [name, *([] if policy == BASE.method else [policy]), *([] if draw == DRAW else [draw])]
     indices = [*([GREEDY] if plan.greedy else []), *range(plan.n)]
     return [
         Request(

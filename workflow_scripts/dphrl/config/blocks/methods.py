@@ -120,6 +120,11 @@ class MethodConfig(Block):
         description="Training steps of this method, a multiple of train.segment_steps; its last step is evaluated in "
         "addition to those of train.eval_every. null: train.steps.",
     )
+    seeds: Count | None = Field(
+        None,
+        description="Train with the first N of train.seeds, null: with all. Methods whose trainings differ more need "
+        "more of them.",
+    )
     lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
 
     @model_validator(mode="after")
@@ -147,6 +152,11 @@ class MethodConfig(Block):
     def rehearses(self) -> bool:
         """Whether it trains on the stored responses of D_pef."""
         return self.divergence in REHEARSED
+
+    @property
+    def needs_draw(self) -> bool:
+        """Whether its training depends on the partition or on stored responses."""
+        return self.rollout_on == "exp" or self.rehearses
 
     @property
     def in_advantage(self) -> bool:

@@ -27,6 +27,13 @@ class TrainConfig(Block):
     """Configuration of the block `train` (defaults: arXiv 2509.07430, Table 7, Llama on SQL)."""
 
     seeds: list[Whole] = Field([1], min_length=1, description="Seeds of data order and rollouts, one training each.")
+    draws: Literal["per_seed", "shared"] = Field(
+        "per_seed",
+        description="Pre-samples, partition and stored responses of each training seed. per_seed: the first of `seeds` "
+        "has those of the run's seed, each other one its own, which all methods share; intervals then hold this chance "
+        "too. shared: all seeds have those of the run's seed, for runs where pre-sampling is too dear. Recorded "
+        "answers of the base are always shared.",
+    )
     steps: Count = Field(
         208, description="Training steps of methods that name none; a larger number continues a finished training."
     )
