@@ -41,7 +41,7 @@ EVALUATED = list(map(str, LAYOUT.policies()))
 TRAINED = list(map(str, LAYOUT.trained()))
 MODELS = ["base", *TRAINED] if CONFIG.has_model else []
 SEGMENTS = list(map(str, LAYOUT.segments()))
-# Draws of stage 1: `main`, and `s<seed>` for each training seed with pre-samples of its own.
+# Draws of stage 1: `main`, and `s<seed>` for each training seed with its own pre-samples.
 DRAWS = LAYOUT.draws()
 # Shards of rollouts, each with verdicts of the same name: of the two plans of stage 1, and of all evaluations.
 BOTH = ["rollouts", "verdicts"]

@@ -65,7 +65,7 @@ def test_a_change_of_the_steps_of_a_method_adds_jobs_of_that_method_only() -> No
         assert slices.train(before.config, method) == slices.train(after.config, method)
 
 
-def test_each_seed_but_the_first_has_a_draw_of_its_own_which_its_methods_share() -> None:
+def test_each_seed_but_the_first_has_its_own_draw_which_its_methods_share() -> None:
     layout = _layout()
     assert layout.draws() == ["main", "s2"]
     assert [layout.draw("dph_f", seed) for seed in (1, 2)] == ["main", "s2"]

@@ -89,7 +89,7 @@ class Config(Block):
         return self.train_dataset in self.replay.get("base", {})
 
     def own_draw(self, method: str, seed: int) -> bool:
-        """Whether a training has pre-samples of its own (`train.draws`).
+        """Whether a training has its own pre-samples (`train.draws`).
 
         A method that rolls out all prompts needs none, unless samples decide which prompts are dropped.
         """

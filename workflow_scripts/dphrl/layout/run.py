@@ -78,7 +78,7 @@ class Layout:
         return [self.path(kind, **fields, shard=number) for number in range(getattr(self.config.sampling, plan).shards)]
 
     def draws(self) -> list[str]:
-        """The draws of stage 1: `main`, and one for each training seed with a draw of its own."""
+        """The draws of stage 1: `main`, and one for each training seed with its own draw."""
         return list(dict.fromkeys([DRAW, *(self.draw(end.method, end.seed) for end in self.trained())]))
 
     def draw(self, method: str, seed: int) -> str:
