@@ -12,8 +12,8 @@ from experiments import experiment, files_of
 from runs import ROOT, Workflow
 
 from dphrl.config.blocks.datasets import TOY
-from dphrl.layout.run import Layout
 from dphrl.config.load import read_config
+from dphrl.layout.run import Layout
 
 pytestmark = pytest.mark.workflow
 
