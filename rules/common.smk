@@ -39,7 +39,7 @@ SETS = list(CONFIG.evaluate.datasets)
 # A policy is `base`, the name of a file of recorded answers, or `<method>-s<seed>/step<step>`.
 EVALUATED = list(map(str, LAYOUT.policies()))
 TRAINED = list(map(str, LAYOUT.trained()))
-MODELS = ["base", *TRAINED] if CONFIG.has_model else []
+MODELS = ["base", *map(str, LAYOUT.checkpoints()), *TRAINED] if CONFIG.has_model else []
 SEGMENTS = list(map(str, LAYOUT.segments()))
 # Draws of stage 1: `main`, and `s<seed>` for each training seed with its own pre-samples.
 DRAWS = LAYOUT.draws()
@@ -79,14 +79,9 @@ def shard_of_plan(policy, plan, wildcards):
     return names | dict(shard=int(wildcards.shard), shards=len(shards(plan)))
 
 
-def draw_of(wildcards):
-    """The draw of stage 1 that a training uses (`train.draws`)."""
-    return LAYOUT.draw(wildcards.method, int(wildcards.seed))
-
-
 def in_draw(path):
     """A file of the draw of stage 1 that a training uses."""
-    return lambda wildcards: path.format(draw=draw_of(wildcards))
+    return lambda wildcards: path.format(draw=LAYOUT.draw_of(wildcards))
 
 
 def databases_of(wildcards):

@@ -49,9 +49,8 @@ rule prepare_prompts:
         prompts=block(slices.prompts, "prompts"),
         databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
-        # Written as a column. The cache between runs compares params, not wildcards.
+        # A column, and a name in footers. The cache between runs compares params, not wildcards.
         source_name=lambda wildcards: Path(LAYOUT.source(wildcards)).name,
-        # Footers have paths with this name.
         dataset=lambda wildcards: wildcards.dataset,
     script:
         "../workflow_scripts/prepare_prompts.py"

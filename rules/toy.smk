@@ -1,4 +1,4 @@
-# The base policy: the user's model, or one that is made from scratch for the embedded world.
+# Policies that no training of the run makes: checkpoints, and the base, which is the user's or the embedded world's.
 
 if CONFIG.toy:
 
@@ -50,20 +50,21 @@ if CONFIG.toy and CONFIG.policy.base is None:
         script:
             "../workflow_scripts/train_base.py"
 
-elif CONFIG.has_model:
 
-    rule import_base:
-        """The user's base model: a folder of links to its files, and their manifest."""
-        input:
-            files=sorted(str(file) for file in Path(CONFIG.policy.base).iterdir() if file.is_file()),
-        output:
-            manifest="<results>/policies/base.json",
-            weights=directory("<results>/policies/base"),
-            timings="<timings>/policies/base.parquet",
-        log:
-            "<logs>/policies/base.log",
-        localrule: True
-        params:
-            code=code("import_base.py"),
-        script:
-            "../workflow_scripts/import_base.py"
+rule import_model:
+    """A model of the user, the base or a checkpoint: links to its files. A checkpoint must have the base's tokenizer."""
+    input:
+        files=LAYOUT.files_of_model,
+        base=branch(lambda wildcards: wildcards.model != "base", then=BASE_POLICY),
+        base_weights=ancient(branch(lambda wildcards: wildcards.model != "base", then=BASE_WEIGHTS)),
+    output:
+        manifest="<results>/policies/{model}.json",
+        weights=directory("<results>/policies/{model}"),
+        timings="<timings>/policies/{model}.parquet",
+    log:
+        "<logs>/policies/{model}.log",
+    localrule: True
+    params:
+        code=code("import_model.py"),
+    script:
+        "../workflow_scripts/import_model.py"

@@ -22,7 +22,9 @@ rule train_segment:
         # The pre-samples, with which the probes compare.
         rollouts=branch(
             CONFIG.train.probe.prompts > 0,
-            then=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=draw_of, presample=PRESAMPLES),
+            then=collect(
+                "<results>/draws/{draw}/rollouts/<train>.{presample}", draw=LAYOUT.draw_of, presample=PRESAMPLES
+            ),
         ),
         databases=ancient(databases_of),
         world=WORLD,

@@ -19,7 +19,7 @@ from dphrl.config.keys import SCHEMA, Node, block_in, known_keys, resolve
 from dphrl.layout.kinds import KINDS, TABLES
 
 PACKAGE = Path("workflow_scripts/dphrl")
-RULE = re.compile(r'^( *)rule (\w+):\n +"""(.*?)"""(.*?)(?=^\1\S|\Z)', re.MULTILINE | re.DOTALL)
+RULE = re.compile(r'^( *)rule (\w+):\n +"""(.*?)"""(.*?)(?=^(?:\1)?\S|\Z)', re.MULTILINE | re.DOTALL)
 BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 

@@ -92,12 +92,12 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     assert planned == JOBS[name]
     once = {"find_overlap", "make_tables", "collect_training", "report", "audit"}
     config = experiment(name)
-    of_the_base = {"import_base"} if config.policy.base else {"train_base"}
+    of_the_base = {"import_model"} if config.policy.base else {"train_base"}
     of_the_base |= {"build_world"} if config.toy else set()
     assert {rule: counts[rule] for rule in once | of_the_base} == dict.fromkeys(once | of_the_base, 1)
     of_draws = {"find_candidates", "refine", "tensorise"}
     assert {rule: counts[rule] for rule in of_draws} == dict.fromkeys(of_draws, len(Layout(config).draws()))
-    assert not {"build_world", "train_base", "import_base"} - of_the_base & counts.keys()
+    assert not {"build_world", "train_base", "import_model"} - of_the_base & counts.keys()
 
 
 @pytest.mark.full

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 from huggingface_hub import ModelCard
 from runs import Workflow
 from transformers import AutoModelForCausalLM
@@ -154,6 +156,26 @@ def test_a_new_method_reruns_nothing_that_is_done(finished: Workflow) -> None:
     trained = [job for job in plan if job.startswith("training ")]
     assert trained == ["training dph_f, seed 1, up to step 2", "training dph_f, seed 1, up to step 4"]
     assert all("dph_f" in job for job in plan if job.startswith("sampling "))
+
+
+def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(finished: Workflow) -> None:
+    trained = {name: f"results/tiny/policies/{name}-s1/step4" for name in ("grpo", "dph_js")}
+    data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "methods": {}}
+    data |= {"policy": {"base": "results/tiny/policies/base"}, "checkpoints": {"ours": [*trained.values()]}}
+    path = finished.folder / "checked.yaml"
+    path.write_text(yaml.safe_dump(data))
+    checked = replace(finished, config=path, name="checked")
+    checked.run()
+    assert checked.stages()["import_model"] == 3
+    assert not {"train_base", "train_segment"} & checked.stages().keys()
+    assert failed_checks(audit_run(checked.results)) == []
+    weights = [checked.results / f"policies/ours-s{seed}/step0/model.safetensors" for seed in (1, 2)]
+    assert [file.read_bytes() for file in weights] == [
+        (finished.folder / place / "model.safetensors").read_bytes() for place in trained.values()
+    ]
+    compared = pl.read_parquet(checked.results / "tables/comparisons.parquet").filter(method="ours", against="base")
+    assert compared["seeds"].unique().to_list() == [2]
+    assert "ours" in (checked.results / "report/index.html").read_text()
 
 
 def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> None:

@@ -24,7 +24,7 @@ WORDS: Final = {
     "hash_databases": "hashing the databases of {dataset}",
     "build_world": "making the demo's databases and questions",
     "train_base": "training the base model from scratch",
-    "import_base": "taking the base model",
+    "import_model": "taking the model {model}",
     "prepare_prompts": "preparing the prompts of {dataset}",
     "audit_gold": "auditing the gold answers of {dataset}",
     "find_overlap": "looking for evaluation prompts in the training set",

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from dphrl.config import slices
 from dphrl.config.blocks.datasets import FieldName
 from dphrl.config.checks import notices
+from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.files import read_yaml
 from dphrl.config.keys import known_paths
@@ -190,6 +191,9 @@ def test_a_wrong_value_names_what_is_allowed(
         ("datasets.maths.task", "maths", "datasets.maths.task", "a task: sql, math"),
         ("datasets.maths.comparison", "bird", "datasets.maths.comparison", "only for task sql"),
         ("scoring.custom", {"sql": {"source": "x.py"}}, "scoring.custom.sql", "that task has a scorer"),
+        ("methods.grpo.seeds", 2, "methods.grpo.seeds", "at most the number of train.seeds = 1"),
+        ("methods.grpo.eval_every", 3, "methods.grpo.eval_every", "a multiple of train.segment_steps"),
+        ("checkpoints", {"grpo": "out"}, "checkpoints.grpo", "the run has another policy of this name"),
         ("replay", {"grpo": {"cross": "x.jsonl"}}, "replay.grpo", "methods has a policy of this name"),
         ("replay", {"base": {"corss": "x.jsonl"}}, "replay.base.corss", "cross, in_domain, maths, train"),
         ("replay", {"other": {"cross": "x.jsonl"}}, "replay.other", "also in_domain"),
@@ -389,6 +393,21 @@ def test_evaluation_on_the_training_questions_is_stated(datasets: dict[str, str]
     assert slices.report(config)["report"]["notes"] == lines
 
 
+def test_what_no_interval_holds_is_stated_where_seeds_share_their_presamples(data: dict[str, Any]) -> None:
+    def stated(config: Config) -> list[str]:
+        return [line for line in notices(config) if "these pre-samples only" in line]
+
+    for path, value, several in (
+        ("train.draws", "per_seed", False),
+        ("train.draws", "shared", True),
+        ("replay", {"base": {"train": "answers.jsonl"}}, True),
+    ):
+        config = load_config(put(put(data, "train.seeds", [1, 2]), path, value))
+        assert len(stated(config)) == several
+        assert [line for line in slices.report(config)["report"]["notes"] if line in stated(config)] == stated(config)
+    assert stated(load_config(put(data, "train.draws", "shared"))) == []
+
+
 def test_every_field_of_a_row_can_be_renamed() -> None:
     assert set(get_args(FieldName)) == set(NAMES)
 
@@ -406,6 +425,7 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     real["datasets"]["train"]["source"] = "rows.jsonl"
     real["replay"] = {"base": {"train": "answers.jsonl"}}
     real["scoring"]["custom"] = {"mine": {"source": "mine.py"}}
+    real["checkpoints"] = {"trl": ["model", "out/2"]}
     with pytest.raises(ConfigError) as caught:
         check_files(load_config(real), tmp_path)
     assert [p.path for p in caught.value.problems] == [
@@ -414,10 +434,19 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
         "scoring.custom.mine.source",
         "datasets.train.databases",
         "policy.base",
+        "checkpoints.trl",
+        "checkpoints.trl",
     ]
-    for name in ("model", "database"):
-        (tmp_path / name).mkdir()
-    for name in ("model/config.json", "model/tokenizer.json", "rows.jsonl", "answers.jsonl", "mine.py"):
+    for name in ("model", "database", "out/2"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in (
+        "model/config.json",
+        "out/2/config.json",
+        "model/tokenizer.json",
+        "rows.jsonl",
+        "answers.jsonl",
+        "mine.py",
+    ):
         (tmp_path / name).touch()
     check_files(load_config(real), tmp_path)
 

@@ -102,6 +102,30 @@ def test_a_method_trains_with_the_first_of_the_seeds() -> None:
     assert slices.train(layout.config, "dph_f") == slices.train(more.config, "dph_f")
 
 
+def test_a_list_of_checkpoints_is_one_method_with_seeds_and_a_place_is_one_policy() -> None:
+    layout = _layout(checkpoints={"trl": ["out/1", "out/2"], "verl": "hf"}, methods={})
+    assert [str(policy) for policy in layout.policies()] == ["base", "trl-s1/step0", "trl-s2/step0", "verl"]
+    assert layout.checkpoints() == {
+        PolicyName("trl", 1): "out/1",
+        PolicyName("trl", 2): "out/2",
+        PolicyName("verl"): "hf",
+    }
+    pattern = re.compile(layout.constraints()["policy"])
+    assert all(pattern.fullmatch(name) for name in ("base", "trl-s2/step0", "verl"))
+    assert not pattern.fullmatch("trl-s3/step0")
+    assert all(PolicyName.parse(str(policy)) == policy for policy in layout.policies())
+
+
+def test_a_method_may_be_evaluated_more_often_than_the_others() -> None:
+    layout = _layout(methods={"grpo": {"rollout_on": "all", "eval_every": 2, "seeds": 1}, "exp_only": {"seeds": 1}})
+    ends = [str(policy) for policy in layout.trained()]
+    assert ends == [f"grpo-s1/step{step}" for step in (2, 4, 6, 8)] + ["exp_only-s1/step4", "exp_only-s1/step8"]
+    # What is evaluated is not removed.
+    removed = {PolicyName(method, 1, 8): layout.superseded(PolicyName(method, 1, 8)) for method in ("grpo", "exp_only")}
+    policies = [path for paths in removed.values() for path in paths if "/policies/" in path]
+    assert policies == [f"results/run/policies/exp_only-s1/step{step}.json" for step in (2, 6)]
+
+
 def test_paths_keep_the_fields_that_are_not_given() -> None:
     layout = _layout()
     assert layout.path("verdicts", policy=BASE) == "results/run/verdicts/base/{dataset}.evaluate/{shard}.parquet"
@@ -114,7 +138,13 @@ def test_paths_keep_the_fields_that_are_not_given() -> None:
 
 
 WILDCARDS = {
-    **{"policy": "grpo-s1/step4", "segment": "grpo-s1/step4", "end": "grpo-s1/step4", "method": "grpo"},
+    **{
+        "policy": "grpo-s1/step4",
+        "segment": "grpo-s1/step4",
+        "end": "grpo-s1/step4",
+        "method": "grpo",
+        "model": "trl-s1/step0",
+    },
     **{"seed": "1", "step": "4", "dataset": "cross", "draw": "main", "plan": "presample", "shard": "0"},
     **{"table": "headline", "figure": "passk", "name": "sql", "ending": "csv", "kind": "rollouts"},
 }

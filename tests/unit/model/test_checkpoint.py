@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tiny_models import write_tiny_policy, write_tokenizer
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
+    AutoTokenizer,
     GPT2Config,
     MixtralConfig,
     PreTrainedConfig,
@@ -20,7 +22,7 @@ from transformers import (
 )
 from transformers.utils.logging import enable_progress_bar
 
-from dphrl.model.checkpoint import check_base
+from dphrl.model.checkpoint import check_base, check_same_tokenizer
 from dphrl.model.logprobs import load_model
 
 DOWN, NORM, HEAD = "model.layers.0.mlp.down_proj.weight", "model.norm.weight", "lm_head.weight"
@@ -324,3 +326,24 @@ def test_types_of_eight_bits_are_read(whole: Path) -> None:
     _edit(whole, lambda tensors: tensors.update({NORM: torch.full((64,), float("nan")).to(torch.float8_e4m3fn)}))
     with pytest.raises(ValueError, match=f"tensor {NORM} has values"):
         check_base(whole)
+
+
+def test_a_checkpoint_must_have_the_tokenizer_of_the_base(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other") / "checkpoint"
+    shutil.copytree(whole, other)
+    # Another form of the same: trainers write tokenizer_config.json anew.
+    AutoTokenizer.from_pretrained(whole).save_pretrained(other)
+    check_same_tokenizer(other, whole)
+    tokenizer = AutoTokenizer.from_pretrained(other)
+    tokenizer.chat_template = "{{ messages }}"
+    tokenizer.save_pretrained(other)
+    with pytest.raises(ValueError, match="another chat template than the base has"):
+        check_same_tokenizer(other, whole)
+    tokenizer.chat_template = None
+    tokenizer.add_tokens(["<think>"])
+    tokenizer.save_pretrained(other)
+    (other / "chat_template.jinja").unlink(missing_ok=True)
+    with pytest.raises(ValueError, match="another vocabulary than the base has"):
+        check_same_tokenizer(other, whole)

@@ -115,7 +115,7 @@ def _names(config: Config) -> Iterator[Problem]:
         measured[f"evaluate.claims.primary[{index}].dataset"] = endpoint.dataset
     for path, name in measured.items():
         yield from _unknown(path, name, config.evaluate.datasets, "in evaluate.datasets")
-    policies = [BASE, *config.methods, *config.replay]
+    policies = [BASE, *config.methods, *config.replay, *config.checkpoints]
     for index, endpoint in enumerate(config.evaluate.claims.primary):
         for key in ("method", "against"):
             path = f"evaluate.claims.primary[{index}].{key}"
@@ -132,6 +132,10 @@ def _names(config: Config) -> Iterator[Problem]:
         yield Problem(f"methods.{BASE}", show(BASE), f"any other name: {BASE} is the policy before training")
     for name in config.methods.keys() & config.replay.keys():
         yield Problem(f"replay.{name}", show(name), "any other name: methods has a policy of this name")
+    if config.checkpoints and not config.has_model:
+        yield Problem("checkpoints", show(list(config.checkpoints)), "{}: the run has no base model to compare with")
+    for name in config.checkpoints.keys() & {BASE, *config.methods, *config.replay}:
+        yield Problem(f"checkpoints.{name}", show(name), "any other name: the run has another policy of this name")
 
 
 def _sources(config: Config) -> Iterator[Problem]:
@@ -202,9 +206,10 @@ def _counts(config: Config) -> Iterator[Problem]:
     if config.methods:
         yield from _divides(config, "hardware.tensor_parallel", "hardware.ranks")
     for name, method in config.methods.items():
-        if method.steps and method.steps % config.train.segment_steps:
-            allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
-            yield Problem(f"methods.{name}.steps", show(method.steps), allowed)
+        for key, steps in (("steps", method.steps), ("eval_every", method.eval_every)):
+            if steps and steps % config.train.segment_steps:
+                allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
+                yield Problem(f"methods.{name}.{key}", show(steps), allowed)
         path, most = f"methods.{name}.seeds", len(config.train.seeds)
         yield from _at_most(path, method.seeds or 1, "the number of train.seeds", most)
         if method.topk_estimator and not config.reference.topk_logprobs:

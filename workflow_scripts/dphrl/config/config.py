@@ -67,12 +67,22 @@ class Config(Block):
         "which is only evaluated.",
         examples=[{"base": {"spider": "data/answers.jsonl"}}],
     )
+    checkpoints: dict[Name, str | tuple[str, ...]] = Field(
+        {},
+        description="Further models that are only evaluated, by name: a folder in Hugging Face form with weights as "
+        "safetensors. A list is one method with seeds 1, 2, ... Tokenizer and chat template must be the base's.",
+        examples=[{"trl": ["out/seed1", "out/seed2", "out/seed3"]}],
+    )
     evaluate: EvaluateConfig = Field(EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
     report: ReportConfig = Field(ReportConfig(), description="The report page.")
 
     def steps(self, method: str) -> int:
         """Training steps of a method."""
         return self.methods[method].steps or self.train.steps
+
+    def eval_every(self, method: str) -> int:
+        """Steps between two evaluated policies of a method."""
+        return self.methods[method].eval_every or self.train.eval_every
 
     def seeds(self, method: str) -> list[int]:
         """Training seeds of a method."""

@@ -145,8 +145,17 @@ def check_files(config: Config, folder: Path) -> None:
     ]
     if base is not None:
         wrong += _base_problems(config, base, folder)
+    checkpoints = {f"checkpoints.{name}": places for name, places in config.checkpoints.items()}
+    models = {key: [places] if isinstance(places, str) else places for key, places in checkpoints.items()}
+    expected = f"a folder that holds a Hugging Face model (config.json {here})"
+    wrong += [
+        Problem(key, show(place), expected)
+        for key, places in models.items()
+        for place in places
+        if not (folder / place / "config.json").is_file()
+    ]
     expected = "a path without {name} or <name>, which Snakemake would replace"
-    named = {**files, **databases, "policy.base": base or ""}
+    named = {**files, **databases, **checkpoints, "policy.base": base or ""}
     wrong += [Problem(key, show(path), expected) for key, path in named.items() if _REPLACED.search(str(path))]
     if wrong:
         raise ConfigError(_marked(wrong, config))

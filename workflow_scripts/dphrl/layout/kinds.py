@@ -45,6 +45,7 @@ _POLICY = f"{_NAME}(?:-s{_NUMBER}/step{_NUMBER})?"
 _FIELDS = {
     "policy": _POLICY,
     **dict.fromkeys(("shard", "seed", "step"), _NUMBER),
+    "model": f"{_NAME}(?:-s{_NUMBER}/step0)?",
     "of": "[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*",
     "draw": "[A-Za-z0-9_-]+",
     "plan": "presample|refine",
@@ -98,7 +99,8 @@ _collected = partial(Kind, stage="collect_training", slice=slices.training)
 
 _KINDS = (
     Kind("world", "toy.json", "manifest", "build_world", slices.world, seed="slice"),
-    Kind("base", "policies/base.json", "manifest", "train_base|import_base", slices.base, seed="slice"),
+    Kind("base", "policies/base.json", "manifest", "train_base|import_model", slices.base, seed="slice"),
+    Kind("checkpoint", "policies/{model}.json", "manifest", "import_model", slices.nothing),
     Kind("databases", "databases/{dataset}.parquet", "databases", "hash_databases", slices.nothing),
     _prepared("rejected", "prompts/{dataset}.rejected.parquet", "rejected"),
     _prepared("prompts", "prompts/{dataset}.parquet", "prompts"),

@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol, Self
 class PolicyName(NamedTuple):
     """A policy: `method-s<seed>/step<step>` for a trained policy, only a name for `base` and for recorded answers.
 
-    A policy that was not trained has seed 0 and step 0.
+    A policy that the run did not train has step 0. Its seed is 0, or the number of one of several checkpoints:
+    `name-s<seed>/step0`.
     """
 
     method: str
@@ -23,7 +24,7 @@ class PolicyName(NamedTuple):
         return cls(match["method"], int(match["seed"]), int(match["step"])) if match else cls(text)
 
     def __str__(self) -> str:
-        return f"{self.training}/step{self.step}" if self.step else self.method
+        return f"{self.training}/step{self.step}" if self.seed or self.step else self.method
 
     @property
     def training(self) -> str:

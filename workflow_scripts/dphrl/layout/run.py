@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -33,9 +33,10 @@ class Layout:
     def constraints(self) -> dict[str, str]:
         """Regular expressions for Snakemake's wildcards."""
         methods = "|".join(map(re.escape, self.config.methods))
-        untrained = "|".join(map(re.escape, [BASE.method, *self.config.replay]))
+        untrained = "|".join(map(re.escape, [BASE.method, *self.config.replay, *map(str, self.checkpoints())]))
         return {
             "policy": rf"{untrained}|({methods})-s\d+/step\d+",
+            "model": "|".join(map(re.escape, map(str, self.models()))) or "(?!)",
             "dataset": "|".join(map(re.escape, self.config.datasets)),
             "draw": rf"{DRAW}|s\d+",
             "plan": "presample|refine",
@@ -46,24 +47,39 @@ class Layout:
         }
 
     def policies(self) -> list[PolicyName]:
-        """The evaluated policies: the base, the ones with recorded answers, the ones of each training."""
+        """The evaluated policies: the base, those with recorded answers, the checkpoints, those of each training."""
         untrained = dict.fromkeys([BASE.method, *self.config.replay])
-        return [*map(PolicyName, untrained), *self.trained()]
+        return [*map(PolicyName, untrained), *self.checkpoints(), *self.trained()]
+
+    def checkpoints(self) -> dict[PolicyName, str]:
+        """The folder of each model that the run evaluates and does not train (`checkpoints`)."""
+        found = {}
+        for name, places in self.config.checkpoints.items():
+            if isinstance(places, str):
+                found[PolicyName(name)] = places
+            else:
+                found |= {PolicyName(name, seed): place for seed, place in enumerate(places, 1)}
+        return found
+
+    def models(self) -> dict[PolicyName, str]:
+        """The folder of each model that the run does not make: the base and the checkpoints."""
+        base = self.config.policy.base
+        return ({} if base is None else {BASE: base}) | self.checkpoints()
 
     def trained(self) -> list[PolicyName]:
         """The evaluated policies of all trainings."""
-        return self._trained(self.config.train.eval_every)
+        return self._trained(self.config.eval_every)
 
     def segments(self) -> list[PolicyName]:
         """The policies at the end of every segment of every training."""
-        return self._trained(self.config.train.segment_steps)
+        return self._trained(lambda method: self.config.train.segment_steps)
 
-    def _trained(self, every: int | None = None) -> list[PolicyName]:
-        """The policies of all trainings after every `every` steps, and after the last one."""
+    def _trained(self, every: Callable[[str], int]) -> list[PolicyName]:
+        """The policies of all trainings after every so many steps of a method, and after the last one."""
         policies = []
         for method in self.config.methods:
             last = self.config.steps(method)
-            steps = [*range(every or last, last, every or last), last]
+            steps = [*range(every(method), last, every(method)), last]
             policies += [PolicyName(method, seed, step) for seed, step in product(self.config.seeds(method), steps)]
         return policies
 
@@ -85,16 +101,20 @@ class Layout:
         """The draw that a training uses."""
         return f"s{seed}" if self.config.own_draw(method, seed) else DRAW
 
+    def draw_of(self, wildcards: Mapping[str, str]) -> str:
+        """The draw of a job of a training."""
+        return self.draw(wildcards["method"], int(wildcards["seed"]))
+
     def kept_states(self) -> list[PolicyName]:
         """The segments whose optimizer state a finished run keeps (`train.keep_state`)."""
-        return self.segments() if self.config.train.keep_state == "all" else self._trained()
+        return self.segments() if self.config.train.keep_state == "all" else self._trained(self.config.steps)
 
     def superseded(self, end: PolicyName) -> list[str]:
         """The manifests that no job needs once a segment has started from `end`: older states, unevaluated policies."""
         train = self.config.train
         older = range(train.segment_steps, end.step, train.segment_steps) if train.keep_state == "newest" else ()
         ends = [end._replace(step=step) for step in older]
-        unevaluated = [one for one in ends if one.step % train.eval_every]
+        unevaluated = [one for one in ends if one.step % self.config.eval_every(end.method)]
         return [self._of_end("state", one) for one in ends] + [self._of_end("policy", one) for one in unevaluated]
 
     def superseded_at_the_end(self) -> list[str]:
@@ -117,6 +137,11 @@ class Layout:
     def superseded_before(self, wildcards: Mapping[str, str]) -> list[str]:
         """The manifests that a segment supersedes when it starts."""
         return self.superseded(PolicyName(wildcards["method"], int(wildcards["seed"]), self.step_before(wildcards)))
+
+    def files_of_model(self, wildcards: Mapping[str, str]) -> list[str]:
+        """The files of a model's folder, without those of its subfolders."""
+        folder = Path(self.models()[PolicyName.parse(wildcards["model"])])
+        return sorted(str(file) for file in folder.iterdir() if file.is_file())
 
     def dataset(self, wildcards: Mapping[str, str]) -> DatasetConfig:
         """The dataset of a job."""

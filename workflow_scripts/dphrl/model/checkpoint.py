@@ -78,6 +78,25 @@ def check_tokenizer(folder: Path) -> None:
         raise ValueError(f"{folder}: its tokenizer has no vocabulary; {expected}")
 
 
+def check_same_tokenizer(folder: Path, base: Path) -> None:
+    """Raise `ValueError` unless the tokenizer of a checkpoint is that of the base: prompts are tokenised once.
+
+    Contents are compared and not files, as trainers write tokenizer_config.json in other forms.
+    """
+    ours, theirs = (AutoTokenizer.from_pretrained(one, local_files_only=True) for one in (folder, base))
+    for what, get in (
+        ("vocabulary", lambda one: one.get_vocab()),
+        ("added tokens", lambda one: one.get_added_vocab()),
+        ("end token", lambda one: one.eos_token_id),
+        ("chat template", lambda one: one.chat_template),
+    ):
+        if get(ours) != get(theirs):
+            raise ValueError(
+                f"{folder}: another {what} than the base has, so the run's prompts are not this model's; its recorded "
+                "answers can be compared (docs/replay.md)"
+            )
+
+
 def _reason(error: Exception) -> str:
     """What transformers objects to, without the option that it proposes to run code of the folder."""
     if "trust_remote_code" in str(error):
