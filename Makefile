@@ -77,7 +77,7 @@ wheel: install ## Build dist/dphrl-*.whl, which installs without torch, snakemak
 demo: install ## Run the embedded default; ends by printing where the report is.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES)
 
-demo-full: install ## Six methods, five seeds each, on the embedded world: its primary endpoints.
+demo-full: install ## Ten methods, 5 to 16 trainings each, on the embedded world: the registered endpoints.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
 
 run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presample]; CONFIG="a.yaml b.yaml" for two files.

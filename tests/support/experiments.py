@@ -19,7 +19,7 @@ DIGESTS = ROOT / "tests" / "data" / "digests_of_configurations.yaml"
 _FOLDER = ROOT / "config" / "experiments"
 NAMES = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 # They change demo-full.
-OVERLAYS = [name for name in NAMES if name.startswith("world-") and name != "world-published"]
+OVERLAYS = [name for name in NAMES if name.startswith(("world-", "demo-full-"))]
 
 
 def header(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
@@ -33,19 +34,12 @@ JOBS = {
     "generator-definition": (48, 59, 50, 3),
     "rkl-estimators": (40, 51, 42, 3),
     "multi-style": (30, 22, 16, 2),
-    "demo-full": (60, 95, 93, 4),
-    "world-2": (16, 29, 27, 4),
-    "world-3": (16, 29, 27, 4),
-    "world-control": (30, 34, 32, 3),
-    "world-dose-none": (18, 12, 10, 2),
-    "world-dose-half": (18, 12, 10, 2),
-    "world-published": (50, 28, 26, 2),
-    "world-eta": (60, 33, 31, 2),
-    "world-alpha": (36, 21, 19, 2),
-    "world-rkl": (30, 18, 16, 2),
-    "world-definition": (18, 12, 10, 2),
-    "world-temperature-low": (18, 12, 10, 2),
-    "world-temperature-high": (18, 12, 10, 2),
+    "demo-full": (77, 110, 78, 2),
+    "demo-full-paths": (75, 86, 76, 2),
+    "demo-full-top-p": (0, 40, 38, 2),
+    "demo-full-hot": (0, 18, 16, 2),
+    "world-2": (22, 39, 23, 2),
+    "world-3": (22, 39, 23, 2),
     "llama-sql-mini": (6, 23, 21, 4),
     "llama-math-mini": (5, 20, 18, 3),
     "ablations-mini": (8, 11, 9, 2),
@@ -66,17 +60,17 @@ def _write_placeholders(name: str, folder: Path) -> None:
         (folder / dataset.source).touch()
         if dataset.database_folder:
             (folder / dataset.database_folder).mkdir(parents=True, exist_ok=True)
-    if config.policy.base:
-        base = folder / config.policy.base
-        base.mkdir(parents=True)
-        (base / "config.json").write_text("{}")
-        (base / "tokenizer.json").touch()
-        (base / "model.safetensors").touch()
+    for place in Layout(config).models().values():
+        model = folder / place
+        model.mkdir(parents=True)
+        (model / "config.json").write_text("{}")
+        (model / "tokenizer.json").touch()
+        (model / "model.safetensors").touch()
 
 
 # In `make test-full` only: those that differ from another file in numbers alone.
 LONG = {name for name in JOBS if name.endswith(("-equal-epochs", "-ablation"))} | {"qwen-math", "rkl-estimators"}
-LONG |= {"llama-math", "llama-sql-maths"} | {name for name in JOBS if name.startswith("world-") and name != "world-2"}
+LONG |= {"llama-math", "llama-sql-maths"} | {"world-3", "demo-full-hot"}
 LONG |= {name for name in JOBS if name.endswith("-mini")}  # There they also run.
 
 
@@ -85,19 +79,19 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     _write_placeholders(name, tmp_path)
     *changed, file = files_of(name)
     printed = Workflow(project, tmp_path, file, name, tuple(changed)).run("--dry-run")
-    counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
+    counts = Counter({rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)})
     # Another rule draws the samples of stage 1.
     counts["sample"] += counts["sample_draw"]
     planned = tuple(counts[rule] for rule in ("train_segment", "sample", "evaluate_policy", "prepare_prompts"))
     assert planned == JOBS[name]
-    once = {"find_overlap", "make_tables", "collect_training", "report", "audit"}
+    once = {"find_overlap", "make_tables", "report", "audit"}
     config = experiment(name)
-    of_the_base = {"import_model"} if config.policy.base else {"train_base"}
-    of_the_base |= {"build_world"} if config.toy else set()
-    assert {rule: counts[rule] for rule in once | of_the_base} == dict.fromkeys(once | of_the_base, 1)
+    models = len(Layout(config).models())
+    expected = dict.fromkeys(once, 1) | {"import_model": models, "collect_training": int(bool(config.methods))}
+    expected |= {"build_world": int(config.toy is not None), "train_base": int(config.policy.base is None)}
+    assert {rule: counts[rule] for rule in expected} == expected
     of_draws = {"find_candidates", "refine", "tensorise"}
     assert {rule: counts[rule] for rule in of_draws} == dict.fromkeys(of_draws, len(Layout(config).draws()))
-    assert not {"build_world", "train_base", "import_model"} - of_the_base & counts.keys()
 
 
 @pytest.mark.full

@@ -72,7 +72,7 @@ def test_an_adapter_that_a_manifest_lists_is_named(small_run: Any) -> None:
         (f"{BASE}/model.safetensors", "draws/main/reference/more.safetensors"),
         (SHARD, "rollouts/base/train.presample/0.parquet"),
         (f"{BASE}/model.safetensors", "states/grpo-s1/more.safetensors"),
-        ("figures/training.json", "policies/foreign.json"),
+        ("figures/training.json", "policies/foreign-s1.json"),
         ("tables/headline.md", "prompts/foreign.md"),
         ("tables/headline.md", "draws/main/foreign.md"),
     ],

@@ -17,6 +17,7 @@ from dphrl.config.load import load_config, read_config
 from dphrl.config.slices import canonical, world
 
 FULL = ROOT / "config" / "experiments" / "demo-full.yaml"
+METHODS = list(experiment("demo-full").methods)
 WORLD = ROOT / "config" / "world.yaml"
 
 values = st.recursive(
@@ -74,13 +75,16 @@ def test_files_are_merged_as_snakemake_merges_them(earlier: dict[str, Any], late
 @pytest.mark.parametrize(
     ("change", "path", "left"),
     [
-        ({"methods": {"rkl": None}}, "methods", ["grpo", "dapo", "exp_only", "dph_f", "dph_js"]),
+        ({"methods": {"rkl_k3": None}}, "methods", [name for name in METHODS if name != "rkl_k3"]),
         ({"methods": None}, "methods", ["grpo", "dapo", "rkl", "exp_only", "dph_f", "dph_js"]),
-        ({"methods": {"dph_js": {"eta": 0.4}, "mine": {}}}, "methods", [*experiment("demo-full").methods, "mine"]),
+        ({"methods": {"dph_js": {"eta": 0.4}, "mine": {}}}, "methods", [*METHODS, "mine"]),
         (
-            {"datasets": {"maths": None}, "evaluate": {"datasets": ["in_domain", "cross"]}},
+            {
+                "datasets": {"in_domain": None, "cross": {"task": "sql", "source": "toy"}},
+                "evaluate": {"datasets": ["cross"], "claims": None},
+            },
             "datasets",
-            ["train", "in_domain", "cross"],
+            ["train", "cross"],
         ),
         ({"evaluate": {"claims": {"primary": None}}}, "evaluate.claims.primary", None),
     ],
@@ -131,7 +135,7 @@ def test_null_removes_recorded_answers_and_is_kept_in_options_of_a_scorer(tmp_pa
 
 def test_null_in_place_of_the_keys_of_a_new_entry_is_refused(tmp_path: Path) -> None:
     """An entry without keys in a single file looks like one with all defaults: it must not be left out silently."""
-    text = FULL.read_text(encoding="utf-8").replace("  exp_only: {rollout_on: exp}\n", "  exp_only:\n")
+    text = FULL.read_text(encoding="utf-8").replace("  exp_only: {rollout_on: exp, seeds: 5}\n", "  exp_only:\n")
     assert "methods.exp_only\n  given:   null\n  allowed: a block of keys ({}: all defaults)" in error_of(
         *write(tmp_path, single=text)
     )

@@ -192,7 +192,6 @@ def test_a_wrong_value_names_what_is_allowed(
         ("datasets.maths.comparison", "bird", "datasets.maths.comparison", "only for task sql"),
         ("scoring.custom", {"sql": {"source": "x.py"}}, "scoring.custom.sql", "that task has a scorer"),
         ("methods.grpo.seeds", 2, "methods.grpo.seeds", "at most the number of train.seeds = 1"),
-        ("methods.grpo.eval_every", 3, "methods.grpo.eval_every", "a multiple of train.segment_steps"),
         ("checkpoints", {"grpo": "out"}, "checkpoints.grpo", "the run has another policy of this name"),
         ("replay", {"grpo": {"cross": "x.jsonl"}}, "replay.grpo", "methods has a policy of this name"),
         ("replay", {"base": {"corss": "x.jsonl"}}, "replay.base.corss", "cross, in_domain, maths, train"),

@@ -116,16 +116,6 @@ def test_a_list_of_checkpoints_is_one_method_with_seeds_and_a_place_is_one_polic
     assert all(PolicyName.parse(str(policy)) == policy for policy in layout.policies())
 
 
-def test_a_method_may_be_evaluated_more_often_than_the_others() -> None:
-    layout = _layout(methods={"grpo": {"rollout_on": "all", "eval_every": 2, "seeds": 1}, "exp_only": {"seeds": 1}})
-    ends = [str(policy) for policy in layout.trained()]
-    assert ends == [f"grpo-s1/step{step}" for step in (2, 4, 6, 8)] + ["exp_only-s1/step4", "exp_only-s1/step8"]
-    # What is evaluated is not removed.
-    removed = {PolicyName(method, 1, 8): layout.superseded(PolicyName(method, 1, 8)) for method in ("grpo", "exp_only")}
-    policies = [path for paths in removed.values() for path in paths if "/policies/" in path]
-    assert policies == [f"results/run/policies/exp_only-s1/step{step}.json" for step in (2, 6)]
-
-
 def test_paths_keep_the_fields_that_are_not_given() -> None:
     layout = _layout()
     assert layout.path("verdicts", policy=BASE) == "results/run/verdicts/base/{dataset}.evaluate/{shard}.parquet"

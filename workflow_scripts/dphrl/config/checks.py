@@ -206,10 +206,9 @@ def _counts(config: Config) -> Iterator[Problem]:
     if config.methods:
         yield from _divides(config, "hardware.tensor_parallel", "hardware.ranks")
     for name, method in config.methods.items():
-        for key, steps in (("steps", method.steps), ("eval_every", method.eval_every)):
-            if steps and steps % config.train.segment_steps:
-                allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
-                yield Problem(f"methods.{name}.{key}", show(steps), allowed)
+        if method.steps and method.steps % config.train.segment_steps:
+            allowed = f"a multiple of train.segment_steps = {config.train.segment_steps}"
+            yield Problem(f"methods.{name}.steps", show(method.steps), allowed)
         path, most = f"methods.{name}.seeds", len(config.train.seeds)
         yield from _at_most(path, method.seeds or 1, "the number of train.seeds", most)
         if method.topk_estimator and not config.reference.topk_logprobs:

@@ -80,10 +80,6 @@ class Config(Block):
         """Training steps of a method."""
         return self.methods[method].steps or self.train.steps
 
-    def eval_every(self, method: str) -> int:
-        """Steps between two evaluated policies of a method."""
-        return self.methods[method].eval_every or self.train.eval_every
-
     def seeds(self, method: str) -> list[int]:
         """Training seeds of a method."""
         return self.train.seeds[: self.methods[method].seeds]

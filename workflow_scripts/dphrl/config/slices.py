@@ -110,7 +110,7 @@ def train(config: Config, method: str) -> Blocks:
     """
     block = config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN)
     scorer = _scorer(config, config.train_dataset)
-    chosen = config.methods[method].model_dump(mode="json", exclude={"steps", "eval_every", "seeds"})
+    chosen = config.methods[method].model_dump(mode="json", exclude={"steps", "seeds"})
     # A rank replaces prompts among those it has: of the hardware only this decides what is trained.
     ranks = config.hardware.ranks if chosen["dynamic_sampling_rounds"] else None
     blocks = {"train": block, "method": chosen, "engine": config.engine.of("rollouts"), "ranks": ranks}

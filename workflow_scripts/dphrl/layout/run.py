@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -68,18 +68,18 @@ class Layout:
 
     def trained(self) -> list[PolicyName]:
         """The evaluated policies of all trainings."""
-        return self._trained(self.config.eval_every)
+        return self._trained(self.config.train.eval_every)
 
     def segments(self) -> list[PolicyName]:
         """The policies at the end of every segment of every training."""
-        return self._trained(lambda method: self.config.train.segment_steps)
+        return self._trained(self.config.train.segment_steps)
 
-    def _trained(self, every: Callable[[str], int]) -> list[PolicyName]:
-        """The policies of all trainings after every so many steps of a method, and after the last one."""
+    def _trained(self, every: int | None = None) -> list[PolicyName]:
+        """The policies of all trainings after every `every` steps, and after the last one."""
         policies = []
         for method in self.config.methods:
             last = self.config.steps(method)
-            steps = [*range(every(method), last, every(method)), last]
+            steps = [*range(every or last, last, every or last), last]
             policies += [PolicyName(method, seed, step) for seed, step in product(self.config.seeds(method), steps)]
         return policies
 
@@ -107,14 +107,14 @@ class Layout:
 
     def kept_states(self) -> list[PolicyName]:
         """The segments whose optimizer state a finished run keeps (`train.keep_state`)."""
-        return self.segments() if self.config.train.keep_state == "all" else self._trained(self.config.steps)
+        return self.segments() if self.config.train.keep_state == "all" else self._trained()
 
     def superseded(self, end: PolicyName) -> list[str]:
         """The manifests that no job needs once a segment has started from `end`: older states, unevaluated policies."""
         train = self.config.train
         older = range(train.segment_steps, end.step, train.segment_steps) if train.keep_state == "newest" else ()
         ends = [end._replace(step=step) for step in older]
-        unevaluated = [one for one in ends if one.step % self.config.eval_every(end.method)]
+        unevaluated = [one for one in ends if one.step % train.eval_every]
         return [self._of_end("state", one) for one in ends] + [self._of_end("policy", one) for one in unevaluated]
 
     def superseded_at_the_end(self) -> list[str]:

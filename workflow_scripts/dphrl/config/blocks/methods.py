@@ -120,11 +120,6 @@ class MethodConfig(Block):
         description="Training steps of this method, a multiple of train.segment_steps; its last step is evaluated in "
         "addition to those of train.eval_every. null: train.steps.",
     )
-    eval_every: Count | None = Field(
-        None,
-        description="Steps between two evaluated policies of this method, a multiple of train.segment_steps. null: "
-        "train.eval_every.",
-    )
     seeds: Count | None = Field(
         None,
         description="Train with the first N of train.seeds, null: with all. Methods whose trainings differ more need "
