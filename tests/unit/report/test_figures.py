@@ -13,7 +13,7 @@ import dphrl
 from dphrl.artifacts.code import code_digest
 from dphrl.report import figures
 
-NAMES = ["eta", "gap", "keep_explore", "passk", "steps", "style_counts", "styles", "training"]
+NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "style_counts", "styles", "training"]
 ORDER = ("in_domain", "cross", "maths")
 
 
@@ -59,7 +59,7 @@ def test_empty_tables_are_refused(name, tables):
 
 
 def test_a_method_has_one_colour_in_all_figures(tables):
-    for name in ("gap", "passk", "keep_explore", "steps", "training"):
+    for name in ("gap", "passk", "keep_explore", "paths", "steps", "training"):
         svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))
         assert "#d55e00" in svg
         assert "#0072b2" in svg
@@ -87,6 +87,15 @@ def test_every_training_starts_at_the_base(tables):
     base = tables["passk"].filter(method="base", dataset="cross", k=8)["value"][0]
     starts = {row["policy"]: row["value"] for row in rows if row.get("step") == 0 and row["dataset"] == "cross"}
     assert starts == dict.fromkeys(("GRPO", "D_exp only", "DPH-F", "DPH-JS"), pytest.approx(base, abs=1e-6))
+
+
+def test_a_path_goes_from_the_base_through_mean_accuracy_and_coverage(tables):
+    rows = [row for data in figures.draw("paths", tables["headline"]).to_dict()["datasets"].values() for row in data]
+    values = {(row[0], row[4]): row[5] for row in tables["headline"].filter(dataset="cross").rows()}
+    path = [row for row in rows if (row["policy"], row["dataset"]) == ("DPH-F", "cross")]
+    for row, method in zip(sorted(path, key=lambda row: row["step"]), ("base", "dph_f"), strict=True):
+        expected = [values[method, "mean@16"], values[method, "pass@16"]]
+        assert [row["mean"], row["pass"]] == pytest.approx(expected, abs=1e-6)
 
 
 def test_unknown_methods_and_metrics(tables):

@@ -120,6 +120,9 @@ def _names(config: Config) -> Iterator[Problem]:
         for key in ("method", "against"):
             path = f"evaluate.claims.primary[{index}].{key}"
             yield from _unknown(path, getattr(endpoint, key), list(dict.fromkeys(policies)), "of a policy")
+        if endpoint.at_mean is not None and config.train.eval_every >= config.train.steps:
+            allowed = "null, or several evaluated steps: train.eval_every below train.steps"
+            yield Problem(f"evaluate.claims.primary[{index}].at_mean", show(endpoint.at_mean), allowed)
     tasks = [SQL, MATH, *config.scoring.custom]
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluate import EvaluateConfig
@@ -14,7 +14,7 @@ from dphrl.evaluation.estimator import maj_at_k
 from dphrl.evaluation.keep_explore import Solved, bases_of, solved_numerators
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered, published_k
 from dphrl.evaluation.paper_claims import registered
-from dphrl.evaluation.study import Study
+from dphrl.evaluation.study import Policy, Study
 
 UNTRAINED = (BASE, BASE_ITSELF)
 _RATES = ("keep@", "explore@")
@@ -80,6 +80,69 @@ def comparisons(study: Study) -> pl.DataFrame:
         for metric, names in averaged.items():
             rows += _rows(role, metric, _crossed(list(members.values()), names), config, claimed)
     return corrected(SCHEMAS["comparisons"].frame(rows))
+
+
+def at_equal_mean(study: Study) -> pl.DataFrame:
+    """The registered comparisons of pass@k at equal mean accuracy (`evaluate.claims.primary`, key at_mean).
+
+    Each training counts where its mean accuracy over all questions first reaches `at_mean`, with its pass@k there. Both
+    are linear between evaluated steps, from the base at step 0. A training that never reaches it counts at the step
+    with its highest mean.
+
+    Returns:
+        The table "comparisons_levels"; level is null for an endpoint over all questions. Its metric is
+        `EndpointConfig.measured`.
+    """
+    rows: list[dict[str, object]] = []
+    for endpoint in study.config.claims.primary:
+        if endpoint.at_mean is None:
+            continue
+        policies = [one for one in study.policies if one.key.dataset == endpoint.dataset]
+        inside = np.ones(policies[0].rows.height, dtype=bool)
+        if endpoint.level is not None:
+            inside = policies[0].rows["level"].eq_missing(endpoint.level).to_numpy()
+        paths: dict[str, dict[int, list[Policy]]] = {}
+        for policy in policies[1:]:  # the base is first, steps are ascending
+            paths.setdefault(policy.key.method, {}).setdefault(policy.key.seed, [policies[0]]).append(policy)
+        k = int(endpoint.metric.removeprefix("pass@"))
+        values = {
+            method: [np.stack([_at_mean(path, inside, k, endpoint.at_mean) for path in of_method.values()])]
+            for method, of_method in paths.items()
+        }
+        crossed = Crossed(values, [Questions(np.ones(len(inside)), policies[0].clusters)], UNTRAINED)
+        if {endpoint.method, endpoint.against} <= values.keys():
+            found = _row(endpoint.dataset, endpoint.measured, crossed, endpoint.method, endpoint.against, study.config)
+            rows.append({"level": endpoint.level, "prompts": int(inside.sum()), **found})
+    family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
+    table = SCHEMAS["comparisons_levels"].frame(rows).unique(maintain_order=True)
+    table = table.with_columns(p_holm=family.over("level", "dataset", "metric"))
+    return table.with_columns(pl.selectors.float().fill_nan(None))
+
+
+def _at_mean(path: Sequence[Policy], inside: NDArray[np.bool_], k: int, target: float) -> Floats:
+    """(questions,), whose mean is the pass@k of the questions `inside` where the mean over all questions is `target`.
+
+    The spread of the values is that of the estimate over questions, by the delta method: a question moves pass@k
+    itself, and the place on the line between two steps, at which the line's slope counts.
+
+    Args:
+        path: the base, then the steps of a training.
+    """
+    right = np.stack([policy.column("c")[:, 0] / policy.sizes for policy in path])
+    solved = np.stack([policy.pass_at([k])[:, 0] for policy in path])
+    means, covered = right.mean(axis=1), solved[:, inside].mean(axis=1)
+    reached = np.flatnonzero(means >= target)
+    if not len(reached) or not reached[0]:
+        end = int(reached[0]) if len(reached) else 1 + int(means[1:].argmax())
+        at, slope = np.eye(len(path))[end], 0.0
+    else:
+        end = int(reached[0])
+        share = (target - means[end - 1]) / (means[end] - means[end - 1])
+        at = (1.0 - share) * np.eye(len(path))[end - 1] + share * np.eye(len(path))[end]
+        slope = (covered[end] - covered[end - 1]) / (means[end] - means[end - 1])
+    value = float(at @ covered)
+    on_line = inside / inside.mean() * (at @ solved - value) - slope * (at @ right - at @ means)
+    return np.asarray(value + on_line)
 
 
 def holm(p: ArrayLike) -> Floats:
@@ -168,16 +231,22 @@ def _rows(
             others = dict.fromkeys(BASE_ITSELF if name == BASE else name for name in others)
         for other in others:
             if other in crossed.methods:
-                found = crossed.difference(method, other)
-                low, high = found.interval(config.bootstrap.confidence)
-                yield {
-                    **{"dataset": dataset, "metric": metric, "method": method, "against": other},
-                    **{"difference": found.value, "low": low, "high": high},
-                    **{"error": found.error, "freedom": found.freedom, "p": found.p},
-                    **{"seeds": found.seeds[0], "seeds_against": found.seeds[1]},
-                    **{"questions": crossed.number, "clusters": crossed.clusters},
-                    **{"of_seeds": found.of_seeds, "of_questions": found.of_questions, "of_both": found.of_both},
-                }
+                yield _row(dataset, metric, crossed, method, other, config)
+
+
+def _row(
+    dataset: str, metric: str, crossed: Crossed, method: str, other: str, config: EvaluateConfig
+) -> dict[str, object]:
+    found = crossed.difference(method, other)
+    low, high = found.interval(config.bootstrap.confidence)
+    return {
+        **{"dataset": dataset, "metric": metric, "method": method, "against": other},
+        **{"difference": found.value, "low": low, "high": high},
+        **{"error": found.error, "freedom": found.freedom, "p": found.p},
+        **{"seeds": found.seeds[0], "seeds_against": found.seeds[1]},
+        **{"questions": crossed.number, "clusters": crossed.clusters},
+        **{"of_seeds": found.of_seeds, "of_questions": found.of_questions, "of_both": found.of_both},
+    }
 
 
 def corrected(found: pl.DataFrame) -> pl.DataFrame:

@@ -87,7 +87,8 @@ class Claim:
     def name(self) -> str:
         """Unique among the claims of a run."""
         where = self.role or "_".join(part for part in (self.dataset, self.level) if part)
-        return f"{self.method}_{self.relation}_{self.metric.rstrip('@')}_{self.against}_{where}"
+        metric = self.metric.rstrip("@").replace(" ", "_")
+        return f"{self.method}_{self.relation}_{metric}_{self.against}_{where}"
 
     @property
     def sentence(self) -> str:
@@ -148,6 +149,9 @@ NOT_BORNE_OUT = {
 
 def registered(endpoints: tuple[EndpointConfig, ...]) -> tuple[Claim, ...]:
     """The claims of a run: its primary endpoints, then the paper's, which are primary only where it has none."""
-    own = tuple(Claim(**dict(one), role=None, source=REGISTERED, primary=True) for one in endpoints)
+    own = tuple(
+        Claim(one.method, one.relation, one.measured, one.against, None, REGISTERED, True, one.dataset, one.level)
+        for one in endpoints
+    )
     paper = (Claim(**{**vars(claim), "primary": claim.primary and not own}) for claim in CLAIMS)
     return (*own, *paper)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.claims import claims
-from dphrl.evaluation.comparisons import comparisons
+from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.crossing import crossing
 from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
@@ -40,7 +40,11 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
 
     Those whose name ends with `_levels` are the same for the prompts of each level alone.
     """
-    compared, by_level = comparisons(study), per_level(study, comparisons)
+    equal = at_equal_mean(study)
+    whole = equal.filter(pl.col("level").is_null()).drop("level", "prompts")
+    compared = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
+    by_level = pl.concat([per_level(study, comparisons), equal.drop_nulls("level")])
+    by_level = by_level.sort(SCHEMAS["comparisons_levels"].key)
     return {
         "headline": headline(study),
         "headline_levels": per_level(study, headline),

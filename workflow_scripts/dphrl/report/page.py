@@ -19,7 +19,7 @@ from dphrl.report.views import claims_table, cost_table, headline_table, readabl
 CATEGORIES = {
     "What is solved": ("gap", "keep_explore"),
     "Diversity": ("styles", "style_counts"),
-    "Training": ("training", "steps", "eta"),
+    "Training": ("training", "steps", "paths", "eta"),
 }
 """Figures by the heading of their section; all others are in the section "Further figures"."""
 OPENING = "passk"

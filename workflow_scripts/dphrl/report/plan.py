@@ -32,6 +32,7 @@ def drawn(layout: Layout) -> list[str]:
         "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
         "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
         "keep_explore": _compares(layout),
+        "paths": max(evaluated.values(), default=0) > 1,
         "steps": max(evaluated.values(), default=0) > 1,
         "style_counts": config.evaluate.styles,
         "styles": config.evaluate.styles,

@@ -131,9 +131,13 @@ def pooled(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 
 
 def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
-    """The table "claims" of pooled comparisons, by the rules that the runs share; without claims about a level."""
+    """The table "claims" of pooled comparisons, by the rules that the runs share.
+
+    It is without claims about a level or at equal mean.
+    """
     rules = ClaimsConfig(**run.settings["claims"])
-    rules = rules.model_copy(update={"primary": tuple(one for one in rules.primary if one.level is None)})
+    plain = tuple(one for one in rules.primary if one.level is None and one.at_mean is None)
+    rules = rules.model_copy(update={"primary": plain})
     return claims(compared, SCHEMAS["comparisons_levels"].frame(), run.settings["roles"], rules)
 
 

@@ -1,5 +1,6 @@
 """The block `evaluate`: evaluation sets, metrics and intervals."""
 
+import re
 from itertools import combinations
 from typing import Literal, Self
 
@@ -48,6 +49,27 @@ class EndpointConfig(Block):
     metric: Text = Field(..., description="A metric of tables/comparisons, such as pass@16.")
     dataset: Text = Field(..., description="The evaluation set.")
     level: Text | None = Field(None, description="Its questions of this level only; null: all.")
+    at_mean: float | None = Field(
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="Compare trainings where their mean accuracy on the dataset first reaches this share, linear "
+        "between evaluated steps (docs/statistics.md); null: after the last step.",
+    )
+
+    @property
+    def measured(self) -> str:
+        """The metric's name in tables/comparisons."""
+        return self.metric if self.at_mean is None else f"{self.metric} at mean {self.at_mean:g}"
+
+    @model_validator(mode="after")
+    def _equal_means_are_of_two_trained_methods(self) -> Self:
+        if self.at_mean is not None:
+            if not re.fullmatch(r"pass@\d+", self.metric):
+                raise ValueError(f"at_mean needs a metric pass@k, not {self.metric!r}")
+            if "base" in (self.method, self.against):
+                raise ValueError("at_mean compares two trained methods: the base has one mean accuracy")
+        return self
 
 
 class ClaimsConfig(Block):

@@ -12,7 +12,8 @@ from dphrl.report.names import datasets_in_order
 TABLE = "style_counts"
 CAPTION = (
     "Questions by the number of different styles among their samples. A bar that is all light has one style left: that"
-    " is collapse; the base model's bar is what there was to keep. Averaged over training seeds, at the last step."
+    " is collapse; the base model's bar is what there was to keep. Styles that the nucleus of the evaluation"
+    " (sampling.evaluate.top_p) cuts off are not seen. Averaged over training seeds, at the last step."
     " Drawn from tables/style_counts.parquet."
 )
 
