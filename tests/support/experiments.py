@@ -18,13 +18,16 @@ DEMO = "config"
 DIGESTS = ROOT / "tests" / "data" / "digests_of_configurations.yaml"
 _FOLDER = ROOT / "config" / "experiments"
 NAMES = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
-# They change demo-full.
-OVERLAYS = [name for name in NAMES if name.startswith(("world-", "demo-full-"))]
+OF_LLAMA = ("eta-ablation", "alpha-ablation", "generator-definition", "rkl-estimators", "llama-sql-maths")
+# The experiment that another one changes.
+OVERLAYS = {name: "demo-full" for name in NAMES if name.startswith(("world-", "demo-full-"))}
+OVERLAYS |= {name: name.removesuffix("-equal-steps") for name in NAMES if name.endswith("-equal-steps")}
+OVERLAYS |= dict.fromkeys(OF_LLAMA, "llama-sql")
 
 
 def header(name: str) -> str:
     """The lines of an experiment's file above its first key."""
-    return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8").partition("\nrun:")[0]
+    return re.split(r"^\w", (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def files_of(name: str) -> list[Path]:

@@ -20,19 +20,19 @@ pytestmark = pytest.mark.workflow
 
 # Number of jobs: segments of training, sampling, evaluation of a policy on a set, preparation of prompts.
 JOBS = {
-    "llama-sql": (144, 173, 146, 3),
-    "llama-sql-maths": (144, 939, 114, 7),
-    "omnisql-sql": (120, 524, 122, 3),
-    "llama-math": (168, 1259, 154, 8),
-    "qwen-math": (192, 1427, 175, 8),
-    "llama-sql-equal-epochs": (126, 155, 128, 3),
-    "omnisql-sql-equal-epochs": (156, 668, 158, 3),
-    "llama-math-equal-epochs": (180, 1595, 196, 8),
-    "qwen-math-equal-epochs": (309, 1931, 238, 8),
-    "eta-ablation": (80, 91, 82, 3),
-    "alpha-ablation": (40, 51, 42, 3),
-    "generator-definition": (48, 59, 50, 3),
-    "rkl-estimators": (40, 51, 42, 3),
+    "llama-sql": (126, 155, 128, 3),
+    "llama-sql-maths": (126, 1371, 168, 7),
+    "omnisql-sql": (156, 668, 158, 3),
+    "llama-math": (132, 1259, 154, 8),
+    "qwen-math": (243, 1595, 196, 8),
+    "llama-sql-equal-steps": (144, 173, 146, 3),
+    "omnisql-sql-equal-steps": (120, 524, 122, 3),
+    "llama-math-equal-steps": (120, 923, 112, 8),
+    "qwen-math-equal-steps": (144, 1091, 133, 8),
+    "eta-ablation": (68, 79, 70, 3),
+    "alpha-ablation": (32, 43, 34, 3),
+    "generator-definition": (36, 47, 38, 3),
+    "rkl-estimators": (38, 49, 40, 3),
     "multi-style": (30, 22, 16, 2),
     "demo-full": (77, 110, 78, 2),
     "demo-full-paths": (75, 86, 76, 2),
@@ -69,7 +69,7 @@ def _write_placeholders(name: str, folder: Path) -> None:
 
 
 # In `make test-full` only: those that differ from another file in numbers alone.
-LONG = {name for name in JOBS if name.endswith(("-equal-epochs", "-ablation"))} | {"qwen-math", "rkl-estimators"}
+LONG = {name for name in JOBS if name.endswith(("-equal-steps", "-ablation"))} | {"qwen-math", "rkl-estimators"}
 LONG |= {"llama-math", "llama-sql-maths"} | {"world-3", "demo-full-hot"}
 LONG |= {name for name in JOBS if name.endswith("-mini")}  # There they also run.
 

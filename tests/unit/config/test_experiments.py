@@ -36,17 +36,15 @@ METHODS: dict[str, dict[str, Any]] = {
     "generator-definition": JS | DEFINITION,
     "alpha-ablation": {"grpo": GRPO, "dph_f": DPH_F}
     | {f"alpha_0_{tenths}": ("exp", "alpha", 0.01, 0.28) for tenths in (2, 5, 8)},
-    "rkl-estimators": {"no_kl": DAPO, "dph_f": DPH_F} | dict.fromkeys(["rkl", "rkl_k2", "rkl_reward_k1"], RKL),
+    "rkl-estimators": {"dapo": DAPO, "dph_f": DPH_F} | dict.fromkeys(["rkl", "rkl_k2", "rkl_reward_k1"], RKL),
     "eta-ablation": {"dapo": DAPO, "rkl": RKL, "dph_f": DPH_F}
     | JS
     | {f"rkl_0_0{eta}": ("all", "reverse_kl", eta / 100, 0.28) for eta in (2, 5)}
     | {f"dph_f_0_0{eta}": ("exp", "forward_kl", eta / 100, 0.28) for eta in (2, 5)},
 }
 
-for name in ("llama-math", "qwen-math"):
-    METHODS[name] = METHODS[name] | {f"{one}_refills": METHODS[name][one] for one in ("dph_f", "dph_js")}
 MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
-METHODS |= {f"{name}-equal-epochs": METHODS[name] for name in MAIN}
+METHODS |= {f"{name}-equal-steps": METHODS[name] for name in MAIN}
 
 
 def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
@@ -115,17 +113,13 @@ def test_the_primary_endpoints_are_the_registered_four(name: str) -> None:
     assert {(one.metric, one.dataset, one.level) for one in claims.primary} == {("pass@16", "in_domain", "ambiguous")}
 
 
-@pytest.mark.parametrize("name", ["llama-math", "qwen-math", "llama-math-equal-epochs", "qwen-math-equal-epochs"])
-def test_mathematics_has_dapo_whole_and_dph_with_dynamic_sampling(name: str) -> None:
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_with_the_same_clip_have_the_same_dynamic_sampling(name: str) -> None:
     config = experiment(name)
-    for method in ("dph_f", "dph_js"):
-        assert config.methods[f"{method}_refills"] == config.methods[method].model_copy(
-            update={"dynamic_sampling_rounds": 3}
-        )
-    if "dapo" in config.methods:  # the paper has none for Llama on mathematics
-        dapo = config.methods["dapo"]
-        assert (dapo.dynamic_sampling_rounds, dapo.eps_high) == (3, 0.28)
-        assert dapo.overlong_buffer == round(0.2 * config.train.max_tokens)
+    rounds = {0.2: 0, 0.28: 3}
+    assert all(method.dynamic_sampling_rounds == rounds[method.eps_high] for method in config.methods.values())
+    if name.startswith("qwen-math"):
+        assert config.methods["dapo"].overlong_buffer == round(0.2 * config.train.max_tokens)
 
 
 def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:
@@ -141,8 +135,8 @@ def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_the_files_of_equal_epochs_differ_in_steps_only(name: str) -> None:
-    steps, epochs = experiment(name), experiment(f"{name}-equal-epochs")
+def test_the_files_of_equal_steps_differ_in_steps_only(name: str) -> None:
+    epochs, steps = experiment(name), experiment(f"{name}-equal-steps")
     exclude: Any = {"run": True, "methods": True, "report": True, "train": {"steps", "segment_steps", "eval_every"}}
     assert steps.model_dump(exclude=exclude) == epochs.model_dump(exclude=exclude)
     assert {method.steps for method in steps.methods.values()} == {None}

@@ -48,21 +48,22 @@ def test_the_configuration_of_an_experiment_has_the_registered_digest(name: str)
     assert digest(name) == registered[name], "if this change is meant: python tests/support/experiments.py"
 
 
-def test_overlays_change_demo_full_and_all_other_experiments_are_one_file() -> None:
-    assert {name for name in NAMES if len(files_of(name)) > 1} == {*OVERLAYS}
+def test_the_header_of_an_overlay_names_the_experiment_that_it_changes() -> None:
     for name in NAMES:
-        assert files_of(name) == [FULL] * (name in OVERLAYS) + [FULL.with_name(f"{name}.yaml")]
+        files = [OVERLAYS[name], name] if name in OVERLAYS else [name]
+        assert files_of(name) == [FULL.with_name(f"{file}.yaml") for file in files]
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_an_overlay_has_no_value_that_demo_full_has(name: str) -> None:
+def test_an_overlay_has_no_value_that_its_base_has(name: str) -> None:
     def same(overlay: dict[str, Any], base: dict[str, Any]) -> list[str]:
         inner = [same(value, base[key]) for key, value in overlay.items() if isinstance(value, dict) and key in base]
         return sum(inner, [key for key, value in overlay.items() if key in base and value == base[key]])
 
-    overlay, base = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in (files_of(name)[-1], FULL))
-    world = yaml.safe_load(WORLD.read_text(encoding="utf-8"))
-    assert same(overlay, base | {"toy": world | base["toy"]}) == []
+    base, overlay = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in files_of(name))
+    if "toy" in base:
+        base |= {"toy": yaml.safe_load(WORLD.read_text(encoding="utf-8")) | base["toy"]}
+    assert same(overlay, base) == []
 
 
 @given(blocks, blocks)
@@ -163,7 +164,7 @@ def test_an_overlay_alone_is_refused_in_one_sentence(name: str) -> None:
         f"{file} only changes another configuration (it has no training set): name that one first, as in "
         f"BASE.yaml {file}"
     )
-    assert f"{FULL.relative_to(ROOT)} {file.relative_to(ROOT)}" in header(name)
+    assert f"{OVERLAYS[name]}.yaml {file.relative_to(ROOT)}" in header(name)
 
 
 def with_world(folder: Path, text: str, **own: object) -> Path:

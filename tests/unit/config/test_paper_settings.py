@@ -1,17 +1,15 @@
 """The paper's experiments against its settings, cell by cell: every difference is in a list here, with its reason."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from experiments import experiment, header
+from experiments import ROOT, experiment, files_of, header
 
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.config.config import Config
 
-ROOT = Path(__file__).resolve().parents[3]
 PAPER = yaml.safe_load((ROOT / "tests" / "data" / "paper_settings.yaml").read_text(encoding="utf-8"))
 MARKS = {"P", "C", "T", "D", "O"}
 # The experiments, each with its column of Table 7.
@@ -19,7 +17,7 @@ ABLATIONS = ("alpha-ablation", "eta-ablation", "generator-definition", "rkl-esti
 OF_LLAMA_SQL = ("llama-sql", "llama-sql-maths", *ABLATIONS)
 COLUMNS = dict.fromkeys(OF_LLAMA_SQL, "llama-sql")
 MAIN = ("llama-sql", "omnisql-sql", "llama-math", "qwen-math")
-COLUMNS |= {name: name for name in MAIN} | {f"{name}-equal-epochs": name for name in MAIN}
+COLUMNS |= {name: name for name in MAIN} | {f"{name}-equal-steps": name for name in MAIN}
 FAMILIES = {None: "", "reverse_kl": "rkl", "forward_kl": "dph_f", "js": "dph_js", "js_definition": "dph_js"}
 
 
@@ -45,18 +43,17 @@ DIFFERENCES = [
         tuple(f"evaluation.{name}" for name in ("math500", "olympiadbench", "minerva_math", "college_math")),
         16,
         "the same pass@8 and mean with less noise; the base policy's second draw needs 8 more",
-        ("llama-sql-maths", *(f"{name}-math{more}" for name in ("llama", "qwen") for more in ("", "-equal-epochs"))),
+        ("llama-sql-maths", *(f"{name}-math{more}" for name in ("llama", "qwen") for more in ("", "-equal-steps"))),
     ),
-    Reason(("table_7.epochs.all",), 3, "equal steps; equal epochs are in <name>-equal-epochs", OF_LLAMA_SQL),
-    Reason(("table_7.epochs.all",), 2, "equal steps; equal epochs are in <name>-equal-epochs", ("omnisql-sql",)),
-    Reason(("table_7.epochs.all",), 6, "equal steps; equal epochs are in <name>-equal-epochs", ("llama-math",)),
-    Reason(("table_7.epochs.all",), 5, "equal steps; equal epochs are in <name>-equal-epochs", ("qwen-math",)),
-    Reason(("table_7.steps",), 210, "an epoch may end within a step: none is cut off", ("llama-sql-equal-epochs",)),
-    Reason(("table_7.steps",), 288, "an epoch may end within a step: none is cut off", ("llama-math-equal-epochs",)),
-    Reason(("table_7.steps",), 440, "an epoch may end within a step: none is cut off", ("qwen-math-equal-epochs",)),
+    Reason(("table_7.epochs.all",), 3, "equal steps", ("llama-sql-equal-steps",)),
+    Reason(("table_7.epochs.all",), 2, "equal steps", ("omnisql-sql-equal-steps",)),
+    Reason(("table_7.epochs.all",), 6, "equal steps", ("llama-math-equal-steps",)),
+    Reason(("table_7.epochs.all",), 5, "equal steps", ("qwen-math-equal-steps",)),
+    Reason(("table_7.steps",), 210, "an epoch may end within a step: none is cut off", OF_LLAMA_SQL),
+    Reason(("table_7.steps",), 288, "an epoch may end within a step: none is cut off", ("llama-math",)),
+    Reason(("table_7.steps",), 440, "an epoch may end within a step: none is cut off", ("qwen-math",)),
     Reason(("methods.exp_only",), "added", "a control: D_exp without a divergence"),
-    Reason(("methods.dph_f_refills", "methods.dph_js_refills"), "added", "section 5.1: DPH at a small eta nears DAPO"),
-    Reason(("methods.no_kl", "methods.rkl_k2", "methods.rkl_reward_k1"), "added", "what each estimator descends"),
+    Reason(("methods.rkl_k2", "methods.rkl_reward_k1"), "added", "what each estimator descends"),
     Reason(("methods.rkl_0_02", "methods.dph_f_0_02"), "added", "within the published range of eta"),
     Reason(
         ("methods.dapo.overlong_shaping",),
@@ -65,18 +62,18 @@ DIFFERENCES = [
     ),
     Reason(("scripts.top_p",), 0.95, "the paper's text has 0.95"),
     Reason(("scripts.epochs", "scripts.epochs_of_baselines"), 4, "Table 7 has 4"),
-    Reason(("scripts.eval_every",), 52, "divides the 208 steps", ("llama-sql", *ABLATIONS)),
-    Reason(("scripts.eval_every",), 208, "only the last policy is compared", ("llama-sql-maths",)),
-    Reason(("scripts.save_every",), 26, "the most steps that a crash costs", OF_LLAMA_SQL),
+    Reason(("scripts.eval_every",), 70, "divides the 210 steps", ("llama-sql", *ABLATIONS)),
+    Reason(("scripts.eval_every",), 210, "only the last policy is compared", ("llama-sql-maths",)),
+    Reason(("scripts.save_every",), 35, "the most steps that a crash costs", OF_LLAMA_SQL),
     Reason(
-        ("scripts.save_every",), 20, "the most steps that a crash costs", ("omnisql-sql", "omnisql-sql-equal-epochs")
+        ("scripts.save_every",), 20, "the most steps that a crash costs", ("omnisql-sql", "omnisql-sql-equal-steps")
     ),
-    Reason(("scripts.eval_every",), 70, "divides the 210 steps", ("llama-sql-equal-epochs",)),
-    Reason(("scripts.save_every",), 35, "the most steps that a crash costs", ("llama-sql-equal-epochs",)),
+    Reason(("scripts.eval_every",), 52, "divides the 208 steps", ("llama-sql-equal-steps",)),
+    Reason(("scripts.save_every",), 26, "the most steps that a crash costs", ("llama-sql-equal-steps",)),
     Reason(
         ("scripts.dynamic_sampling_rounds",),
         3,
-        "the paper describes dynamic sampling; its number of rounds is not published",
+        "the paper describes dynamic sampling for DAPO; its number of rounds is not published",
     ),
 ]
 
@@ -126,7 +123,7 @@ def _division(config: Config, column: str, longest: int) -> Iterator[Cell]:
 
 
 def _methods(name: str, config: Config, column: str) -> Iterator[Cell]:
-    wanted = value(PAPER["methods"].get(name.removesuffix("-equal-epochs"), [[], "P"]))
+    wanted = value(PAPER["methods"].get(name.removesuffix("-equal-steps"), [[], "P"]))
     for method in wanted:
         yield Cell(f"methods.{method}", "there", "there" if method in config.methods else "missing")
     for method, block in config.methods.items():
@@ -218,10 +215,10 @@ def test_a_changed_setting_is_named() -> None:
     assert "table_7.lr" not in {key for one in DIFFERENCES for key in one.keys}
 
 
-@pytest.mark.parametrize("name", [*MAIN, *(f"{name}-equal-epochs" for name in MAIN)])
+@pytest.mark.parametrize("name", [*MAIN, *(f"{name}-equal-steps" for name in MAIN)])
 def test_the_main_experiments_have_three_seeds_and_their_hours(name: str) -> None:
     assert len(experiment(name).train.seeds) == 3
-    file = f"config/experiments/{name}.yaml"
+    files = " ".join(str(file.relative_to(ROOT)) for file in files_of(name))
     text = header(name).replace("\n# ", " ")
-    assert f"python -m dphrl.plan --machine a800 {file}" in text
+    assert f"python -m dphrl.plan --machine a800 {files}" in text
     assert "A800 GPU hours for each seed" in text

@@ -67,9 +67,10 @@ def read_files(paths: Iterable[Path]) -> Files:
 
 
 def is_complete(data: Mapping[str, Any]) -> bool:
-    """Whether a configuration has a training set, or any dataset; one without only changes another configuration."""
+    """Whether a configuration has a training set, or datasets and removes none; else it only changes another one."""
     datasets = data.get("datasets")
-    return "train_dataset" in data or bool(any(datasets.values()) if isinstance(datasets, Mapping) else datasets)
+    whole = all(datasets.values()) if isinstance(datasets, Mapping) else True
+    return "train_dataset" in data or bool(datasets and whole)
 
 
 def content(files: Files) -> Any:
