@@ -131,17 +131,31 @@ def test_fifty_rows_get_steps_and_lengths_that_they_and_the_model_allow(folder: 
     train = config.train
     assert (train.prompts_per_step, train.rehearsal_per_step, train.steps) == (8, 16, 16)
     assert 2 * 50 <= train.steps * train.prompts_per_step <= 4 * 50
-    assert (config.engine.max_model_len, config.prompts.max_tokens, train.max_tokens) == (8192, 4096, 4096)
-    assert config.partition.drop_all_wrong
+    assert (config.engine.max_model_len, config.prompts.max_tokens, train.max_tokens) == (8192, 6144, 2048)
     # Every line says something, and no key has its default.
     text = (folder / "my.yaml").read_text()
     assert all(line.strip() for line in text.splitlines())
-    assert len(text.splitlines()) <= 25
+    assert len(text.splitlines()) <= 26
     bare = read_config(folder / "my.yaml").model_dump(mode="json")
     written = yaml.safe_load(text)["train"]
     assert written.pop("probe") == {"every": train.steps}
     for key, value in written.items():
         assert bare["train"][key] == value != type(config.train)().model_dump(mode="json")[key]
+
+
+@pytest.mark.parametrize(("kind", "threshold"), [("llama", 6), ("qwen2", 7)])
+def test_mathematics_gets_the_papers_values_for_it(kind: str, threshold: int, folder: Path) -> None:
+    write_model(folder / kind, SMALL | {"model_type": kind})
+    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}] * 1600)
+    config = init("--data", "my.jsonl", "--model", kind)
+    assert (config.partition.pef_min_correct, config.partition.drop_all_wrong) == (threshold, True)
+    assert {plan.max_tokens for plan in (config.sampling.presample, config.sampling.refine, config.sampling.evaluate)} == {
+        2048
+    }
+    assert (config.sampling.presample.temperature, config.sampling.evaluate.temperature) == (1.0, 0.6)
+    assert (config.train.lr, config.train.max_tokens, config.train.prompts_per_step) == (2e-7, 2048, 128)
+    # 8 passes of 12.5 steps, in 8 segments.
+    assert (config.train.steps, config.train.segment_steps, config.train.eval_every) == (96, 12, 24)
 
 
 def test_a_short_model_without_a_template_on_a_cpu(folder: Path) -> None:

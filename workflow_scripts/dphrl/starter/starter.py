@@ -21,7 +21,9 @@ from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import SourceError, read_source
 
 _METHOD = "dph_js"
-_DEFAULTS = {"prompts": 16000, "response": 4096, "positions": 20480, "per_step": 128}
+_DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128}
+# Table 7 of arXiv 2509.07430: length of a response and passes over the questions. Other tasks have those of SQL.
+_RESPONSE, _EPOCHS = {SQL: 4096, MATH: 2048}, {SQL: 4, MATH: 8}
 # Rows whose prompts are made here, to say how many are questions.
 _TRIED = 200
 
@@ -65,10 +67,12 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
     # The largest power of two up to a quarter of the questions.
     quarter = max(read["train"][2] // 4, 2)
     per_step = min(_DEFAULTS["per_step"], 1 << (quarter.bit_length() - 1))
-    text = _text(wish, datasets, model, per_step, {})
+    rows = read["train"][2]
+    text = _text(wish, datasets, model, _schedule(datasets["train"]["task"], rows, per_step), {})
     config = load_config(yaml.safe_load(text))
     if hardware := _hardware(wish, config, folder):
-        text = _text(wish, datasets, model, max(per_step, 2 * hardware.get("ranks", 1)), hardware)
+        per_step = max(per_step, 2 * hardware.get("ranks", 1))
+        text = _text(wish, datasets, model, _schedule(datasets["train"]["task"], rows, per_step), hardware)
         config = load_config(yaml.safe_load(text))
     check_files(config, folder)
     list(at_start(config, folder))
@@ -108,8 +112,9 @@ def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str
 
 @dataclass(frozen=True)
 class _Model:
-    """Of a model's folder: whether its tokenizer has a chat template, and how long a sequence may be."""
+    """Of a model's folder: its kind, whether its tokenizer has a chat template, and how long a sequence may be."""
 
+    kind: str
     chat: bool
     positions: int
 
@@ -123,7 +128,8 @@ def _model(wish: Wish, folder: Path) -> _Model:
     positions = settings.get("max_position_embeddings") or _DEFAULTS["positions"]
     tokenizer = base / "tokenizer_config.json"
     in_config = tokenizer.is_file() and "chat_template" in json.loads(tokenizer.read_text(encoding="utf-8"))
-    return _Model(in_config or (base / "chat_template.jinja").is_file(), min(positions, _DEFAULTS["positions"]))
+    chat = in_config or (base / "chat_template.jinja").is_file()
+    return _Model(str(settings.get("model_type")), chat, min(positions, _DEFAULTS["positions"]))
 
 
 def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
@@ -143,10 +149,16 @@ def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
     return own | {KEYS[name].removeprefix("hardware."): value for name, value in changes.items()}
 
 
-def _text(wish: Wish, datasets: Mapping[str, Any], model: _Model, per_step: int, hardware: Mapping[str, Any]) -> str:
+def _text(
+    wish: Wish,
+    datasets: Mapping[str, Any],
+    model: _Model,
+    schedule: tuple[dict[str, Any], str],
+    hardware: Mapping[str, Any],
+) -> str:
     """The configuration: each block in a line, those of `_SPREAD` with a line for each key."""
-    lines = ["# Written by `dphrl init`. Other keys have the defaults of config/defaults.yaml, the paper's values."]
-    for key, value, comment in _blocks(wish, datasets, model, per_step, hardware):
+    lines = ["# Written by `dphrl init`. Other keys have the defaults of config/defaults.yaml, the paper's values on SQL."]
+    for key, value, comment in _blocks(wish, datasets, model, schedule, hardware):
         end = f"  # {comment}" if comment else ""
         if key in _SPREAD:
             lines += [f"{key}:{end}", *(f"  {name}: {_flow(inner)}{_why(name)}" for name, inner in value.items())]
@@ -156,12 +168,17 @@ def _text(wish: Wish, datasets: Mapping[str, Any], model: _Model, per_step: int,
 
 
 def _blocks(
-    wish: Wish, datasets: Mapping[str, Any], model: _Model, per_step: int, hardware: Mapping[str, Any]
+    wish: Wish,
+    datasets: Mapping[str, Any],
+    model: _Model,
+    schedule: tuple[dict[str, Any], str],
+    hardware: Mapping[str, Any],
 ) -> Iterator[tuple[str, Any, str]]:
     """Each block with its value and a comment."""
     task, short = datasets["train"]["task"], model.positions < _DEFAULTS["positions"]
-    response = min(_DEFAULTS["response"], model.positions // 2)
-    lengths = {"max_tokens": response} if response < _DEFAULTS["response"] else {}
+    usual = _RESPONSE.get(task, _RESPONSE[SQL])
+    response = min(usual, model.positions // 2)
+    lengths = {"max_tokens": response} if response < _RESPONSE[SQL] else {}
     dtype = {"dtype": "float32"} if wish.gpu_gib is None else {}
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run"
     yield "run", name, f"results are in results/{name}"
@@ -178,11 +195,16 @@ def _blocks(
     reasons = ["as many positions as the model has"] * short + [_ENGINE_ON_A_CPU] * (wish.gpu_gib is None)
     yield "engine", positions | dtype, "; ".join(reasons)
     if lengths:
-        yield "sampling", dict.fromkeys(("presample", "refine", "evaluate"), lengths), "the rest of the positions"
-    partition = {"drop_all_wrong": True} if task == MATH else {}
-    yield "partition", partition, "as in the paper for mathematics: questions without a right sample are left out"
-    if train := _schedule(per_step) | dtype | lengths:
-        yield "train", train, "for few questions; the paper has 208 steps of 128. A small model needs a larger lr"
+        plans: dict[str, Any] = {name: dict(lengths) for name in ("presample", "refine", "evaluate")}
+        if task == MATH:
+            plans["evaluate"]["temperature"] = 0.6
+        yield "sampling", plans, "the rest of the positions" if response < usual else "as in the paper for mathematics"
+    if task == MATH:
+        partition = {"pef_min_correct": 7 if model.kind.startswith("qwen") else 6, "drop_all_wrong": True}
+        yield "partition", partition, "as in the paper for mathematics: questions without a right sample are left out"
+    train, reason = schedule
+    rate = {"lr": 2.0e-7} if task == MATH else {}
+    yield "train", train | rate | dtype | lengths, f"{reason}. A small model needs a larger lr"
     yield "hardware", hardware, "no GPU" if wish.gpu_gib is None else "so that a training fits"
     yield "methods", {"grpo": {"rollout_on": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
 
@@ -190,7 +212,6 @@ def _blocks(
 _ENGINE_ON_A_CPU = "vLLM draws; for a model of a few million weights name: transformers is faster"
 _SPREAD = ("datasets", "sampling", "train", "methods")
 _WHY = {
-    "steps": "two to four passes over the questions",
     "segment_steps": "a job has so many steps: the most that a crash costs",
     "eval_every": "steps between two policies that are evaluated",
     "probe": "answers before the first and after the last step",
@@ -205,12 +226,16 @@ def _why(key: str) -> str:
     return f"  # {_WHY[key]}" if key in _WHY else ""
 
 
-def _schedule(per_step: int) -> dict[str, Any]:
-    """Of a training with fewer questions than the paper's."""
+def _schedule(task: str, rows: int, per_step: int) -> tuple[dict[str, Any], str]:
+    """The steps of a training in 8 segments, of which every second is evaluated; in 2, for few questions."""
     if per_step >= _DEFAULTS["per_step"]:
-        return {}
+        epochs = _EPOCHS.get(task, _EPOCHS[SQL])
+        segment = max(round(epochs * rows / per_step / 8), 1)
+        steps = {"steps": 8 * segment, "segment_steps": segment, "eval_every": 2 * segment}
+        return steps | {"probe": {"every": 2 * segment}}, f"{epochs} passes over {rows} questions, as in the paper"
     steps = {"steps": 16, "segment_steps": 8, "eval_every": 16, "probe": {"every": 16}}
-    return steps | {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
+    steps |= {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
+    return steps, "two to four passes over few questions; the paper has 208 steps of 128"
 
 
 def _flow(value: Any) -> str:
