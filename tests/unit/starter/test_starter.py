@@ -149,9 +149,7 @@ def test_mathematics_gets_the_papers_values_for_it(kind: str, threshold: int, fo
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}] * 1600)
     config = init("--data", "my.jsonl", "--model", kind)
     assert (config.partition.pef_min_correct, config.partition.drop_all_wrong) == (threshold, True)
-    assert {plan.max_tokens for plan in (config.sampling.presample, config.sampling.refine, config.sampling.evaluate)} == {
-        2048
-    }
+    assert {plan["max_tokens"] for plan in config.sampling.model_dump().values()} == {2048}
     assert (config.sampling.presample.temperature, config.sampling.evaluate.temperature) == (1.0, 0.6)
     assert (config.train.lr, config.train.max_tokens, config.train.prompts_per_step) == (2e-7, 2048, 128)
     # 8 passes of 12.5 steps, in 8 segments.

@@ -157,7 +157,7 @@ def _text(
     hardware: Mapping[str, Any],
 ) -> str:
     """The configuration: each block in a line, those of `_SPREAD` with a line for each key."""
-    lines = ["# Written by `dphrl init`. Other keys have the defaults of config/defaults.yaml, the paper's values on SQL."]
+    lines = ["# Written by `dphrl init`. Other keys have their defaults (config/defaults.yaml), the paper's on SQL."]
     for key, value, comment in _blocks(wish, datasets, model, schedule, hardware):
         end = f"  # {comment}" if comment else ""
         if key in _SPREAD:
@@ -244,5 +244,7 @@ def _flow(value: Any) -> str:
         return "[" + ", ".join(map(_flow, value)) + "]"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, float):
+        return yaml.safe_dump(value).split()[0]  # 2.0e-07: YAML reads 2e-07 as a text
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*", value)
     return str(value) if plain and yaml.safe_load(value) == value else json.dumps(value, ensure_ascii=False)
