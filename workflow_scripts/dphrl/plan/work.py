@@ -45,7 +45,7 @@ def stages(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> lis
     return [
         _base(config, shape, rates),
         _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
-        _samples(config, "presample", found, rates),
+        *([_samples(config, "presample", found, rates)] if config.presamples else []),
         _samples(config, "refine", found, rates),
         _without_model("partition", 2 * len(Layout(config).draws()), rates),
         *trained,
