@@ -36,8 +36,9 @@ def draw(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     )
     tip = [theme.POLICY_TOOLTIP, alt.Tooltip("value:Q", title="pass@16", format=".1%")]
     grey = base.mark_point(filled=True, size=45, color="#9aa1ab", opacity=0.6).encode(tooltip=tip)
+    colour, shape = theme.policy_colour(rows).legend(None), theme.policy_shape(rows).legend(None)
     ours = base.mark_point(filled=True, size=90, opacity=1).encode(
-        color=theme.policy_colour(rows).legend(None), shape=theme.policy_shape(rows).legend(None), tooltip=[*tip, theme.SEED_TOOLTIP]
+        color=colour, shape=shape, tooltip=[*tip, theme.SEED_TOOLTIP]
     )
     panel = alt.layer(
         grey.transform_filter("datum.whose == 'registered'"), ours.transform_filter("datum.whose == 'this run'")
