@@ -24,6 +24,7 @@ from dphrl.evaluation.comparisons import UNTRAINED, at_equal_mean, holm
 from dphrl.evaluation.crossed import Crossed, Difference, Questions, detectable
 from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.study import Study
+from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
 from dphrl.report.text import markdown_table
 from dphrl.toy.questions import RADII
@@ -170,7 +171,7 @@ def trainings(counts: Counts, run: str) -> None:
             if (column, level) == ("covered", "ambiguous"):
                 cells.append(f"{100 * shown.min():.1f}, {100 * shown.max():.1f}" if len(shown) > 1 else "")
         if shown is not None and cells:
-            lines.append([method, str(len(shown)), *cells])
+            lines.append([label(method), str(len(shown)), *cells])
     head = [
         "policy",
         "trainings",
@@ -192,7 +193,7 @@ def primary(counts: Counts, run: str) -> None:
     """The four primary contrasts, by Holm."""
     found = [counts.difference(Contrast(run, "covered", "ambiguous", *pair)) for pair in PRIMARY]
     lines = [
-        row(" - ".join(pair), one, p, level=0.05 / 4)
+        row(" - ".join(map(label, pair)), one, p, level=0.05 / 4)
         for pair, one, p in zip(PRIMARY, found, holm([one.p for one in found]), strict=True)
     ]
     table(["endpoint", "trainings", "difference [95 %]", "p (Holm)", "finds"], lines, "lrrrr")
@@ -214,7 +215,7 @@ def key_secondary(counts: Counts) -> None:
     )
     config = EvaluateConfig(datasets=("in_domain",), claims=ClaimsConfig(primary=ends))
     equal = at_equal_mean(counts.study("demo-full-paths", config))
-    names = [f"{one['method']} - {one['against']} at equal mean" for one in equal.iter_rows(named=True)]
+    names = [f"{label(one['method'])} - {label(one['against'])} at equal mean" for one in equal.iter_rows(named=True)]
     kl = counts.difference(Contrast("demo-full", "covered", "ambiguous", "dph_f", "rkl_k2"))
     chances = holm([*equal["p"], kl.p])
     lines = []
@@ -230,7 +231,7 @@ def key_secondary(counts: Counts) -> None:
                 f"{finds:.1f}",
             ]
         )
-    lines.append(row("dph_f - rkl_k2", kl, chances[-1], level=0.05 / 3))
+    lines.append(row(f"DPH-F - {label('rkl_k2')}", kl, chances[-1], level=0.05 / 3))
     table(["key secondary", "trainings", "difference [95 %]", "p (Holm)", "finds"], lines, "lrrrr")
 
 
@@ -259,7 +260,7 @@ def secondary(counts: Counts) -> None:
     for one, difference, p in zip(asked, found, chances, strict=True):
         counted = one.column in ("readings", "styles")
         where = one.column if counted else f"pass@16, {one.level}"
-        name = f"{one.method} - {one.against}, {where}" + (
+        name = f"{label(one.method)} - {label(one.against)}, {where}" + (
             "" if one.run == run else f", {one.run.removeprefix('demo-full-')}"
         )
         lines.append(row(name, difference, p, 1.0 if counted else 100.0))
@@ -274,7 +275,7 @@ def shares(counts: Counts, run: str) -> None:
             kept, all_ = int((rows.mean(axis=1) >= COVERED).sum()), len(rows)
             low = beta.ppf(0.025, kept, all_ - kept + 1) if kept else 0.0
             high = beta.ppf(0.975, kept + 1, all_ - kept) if kept < all_ else 1.0
-            lines.append([method, f"{kept} of {all_}", f"[{100 * low:.0f}, {100 * high:.0f}]"])
+            lines.append([label(method), f"{kept} of {all_}", f"[{100 * low:.0f}, {100 * high:.0f}]"])
     table(["policy", f"trainings at {100 * COVERED:.1f} % or above", "share, %"], lines, "lrr")
 
 
