@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from dphrl.config.blocks.engine import EngineConfig
 from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.rollout.vllm_engine import VllmEngine, llm_arguments
+from dphrl.rollout.engine import Digest
+from dphrl.rollout.vllm_engine import VllmEngine, llm_arguments, model_digests
 
 FOLDER, ENGINE = Path("policy"), EngineConfig(name="vllm", dtype="bfloat16", max_model_len=9000)
 ALWAYS = {
@@ -99,3 +102,47 @@ def test_a_prefix_cache_of_old_weights_is_an_error() -> None:
     engine._llm = Llm(resets=False)
     with pytest.raises(RuntimeError, match="vLLM kept its prefix cache after new weights were loaded"):
         engine.push([])
+
+
+class Fused(nn.Linear):
+    """A fused layer, as vLLM's: its parts one below the other."""
+
+    def __init__(self, width: int, sizes: list[int], *, bias: bool) -> None:
+        super().__init__(width, sum(sizes), bias=bias)
+        self.output_partition_sizes = sizes
+
+
+class Model(nn.Module):
+    """The layers of a model of vLLM whose weights have another form than when they were pushed, and one as pushed."""
+
+    packed_modules_mapping: ClassVar = {
+        "qkv_proj": ["q_proj", "k_proj", "v_proj"],
+        "gate_up_proj": ["gate_proj", "up_proj"],
+    }
+
+    def __init__(self, pushed: dict[str, Tensor]) -> None:
+        super().__init__()
+        block = nn.Module()
+        block.qkv_proj, block.gate_up_proj = Fused(8, [6, 2, 2], bias=True), Fused(8, [5, 5], bias=False)
+        block.o_proj, block.packed = nn.Linear(6, 8, bias=False), nn.Linear(0, 8, bias=False)
+        self.layers = nn.ModuleList([block])
+        with torch.no_grad():
+            for name, parts in self.packed_modules_mapping.items():
+                for kind, fused in block.get_submodule(name).named_parameters():
+                    fused.copy_(torch.cat([pushed[f"layers.0.{part}.{kind}"] for part in parts]))
+            block.o_proj.weight.copy_(pushed["layers.0.o_proj.weight"])
+
+
+def test_the_parts_of_fused_weights_have_the_digests_of_what_was_pushed() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes: dict[str, tuple[int, ...]] = {"q_proj.weight": (6, 8), "k_proj.weight": (2, 8), "v_proj.weight": (2, 8)}
+    shapes |= {"q_proj.bias": (6,), "k_proj.bias": (2,), "v_proj.bias": (2,), "o_proj.weight": (8, 6)}
+    shapes |= {"gate_proj.weight": (5, 8), "up_proj.weight": (5, 8)}
+    pushed = {f"layers.0.{name}": torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    expected = {name: Digest.of(tensor) for name, tensor in pushed.items()}
+    assert model_digests(Model(pushed)) == expected
+    # One stale part of a fused weight is found by its name.
+    stale = Model(pushed | {"layers.0.k_proj.weight": pushed["layers.0.v_proj.weight"]})
+    assert {name for name, digest in model_digests(stale).items() if digest != expected[name]} == {
+        "layers.0.k_proj.weight"
+    }

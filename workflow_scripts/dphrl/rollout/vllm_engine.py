@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,8 +183,8 @@ class VllmEngine:
         self._load(weights)
 
     def digests(self) -> dict[str, Digest]:
-        """The digests of the weights as vLLM keeps them: fused ones have other names, packed ones (CPU) are missing."""
-        (held,) = self._llm.apply_model(_digests)
+        """As vLLM keeps the weights: of fused ones the parts; packed ones (CPU) are missing."""
+        (held,) = self._llm.apply_model(model_digests)
         return held
 
     def sleep(self) -> None:
@@ -227,8 +227,22 @@ class VllmEngine:
             raise AsleepError
 
 
-def _digests(model: nn.Module) -> dict[str, Digest]:
-    return {name: Digest.of(tensor) for name, tensor in model.named_parameters() if tensor.numel()}
+def model_digests(model: nn.Module) -> dict[str, Digest]:
+    """The digests of a model of vLLM; of fused layers (qkv_proj, gate_up_proj) those of each part, as it is pushed."""
+    parts: Mapping[str, Sequence[str]] = getattr(model, "packed_modules_mapping", {})
+    found: dict[str, Digest] = {}
+    for name, tensor in model.named_parameters():
+        layer, _, kind = name.rpartition(".")
+        block, _, fused = layer.rpartition(".")
+        sizes = getattr(model.get_submodule(layer), "output_partition_sizes", [])
+        if not tensor.numel():
+            continue
+        if fused in parts and len(sizes) == len(parts[fused]):
+            slices = zip(parts[fused], tensor.split(sizes), strict=True)
+            found |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
+        else:
+            found[name] = Digest.of(tensor)
+    return found
 
 
 def _pack_head(model: nn.Module) -> None:

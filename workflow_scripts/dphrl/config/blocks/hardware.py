@@ -42,10 +42,10 @@ class HardwareConfig(Block):
     canary_tolerance: float | None = Field(
         None,
         gt=0,
-        description="After each push of weights into the engine, its log-probabilities of a fixed text are compared "
-        "with the trainer's; training stops if they differ by more than this, in nats. null: 1e-4 in float32; in "
-        "bfloat16 three times the difference at the start of the segment, with adapters of weights that are rounded "
-        "once more.",
+        description="After each push of weights into the engine, its log-probabilities of fixed texts are compared "
+        "with the trainer's; training stops if they differ by more than this, in nats: the largest difference in "
+        "float32, the mean in bfloat16. null: 1e-4 in float32; in bfloat16 three times the difference at the start of "
+        "the segment, with adapters of weights that are rounded once more.",
     )
     tensor_parallel: Count = Field(
         1, description="GPUs that share one vllm engine; in training these are ranks, so it divides ranks."
