@@ -220,7 +220,7 @@ def main() -> None:
         with meter.part("reference", sum(row.length for row in rows)):
             response_logprobs(module, rows, shape.budget)
         del module
-        torch.cuda.empty_cache()  # vLLM starts on an almost free GPU only
+        torch.cuda.empty_cache()  # the plan of an engine does not count it
         length = shape.prompt + shape.response
         engine = make_engine(
             folder,

@@ -134,8 +134,8 @@ def run_job(job: SegmentJob) -> Trained:
         engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), hardware, distributed=True)
         if hardware.tensor_parallel > 1:
             engine = SharedEngine(engine, hardware.tensor_parallel)
-        # vLLM starts on an almost free GPU only, and the trainer needs memory to divide its model: in this order, and
-        # with the engine asleep, neither has to fit next to the most that the other needs.
+        # An engine needs memory for its profiling run, a trainer to divide its model. In this order, with the engine
+        # asleep, neither has to fit next to the most that the other needs.
         canary = Canary.of((prompt.tokens for prompt in prompts), config.dtype, engine.max_model_len)
         start = canary.of_engine(engine)
         engine.sleep()
