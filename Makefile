@@ -139,8 +139,8 @@ pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade tak
 # As jobs have it, see docs/decisions/expandable-segments.md.
 gpu-check: export PYTORCH_ALLOC_CONF ?= expandable_segments:True
 gpu-check: ## On a machine with a GPU, after `make install SET=gpu`: tests, then measured memory and speed next to the plan.
-	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu
-	@$(BIN)/python dev/benchmarks/gpu.py --engine $(ENGINE)
+	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu; tests=$$?; \
+		$(BIN)/python dev/benchmarks/gpu.py --engine $(ENGINE) && exit $$tests
 
 audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).
 	@$(PYTHON) -m venv $(VENV)/audit
