@@ -253,7 +253,8 @@ def _next_steps(order: Order, passes_template: bool) -> Iterator[str]:
     """The command or the options that use the folder."""
     out, base = shlex.quote(str(order.out)), shlex.quote(str(folder_of(order.run / KINDS["base"].path)))
     if order.to == "trl":
-        yield f"  python examples/trl/dph_trainer.py --data {out} --model {base} --out out/dph-s1"
+        script = ".venv-trl/bin/python examples/trl/dph_trainer.py"
+        yield f"  {script} --data {out} --model {base} --output_dir out/dph-s1"
     elif order.to == "verl":
         yield f"  data.train_files={out}/prompts.parquet reward.custom_reward_function.path={out}/reward.py"
         if passes_template:
