@@ -4,7 +4,6 @@ import importlib.util
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 from safetensors.numpy import load_file
-from small_run import FINAL, INDEX, TENSORS, SmallRun, build
-from tiny_models import TOKENS, write_tokenizer
+from small_run import FINAL, INDEX, TENSORS, SmallRun
+from tiny_models import write_tokenizer
 
 from dphrl.__main__ import main
 from dphrl.artifacts.databases import list_databases
@@ -28,32 +27,11 @@ PROMPTS, GOLD = "prompts/train.parquet", "gold/train.parquet"
 CHAT = "{% for message in messages %}Q{{ message.content }}{% endfor %}{% if add_generation_prompt %}A{% endif %}"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose prompts are plain texts."""
-    run = SmallRun(tmp_path_factory.mktemp("built") / "run")
-    build(run.root)
-    texts = {ids[0]: f"{TOKENS[ids[0]]}{TOKENS[ids[1]]}" for ids in run.read(PROMPTS)["prompt_token_ids"]}
-    messages = [[{"role": "user", "content": texts[ids[0]]}] for ids in run.read(PROMPTS)["prompt_token_ids"]]
-    run.rewrite(PROMPTS, run.read(PROMPTS).with_columns(messages=pl.Series([*map(json.dumps, messages)])))
-    _set(run, PROMPTS, lambda footer: footer["config"]["prompts"].update(template="plain"))
-    digest = run.footer(PROMPTS)["digest"]
-    _set(run, INDEX, lambda footer: footer["inputs"]["prompts"].update(digest=digest))
-    return run.root
-
-
 @pytest.fixture
 def run(built: Path, tmp_path: Path) -> SmallRun:
     """A copy that a test may change."""
     shutil.copytree(built, tmp_path / "run", symlinks=True)
     return SmallRun(tmp_path / "run")
-
-
-def _set(run: SmallRun, path: str, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the footer of a table."""
-    footer = run.footer(path)
-    change(footer)
-    run.set_footer(path, footer)
 
 
 def _export(run: SmallRun, to: str, *options: str, code: int = 0) -> Path:
@@ -121,7 +99,7 @@ def test_trl_gets_messages_where_the_run_has_a_chat_template(run: SmallRun) -> N
     tokenizer = write_tokenizer(run.root.parent / "chat")
     tokenizer.chat_template = CHAT
     tokenizer.save_pretrained(run.root.parent / "chat")
-    _set(run, PROMPTS, lambda footer: footer["config"]["prompts"].update(template="chat"))
+    run.change_footer(PROMPTS, lambda footer: footer["config"]["prompts"].update(template="chat"))
     chosen = ("--tokenizer", str(run.root.parent / "chat"))
     _export(run, "trl", code=1)  # the base has no chat template
     _export(run, "trl", *chosen, code=1)  # the run's tokens are those of plain text
@@ -155,7 +133,7 @@ def test_a_tokenizer_that_gives_other_tokens_is_refused(
     )
     run.rewrite(PROMPTS, prompts)
     digest = run.footer(PROMPTS)["digest"]
-    _set(run, INDEX, lambda footer: footer["inputs"]["prompts"].update(digest=digest))
+    run.change_footer(INDEX, lambda footer: footer["inputs"]["prompts"].update(digest=digest))
     _export(run, to, code=1)
     message = capsys.readouterr().err
     assert f"1 of 2 prompts get other tokens from it than in the run, first {_exp(run)['prompt_id'][0]}" in message
@@ -170,7 +148,7 @@ def _ids(run: SmallRun) -> list[list[int]]:
 def _retask(run: SmallRun, task: str, scorer: dict[str, Any], truth: dict[str, Any]) -> None:
     """The run with another task, scorer and ground truth."""
     run.rewrite(GOLD, run.read(GOLD).with_columns(ground_truth=pl.lit(json.dumps(truth))))
-    _set(run, GOLD, lambda footer: footer["config"].update(task=task, scorer=scorer))
+    run.change_footer(GOLD, lambda footer: footer["config"].update(task=task, scorer=scorer))
 
 
 def _agree(out: Path, texts: list[str], expected: list[float]) -> None:
@@ -208,7 +186,7 @@ def test_sql_is_judged_on_the_databases_of_the_run(run: SmallRun, capsys: pytest
     _retask(run, "sql", {"answer": "bare", "repair": "always"}, {"db_id": "shop", "gold_sql": "SELECT 'pen'"})
     listed = "databases/train.parquet"
     write_table(list_databases(folder, 1), "databases", run.root / listed, {})
-    _set(run, GOLD, lambda footer: footer["inputs"].update(databases={"paths": [listed], "digest": "0" * 64}))
+    run.change_footer(GOLD, lambda footer: footer["inputs"].update(databases={"paths": [listed], "digest": "0" * 64}))
     _export(run, "jsonl", code=1)
     assert "name their folder, as in the run: --databases DIR" in capsys.readouterr().err
     empty = run.root.parent / "empty"
@@ -231,7 +209,7 @@ def test_a_custom_scorer_goes_along_and_must_be_that_of_the_run(
     (source,) = (ROOT / "examples" / "custom_scorer").glob("*.py")
     _retask(run, "one_of", {"options": {"ignore_case": False}}, {"accepted": ["Rome"]})
     digest = sha256_file(source)
-    _set(run, GOLD, lambda footer: footer["inputs"].update(scorer={"paths": [source.name], "digest": digest}))
+    run.change_footer(GOLD, lambda footer: footer["inputs"].update(scorer={"paths": [source.name], "digest": digest}))
     _export(run, "jsonl", code=1)
     assert "the task one_of has a custom scorer; name its file: --scorer FILE" in capsys.readouterr().err
     _export(run, "jsonl", "--scorer", str(ROOT / "examples" / "score_answers.py"), code=1)

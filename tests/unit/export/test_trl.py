@@ -15,8 +15,10 @@ from tiny_models import write_tiny_policy
 from tiny_training import BARE, gradients, make_trainer, process_group, write_moved_policy
 from torch import Tensor
 
+from dphrl.__main__ import main
 from dphrl.config.blocks.methods import MethodConfig
 from dphrl.model.batch import Row
+from dphrl.model.checkpoint import check_base, check_same_tokenizer
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.training.loss import Example
 from dphrl.training.schedule import epoch_indices
@@ -180,7 +182,7 @@ def _ours(world: World, case: Case) -> dict[str, Tensor]:
 
 
 def _distance(world: World, name: str, folder: Path) -> float:
-    """The norm of the difference of all gradients, over that of ours."""
+    """The norm of the difference of all gradients, divided by the norm of this project's."""
     ours, theirs = _ours(world, CASES[name]), load_file(folder / f"{name}.safetensors")
     by_name = {key.removeprefix("model.") if key not in theirs else key: value for key, value in ours.items()}
     assert by_name.keys() == theirs.keys()
@@ -203,3 +205,18 @@ def test_another_setting_gives_another_gradient(world: World, of_trl: Path, name
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_example_refuses_a_setting_that_makes_the_loss_another_one(of_trl: Path, name: str) -> None:
     assert REFUSED[name][1] in (of_trl / f"{name}.txt").read_text()
+
+
+def test_a_training_on_exported_files_writes_a_checkpoint(built: Path, tmp_path: Path) -> None:
+    data, base, out = tmp_path / "data", built / "policies" / "base", tmp_path / "out"
+    assert main(["export", str(built), "--to", "trl", "--out", str(data)]) == 0
+    sizes = {"max_steps": 2, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "num_generations": 2}
+    options = {"data": data, "model": base, "output_dir": out, **sizes, "max_completion_length": 4, "per_step": 3}
+    command = [str(PYTHON), str(ROOT / "examples" / "trl" / "dph_trainer.py"), "--use_cpu", "true"]
+    command += [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow_scripts")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    # What the job import_model asks of a model under `checkpoints`.
+    check_base(out)
+    check_same_tokenizer(out, base)
