@@ -26,7 +26,6 @@ from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
-from dphrl.report.text import markdown_table
 from dphrl.toy.questions import RADII
 
 N, K, COVERED, EQUAL = 16, 16, 0.477, 0.55
@@ -126,7 +125,8 @@ class Counts:
 
 
 def table(head: list[str], rows: list[list[str]], align: str) -> None:
-    print(markdown_table([head, *rows], align), end="\n\n")
+    rule = [{"l": "---", "r": "---:"}[side] for side in align]
+    print("\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)), end="\n\n")
 
 
 def points(value: float) -> str:
