@@ -20,8 +20,8 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
 from dphrl.audit.__main__ import main as audit
 from dphrl.audit.across import _undecoded
-from dphrl.config.blocks.evaluate import StyleRule
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.config.blocks.training import PartitionConfig
 from dphrl.config.checks import problems
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config, read_config

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from dphrl.config import slices
-from dphrl.config.blocks.datasets import FieldName
+from dphrl.config.blocks.data import FieldName
 from dphrl.config.checks import notices
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import TrainConfig
 from dphrl.plan.__main__ import main
 from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import GB, Setting, host_bytes, phases, reference_phase, sampling_phase, training_bytes

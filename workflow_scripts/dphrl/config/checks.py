@@ -6,7 +6,7 @@ from math import isqrt
 from operator import attrgetter
 from typing import get_args
 
-from dphrl.config.blocks.datasets import MATH, SQL, TOY
+from dphrl.config.blocks.data import MATH, SQL, TOY
 from dphrl.config.blocks.toy import ToyQuestions
 from dphrl.config.config import Config
 from dphrl.config.errors import Problem, nearest, show

@@ -5,20 +5,18 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from dphrl.config.blocks.base import Block
-from dphrl.config.blocks.datasets import DatasetConfig
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.evaluate import EvaluateConfig, Role
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import PAPER_METHODS, MethodConfig
-from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.config.blocks.policy import PolicyConfig
-from dphrl.config.blocks.prompts import PromptsConfig
-from dphrl.config.blocks.reference import ReferenceConfig
-from dphrl.config.blocks.report import ReportConfig
-from dphrl.config.blocks.sampling import SamplingConfig
-from dphrl.config.blocks.scoring import ScoringConfig
+from dphrl.config.blocks.data import DatasetConfig, PromptsConfig, ScoringConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig, ReportConfig, Role
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig, SamplingConfig
 from dphrl.config.blocks.toy import ToyConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import (
+    PAPER_METHODS,
+    MethodConfig,
+    PartitionConfig,
+    PolicyConfig,
+    ReferenceConfig,
+    TrainConfig,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dphrl.config.blocks.methods import PAPER_METHODS
+from dphrl.config.blocks.training import PAPER_METHODS
 from dphrl.config.config import Config
 from dphrl.config.keys import SCHEMA, Node, block_in, resolve
 

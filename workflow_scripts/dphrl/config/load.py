@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dphrl.config.blocks.datasets import TOY
+from dphrl.config.blocks.data import TOY
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.checks import problems
 from dphrl.config.config import Config

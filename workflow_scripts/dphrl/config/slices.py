@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dphrl.config.blocks.datasets import SQL
-from dphrl.config.blocks.engine import Plan
+from dphrl.config.blocks.data import SQL
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.checks import fixed_draw, trained_on
 from dphrl.config.config import Config
 

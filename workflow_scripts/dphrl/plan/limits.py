@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import polars as pl
 
-from dphrl.config.blocks.engine import Plan
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
 from dphrl.layout.run import Layout

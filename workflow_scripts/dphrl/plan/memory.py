@@ -7,8 +7,7 @@ Constants that no formula gives are from the sizes of CUDA graphs, contexts and 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.config import Config
 from dphrl.plan.shape import ModelShape
 

@@ -7,7 +7,7 @@ from typing import Final, Self, get_args
 
 import polars as pl
 
-from dphrl.config.blocks.engine import Plan
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
 from dphrl.plan.machines import Machine
 from dphrl.plan.shape import ModelShape

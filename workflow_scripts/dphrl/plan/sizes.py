@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.config.blocks.datasets import TOY
+from dphrl.config.blocks.data import TOY
 from dphrl.config.config import Config
 from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dphrl.config.blocks.engine import Plan
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
 from dphrl.layout.run import Layout
 from dphrl.plan.memory import Setting, policy_bytes, state_bytes, training_bytes

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from dphrl.config.blocks.datasets import MATH, SQL
+from dphrl.config.blocks.data import MATH, SQL
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import check_files, load_config

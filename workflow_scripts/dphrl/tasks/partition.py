@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.blocks.training import PartitionConfig
 
 
 def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: PartitionConfig) -> pl.DataFrame:
