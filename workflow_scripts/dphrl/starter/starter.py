@@ -231,7 +231,7 @@ def _schedule(task: str, rows: int, per_step: int) -> tuple[dict[str, Any], str]
     if per_step >= _DEFAULTS["per_step"]:
         epochs = _EPOCHS.get(task, _EPOCHS[SQL])
         segment = max(round(epochs * rows / per_step / 8), 1)
-        steps = {"steps": 8 * segment, "segment_steps": segment, "eval_every": 2 * segment}
+        steps: dict[str, Any] = {"steps": 8 * segment, "segment_steps": segment, "eval_every": 2 * segment}
         return steps | {"probe": {"every": 2 * segment}}, f"{epochs} passes over {rows} questions, as in the paper"
     steps = {"steps": 16, "segment_steps": 8, "eval_every": 16, "probe": {"every": 16}}
     steps |= {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
