@@ -33,7 +33,7 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs
 from dphrl.plan.memory import GB, Setting, phases
-from dphrl.plan.shape import ModelShape
+from dphrl.plan.specs import ModelShape
 from dphrl.ranks.collectives import start_process_group
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine

@@ -1,15 +1,16 @@
-"""Memory per GPU in each phase of a segment, as sums of named parts, in bytes.
+"""Memory per GPU in each phase of a segment, as sums of named parts in bytes, and the keys that make a training fit.
 
-Constants that no formula gives are from the sizes of CUDA graphs, contexts and allocators in vLLM 0.32 and torch 2.13;
-`make gpu-check` prints what a card really used next to these figures.
+Constants without a formula are sizes of CUDA graphs, contexts and allocators in vLLM 0.32 and torch 2.13.
+`make gpu-check` prints the memory that a card really used next to these figures.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.config import Config
-from dphrl.plan.shape import ModelShape
+from dphrl.plan.specs import ModelShape
 
 GB = 1e9
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -22,11 +23,21 @@ _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
 _HEAD_CHUNK, _HEAD_COPIES = 2**24, 5
 # Parts that only a GPU needs.
 _OF_CUDA = ("context", "engine's buffers", "workspace", "buckets")
+# Fields of a setting with the values to try, in the order of their cost in time.
+_CHANGES: Final = (
+    ("zero_stage", (3,)),
+    ("checkpointing", (True,)),
+    ("ranks", (2, 4, 8)),
+    ("kv_cache_gib", (12, 6)),
+    ("offload", (True,)),
+    ("tensor_parallel", (2, 4, 8)),
+    ("ranks", (16, 32, 64)),
+)
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What lies on one GPU at the same time; parts are bytes by name."""
+    """The contents of one GPU at one time; parts are bytes by name."""
 
     name: str
     parts: dict[str, float]
@@ -38,19 +49,20 @@ class Phase:
 
 @dataclass(frozen=True)
 class Setting:
-    """What of a method and its training decides the memory on a GPU.
+    """The keys of a method and of its training that decide the memory on a GPU.
 
     Attributes:
         ranks: GPUs of the training.
         tensor_parallel: GPUs that share an engine.
         zero_stage: 0 to 3.
-        kv_cache_gib, sampling_kv_cache_gib: of the engine, for each GPU, in training and in sampling jobs.
+        kv_cache_gib: key-value cache of the engine on each GPU, in training.
+        sampling_kv_cache_gib: the same in sampling jobs.
         token_budget: tokens of a forward and backward pass.
-        dtype: of the forward and backward pass.
+        dtype: precision of the forward and backward pass.
         offload, checkpointing: as the keys of the configuration.
         reference: whether the base model scores rollouts.
         gradient_share: whether the gradients of policy loss and divergence are compared.
-        adapters: parameters of LoRA; None: all weights are trained.
+        adapters: number of LoRA's parameters; None: all weights are trained.
     """
 
     ranks: int = 1
@@ -68,7 +80,7 @@ class Setting:
 
     @classmethod
     def of(cls, config: Config, method: str | None, shape: ModelShape) -> "Setting":
-        """The setting of a method; None: of jobs before and after training, which depend on no method."""
+        """The setting of a method; for None, of the jobs before and after training, which depend on no method."""
         hardware, chosen = config.hardware, config.methods[method] if method else MethodConfig()
         lora = chosen.lora
         return cls(
@@ -112,7 +124,7 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     context, workspace = {"context": _CONTEXT}, {"workspace": _WORKSPACE}
     update = {} if setting.offload else {"update": 2 * states["gradients"]}
     computed = {**_gathered(shape, setting), **activations(shape, setting)}
-    found = [
+    of_training = [
         Phase("start", {**context, **resident, "largest weight": shape.largest * width}),
         Phase("generating", {**context, **resident, **engine}),
         Phase("training", {**context, **resident, **workspace, **computed}),
@@ -120,11 +132,11 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     ]
     if setting.gradient_share and setting.zero_stage < 3:
         two = {"two gradients": 2 * trained * width}
-        found.append(Phase("gradient share", {**context, **resident, **workspace, **computed, **two}))
+        of_training.append(Phase("gradient share", {**context, **resident, **workspace, **computed, **two}))
     if setting.reference and setting.zero_stage < 3:
         computed = _without_backward(shape, setting)
-        found.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **computed}))
-    return found
+        of_training.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **computed}))
+    return of_training
 
 
 def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
@@ -145,10 +157,10 @@ def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
     return Phase("reference", {**parts, **_without_backward(shape, setting)})
 
 
-def without_gpu(found: Iterable[Phase]) -> float:
+def without_gpu(together: Iterable[Phase]) -> float:
     """Bytes of host memory for the parts of these phases on a machine without GPUs, where no phase frees its parts."""
     parts: dict[str, float] = {}
-    for phase in found:
+    for phase in together:
         parts |= {name: max(size, parts.get(name, 0.0)) for name, size in phase.parts.items()}
     return sum(size for name, size in parts.items() if name not in _OF_CUDA)
 
@@ -163,14 +175,15 @@ def _gathered(shape: ModelShape, setting: Setting) -> dict[str, float]:
 
 
 def _without_backward(shape: ModelShape, setting: Setting) -> dict[str, float]:
-    return activations(replace(shape, layers=1), setting)  # No layer is kept.
+    # No layer is kept.
+    return activations(replace(shape, layers=1), setting)
 
 
 def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:
-    """What the backward pass needs of a micro-batch of `token_budget` tokens.
+    """Bytes that the backward pass keeps of a micro-batch of `token_budget` tokens.
 
-    A layer keeps its four feed-forward values, and of the hidden size about 13 values a token (norms in float32,
-    queries, attention output, residuals), measured with fake tensors on Llama-3.1-8B: 223 kB in bfloat16.
+    A layer keeps four values of the feed-forward size for each token, and about 13 of the hidden size (norms in
+    float32, queries, attention output, residuals): 223 kB in bfloat16, measured with fake tensors on Llama-3.1-8B.
     """
     width, tokens = BYTES[setting.dtype], setting.token_budget
     layer = tokens * width * (4 * shape.feed_forward + 12.7 * shape.hidden + 2 * shape.keys)
@@ -196,9 +209,44 @@ def policy_bytes(shape: ModelShape, setting: Setting) -> float:
 
 
 def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig, steps: int) -> float:
-    """The most bytes on disk, at one time, of the policies and states of a training of so many steps."""
+    """The most bytes that the policies and states of a training of `steps` steps occupy on disk at one time."""
     policies = states = steps // train.segment_steps
     if train.keep_state == "newest":
-        # Of the segment that runs and of the one before; policies also where they are evaluated.
+        # A state stays for the running segment and the segment before it, a policy also where it is evaluated.
         policies, states = min(policies, -(-steps // train.eval_every) + 1), min(states, 2)
     return policies * policy_bytes(shape, setting) + states * state_bytes(shape, setting)
+
+
+def peak(shape: ModelShape, setting: Setting) -> float:
+    """Bytes on a GPU in the largest phase of a training."""
+    return max(phase.total for phase in phases(shape, setting))
+
+
+def changes_that_fit(shape: ModelShape, setting: Setting, limit: float) -> dict[str, Any] | None:
+    """Fields of a setting with new values, so that every phase stays below `limit` bytes; None where nothing is enough.
+
+    Each change is needed: without it, the others would not be enough.
+    """
+    changes: dict[str, Any] = {}
+    for name, values in _CHANGES:
+        for value in values:
+            if peak(shape, replace(setting, **changes)) < limit:
+                return _needed(shape, setting, changes, limit)
+            if _saves_memory(name, value, {**vars(setting), **changes}):
+                changes[name] = value
+    return _needed(shape, setting, changes, limit) if peak(shape, replace(setting, **changes)) < limit else None
+
+
+def _saves_memory(name: str, value: Any, setting: Mapping[str, Any]) -> bool:
+    if name == "tensor_parallel" and setting["ranks"] % value:
+        return False
+    return value < setting[name] if name == "kv_cache_gib" else value > setting[name]
+
+
+def _needed(shape: ModelShape, setting: Setting, changes: dict[str, Any], limit: float) -> dict[str, Any]:
+    """The changes without those that are unnecessary; the last ones, which cost most time, go first."""
+    for name in reversed([*changes]):
+        others = {other: value for other, value in changes.items() if other != name}
+        if peak(shape, replace(setting, **others)) < limit:
+            changes = others
+    return changes
