@@ -110,7 +110,8 @@ class Limits:
         try:
             seconds = self._seconds(rule, wildcards, self._shape) if self._shape else 0.0
         except (OSError, ValueError, pl.exceptions.PolarsError):
-            seconds = 0.0  # the job that reads the file says what is wrong with it
+            # The job that reads the file names its fault.
+            seconds = 0.0
         return max(_LEAST, math.ceil(seconds / 60 / _ROUND) * _ROUND)
 
     @cached_property

@@ -150,7 +150,7 @@ def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
 def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
     """The job that computes the stored log-probs of the base policy, without a backward pass.
 
-    With ZeRO-3 its model is divided like the policy, else it has one GPU. A training needs more.
+    With ZeRO-3 its model is divided like the policy, else it is on one GPU. A training needs more.
     """
     gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
     parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}

@@ -141,8 +141,8 @@ class Rates:
         sample: drawn tokens/s in the sampling jobs of each plan.
         rollout: drawn tokens/s in training.
         train: tokens/s of the forward and backward pass, prompts included.
-        start: seconds until a sampling job of each plan has loaded its model.
-        train_start: seconds until a segment has loaded its models.
+        start: seconds until a sampling job of each plan starts to draw.
+        train_start: seconds until a segment starts its first step.
         base: seconds of the training of the embedded world's base model; 0 for any other base model.
         other: seconds of a job without a model.
     """

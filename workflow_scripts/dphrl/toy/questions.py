@@ -1,7 +1,7 @@
 """SQL questions on the databases in three strata, and the five annotators who answer them.
 
-A question has one template in English and one in SQL for each family. An annotator has a style, and a reading of
-"about" in ambiguous questions.
+Each family of questions is a template in English and a template in SQL. Each annotator writes in one style, and reads
+"about" in ambiguous questions as one radius.
 """
 
 import hashlib

@@ -44,8 +44,8 @@ class DatasetConfig(Block):
     )
     fields: dict[FieldName, str | Annotated[list[str], Field(min_length=2)]] = Field(
         {},
-        description="Names of fields that the file calls something else, for instance {question: query_text}; a list: "
-        "the texts of these fields, joined by a blank, for instance {question: [Body, Question]}.",
+        description="Names of fields in the file, where they differ, for instance {question: query_text}; a list: the "
+        "texts of these fields, joined by a blank, for instance {question: [Body, Question]}.",
     )
     databases: Text | None = Field(
         None,
@@ -74,7 +74,7 @@ class DatasetConfig(Block):
 
     @property
     def database_folder(self) -> str | None:
-        """The folder of the databases; `toy` for those of the block `toy`; None where the task needs none."""
+        """Folder of the databases; `toy` for the databases of the block `toy`; None for a task without databases."""
         if self.task != SQL:
             return None
         if self.source == TOY:
@@ -107,12 +107,12 @@ class SqlScoringConfig(Block):
     partial: Partial = Field(
         SqlDefaults.partial,
         description="Reward of an answer that runs but is wrong. none: 0; else 0.8 * min(1, m^2 / (n_gold * n_pred)), "
-        "where m counts the gold columns found in the answer (one_to_one: each answer column is matched at most once).",
+        "where m counts the gold columns in the answer (one_to_one: each answer column is matched at most once).",
     )
     repair: SqlRepair = Field(
         SqlDefaults.repair,
         description="Whether `> =`, `< =`, `! =` and YEAR(CURDATE()) are repaired in answers and golds before they "
-        "are executed, as in the published reward and Spider's evaluation; BIRD's executes what is written. auto: "
+        "are executed, as in the published reward and Spider's evaluation; BIRD's evaluation repairs nothing. auto: "
         "always for train_dataset; for other datasets where the comparison is not bird.",
     )
     workers: Count = Field(2, description="Number of worker processes that execute SQL.")
@@ -160,11 +160,11 @@ class ScoringConfig(Block):
     sql: SqlScoringConfig = Field(SqlScoringConfig(), description="Task sql.")
     math: MathScoringConfig = Field(MathScoringConfig(), description="Task math.")
     custom: dict[str, CustomScoringConfig] = Field(
-        {}, description="Custom scorers by name; a dataset with such a scorer has its name as `task`."
+        {}, description="Custom scorers by name; the `task` of a dataset selects a scorer by this name."
     )
 
     def of(self, task: str) -> SqlScoringConfig | MathScoringConfig | CustomScoringConfig:
-        """The block of a task's scorer."""
+        """The block of the scorer of a task."""
         if task in self.custom:
             return self.custom[task]
         return {"sql": self.sql, "math": self.math}[task]  # type: ignore[return-value]

@@ -9,7 +9,7 @@ from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text,
 
 EngineName = Literal["vllm", "transformers"]
 Plan = Literal["presample", "refine", "evaluate"]
-# What draws responses: the plans of the block `sampling`, and training.
+# Stages that draw responses: the plans of the block `sampling`, and training.
 DrawingStage = Literal[Plan, "rollouts"]
 
 
@@ -22,22 +22,22 @@ class EngineConfig(Block):
     )
     stages: dict[DrawingStage, EngineName] = Field(
         {},
-        description="The engine of single stages where it is another one, for instance {evaluate: transformers}: "
-        "presample, refine and evaluate are the plans of sampling, rollouts those of training. All policies that are "
-        "compared have the same. transformers starts sooner, and is faster for small models and short responses.",
+        description="Stages with another engine than `name`, for instance {evaluate: transformers}: the plans "
+        "presample, refine and evaluate of sampling, and the rollouts of training. All compared policies have the same "
+        "engine. transformers starts sooner, and is faster for small models and short responses.",
     )
     dtype: Dtype = Field("bfloat16", description="Precision of the engine's weights; must equal train.dtype.")
     max_model_len: int = Field(20480, ge=2, description="Maximum length of a sequence (prompt and response) in tokens.")
     stop: tuple[Text, ...] = Field((), description="Texts that end a response; they are not part of its text.")
     stop_token_ids: tuple[Whole, ...] | None = Field(
         None,
-        description="Tokens that end a response, in addition to the tokenizer's EOS and those of generation_config. "
-        "null: the end-of-turn token of the chat template.",
+        description="Tokens that end a response, in addition to the tokenizer's EOS and the EOS tokens of "
+        "generation_config. null: the end-of-turn token of the chat template.",
     )
     batch_invariant: bool = Field(
         False,
-        description="In sampling on a GPU: a response does not depend on which others are drawn at the same time; "
-        "slower. Needs vllm. On a CPU it never does. Not in training, where it would slow down the trainer too.",
+        description="In sampling on a GPU: a response does not depend on other responses of the same batch; slower. "
+        "Needs vllm. On a CPU no response ever does. Training ignores it: it would slow down the trainer too.",
     )
 
     @model_validator(mode="after")
@@ -51,7 +51,7 @@ class EngineConfig(Block):
         return self.stages.get(stage, self.name)
 
     def of(self, stage: DrawingStage) -> dict[str, Any]:
-        """The keys that decide what a stage draws, with the engine of that stage as `name`."""
+        """The keys that decide the responses of a stage, with the engine of that stage as `name`."""
         exact = self.batch_invariant and stage != "rollouts"
         return {
             **self.model_dump(mode="json", exclude={"stages"}),
@@ -159,9 +159,9 @@ class HardwareConfig(Block):
 
     @property
     def reference_ranks(self) -> int:
-        """Processes that compute the stored log-probs: those of training where they divide the weights, else one."""
+        """Processes that compute the stored log-probs: `ranks` if the ranks divide the weights, else 1."""
         return self.ranks if self.zero_stage == 3 else 1
 
     def for_sampling(self) -> Self:
-        """The block with the key-value cache of sampling jobs."""
+        """The block with the key-value cache of sampling jobs in place of the cache of training."""
         return self.model_copy(update={"kv_cache_gib": self.sampling_kv_cache_gib or self.kv_cache_gib})

@@ -36,8 +36,8 @@ class ReferenceConfig(Block):
 
     topk_logprobs: Whole = Field(
         0,
-        description="Number of most probable tokens per position whose reference log-probabilities are stored in "
-        "addition to that of the sampled token, for methods with `topk_estimator`; 0: none.",
+        description="Number of most probable tokens per position whose reference log-probabilities are stored, in "
+        "addition to the sampled token's, for methods with `topk_estimator`; 0: none.",
     )
 
 
@@ -63,15 +63,15 @@ class TrainConfig(Block):
     seeds: list[Whole] = Field([1], min_length=1, description="Seeds of data order and rollouts, one training each.")
     draws: Literal["per_seed", "shared"] = Field(
         "per_seed",
-        description="Pre-samples, partition and stored responses of each training seed. per_seed: the first of `seeds` "
-        "has those of the run's seed, each other one its own, which all methods share; intervals then hold this chance "
-        "too. shared: all seeds have those of the run's seed, for runs where pre-sampling is too dear. Recorded "
-        "answers of the base are always shared.",
+        description="A draw is a set of pre-samples, partition and stored responses. per_seed: one draw for each "
+        "training seed, which all methods share; the first of `seeds` uses the draw of the run's seed. Intervals then "
+        "hold this chance too. shared: one draw for all seeds, where pre-sampling is too expensive. Recorded answers "
+        "of the base are always shared.",
     )
     steps: Count = Field(
-        208, description="Training steps of methods that name none; a larger number continues a finished training."
+        208, description="Training steps of methods without `steps`; a larger number continues a finished training."
     )
-    segment_steps: Count = Field(26, description="Steps per job: the most that a crash costs. Divides eval_every.")
+    segment_steps: Count = Field(26, description="Steps per job, which a crash can cost at most. Divides eval_every.")
     eval_every: Count = Field(52, description="Steps between two policies that are saved and evaluated. Divides steps.")
     keep_state: Literal["newest", "all"] = Field(
         "newest",
@@ -109,7 +109,7 @@ class TrainConfig(Block):
         "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta; tokens: one mean over "
         "all response tokens, so the weight is eta * T_pef / T_exp.",
     )
-    probe: ProbeConfig = Field(ProbeConfig(), description="What is measured on D_pef and D_exp during training.")
+    probe: ProbeConfig = Field(ProbeConfig(), description="Measurements on D_pef and D_exp during training.")
     trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
     )
@@ -138,13 +138,14 @@ ESTIMATORS: dict[str, tuple[Estimator, ...]] = {
     "js_definition": ("k3", "exact"),
     "reverse_kl": ("k3", "k2", "reward_k1", "to_go"),
 }
-# What each form of `off_policy` corrects: the losses on rollouts, by divergence and estimator.
+# Losses on rollouts that each form of `off_policy` corrects, by divergence and estimator.
 OFF_POLICY = {
     "weight": {("reverse_kl", "k3"), ("reverse_kl", "k2"), ("js_definition", "k3"), ("js_definition", "exact")},
     "differentiate": {("reverse_kl", "k3")},
 }
 ALL = tuple(PAPER_ETA)
 REHEARSED = tuple(name for name in ALL if name != "reverse_kl")
+# Divergences for which a key has an effect.
 NEEDS = {
     "estimator": tuple(ESTIMATORS),
     "js_scale": ("js",),
@@ -162,7 +163,7 @@ def _paper_eta(data: dict[str, Any]) -> float:
 
 
 class LoraConfig(Block):
-    """Low-rank adapters (arXiv 2106.09685): only they are trained; the saved policy has them merged."""
+    """Low-rank adapters (arXiv 2106.09685): only they are trained, and they are merged into the saved policy."""
 
     rank: Count = Field(16, description="Rank of the adapters.")
     alpha: Count = Field(32, description="Scale: the adapters' product is multiplied by alpha / rank.")
@@ -188,10 +189,10 @@ class MethodConfig(Block):
     estimator: Estimator = Field(
         "k3",
         description="Estimator, per token, with u = pi / pi_ref. forward_kl: k3 = u - 1 - ln u (minimal at u = 1) or "
-        "k1 = -ln u. reverse_kl: k3 as a loss, as published (its expected gradient is that of the forward KL), k2 as "
-        "a loss (that of the reverse KL), both with the states held fixed; or in the advantage, less its mean over the "
-        "group's other responses, for the reverse KL of whole responses: reward_k1 (k1 of the response) or to_go (k1 "
-        "from the token on). js_definition, for its half on the rollouts: k3 or exact.",
+        "k1 = -ln u. reverse_kl: k3 as a loss, as published (its expected gradient belongs to the forward KL), k2 as a "
+        "loss (its expected gradient belongs to the reverse KL), both with the states held fixed; or in the advantage, "
+        "less its mean over the group's other responses, for the reverse KL of whole responses: reward_k1 (k1 of the "
+        "response) or to_go (k1 from the token on). js_definition, for its half on the rollouts: k3 or exact.",
     )
     off_policy: Literal["weight", "differentiate"] | None = Field(
         None,
@@ -241,12 +242,12 @@ class MethodConfig(Block):
     steps: Count | None = Field(
         None,
         description="Training steps of this method, a multiple of train.segment_steps; its last step is evaluated in "
-        "addition to those of train.eval_every. null: train.steps.",
+        "addition to the steps of train.eval_every. null: train.steps.",
     )
     seeds: Count | None = Field(
         None,
         description="Train with the first N of train.seeds, null: with all. Methods whose trainings differ more need "
-        "more of them.",
+        "more seeds.",
     )
     lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
 
@@ -258,9 +259,9 @@ class MethodConfig(Block):
             if chosen not in names and getattr(self, key) != default:
                 text = f"no such key here: it has an effect only with divergence {' or '.join(names)}, not {chosen}"
                 raise PydanticCustomError("key_without_effect", "{text}", {"key": key, "text": text})
-        known = ESTIMATORS.get(chosen, ("k3",))
-        if self.estimator not in known:
-            text = f"one of {', '.join(known)} for divergence {chosen}"
+        estimators = ESTIMATORS.get(chosen, ("k3",))
+        if self.estimator not in estimators:
+            text = f"one of {', '.join(estimators)} for divergence {chosen}"
             raise PydanticCustomError("key_without_effect", "{text}", {"key": "estimator", "text": text})
         if self.off_policy and (chosen, self.estimator) not in OFF_POLICY[self.off_policy]:
             forms = " or ".join(" ".join(form) for form in sorted(OFF_POLICY[self.off_policy]))
