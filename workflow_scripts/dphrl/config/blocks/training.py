@@ -145,7 +145,7 @@ OFF_POLICY = {
 }
 ALL = tuple(PAPER_ETA)
 REHEARSED = tuple(name for name in ALL if name != "reverse_kl")
-# Divergences for which a key has an effect.
+# A key acts only with these divergences.
 NEEDS = {
     "estimator": tuple(ESTIMATORS),
     "js_scale": ("js",),
