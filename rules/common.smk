@@ -45,7 +45,7 @@ SEGMENTS = list(map(str, LAYOUT.segments()))
 DRAWS = LAYOUT.draws()
 # Shards of rollouts, each with verdicts of the same name: of the two plans of stage 1, and of all evaluations.
 BOTH = ["rollouts", "verdicts"]
-PRESAMPLES = [f"presample/{shard}.parquet" for shard in shards("presample")]
+PRESAMPLES = [f"presample/{shard}.parquet" for shard in shards("presample") if CONFIG.presamples]
 REFINEMENTS = [f"refine/{shard}.parquet" for shard in shards("refine")]
 EVALUATIONS = [f"evaluate/{shard}.parquet" for shard in shards("evaluate")]
 DRAWN = [f"<train>.{file}" for file in [*PRESAMPLES, *REFINEMENTS]]
@@ -65,7 +65,7 @@ def from_step_before(path, at_first):
     return before
 
 
-def method_has(name):
+def has(name):
     """A property of the method of a training (config/blocks/training.py)."""
     return lambda wildcards: getattr(CONFIG.methods[wildcards.method], name)
 

@@ -1,11 +1,14 @@
 # The division of the training set into D_pef and D_exp: by the pre-samples, then by one refinement sample.
+DIVIDING = [] if CONFIG.partition.given else PRESAMPLES
 
 
 rule find_candidates:
-    """The training prompts, divided by the number of their correct pre-samples."""
+    """The training prompts, divided by the number of their correct pre-samples, or by two files (`partition.given`)."""
     input:
         gold="<results>/gold/<train>.parquet",
-        verdicts=collect("<results>/draws/{{draw}}/verdicts/<train>.{presample}", presample=PRESAMPLES),
+        verdicts=collect("<results>/draws/{{draw}}/verdicts/<train>.{presample}", presample=DIVIDING),
+        given=LAYOUT.given_partition,
+        prompts=branch(CONFIG.partition.given, then="<results>/prompts/<train>.parquet"),
     output:
         partition="<results>/draws/{draw}/partition/candidates.parquet",
         timings="<timings>/draws/{draw}/partition/candidates.parquet",
@@ -17,6 +20,7 @@ rule find_candidates:
         code=code("find_candidates.py", schemas=["partition"]),
         n=block(slices.candidates, "n"),
         partition=block(slices.candidates, "partition"),
+        fields=block(slices.candidates, "fields"),
     script:
         "../workflow_scripts/find_candidates.py"
 

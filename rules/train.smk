@@ -1,4 +1,5 @@
 # Training: a chain of segments for each method and seed. Each starts from the end of the one before.
+PROBED = PRESAMPLES if CONFIG.train.probe.prompts else []
 
 
 rule train_segment:
@@ -12,20 +13,13 @@ rule train_segment:
         prompts="<results>/prompts/<train>.parquet",
         gold="<results>/gold/<train>.parquet",
         # Methods that rehearse D_pef.
-        reference=branch(
-            method_has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/responses.safetensors")
-        ),
-        reference_index=branch(method_has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/index.parquet")),
+        reference=branch(has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/responses.safetensors")),
+        reference_index=branch(has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/index.parquet")),
         # Methods that need the base policy next to the trained one.
-        base=branch(method_has("needs_base"), then=BASE_POLICY),
-        base_weights=ancient(branch(method_has("needs_base"), then=BASE_WEIGHTS)),
+        base=branch(has("needs_base"), then=BASE_POLICY),
+        base_weights=ancient(branch(has("needs_base"), then=BASE_WEIGHTS)),
         # The pre-samples, with which the probes compare.
-        rollouts=branch(
-            CONFIG.train.probe.prompts > 0,
-            then=collect(
-                "<results>/draws/{draw}/rollouts/<train>.{presample}", draw=LAYOUT.draw_of, presample=PRESAMPLES
-            ),
-        ),
+        rollouts=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=LAYOUT.draw_of, presample=PROBED),
         databases=ancient(databases_of),
         world=WORLD,
         toy_databases=ancient(TOY_DATABASES),

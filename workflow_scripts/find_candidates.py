@@ -1,17 +1,28 @@
-"""The training prompts, divided by how many of their pre-samples are right."""
+"""The training prompts, divided by how many of their pre-samples are right, or by two files."""
 
 import polars as pl
 from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.training import PartitionConfig
-from dphrl.tasks.partition import candidates
+from dphrl.tasks.fields import Fields
+from dphrl.tasks.partition import candidates, given
 from dphrl.tasks.partition_counts import sizes, thresholds
+from dphrl.tasks.source import read_source
 
-with stage("n", "partition") as job:
-    rules, n = PartitionConfig(**snakemake.params.partition), snakemake.params.n
-    gold, verdicts = job.scan("gold", snakemake.input.gold), job.scan("verdicts", snakemake.input.verdicts)
-    parts = (candidates(answers, judged, n, rules) for judged, answers in by_prompts(verdicts, gold))
-    job.write_parts(parts, "partition", snakemake.output.partition)
-    divided = pl.scan_parquet(snakemake.output.partition, glob=False)
-    job.note = f"{sizes(divided)}; questions by right pre-samples: {thresholds(divided) or 'none has one'}"
+with stage("n", "partition", "fields") as job:
+    params, files = snakemake.params, snakemake.input
+    gold = job.scan("gold", files.gold)
+    if files.given:
+        names = zip(("source", "pef", "exp"), files.given, strict=True)
+        rows, pef, exp = (read_source(job.file(name, path)) for name, path in names)
+        prompts = job.read("prompts", files.prompts)
+        table, note = given(gold.collect(), prompts, rows, {"pef": pef, "exp": exp}, Fields(params.fields))
+        job.write(table, "partition", snakemake.output.partition)
+        job.note = f"{sizes(table.lazy())}: {note}"
+    else:
+        rules, verdicts = PartitionConfig(**params.partition), job.scan("verdicts", files.verdicts)
+        parts = (candidates(answers, judged, params.n, rules) for judged, answers in by_prompts(verdicts, gold))
+        job.write_parts(parts, "partition", snakemake.output.partition)
+        divided = pl.scan_parquet(snakemake.output.partition, glob=False)
+        job.note = f"{sizes(divided)}; questions by right pre-samples: {thresholds(divided) or 'none has one'}"

@@ -120,7 +120,7 @@ class Sampler:
     def engine(self, policy: Path) -> Engine:
         """The engine that starts fastest, with a policy of the run."""
         engine = self.config.engine.model_copy(update={"name": "transformers"})
-        return make_engine(policy, engine, self.config.hardware.for_sampling())
+        return make_engine(policy, engine, self.config.hardware, alone=True)
 
     def counts(self, engine: Engine, label: str, n: int, begin: str = "") -> pl.DataFrame:
         """prompt_id, level, n and c of each question, with n samples whose responses begin so."""

@@ -24,6 +24,7 @@ SMALLEST = {
     "evaluation": ["--small"],
     "gpu": ["--engine", "transformers", "--model", "0.5B", "--small"],
     "graph": ["--shards", "1"],
+    "head_precision": ["{run}", "--responses", "2"],
     "memory": ["--rollouts", "80"],
     "prompt_sharing": ["--passes", "1", "--shapes", "demo, D_pef"],
     "sampling": ["{run}", "--prompts", "2", "--repeats", "1"],

@@ -178,6 +178,25 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(fin
     assert "ours" in (checked.results / "report/index.html").read_text()
 
 
+def test_a_division_made_elsewhere_gives_the_same_partition_without_pre_samples(finished: Workflow) -> None:
+    drawn = pl.read_parquet(finished.results / "draws/main/partition/candidates.parquet")
+    files = {}
+    for subset in ("pef", "exp"):
+        files[subset] = f"{subset}.jsonl"
+        drawn.filter(subset=subset).select("prompt_id").write_ndjson(finished.folder / files[subset])
+    data = yaml.safe_load(finished.config.read_text()) | {"run": "given", "methods": {}}
+    data |= {"policy": {"base": "results/tiny/policies/base"}, "partition": {"given": files}}
+    path = finished.folder / "given.yaml"
+    path.write_text(yaml.safe_dump(data))
+    divided = replace(finished, config=path, name="given")
+    divided.run("reference")
+    assert not (divided.results / "draws/main/rollouts/train.presample").exists()
+    final, other = (pl.read_parquet(one.results / "draws/main/partition/final.parquet") for one in (finished, divided))
+    assert other.select("prompt_id", "subset").equals(final.select("prompt_id", "subset"))
+    stored = [one.results / "draws/main/reference/responses.safetensors" for one in (finished, divided)]
+    assert stored[0].read_bytes() == stored[1].read_bytes()
+
+
 def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> None:
     trained = [job for job in finished.configured(train={"steps": 8}).plan() if job.startswith("training ")]
     assert [job.rsplit(" ", 1)[1] for job in trained] == ["6", "8", "6", "8"]

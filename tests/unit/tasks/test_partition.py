@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.training import PartitionConfig
+from dphrl.tasks.fields import Fields
 from dphrl.tasks.partition import candidates, refine
+from dphrl.tasks.partition import given as divided_by
 
 
 def _gold(kept: dict[str, bool]) -> pl.DataFrame:
@@ -187,3 +189,48 @@ def test_the_division_in_parts_is_that_of_the_whole(
         for inside in (pl.col("prompt_id") < cut, pl.col("prompt_id") >= cut)
     ]
     assert pl.concat(parts).equals(candidates(gold, verdicts, 4, config))
+
+
+def _prompts(ids: dict[str, int]) -> pl.DataFrame:
+    return pl.DataFrame({"prompt_id": list(ids), "source_index": list(ids.values())})
+
+
+SOURCE = [
+    {"prompt": [{"role": "user", "content": "first"}], "cmp_method": "bird", "gold_sql": "SELECT 1"},
+    {"question": "How many?", "db_id": "school", "SQL": "SELECT 2"},
+    {"question": "How many?", "db_id": "zoo", "SQL": "SELECT 3"},
+    {"prompt": "last", "gold_sql": "SELECT 4"},
+]
+
+
+def test_a_division_made_elsewhere_is_found_by_id_index_prompt_or_question() -> None:
+    prompts = _prompts({"a": 0, "b": 1, "c": 2, "d": 3})
+    gold = _gold(dict.fromkeys("abcd", True) | {"d": False})
+    files = {
+        # As the released train_correct.jsonl, with more fields, and an id.
+        "pef": [{**SOURCE[0], "id": 7, "pass_at_8": 1.0}, {"prompt_id": "d"}],
+        "exp": [{"question": "How many?", "db_id": "zoo"}, {"source_index": 2}, {"question": "Who?", "db_id": "zoo"}],
+    }
+    table, note = divided_by(gold, prompts, SOURCE, files, Fields({}))
+    assert table.select("prompt_id", "subset", "reason").rows() == [
+        ("a", "pef", "given"),
+        ("b", "dropped", "in neither file"),
+        ("c", "exp", "given"),
+        ("d", "dropped", "gold: unrunnable"),
+    ]
+    assert note == "2 prompts of 2 rows for pef; 1 prompts of 3 rows for exp (1 rows are no prompt, first row 2)"
+    assert table.schema == SCHEMAS["partition"].columns
+
+
+@pytest.mark.parametrize(
+    ("pef", "exp", "message"),
+    [
+        ([{"prompt_id": "a"}], [{"source_index": 0}], "1 prompts are in both files, first a"),
+        ([{"prompt_id": "a"}], [{"text": "first"}], "partition.given.exp: none of 1 rows is a prompt.*fields text"),
+    ],
+)
+def test_a_division_that_cannot_be_used_is_refused(
+    pef: list[dict[str, object]], exp: list[dict[str, object]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        divided_by(_gold({"a": True}), _prompts({"a": 0}), SOURCE, {"pef": pef, "exp": exp}, Fields({}))

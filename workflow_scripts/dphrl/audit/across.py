@@ -59,8 +59,8 @@ def check_partition(run: Run, draw: str) -> None:
             continue
         if artifact.check(
             len(datasets) == 1,
-            f"{path}: there are pre-samples of {len(datasets)} datasets ({', '.join(datasets)}), expected those of the"
-            " training set alone",
+            f"{path}: there are samples of stage 1 of {len(datasets)} datasets ({', '.join(datasets)}), expected those"
+            " of the training set alone",
             "Delete what an earlier config left behind, or run snakemake again.",
         ):
             prompts = fill(KINDS["prompts"].path, {"dataset": datasets[0]})

@@ -251,13 +251,13 @@ class Run:
 
     @cached_property
     def train_datasets(self) -> list[str]:
-        """The datasets that were pre-sampled: one in a run whose config did not change its training set."""
+        """The datasets with samples of stage 1: one in a run whose config did not change its training set."""
         samples = self.samples("rollouts") | self.samples("verdicts")
-        return sorted({drawn.dataset for drawn in samples if drawn.plan == "presample"})
+        return sorted({drawn.dataset for drawn in samples if drawn.plan != "evaluate"})
 
     @property
     def train_dataset(self) -> str | None:
-        """The training set; None if no dataset was pre-sampled, or more than one."""
+        """The training set; None if no dataset has samples of stage 1, or more than one has."""
         return self.train_datasets[0] if len(self.train_datasets) == 1 else None
 
     def scan_refinement(self, kind: str, draw: str) -> pl.LazyFrame | None:

@@ -228,7 +228,8 @@ def _counts(config: Config) -> Iterator[Problem]:
         longest = config.train.max_tokens
         yield from _at_most(f"methods.{name}.overlong_buffer", method.overlong_buffer, "train.max_tokens", longest)
     least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
-    yield from _at_most("partition.pef_min_correct", least, "sampling.presample.n", drawn)
+    if not config.partition.given:
+        yield from _at_most("partition.pef_min_correct", least, "sampling.presample.n", drawn)
     yield from _samples(config)
 
 

@@ -114,6 +114,11 @@ class Config(Block):
         return roles
 
     @property
+    def presamples(self) -> bool:
+        """Whether any job reads pre-samples: the division of the training set, or the probes of its trainings."""
+        return not self.partition.given or bool(self.methods and self.train.probe.prompts)
+
+    @property
     def has_model(self) -> bool:
         """Whether there is a base model; without one all responses are recorded."""
         return self.policy.base is not None or self.toy is not None

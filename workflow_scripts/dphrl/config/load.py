@@ -119,6 +119,7 @@ def check_files(config: Config, folder: Path) -> None:
     for policy, paths in config.replay.items():
         files |= {f"replay.{policy}.{name}": path for name, path in paths.items()}
     files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}
+    files |= {f"partition.given.{name}": path for name, path in config.partition.given.items()}
     folders = {f"datasets.{name}.databases": dataset.database_folder for name, dataset in datasets}
     databases = {key: path for key, path in folders.items() if path not in (None, TOY)}
     base = config.policy.base

@@ -116,7 +116,7 @@ _KINDS = (
         "partition",
         "find_candidates",
         slices.candidates,
-        {"gold", "verdicts"},
+        {"gold"},
     ),
     Kind(
         "partition",

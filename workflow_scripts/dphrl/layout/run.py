@@ -90,6 +90,8 @@ class Layout:
 
     def drawn_shards(self, kind: str, plan: str, draw: str = DRAW) -> list[str]:
         """All shards of the "drawn_rollouts" or "drawn_verdicts" of stage 1."""
+        if plan == "presample" and not self.config.presamples:
+            return []
         fields = {"draw": draw, "dataset": self.config.train_dataset, "plan": plan}
         return [self.path(kind, **fields, shard=number) for number in range(getattr(self.config.sampling, plan).shards)]
 
@@ -176,6 +178,11 @@ class Layout:
         if not self.has_own_databases(wildcards) or not table.is_file():
             return None
         return _content_digest(table, table.stat().st_mtime_ns)
+
+    def given_partition(self, wildcards: Mapping[str, str]) -> list[str]:
+        """Of a division made elsewhere, the source of the training set and the files of D_pef and D_exp."""
+        given = self.config.partition.given
+        return [self.source({"dataset": self.config.train_dataset}), given["pef"], given["exp"]] if given else []
 
     def scorer(self, wildcards: Mapping[str, str]) -> str | list[str]:
         """The file of a custom scorer; none for a built-in task."""

@@ -15,14 +15,19 @@ from dphrl.plan.specs import ModelShape
 GB = 1e9
 BYTES = {"float32": 4, "bfloat16": 2}
 _CONTEXT = 1.5 * GB  # CUDA context and NCCL buffers
-_ENGINE = 3.3 * GB  # CUDA graphs, profiling workspace and sampler buffers
+# CUDA graphs, profiling workspace and sampler buffers of the smallest engine, and bytes for each parameter: 4 to 5 GB
+# at 7 to 8 billion parameters.
+_ENGINE, _ENGINE_PER_PARAMETER = 3.3 * GB, 0.15
+_ASLEEP = 1.5 * GB  # CUDA graphs and workspace that an engine keeps while it sleeps: 1 to 2 GB
 _WORKSPACE = 1.5 * GB  # workspaces of the trainer's kernels, fragments of the allocator
 _BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
 _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
-# Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them.
+# Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them. On a
+# GPU a chunk is five times as large.
 _HEAD_CHUNK, _HEAD_COPIES = 2**24, 5
+_LARGER_CHUNK = {"larger chunk of the head": 4.0 * _HEAD_CHUNK * 4 * _HEAD_COPIES}
 # Parts that only a GPU needs.
-_OF_CUDA = ("context", "engine's buffers", "workspace", "buckets")
+_OF_CUDA = ("context", "engine's buffers", "workspace", "buckets", "sleeping engine", *_LARGER_CHUNK)
 # Fields of a setting with the values to try, in the order of their cost in time.
 _CHANGES: Final = (
     ("zero_stage", (3,)),
@@ -56,7 +61,7 @@ class Setting:
         tensor_parallel: GPUs that share an engine.
         zero_stage: 0 to 3.
         kv_cache_gib: key-value cache of the engine on each GPU, in training.
-        sampling_kv_cache_gib: the same in sampling jobs.
+        sampling_kv_cache_gib: the least cache in sampling jobs. Without the key, vllm uses the rest of the card.
         token_budget: tokens of a forward and backward pass.
         dtype: precision of the forward and backward pass.
         offload, checkpointing: as the keys of the configuration.
@@ -119,31 +124,39 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     engine = {
         "engine's weights": shape.parameters * width / setting.tensor_parallel,
         "key-value cache": setting.kv_cache_gib * 2**30,
-        "engine's buffers": _ENGINE,
+        "engine's buffers": _engine_buffers(shape, setting),
     }
-    context, workspace = {"context": _CONTEXT}, {"workspace": _WORKSPACE}
-    update = {} if setting.offload else {"update": 2 * states["gradients"]}
-    computed = {**_gathered(shape, setting), **activations(shape, setting)}
+    context, asleep = {"context": _CONTEXT}, {"sleeping engine": _ASLEEP}
+    alone = {**context, **resident, **asleep, "workspace": _WORKSPACE}
+    update: dict[str, float] = {}
+    if not setting.offload:
+        # At stage 1 AdamW needs the root of this rank's second moments; other stages copy the gradients too.
+        each = 4 * trained / ranks if setting.zero_stage == 1 else 2 * states["gradients"]
+        update = {"update": each}
+    # At stage 1 in bfloat16 DeepSpeed keeps the gradients of the last pass next to their sums in float32.
+    twice = setting.zero_stage == 1 and width == 2 and not setting.offload
+    of_pass = {"gradients of a pass": 2.0 * trained} if twice else {}
+    computed = {**_gathered(shape, setting), **activations(shape, setting), **_LARGER_CHUNK}
     of_training = [
-        Phase("start", {**context, **resident, "largest weight": shape.largest * width}),
+        Phase("start", {**context, **resident, **asleep, "largest weight": shape.largest * width}),
         Phase("generating", {**context, **resident, **engine}),
-        Phase("training", {**context, **resident, **workspace, **computed}),
-        Phase("optimizer step", {**context, **resident, **workspace, **update}),
+        Phase("training", {**alone, **of_pass, **computed}),
+        Phase("optimizer step", {**alone, **of_pass, **update}),
     ]
     if setting.gradient_share and setting.zero_stage < 3:
-        two = {"two gradients": 2 * trained * width}
-        of_training.append(Phase("gradient share", {**context, **resident, **workspace, **computed, **two}))
+        of_training.append(Phase("gradient share", {**alone, **computed, "two gradients": 2 * trained * width}))
     if setting.reference and setting.zero_stage < 3:
-        computed = _without_backward(shape, setting)
-        of_training.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **computed}))
+        computed = {**_without_backward(shape, setting), **_LARGER_CHUNK}
+        of_training.append(Phase("reference log-probs", {**alone, **reference, **computed}))
     return of_training
 
 
 def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
-    """A sampling job, on each of the GPUs that share its engine."""
+    """A sampling job with its least cache, on each of the GPUs that share its engine."""
     width = BYTES[setting.dtype]
     parts = {"context": _CONTEXT, "engine's weights": shape.parameters * width / setting.tensor_parallel}
-    parts |= {"key-value cache": setting.sampling_kv_cache_gib * 2**30, "engine's buffers": _ENGINE}
+    parts |= {"key-value cache": setting.sampling_kv_cache_gib * 2**30}
+    parts |= {"engine's buffers": _engine_buffers(shape, setting)}
     return Phase("sampling", parts)
 
 
@@ -154,7 +167,7 @@ def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
     """
     gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
     parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}
-    return Phase("reference", {**parts, **_without_backward(shape, setting)})
+    return Phase("reference", {**parts, **_without_backward(shape, setting), **_LARGER_CHUNK})
 
 
 def without_gpu(together: Iterable[Phase]) -> float:
@@ -167,6 +180,10 @@ def without_gpu(together: Iterable[Phase]) -> float:
 
 def _weights(shape: ModelShape, setting: Setting) -> float:
     return shape.parameters * BYTES[setting.dtype] / (setting.ranks if setting.zero_stage == 3 else 1)
+
+
+def _engine_buffers(shape: ModelShape, setting: Setting) -> float:
+    return _ENGINE + _ENGINE_PER_PARAMETER * shape.parameters / setting.tensor_parallel
 
 
 def _gathered(shape: ModelShape, setting: Setting) -> dict[str, float]:

@@ -238,7 +238,7 @@ def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> lis
     return [
         _base(config, shape, rates),
         _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
-        _samples(config, "presample", sizes, rates),
+        *([_samples(config, "presample", sizes, rates)] if config.presamples else []),
         _samples(config, "refine", sizes, rates),
         _without_model("partition", 2 * len(Layout(config).draws()), rates),
         *trained,

@@ -16,11 +16,12 @@ from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, corrected
 from dphrl.evaluation.crossed import Estimate, Part, mean_of
 from dphrl.evaluation.study import Study
+from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
 from dphrl.pages.render import render
 from dphrl.report.claims import chance, difference, interval
 from dphrl.report.headline import Headline, how_to_read, metric_name
-from dphrl.report.names import label, last_steps
+from dphrl.report.names import last_steps
 from dphrl.report.views import claims_table, headline_table
 
 _PAIR = ["dataset", "metric", "method", "against"]

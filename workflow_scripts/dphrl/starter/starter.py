@@ -233,8 +233,8 @@ def _schedule(task: str, rows: int, per_step: int) -> tuple[dict[str, Any], str]
         steps: dict[str, Any] = {"steps": 8 * segment, "segment_steps": segment, "eval_every": 2 * segment}
         return steps | {"probe": {"every": 2 * segment}}, f"{epochs} passes over {rows} questions, as in the paper"
     steps = {"steps": 16, "segment_steps": 8, "eval_every": 16, "probe": {"every": 16}}
-    steps |= {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
-    return steps, "two to four passes over few questions; the paper has 208 steps of 128"
+    sizes = {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
+    return steps | sizes, "two to four passes over few questions; the paper has 208 steps of 128"
 
 
 def _flow(value: Any) -> str:

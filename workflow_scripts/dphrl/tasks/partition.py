@@ -1,8 +1,13 @@
 """The division of the training prompts into D_pef, D_exp and the rest (arXiv 2509.07430, section 4, appendix F)."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import polars as pl
 
+from dphrl.config.blocks.data import FieldName
 from dphrl.config.blocks.training import PartitionConfig
+from dphrl.tasks.fields import Fields, Row, json_text
 
 
 def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: PartitionConfig) -> pl.DataFrame:
@@ -43,6 +48,76 @@ def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: Parti
         reason=pl.coalesce(pl.when(rule).then(reason) for rule, _, reason in rules),
         reference_sample=pl.lit(None, dtype=pl.Int32),
     ).sort("prompt_id")
+
+
+def given(
+    gold: pl.DataFrame, prompts: pl.DataFrame, rows: Sequence[Row], files: Mapping[str, Sequence[Row]], fields: Fields
+) -> tuple[pl.DataFrame, str]:
+    """The division that two files name, in place of one by pre-samples.
+
+    A row of a file has a `prompt_id` or a `source_index`, or it is a row of the training set: one with the same prompt
+    or messages, or else with the same question and database.
+
+    Args:
+        gold, prompts: one row per prompt; one whose gold answer is not kept is dropped.
+        rows: of the training set's source, which `source_index` of `prompts` counts.
+        files: the rows of the files, by the subset pef or exp.
+        fields: of the training set.
+
+    Returns:
+        The table that `candidates` gives, with n and c 0, and how many rows of each file were found.
+
+    Raises:
+        ValueError: no row of a file is a prompt, or a prompt is in both files.
+    """
+    numbers = dict(prompts.select("source_index", "prompt_id").iter_rows())
+    known: dict[object, str] = {key: key for key in numbers.values()}
+    known |= numbers
+    known |= {key: numbers[index] for index, row in enumerate(rows) if index in numbers for key in _keys(row, fields)}
+    subsets: dict[str, str] = {}
+    notes = []
+    for subset, lines in files.items():
+        found = [next((known[key] for key in _keys(row, fields) if key in known), None) for row in lines]
+        missing = [number for number, prompt_id in enumerate(found) if prompt_id is None]
+        if len(missing) == len(lines):
+            raise ValueError(
+                f"partition.given.{subset}: none of {len(lines)} rows is a prompt of the training set; expected "
+                f"its rows, or rows with prompt_id or source_index, found the fields {', '.join(lines[0])}"
+            )
+        new = {prompt_id: subset for prompt_id in found if prompt_id is not None}
+        if both := sorted(new.keys() & subsets.keys()):
+            raise ValueError(
+                f"partition.given: {len(both)} prompts are in both files, first {both[0]}: leave each in one of them"
+            )
+        subsets |= new
+        first = f" ({len(missing)} rows are no prompt, first row {missing[0]})" if missing else ""
+        notes.append(f"{len(new)} prompts of {len(lines)} rows for {subset}{first}")
+    named = pl.DataFrame({"prompt_id": list(subsets), "subset": list(subsets.values())}, orient="col")
+    divided = gold.select("prompt_id", "kept", gold_reason="reason").join(named, on="prompt_id", how="left")
+    rules = [
+        (~pl.col("kept"), "dropped", pl.format("gold: {}", pl.col("gold_reason").fill_null("not kept"))),
+        (pl.col("subset").is_null(), "dropped", pl.lit("in neither file")),
+    ]
+    table = divided.select(
+        "prompt_id",
+        n=pl.lit(0, pl.Int32),
+        c=pl.lit(0, pl.Int32),
+        subset=pl.coalesce(*(pl.when(rule).then(pl.lit(subset)) for rule, subset, _ in rules), "subset"),
+        reason=pl.coalesce(*(pl.when(rule).then(reason) for rule, _, reason in rules), pl.lit("given")),
+        reference_sample=pl.lit(None, dtype=pl.Int32),
+    ).sort("prompt_id")
+    return table, "; ".join(notes)
+
+
+def _keys(row: Row, fields: Fields) -> list[object]:
+    """What a row can be found by, best first."""
+    found: list[object] = [row[name] for name in ("prompt_id", "source_index") if isinstance(row.get(name), str | int)]
+    wholes: tuple[tuple[FieldName, ...], ...] = (("prompt",), ("messages",), ("question", "db_id"))
+    for names in wholes:
+        values: list[Any] = [fields.find(row, name)[1] for name in names]
+        if values[0] is not None:
+            found.append(json_text([names, values]))
+    return found
 
 
 def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionConfig) -> pl.DataFrame:

@@ -141,20 +141,25 @@ class HardwareConfig(Block):
     canary_tolerance: float | None = Field(
         None,
         gt=0,
-        description="After each push of weights into the engine, its log-probabilities of a fixed text are compared "
-        "with the trainer's; training stops if they differ by more than this, in nats. null: 1e-4 in float32; in "
-        "bfloat16 three times the difference at the start of the segment, with adapters of weights that are rounded "
-        "once more.",
+        description="After each push of weights into the engine, its log-probabilities of fixed texts are compared "
+        "with the trainer's; training stops if they differ by more than this, in nats: the largest difference in "
+        "float32, the mean in bfloat16. null: 1e-4 in float32; in bfloat16 three times the difference at the start of "
+        "the segment, with adapters of weights that are rounded once more.",
     )
     tensor_parallel: Count = Field(
         1, description="GPUs that share one vllm engine; in training these are ranks, so it divides ranks."
     )
     max_num_seqs: Count = Field(256, description="Maximum number of sequences that an engine decodes at the same time.")
+    sampling_max_num_seqs: Count = Field(
+        1024, description="The same for sampling jobs with vllm on a GPU, in which no trainer shares the memory."
+    )
     kv_cache_gib: Positive = Field(
         24, description="Memory for the key-value cache in GiB: vllm allocates it at the start, transformers as needed."
     )
     sampling_kv_cache_gib: Positive | None = Field(
-        None, description="The same for sampling jobs, in which no trainer shares the GPU; null: kv_cache_gib."
+        None,
+        description="The same for sampling jobs. null: with vllm on a GPU, the rest of 92 % of its memory after "
+        "weights and buffers, which must be free at the start; else kv_cache_gib.",
     )
 
     @property
@@ -163,5 +168,5 @@ class HardwareConfig(Block):
         return self.ranks if self.zero_stage == 3 else 1
 
     def for_sampling(self) -> Self:
-        """The block with the key-value cache of sampling jobs in place of the cache of training."""
+        """The block with the least key-value cache of sampling jobs."""
         return self.model_copy(update={"kv_cache_gib": self.sampling_kv_cache_gib or self.kv_cache_gib})

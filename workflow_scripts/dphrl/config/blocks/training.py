@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text, Whole
@@ -29,6 +29,20 @@ class PartitionConfig(Block):
         "explore", description="Wrong refinement sample: explore moves the candidate to D_exp, discard drops it."
     )
     drop_all_wrong: bool = Field(False, description="Drop prompts without a correct pre-sample (paper: for maths).")
+    given: dict[Literal["pef", "exp"], str] = Field(
+        {},
+        description="A division made elsewhere, in place of one by pre-samples: two files (.jsonl, .json, .parquet) of "
+        "rows of the training set, or of rows {prompt_id} or {source_index}. Questions in neither file are dropped. "
+        "Nothing is pre-sampled then, unless train.probe.prompts is above 0.",
+        examples=[{"pef": "data/train_correct.jsonl", "exp": "data/train_wrong.jsonl"}],
+    )
+
+    @field_validator("given")
+    @classmethod
+    def _both_files(cls, given: dict[str, str]) -> dict[str, str]:
+        if len(given) == 1:
+            raise ValueError(f"{given} names one file: name both, pef and exp")
+        return given
 
 
 class ReferenceConfig(Block):
