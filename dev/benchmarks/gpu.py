@@ -28,14 +28,12 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 from word_tokenizer import write_word_tokenizer
 
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs
 from dphrl.plan.memory import GB, Setting, phases
-from dphrl.plan.shape import ModelShape
+from dphrl.plan.specs import ModelShape
 from dphrl.ranks.collectives import start_process_group
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine

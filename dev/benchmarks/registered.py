@@ -19,7 +19,7 @@ from scipy.stats import beta, false_discovery_control
 from world import RADIUS
 
 from dphrl.artifacts.tables import read_table
-from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.comparisons import UNTRAINED, at_equal_mean, holm
 from dphrl.evaluation.crossed import Crossed, Difference, Questions, detectable
 from dphrl.evaluation.estimator import pass_at_k

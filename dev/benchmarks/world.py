@@ -30,8 +30,7 @@ from dphrl.rollout.requests import plan_requests, rollout_frame
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.tokens import load_tokenizer
-from dphrl.toy.annotators import PREFIXES
-from dphrl.toy.questions import RADII, STRATA
+from dphrl.toy.questions import PREFIXES, RADII, STRATA
 
 RADIUS = r"(?i)ABS\(\w+ - \d+\) <= (\d+)"
 NO_LIMIT = math.inf

@@ -15,8 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from dphrl.artifacts import progress
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.rollout.engine import AsleepError, Digest, Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Completion, Request

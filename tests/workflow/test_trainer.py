@@ -29,7 +29,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from dphrl.artifacts.files import sha256_file
-from dphrl.config.blocks.methods import LoraConfig, MethodConfig
+from dphrl.config.blocks.training import LoraConfig, MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
 from dphrl.reference.responses import ReferenceResponses

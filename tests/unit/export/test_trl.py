@@ -16,7 +16,7 @@ from tiny_training import BARE, gradients, make_trainer, process_group, write_mo
 from torch import Tensor
 
 from dphrl.__main__ import main
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.checkpoint import check_base, check_same_tokenizer
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs

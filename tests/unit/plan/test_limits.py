@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dphrl.config.load import load_config, read_config
 from dphrl.plan.limits import Limits
-from dphrl.plan.sizes import prompts_of
+from dphrl.plan.work import prompts_of
 
 ROOT = Path(__file__).resolve().parents[3]
 LLAMA_8B = {

@@ -1,26 +1,29 @@
-"""The planned memory of real models, against the table that was worked out by hand from the code of each phase."""
+"""Sizes of models against transformers, and their planned memory against a table worked out by hand from the code."""
 
 from dataclasses import replace
 
 import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.model import logprobs
-from dphrl.plan.advice import changes_that_fit, peak
 from dphrl.plan.describe import check_memory
 from dphrl.plan.memory import (
     GB,
     Phase,
     Setting,
+    changes_that_fit,
     host_bytes,
+    peak,
     phases,
     policy_bytes,
     reference_phase,
     state_bytes,
     without_gpu,
 )
-from dphrl.plan.shape import ModelShape
+from dphrl.plan.specs import ModelShape
 
 SIZES = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
 GQA = "num_key_value_heads"
@@ -35,6 +38,42 @@ QWEN_32B = shape("qwen2", 64, 5120, 152064, 27648, 40, 8)
 QWEN_7B = shape("qwen2", 28, 3584, 152064, 18944, 28, 4)
 SHARDED = Setting(ranks=8, zero_stage=3, checkpointing=True)
 SPREAD = Setting(ranks=32, zero_stage=3, checkpointing=True)
+SMALL = {
+    "num_hidden_layers": 3,
+    "hidden_size": 64,
+    "vocab_size": 300,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+
+@pytest.mark.parametrize("more", [{}, {"tie_word_embeddings": True}, {"head_dim": 24}, {"num_key_value_heads": 4}])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "qwen3"])
+def test_as_many_parameters_as_the_model_has(kind, more):
+    config = AutoConfig.for_model(kind, **{**SMALL, **more})
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    small = ModelShape.from_config(config.to_dict())
+    assert small.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert small.largest == max(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("more", [{"attention_bias": True}, {"mlp_bias": True}])
+def test_biases_of_llama_count(more):
+    config = AutoConfig.for_model("llama", **{**SMALL, **more})
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    assert ModelShape.from_config(config.to_dict()).parameters == sum(
+        parameter.numel() for parameter in model.parameters()
+    )
+
+
+def test_other_architectures_and_missing_sizes_are_named():
+    with pytest.raises(ValueError, match="model_type 'mixtral': sizes are known for llama"):
+        ModelShape.from_config({"model_type": "mixtral"})
+    with pytest.raises(ValueError, match="lacks vocab_size"):
+        ModelShape.from_config({**SMALL, "model_type": "llama", "vocab_size": None})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import BootstrapConfig, EvaluateConfig, StyleRule
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.per_prompt import evaluate

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.rollout.engine import Digest
 from dphrl.rollout.vllm_engine import VllmEngine, llm_arguments, model_digests
 

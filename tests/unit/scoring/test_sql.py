@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.catalogue import VERDICTS as DECLARED
 from dphrl.artifacts.verdicts import VERDICTS
-from dphrl.config.blocks.scoring import ScoringConfig, SqlScoringConfig
+from dphrl.config.blocks.data import ScoringConfig, SqlScoringConfig
 from dphrl.config.scorers import SqlRepair
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.factory import make_scorer

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.blocks.training import PartitionConfig
 from dphrl.tasks.fields import Fields
 from dphrl.tasks.partition import candidates, refine
 from dphrl.tasks.partition import given as divided_by

@@ -10,8 +10,7 @@ import torch
 from tiny_training import Judgement, likes_even
 from torch import Tensor
 
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.rollout.requests import Completion
 from dphrl.training.rollouts import Group, OnlinePrompt

@@ -10,7 +10,7 @@ MathAnswer = Literal["boxed", "final"]
 
 
 class SqlDefaults:
-    """Of `SqlScorer` and of the config block `scoring.sql`."""
+    """Defaults of `SqlScorer` and of the block `scoring.sql`."""
 
     comparison: Final[Comparison] = "spider"
     answer: Final[SqlAnswer] = "fenced"
@@ -24,7 +24,7 @@ class SqlDefaults:
 
 
 class MathDefaults:
-    """Of `MathScorer` and of the config block `scoring.math`."""
+    """Defaults of `MathScorer` and of the block `scoring.math`."""
 
     answer: Final[MathAnswer] = "boxed"
     timeout_s: Final = 5.0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dphrl.config.blocks.evaluate import EndpointConfig, Relation, Role
+from dphrl.config.blocks.evaluation import EndpointConfig, Relation, Role
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.layout.methods import phrase
 

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from dphrl.artifacts.files import replacing_folder, sha256_file
 from dphrl.artifacts.manifest import folder_of
 from dphrl.artifacts.tables import check_listed, read_footer, read_table
-from dphrl.config.blocks.datasets import MATH, SQL
+from dphrl.config.blocks.data import MATH, SQL
 from dphrl.layout.kinds import KINDS, fill
 from dphrl.tasks.tokens import load_tokenizer
 

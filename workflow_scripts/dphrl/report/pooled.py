@@ -11,7 +11,7 @@ import polars as pl
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import read_footer, read_table
-from dphrl.config.blocks.evaluate import ClaimsConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig, EvaluateConfig
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, corrected
 from dphrl.evaluation.crossed import Estimate, Part, mean_of

@@ -12,8 +12,7 @@ from typing import Any, Self
 import torch.distributed as dist
 
 from dphrl.artifacts.stage import Timing
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.parts import Parts
 from dphrl.rollout.requests import Request

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from dphrl.artifacts.private import use_private_caches
 from dphrl.artifacts.progress import ProgressLines
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dphrl.config.blocks.datasets import MATH, SQL
+from dphrl.config.blocks.data import MATH, SQL
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
 

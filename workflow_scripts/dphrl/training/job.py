@@ -12,10 +12,8 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 
 from dphrl.artifacts.stage import Timing
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.logprobs import load_model
 from dphrl.ranks.collectives import all_gather, rank, start_process_group
 from dphrl.reference.responses import load

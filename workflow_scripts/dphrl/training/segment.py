@@ -14,8 +14,7 @@ from torch import Tensor
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.progress import ProgressLines
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_penalty
 from dphrl.objective.importance import mismatch
