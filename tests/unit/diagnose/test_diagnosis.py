@@ -19,7 +19,7 @@ from dphrl.diagnose.judge import judged
 from dphrl.diagnose.portfolio import splits
 from dphrl.diagnose.sentences import sentences
 from dphrl.evaluation.names import BASE_ITSELF
-from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.records import SourceError
 from dphrl.sample_files.samples import read_samples
 
 # "+" is right; letters are ways.
@@ -169,7 +169,7 @@ def test_questions_of_one_file_only_are_counted_and_named():
 
 
 def test_files_without_a_common_question_are_an_error():
-    with pytest.raises(SampleFileError, match="no question in common, neither by id"):
+    with pytest.raises(SourceError, match="no question in common, neither by id"):
         join([sample_file("base", {"a": ["+"]}), sample_file("two", {"b": ["+"]})])
 
 
@@ -196,7 +196,7 @@ def test_samples_that_are_not_judged_are_left_out_or_an_error():
     assert found.rows["base"].height == 3
     assert "base: 1 of 4 samples are not judged and left out" in found.notes
     none = type(base)(base.path, "plain", base.rows.with_columns(correct=pl.lit(None, pl.Boolean)), {}, ())
-    with pytest.raises(SampleFileError, match=r"base.jsonl: no sample is judged; judge them here with --task"):
+    with pytest.raises(SourceError, match=r"base.jsonl: no sample is judged; judge them here with --task"):
         join([none, part])
 
 
@@ -228,10 +228,10 @@ def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
     files = [read_samples(tmp_path / f"{name}.jsonl") for name in ("base", "two")]
     (note,) = (one for one in diagnose(files).notes if one.startswith("Questions have different numbers"))
     assert note.endswith("the fewest limit K: 1 have only 1, for instance 'What is 1 + 1?'.")
-    with pytest.raises(SampleFileError, match=r"question 'What is 0 \+ 1\?' has no gold answer"):
+    with pytest.raises(SourceError, match=r"question 'What is 0 \+ 1\?' has no gold answer"):
         judged(files[0], "math")
     other = read_samples(lines(tmp_path / "other.jsonl", {"question": "Why?", "text": "1", "correct": True}))
-    with pytest.raises(SampleFileError, match=r"nor by text \(for instance 'What is 0 \+ 1\?' and 'Why\?'\)"):
+    with pytest.raises(SourceError, match=r"nor by text \(for instance 'What is 0 \+ 1\?' and 'Why\?'\)"):
         join([files[0], other])
 
 
@@ -246,7 +246,7 @@ def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
 )
 def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path, row, said):
     file = read_samples(lines(tmp_path / "a.jsonl", {"question": "q", "text": "t"} | row))
-    with pytest.raises(SampleFileError, match=said):
+    with pytest.raises(SourceError, match=said):
         join([file, file])
 
 

@@ -101,7 +101,7 @@ def diagnose(
 
     Raises:
         KError: k is larger than the number of samples of a question.
-        SampleFileError: as `dphrl.diagnose.joined.join`.
+        SourceError: as `dphrl.diagnose.joined.join`.
     """
     step("joining questions")
     joined = join(files)

@@ -19,8 +19,7 @@ from dphrl.diagnose.document import to_json
 from dphrl.diagnose.judge import check_extra, judged, read_golds
 from dphrl.diagnose.terminal import text
 from dphrl.pages.visible import visible
-from dphrl.sample_files.columns import SampleFileError
-from dphrl.sample_files.records import parts_of
+from dphrl.sample_files.records import SourceError, parts_of
 from dphrl.sample_files.samples import SampleFile, read_samples
 from dphrl.scoring.verdict import InfrastructureError
 
@@ -64,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     except (
         OSError,
         pl.exceptions.PolarsError,
-        SampleFileError,
+        SourceError,
         InfrastructureError,
         ValueError,
     ) as error:
