@@ -17,7 +17,6 @@ from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.judge import judged
 from dphrl.diagnose.portfolio import splits
-from dphrl.diagnose.sentences import sentences
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.sample_files.records import SourceError
 from dphrl.sample_files.samples import read_samples
@@ -273,7 +272,7 @@ def test_the_verdict_says_that_it_is_about_coverage_and_variety_follows(base, tu
     for name, given in (("base", base), ("two", tuned)):
         answers = {f"q{n}": ways[given] for n in range(40)} | {f"same{n}": ["+x", "+y"] for n in range(40)}
         files.append(sample_file(name, answers))
-    verdict, variety, *_ = sentences(diagnose(files, margin=margin).models["two"])
+    verdict, variety, *_ = diagnose(files, margin=margin).models["two"].sentences
     assert verdict.startswith(first)
     assert variety.startswith(second)
 
@@ -282,21 +281,21 @@ def test_coverage_that_rose_is_said_to():
     """40 of 80 questions gained and one lost: 48.75 points, far more than their error."""
     base = {f"q{n}": ["+", "+"] if n == 79 else ["-", "-"] for n in range(80)}
     tuned = {f"q{n}": ["+", "+"] if n < 40 else ["-", "-"] for n in range(80)}
-    verdict, *_ = sentences(diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"])
+    verdict, *_ = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"].sentences
     assert verdict.startswith("NOT COLLAPSED: coverage rose. pass@2 of two is 50.0 %, of the base 1.2 %: +48.8 points")
 
 
 def test_variety_that_falls_with_coverage_falls_too():
     base = {f"q{n}": ["+x", "+y"] for n in range(80)}
     tuned = {f"q{n}": ["+x", "+x"] if n < 40 else ["-", "-"] for n in range(80)}
-    _, variety = sentences(diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"])
+    _, variety = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"].sentences
     assert variety.startswith("Variety fell too: two has 1.00 different answers among 2 right answers to a question")
 
 
 def test_equal_texts_of_all_right_answers_are_said_to_show_no_variety():
     answers = {f"q{n}": ["+x", "+x", "-", "-"] for n in range(40)}
     found = diagnose([sample_file("base", answers), sample_file("two", answers)])
-    _, variety, *_ = sentences(found.models["two"])
+    _, variety, *_ = found.models["two"].sentences
     assert variety.startswith("Variety of two is not known: 2 right answers to a question are always the same, in both")
     assert "over 40 questions; such short answers cannot show variety" in variety
 
@@ -335,8 +334,8 @@ def test_truncated_answers_qualify_what_they_may_explain():
 def test_one_sample_is_not_called_coverage():
     found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
     assert found.k == 1
-    assert sentences(found.models["two"])[0].startswith(
-        "CANNOT TELL: accuracy may or may not have fallen. pass@1 of two"
+    assert (
+        found.models["two"].sentences[0].startswith("CANNOT TELL: accuracy may or may not have fallen. pass@1 of two")
     )
     assert found.models["two"].qualified[0].startswith("K is 1, and pass@1 is accuracy")
 
