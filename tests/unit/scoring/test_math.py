@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.scoring import MathScorer
-from dphrl.scoring.math.answers import MAX_RESPONSE, clean, extract_boxed, final_answer, members, normal_form, number
+from dphrl.scoring.math.answers import MAX_RESPONSE, clean, extract_boxed, final_answer, normal_form, number
+from dphrl.scoring.math.members import members
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +108,6 @@ def test_the_normal_form(text: str, expected: str) -> None:
         ("-1./3", Fraction(-1, 3)),
         (r"-\frac{40}{153}", Fraction(-40, 153)),
         (r"20\%", Fraction(20)),
-        (r"5\text{cm}^2", Fraction(5)),
-        ("12dollars", Fraction(12)),
         ("1e401", None),
         (r"\frac{1}{0}", None),
         ("5x", None),

@@ -5,7 +5,16 @@ from typing import Any
 from pydantic import Field
 
 from dphrl.config.blocks.base import Block, Count, Positive, Text
-from dphrl.config.scorers import Comparison, MathAnswer, MathDefaults, Partial, SqlAnswer, SqlDefaults, SqlRepair
+from dphrl.config.scorers import (
+    Comparison,
+    MathAnswer,
+    MathComparison,
+    MathDefaults,
+    Partial,
+    SqlAnswer,
+    SqlDefaults,
+    SqlRepair,
+)
 
 
 class SqlScoringConfig(Block):
@@ -49,6 +58,11 @@ class SqlScoringConfig(Block):
 class MathScoringConfig(Block):
     """Configuration of `scoring.math`: answers are compared with the gold by value."""
 
+    comparison: MathComparison = Field(
+        MathDefaults.comparison,
+        description="rules: math-verify with the rules of docs/scoring.md, which refuse answers that hedge or answer "
+        "something else; published: math-verify's own verdicts, for numbers that compare with papers.",
+    )
     workers: Count = Field(2, description="Number of worker processes that compare expressions.")
     answer: MathAnswer = Field(
         MathDefaults.answer,

@@ -1,14 +1,13 @@
 r"""Mathematical answers as text: the final answer of a response, and normal forms that make equal answers equal."""
 
 import re
-import unicodedata
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dphrl.scoring.math.bases import BASED, without_base
-from dphrl.scoring.verdict import digest
-from dphrl.tasks.latex import last_boxed, split_at_commas
+from dphrl.scoring.math.bases import BASED
+from dphrl.scoring.math.forms import DEGREE, usual
+from dphrl.scoring.math.units import CURRENCY
+from dphrl.tasks.latex import last_boxed
 
 MAX_RESPONSE: Final = 4_000_000
 MAX_CHARACTERS: Final = 4000
@@ -18,9 +17,6 @@ _MOST_BOXES: Final = 16
 _INVISIBLE: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
-_SYMBOLS: Final = str.maketrans(
-    {"\u2212": "-", "\u00b0": "", "\u03b3": r"\gamma ", "\u03c0": r"\pi ", "\u00d7": r"\times ", "\u221e": r"\infty "}
-)
 _MARKED: Final = re.compile(r"^[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)$", re.MULTILINE)
 _PHRASE: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.DOTALL)
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
@@ -28,8 +24,7 @@ _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 _DOLLAR: Final = re.compile(r"(?<!\\)\$")
 _BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
 
-_DELIMITER: Final = re.compile(r"\\?\$|\\[()\[\]](?![a-z])")
-_DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
+_DELIMITER: Final = re.compile(r"\$|(?<!\\)\\[()\[\]](?![a-z])")
 _NEGATIVE_SPACE: Final = re.compile(r"(?<!\s)\s*\\!\s*")
 _DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|\\,(?=\d{3}))(?=\d)")
 _GROUPED_IN_BRACES: Final = re.compile(r"(?<!\\)\{(\d{1,3}(?:,\d{3})+)\}")
@@ -41,8 +36,7 @@ _WRAPPED: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf
 _TIME: Final = re.compile(r"(\d{1,2}:\d\d)([ap])\.?m\.?")
 _WORDS_WITH_DIGITS: Final = re.compile(r"\\(?:text|mbox|mathrm|textbf|textrm)\{([^{}\d]*+\d[^{}]*+)\}")
 _UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([ie])\}")
-_LEFT_SIDE: Final = re.compile(r"(?:[A-Za-z](?:_(?:\w|\{\w+\}))?|\([A-Za-z](?:,[A-Za-z])*\))=(?=[^=]+$)")
-_AND: Final = re.compile(r"\\(?:text|mbox)\{\s*,?\s*(?:and|or)\s*\}|\s(?:and|or)\s|;")
+_NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
@@ -52,12 +46,7 @@ _FRACTION: Final = re.compile(
     r"([-+]?)(?:(\d+)(?:\s|(?=\\frac)))?(?:\\frac\{([-+]?\d+)\}\{([-+]?\d+)\}|\\frac(\d)(\d)|(\d+)\.?/(\d+)\.?)"
 )
 _E_NOTATION: Final = re.compile(rf"(?<![\d.])({_DECIMAL})[eE]([-+]?\d+)")
-_UNIT: Final = re.compile(
-    r"(?:\\?%|(?:\\(?:text|mbox|mathrm)\{[^{}\d]*\}|(?:square|cubic)?(?:percent|dollars?|cents?|euros?|pounds?|degrees?|"
-    r"units?|meters?|metres?|kilometers?|centimeters?|inch(?:es)?|feet|foot|miles?|yards?|liters?|grams?|kg|km|cm|mm|ft|"
-    r"mph|seconds?|minutes?|min|hours?|days?|weeks?|months?|years?|people|students?|ways))(?:\^\{?\d\}?)?)$",
-    re.IGNORECASE,
-)
+_PERCENT: Final = re.compile(r"\\?%$")
 
 
 def extract_boxed(response: str) -> str | None:
@@ -137,10 +126,8 @@ def clean(text: str) -> str:
     """The answer as LaTeX for math-verify: no invisible characters, no delimiters, numbers in a form that it parses."""
     if _PLAIN.fullmatch(text):
         return text
-    text = _INVISIBLE.sub("", text).translate(_SYMBOLS)
-    if not text.isascii():
-        text = "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
-    text = _DEGREES.sub("", _DELIMITER.sub("", text))
+    text = _INVISIBLE.sub("", text).replace("\\$", CURRENCY)
+    text = usual(_DELIMITER.sub("", text))
     text = _DIGIT_GROUP.sub(",", _NEGATIVE_SPACE.sub("", text))
     text = _GROUPED_IN_BRACES.sub(lambda group: "{" + group[1].replace(",", "") + "}", text)
     if "matrix}" in text:
@@ -148,13 +135,13 @@ def clean(text: str) -> str:
         text = _LOST_ROW_BREAK.sub(r"\\\\", text)
     # math-verify drops words after a number, and with them the second half of 2\text{ or 3}.
     text = _UPRIGHT.sub(r"\1", _WORDS_WITH_DIGITS.sub(r" \1 ", text))
-    text = _GAP.sub(" ", text).strip().removeprefix("\\approx").rstrip(". ").lstrip()
+    text = _GAP.sub(" ", text).strip().rstrip(". ")
     return text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
 
 
 def normal_form(text: str) -> str:
     """A clean answer without all that does not change its value; equal forms are equal answers."""
-    text = _SPACING.sub("", text).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    text = _SPACING.sub("", text.translate(_NO_VALUE).lstrip().removeprefix("\\approx"))
     # Row breaks too: some copies of MATH have one backslash where LaTeX has two.
     text = _BACKSLASHES.sub(r"\\", text).strip()
     wrapped = _WRAPPED.fullmatch(text)
@@ -175,9 +162,9 @@ def _between_digits(gap: re.Match[str]) -> bool:
 def number(form: str) -> Fraction | None:
     """The value of a normal form that is a decimal, a fraction or a mixed number, exactly; None for anything else.
 
-    A unit and a percent sign are ignored.
+    A percent sign is ignored.
     """
-    form = _UNIT.sub("", form).rstrip(" \\")
+    form = _PERCENT.sub("", form).rstrip(" \\")
     if _THOUSANDS.fullmatch(form):
         form = form.replace(",", "")
     plain = _NUMBER.fullmatch(form)
@@ -201,72 +188,3 @@ def expand_exponents(text: str) -> str | None:
     if any(abs(exponent) > _LARGEST_EXPONENT for exponent in exponents):
         return None
     return _E_NOTATION.sub(r"\1\\times 10^{\2}", text) if exponents else text
-
-
-@dataclass(frozen=True)
-class Member:
-    """One of the values that an answer lists.
-
-    `text` is clean, `left` is an `x=` before it, `form` the normal form of the rest without the `base` of a number
-    (`_8`), `value` its value if it is a plain number (`percent`: with a percent sign), its digits read as decimal.
-    """
-
-    text: str
-    left: str
-    form: str
-    value: Fraction | None
-    percent: bool
-    base: int | None = None
-
-    def equals(self, other: "Member", tolerance: Fraction | None = None) -> bool:
-        """Whether the two are equal as texts or as numbers; False also where it takes algebra to know.
-
-        Decimals are equal if they agree to 6 places, as for math-verify, and to 1 part in 10,000. Numbers of different
-        bases are not equal; a base that only one of them has is not compared.
-        """
-        if self.left and other.left and self.left != other.left:
-            return False
-        if self.base and other.base and self.base != other.base:
-            return False
-        if self.form == other.form:
-            return True
-        if self.value is None or other.value is None:
-            return False
-        if self.value == other.value:
-            return True
-        difference = abs(self.value - other.value)
-        if tolerance is not None:
-            return difference <= tolerance
-        if "." not in self.form + other.form:
-            return False
-        return round(self.value, 6) == round(other.value, 6) and difference <= abs(self.value) / 10_000
-
-
-def members(text: str) -> list[Member]:
-    r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
-    if _PLAIN.fullmatch(text):
-        return [Member(text, "", text, Fraction(text), False)]
-    text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
-    if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
-        text = text[2:-2]
-    found = []
-    for part in split_at_commas(text):
-        form = normal_form(part)
-        left = _LEFT_SIDE.match(form)
-        form = form[left.end() :] if left else form
-        if form:
-            digits, base = without_base(form)
-            value = number(digits)
-            found.append(Member(part.strip(), left[0] if left else "", digits, value, "%" in form, base))
-    return found
-
-
-def answer_class(listed: list[Member]) -> str:
-    """Digest of an answer: equal for equal numbers and for equal normal forms, in lists regardless of order."""
-    return digest(sorted(_class_of(member) for member in listed))
-
-
-def _class_of(member: Member) -> str:
-    value = member.value
-    shown = member.form if value is None else f"{value.numerator:x}/{value.denominator:x}"
-    return f"{shown}_{member.base}" if member.base else shown

@@ -7,20 +7,19 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, get_args
 
-from dphrl.config.scorers import MathAnswer, MathDefaults
+from dphrl.config.scorers import MathAnswer, MathComparison, MathDefaults
 from dphrl.scoring.math.answers import (
     MAX_CHARACTERS,
     MAX_RESPONSE,
-    Member,
-    answer_class,
     clean,
     expand_exponents,
     final_answer,
     gold_answer,
-    members,
     normal_form,
 )
 from dphrl.scoring.math.bases import may_be_equal
+from dphrl.scoring.math.members import Member, answer_class, members
+from dphrl.scoring.math.rules import compare
 from dphrl.scoring.scorer import PooledScorer, check_option
 from dphrl.scoring.verdict import Verdict
 from dphrl.scoring.workers.messages import Message
@@ -38,6 +37,7 @@ class MathScorer(PooledScorer):
         memory_mib: address space of a worker.
         answer: `boxed`: the last \boxed{} is the answer; `final`: boxes, else what follows `####` or `A:`, else what
             math-verify finds in the response ("the answer is", the last expression).
+        comparison: `rules`: docs/scoring.md; `published`: math-verify alone, for numbers that compare with papers.
     """
 
     def __init__(
@@ -46,12 +46,15 @@ class MathScorer(PooledScorer):
         timeout_s: float = MathDefaults.timeout_s,
         memory_mib: int = MathDefaults.memory_mib,
         answer: str = MathDefaults.answer,
+        comparison: str = MathDefaults.comparison,
     ) -> None:
         check_option("answer", answer, get_args(MathAnswer))
+        check_option("comparison", comparison, get_args(MathComparison))
         # One C call (a huge power) blocks the worker's own alarm: the parent's kill ends it.
         deadline_s = timeout_s + _GRACE_SECONDS
-        super().__init__(Pool("math", {"timeout_s": timeout_s}, workers, deadline_s=deadline_s, memory_mib=memory_mib))
-        self._answer = answer
+        options = {"timeout_s": timeout_s, "published": comparison == "published"}
+        super().__init__(Pool("math", options, workers, deadline_s=deadline_s, memory_mib=memory_mib))
+        self._answer, self._comparison = answer, comparison
 
     def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Verdicts in the order of the responses; reward 1.0 or 0.0.
@@ -67,8 +70,10 @@ class MathScorer(PooledScorer):
         """
         golds: dict[_Gold, _Gold] = {}
 
-        def judge(index: int, response: str, truth: Mapping[str, Any]) -> Verdict | _Comparison:
+        def judge(index: int, response: str, truth: Mapping[str, Any]) -> Verdict | _Comparison | _Published:
             gold = _gold(index, truth)
+            if self._comparison == "published":
+                return _published(response, self._answer, gold)
             return _judge(response, self._answer, golds.setdefault(gold, gold))
 
         return self._score(responses, ground_truths, judge)
@@ -82,11 +87,19 @@ class MathScorer(PooledScorer):
 
 @dataclass(frozen=True)
 class _Gold:
-    """A gold answer: its clean text, the largest (absolute) error of a correct answer, the unit that may follow."""
+    """A gold answer: its clean text, the largest (absolute) error of a correct answer, the unit that may follow.
+
+    `written` is the text as it is in the dataset, without `$`.
+    """
 
     text: str
     tolerance: Fraction | None = None
     unit: str = ""
+    written: str = ""
+
+    @cached_property
+    def form(self) -> str:
+        return normal_form(self.text)
 
     @cached_property
     def members(self) -> list[Member]:
@@ -99,18 +112,18 @@ class _Gold:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """An answer that needs math-verify; `pairs` are the members of gold and answer that are not yet matched."""
+    """An answer that needs a worker; `members` are those of gold and answer that are not yet matched."""
 
     gold: _Gold
     extracted: str
     text: str
     prose: bool
-    pairs: tuple[tuple[str, ...], tuple[str, ...]] | None
+    members: tuple[tuple[str, ...], tuple[str, ...]]
 
     def message(self) -> Message:
         tolerance = None if self.gold.tolerance is None else float(self.gold.tolerance)
-        gold = _expanded(self.gold.text)
-        return {"gold": gold, "answer": self.text, "prose": self.prose, "pairs": self.pairs, "tolerance": tolerance}
+        gold = self.gold.text
+        return {"gold": gold, "answer": self.text, "prose": self.prose, "members": self.members, "tolerance": tolerance}
 
     def verdict(self, reply: Message) -> Verdict:
         if "verdict" in reply:
@@ -121,10 +134,40 @@ class _Comparison:
         if self.prose and not reply["extracted"]:
             return Verdict("no_answer", False, 0.0)
         extracted = reply["extracted"] if self.prose else self.extracted
-        if reply["equal"] and may_be_equal(normal_form(self.gold.text), normal_form(clean(extracted or ""))):
+        based = not self.prose or may_be_equal(normal_form(self.gold.text), normal_form(clean(extracted or "")))
+        if reply["equal"] and based:
             return Verdict("correct", True, 1.0, extracted, self.gold.answer_class)
-        why = None if reply["gold_value"] else "the gold answer has no value for math-verify: compared as text"
-        return Verdict("wrong", False, 0.0, extracted, answer_class(members(clean(extracted))), detail=why)
+        rule = reply["rule"] or (None if based else "bases")
+        return _wrong(extracted, members(clean(extracted)), rule, has_value=reply["gold_value"])
+
+
+@dataclass(frozen=True)
+class _Published:
+    """An answer for math-verify alone, as papers call it."""
+
+    gold: str
+    response: str
+    extracted: str
+
+    def message(self) -> Message:
+        return {"gold": self.gold, "answer": self.response, "prose": True}
+
+    def verdict(self, reply: Message) -> Verdict:
+        if "verdict" in reply:
+            return Verdict(reply["verdict"], False, 0.0, self.extracted, detail=reply["detail"])
+        if not reply["gold_read"]:
+            detail = f"math-verify cannot read the gold answer {self.gold!r}"
+            return Verdict("gold_error", False, 0.0, self.extracted, detail=detail)
+        found = answer_class(members(clean(self.extracted)))
+        return Verdict(
+            "correct" if reply["equal"] else "wrong", reply["equal"], float(reply["equal"]), self.extracted, found
+        )
+
+
+def _wrong(extracted: str, found: list[Member], rule: str | None, has_value: bool = True) -> Verdict:
+    """A wrong answer; `detail` names the rule that decided, if one did."""
+    text = None if has_value else "the gold answer has no value for math-verify: compared as text"
+    return Verdict("wrong", False, 0.0, extracted, answer_class(found), detail=f"rule: {rule}" if rule else text)
 
 
 def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
@@ -142,8 +185,8 @@ def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
         raise ValueError(
             f"ground truth {index}: expected a finite number under tolerance, found {tolerance!r}"
         ) from None
-    wanted = clean(", ".join(gold_answer(text) for text in texts))
-    return _Gold(wanted, allowed, clean(str(truth.get("unit") or "")))
+    written = ", ".join(gold_answer(text) for text in texts)
+    return _Gold(clean(written), allowed, clean(str(truth.get("unit") or "")), written.replace("$", ""))
 
 
 def _text(item: object) -> str | None:
@@ -152,6 +195,17 @@ def _text(item: object) -> str | None:
     whole = int(item) if isinstance(item, float) and item.is_integer() else item
     # Decimal writes an integer of any length; str refuses more than 4300 digits.
     return str(Decimal(whole)) if isinstance(whole, int) else str(whole)
+
+
+def _published(response: str, mode: str, gold: _Gold) -> Verdict | _Published:
+    """What math-verify gets: the gold as a formula, the last box or the whole response."""
+    found = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
+    judged = _judge(response, mode, gold) if found is None or not gold.members else None
+    if isinstance(judged, Verdict):
+        return judged
+    assert found is not None
+    answer = f"\\boxed{{{found[0]}}}" if mode == "boxed" else response
+    return _Published(f"${gold.written}$", answer, found[0][:MAX_CHARACTERS])
 
 
 def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
@@ -173,27 +227,41 @@ def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
     found_members = members(text)
     if not found_members:
         return Verdict("no_answer", False, 0.0, extracted)
-    same_length = len(found_members) == len(gold.members)
-    wanted, left = _unmatched(gold, found_members)
-    if same_length and not wanted:
+    if not prose and normal_form(text) == gold.form:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    if same_length and all(member.value is not None and not member.percent for member in (*wanted, *left)):
-        return Verdict("wrong", False, 0.0, extracted, answer_class(found_members))
-    expanded = expand_exponents(extracted if prose else text)
-    if expanded is None:
+    wanted, left = _unmatched(gold, found_members)
+    if not wanted and not left:
+        return Verdict("correct", True, 1.0, extracted, gold.answer_class)
+    if not prose and len(wanted) == len(left) == 1:
+        decided = compare(wanted[0], left[0], gold.tolerance)
+        if decided is not None:
+            return _wrong(extracted, found_members, decided if isinstance(decided, str) else None)
+    if (len(wanted) == len(left) or not prose) and all(map(_is_plain, (*wanted, *left))):
+        return _wrong(extracted, found_members, None if len(wanted) == len(left) else "count")
+    if expand_exponents(extracted if prose else text) is None:
         # math-verify takes 1e999999999 for 1.
         detail = "a power of ten that is out of range"
         return Verdict("wrong", False, 0.0, extracted, answer_class(found_members), detail=detail)
-    several = same_length and len(gold.members) > 1
-    pairs = (tuple(_expanded(m.text) for m in wanted), tuple(_expanded(m.text) for m in left)) if several else None
-    return _Comparison(gold, extracted, expanded, prose, pairs)
+    return _Comparison(gold, extracted, extracted if prose else text, prose, (_texts(wanted), _texts(left)))
 
 
 def _unmatched(gold: _Gold, found: list[Member]) -> tuple[list[Member], list[Member]]:
-    """The members of the gold and of an answer that cannot be paired with an equal one of the other."""
+    """The members of the gold and of an answer that cannot be paired with an equal one of the other.
+
+    Lists that differ in length stay whole. So do those with a tolerance unless all are numbers, which are paired in
+    ascending order: the first number in reach may be needed by another.
+    """
+    everything = list(gold.members), list(found)
+    if len(gold.members) != len(found):
+        return everything
+    if gold.tolerance is not None and len(found) > 1:
+        if not all(map(_is_plain, (*gold.members, *found))):
+            return everything
+        pairs = zip(sorted(gold.members, key=_value), sorted(found, key=_value), strict=True)
+        return ([], []) if all(compare(one, other, gold.tolerance) is True for one, other in pairs) else everything
     wanted, left = [], list(found)
     for member in gold.members:
-        match = next((other for other in left if member.equals(other, gold.tolerance)), None)
+        match = next((other for other in left if compare(member, other, gold.tolerance) is True), None)
         if match is None:
             wanted.append(member)
         else:
@@ -201,5 +269,13 @@ def _unmatched(gold: _Gold, found: list[Member]) -> tuple[list[Member], list[Mem
     return wanted, left
 
 
-def _expanded(text: str) -> str:
-    return expand_exponents(text) or text
+def _is_plain(member: Member) -> bool:
+    return member.is_single and member.value is not None and not member.percent
+
+
+def _value(member: Member) -> Fraction:
+    return member.value or Fraction(0)
+
+
+def _texts(listed: list[Member]) -> tuple[str, ...]:
+    return tuple(member.text for member in listed)
