@@ -310,7 +310,7 @@ HEDGES = r"""
     #1\approx #2 ~ #1\equiv #2 ~ #1\to #2 ~ #1=#2 ~ x=#1\vee x=#2 ~ #1\text{ not }#2 ~ #1;#2 ~ #1/#2 ~ #1\neq #2
     #1\text{ or any other number} ~ \boxed{#1}#2 ~ #1\pm #2 ~ #1 #2 ~ #1{#2} ~ #1_{#2} ~ #1\phantom{#2} ~ #1:#2
     #1<#2 ~ #1\text{ to }#2 ~ \{#1,#2\} ~ (#1,#2) ~ #1\sim #2 ~ #1\Rightarrow #2 ~ x=#1=#2 ~ #1\cong #2
-    #1 \text{ (approximately } #2\text{)} ~ \text{either } #1 \text{ or } #2 ~ #1 \mid #2 ~ \begin{cases}#1\\#2\end{cases}
+    #1 \text{ (about } #2\text{)} ~ \text{either } #1 \text{ or } #2 ~ #1 \mid #2 ~ \begin{cases}#1\\#2\end{cases}
 """
 
 
@@ -399,9 +399,3 @@ def test_published_verdicts_are_those_of_math_verify() -> None:
         assert judged(published, [("1", ""), ("", "1")])[0].verdict == "gold_error"
     with pytest.raises(ValueError, match="expected one of rules, published"):
         MathScorer(comparison="paper")
-
-
-def test_a_tolerance_pairs_each_number_with_one_that_is_free(scorer: MathScorer) -> None:
-    truth = {"answer": ["1", "2"], "tolerance": 1}
-    verdicts = scorer.score([r"\boxed{2, 0.5}", r"\boxed{0.5, 2}", r"\boxed{0.5, 0.5}"], [truth] * 3)
-    assert [verdict.correct for verdict in verdicts] == [True, True, False]

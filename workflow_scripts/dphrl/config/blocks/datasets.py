@@ -10,7 +10,7 @@ from dphrl.config.scorers import Comparison, MathAnswer, SqlAnswer
 
 SQL, MATH = "sql", "math"
 TOY = "toy"
-OptionalDrop = Literal["empty", "nondeterministic", "order-ambiguous", "conflicting"]
+OptionalDrop = Literal["empty", "nondeterministic", "order-ambiguous", "constant", "text-only", "conflicting"]
 FieldName = Literal[
     "prompt",
     "messages",
@@ -69,7 +69,8 @@ class DatasetConfig(Block):
         ("empty", "nondeterministic", "conflicting"),
         description="Gold answers that are excluded, in addition to those that do not run: empty (no rows), "
         "nondeterministic (random(), date('now')), order-ambiguous (the result depends on the order in which SQLite "
-        "reads a table), conflicting (rows with the same prompt disagree). Findings not listed are only reported.",
+        "reads a table), constant (a fixed wrong answer such as 0=1 is right), text-only (only its text is right), "
+        "conflicting (rows with the same prompt disagree). Findings not listed are only reported.",
     )
 
     @property

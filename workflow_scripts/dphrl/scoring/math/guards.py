@@ -15,6 +15,7 @@ from sympy import (
     Eq,
     Expr,
     Float,
+    I,
     MatrixBase,
     MatrixExpr,
     UnevaluatedExpr,
@@ -63,15 +64,33 @@ def guard() -> None:
 
 
 def union(relations: list[Any]) -> list[Any]:
-    """The set where one of several inequalities holds."""
-    return [Union(*(grader.unwrap_fcs(relation).as_set() for relation in relations))]
+    """The set where one of several inequalities holds; nothing where sympy has none."""
+    return _or_nothing(lambda: [Union(*(grader.unwrap_fcs(relation).as_set() for relation in relations))])
 
 
 def solutions(equation: Any) -> list[Any]:
     """The solutions of an equation in one symbol; none where sympy does not find all of them."""
     if not isinstance(equation, Eq) or len(equation.free_symbols) != 1:
         return []
-    return list(grader.solve(equation, next(iter(equation.free_symbols))))
+    return _or_nothing(lambda: list(grader.solve(equation, next(iter(equation.free_symbols)))))
+
+
+def complex_value(value: Any) -> Any:
+    """The value with the letter i as the imaginary unit, where it stays what it is."""
+    if isinstance(value, str) or all(symbol.name != "i" for symbol in value.free_symbols):
+        return value
+    units = {symbol: I for symbol in value.free_symbols if symbol.name == "i"}
+    return next(iter(_or_nothing(lambda: [value.subs(units)])), value)
+
+
+def _or_nothing(computed: Callable[[], list[Any]]) -> list[Any]:
+    try:
+        return computed()
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:
+        # As in math-verify: what sympy cannot do is not equal.
+        return []
 
 
 def equal(gold: Any, answer: Any) -> bool:

@@ -40,15 +40,14 @@ class MathHandler:
 
     def __init__(self, options: Message) -> None:
         import math_verify
-        from sympy import I
         from sympy.core.cache import clear_cache
 
-        from dphrl.scoring.math.guards import equal, guard, one_to_one, solutions, union
+        from dphrl.scoring.math.guards import complex_value, equal, guard, one_to_one, solutions, union
 
         logging.disable(logging.CRITICAL)
         self._library = math_verify
         self._equal, self._one_to_one, self._solutions, self._union = equal, one_to_one, solutions, union
-        self._imaginary = I
+        self._complex = complex_value
         default = math_verify.LatexExtractionConfig()
         # Units and inner boxes are dropped by rules, never by the library.
         strict = replace(default.normalization_config, units=False, boxed="none")
@@ -227,12 +226,6 @@ class MathHandler:
         text = _GAMMA.sub(_LETTER, expand_exponents(text.translate(_SIGNS)) or text)
         found = self._library.parse(f"${text}$", reading or self._units_kept, parsing_timeout=None)
         return [self._complex(value) for value in found]
-
-    def _complex(self, value: Any) -> Any:
-        """The value with the letter i as the imaginary unit."""
-        if isinstance(value, str) or not any(symbol.name == "i" for symbol in value.free_symbols):
-            return value
-        return value.subs({symbol: self._imaginary for symbol in value.free_symbols if symbol.name == "i"})
 
 
 def _reply(gold: list[Any], equal: bool, rule: str | None, answer: list[Any]) -> Message:

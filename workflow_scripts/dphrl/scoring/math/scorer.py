@@ -26,6 +26,8 @@ from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool
 
 _GRACE_SECONDS: Final = 0.8
+# Answers that say nothing; no gold that the audit knows is one of them.
+_CONSTANTS: Final = ("0=1", "x=x", r"\phantom{1}")
 
 
 class MathScorer(PooledScorer):
@@ -79,10 +81,31 @@ class MathScorer(PooledScorer):
         return self._score(responses, ground_truths, judge)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-        r"""Each gold, put in a \boxed{}, compared with itself: ("correct", None) or ("gold_error", "unrunnable")."""
-        boxed = [f"\\boxed{{{_gold(index, truth).text}}}" for index, truth in enumerate(ground_truths)]
-        verdicts = self.score(boxed, ground_truths)
-        return [("correct", None) if verdict.correct else ("gold_error", "unrunnable") for verdict in verdicts]
+        r"""Each gold, put in a \boxed{}, compared with itself, and with constants that answer nothing.
+
+        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct against itself; else "correct" with
+        `constant`, a constant is right; `text-only`, only the same text is right; or None.
+        """
+        golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
+        verdicts = self.score([f"\\boxed{{{gold.text}}}" for gold in golds], ground_truths)
+        probes = [
+            _Comparison(gold, constant, constant, False, (_texts(gold.members), (constant,)))
+            for gold, verdict in zip(golds, verdicts, strict=True)
+            if verdict.correct and self._comparison == "rules" and not all(map(_is_plain, gold.members))
+            for constant in _CONSTANTS
+        ]
+        reached, text_only = set[_Gold](), set[_Gold]()
+        for probe, reply in self._replies(probes).items():
+            if reply.get("equal"):
+                reached.add(probe.gold)
+            if reply.get("gold_value") is False:
+                text_only.add(probe.gold)
+        return [
+            ("correct", "constant" if gold in reached else "text-only" if gold in text_only else None)
+            if verdict.correct
+            else ("gold_error", "unrunnable")
+            for gold, verdict in zip(golds, verdicts, strict=True)
+        ]
 
 
 @dataclass(frozen=True)

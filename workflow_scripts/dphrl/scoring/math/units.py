@@ -100,7 +100,7 @@ def quantity(text: str) -> Quantity:
 
 
 def agree(gold: Unit, answer: Unit, strictly: bool = False) -> bool:
-    """Whether two units may belong to equal answers; `strictly` where several numbers are told apart by their words."""
+    """Whether two units may belong to equal answers; `strictly` where several numbers differ by their words."""
     if gold == answer:
         return True
     if _MARKS & {name for name, _ in gold + answer}:
