@@ -383,14 +383,12 @@ def test_a_verdict_names_the_rule_that_decided(scorer: MathScorer) -> None:
 def test_published_verdicts_are_those_of_math_verify() -> None:
     cases = [
         ("0=1", r"\log_6(216)=3"),
-        ("30", "30 mph, 40 mph"),
         (r"\sqrt{4}", "2"),
         ("5", "6"),
         ("x>0", r"(0,\infty)"),
     ]
     with MathScorer(comparison="published") as published:
         assert [verdict.verdict for verdict in judged(published, cases)] == [
-            "correct",
             "correct",
             "correct",
             "wrong",
