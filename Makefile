@@ -42,7 +42,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel demo demo-full run docs test test-unit test-workflow test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
+.PHONY: help install wheel demo demo-full run trl docs test test-unit test-workflow test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -84,6 +84,12 @@ run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presampl
 	@test -n "$(CONFIG)" || { echo "make run needs a configuration: make run CONFIG=my.yaml" >&2; exit 1; }
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) $(TARGET) --configfile $(CONFIG)
 
+trl: ## Make .venv-trl, the environment of examples/trl (1.6 GB); `make test-full` then compares its gradient.
+	@$(PYTHON) -m venv .venv-trl
+	@.venv-trl/bin/python -m pip install -qq "$(TORCH)" 2>/dev/null \
+		|| .venv-trl/bin/python -m pip install -qq "$(TORCH)" --extra-index-url "$(TORCH_CPU_INDEX)"
+	@.venv-trl/bin/python -m pip install -qq -r examples/trl/requirements.txt
+
 docs: install ## Build the documentation as a site in site/; a broken link fails it.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "To read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
@@ -97,7 +103,7 @@ test-workflow: install ## The workflow on a tiny configuration, with the real en
 	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder tests/workflow
 	@$(BIN)/python -m pytest -m gpu --device cpu -k "reference or resumed" tests/gpu
 
-test-full: install ## All tests, the long matrices too.
+test-full: install ## All tests, the long matrices too; those of examples/trl need `make trl` first.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/fuzz tests/workflow
 	@$(BIN)/python -m pytest -m gpu --device cpu tests/gpu
 
@@ -139,8 +145,8 @@ pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade tak
 # As jobs have it, see docs/decisions/expandable-segments.md.
 gpu-check: export PYTORCH_ALLOC_CONF ?= expandable_segments:True
 gpu-check: ## On a machine with a GPU, after `make install SET=gpu`: tests, then measured memory and speed next to the plan.
-	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu
-	@$(BIN)/python dev/benchmarks/gpu.py --engine $(ENGINE)
+	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu; tests=$$?; \
+		$(BIN)/python dev/benchmarks/gpu.py --engine $(ENGINE) && exit $$tests
 
 audit-deps: install ## Ask PyPI for known vulnerabilities of the pinned packages (needs the internet).
 	@$(PYTHON) -m venv $(VENV)/audit

@@ -7,7 +7,7 @@ steps: the divergence pulls it back to 0.5.
     divergence  0.1026
     policy      0.8000 -> 0.5000
 
-docs/contributing/add-a-divergence.md says how a method of the workflow gets it.
+docs/how-to/own-divergence.md says how a method of the workflow gets it.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)

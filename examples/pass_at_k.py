@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.bootstrap import PromptBootstrap
 

@@ -66,7 +66,7 @@ def from_step_before(path, at_first):
 
 
 def has(name):
-    """A property of the method of a training (config/blocks/methods.py)."""
+    """A property of the method of a training (config/blocks/training.py)."""
     return lambda wildcards: getattr(CONFIG.methods[wildcards.method], name)
 
 

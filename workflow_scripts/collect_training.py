@@ -6,7 +6,7 @@ import polars as pl
 from script import snakemake, stage
 
 from dphrl.artifacts.tables import read_table
-from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.probes import training_probes
 from dphrl.report.cost import training_cost, training_use
 

@@ -3,7 +3,7 @@
 import polars as pl
 from script import snakemake, stage
 
-from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.per_prompt import evaluate_parts, unmatched_styles
 
 with stage("styles") as job:

@@ -4,7 +4,7 @@ import polars as pl
 from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.blocks.training import PartitionConfig
 from dphrl.tasks.fields import Fields
 from dphrl.tasks.partition import candidates, given
 from dphrl.tasks.partition_counts import sizes, thresholds

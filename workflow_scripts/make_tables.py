@@ -6,7 +6,7 @@ import polars as pl
 from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
-from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import tabulate
 from dphrl.report.claims import claims_markdown

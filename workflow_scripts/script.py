@@ -13,7 +13,7 @@ import __main__
 from dphrl.artifacts.gpus import take_gpus, use_expandable_segments
 from dphrl.artifacts.progress import log_to
 from dphrl.artifacts.stage import Stage
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import HardwareConfig
 
 # Imports leave no garbage. Looking for it costs a job with torch 0.9 s and the 85 jobs of the demo 9 s, of one core.
 # `stage` turns it on again.

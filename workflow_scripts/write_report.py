@@ -8,7 +8,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.tables import read_table
-from dphrl.config.blocks.report import ReportConfig
+from dphrl.config.blocks.evaluation import ReportConfig
 from dphrl.report.answers import answers, title
 from dphrl.report.page import render_page
 from dphrl.report.samples import samples_of_run

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dphrl.config.blocks.evaluate import ClaimsConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import CONTRADICTED, EQUIVALENT, LEVEL, SUPPORTED, judge
 from dphrl.evaluation.comparisons import holm
 from dphrl.evaluation.crossed import Crossed, Difference, Estimate, Questions

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.diagnose.portfolio import portfolio
 from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, NOT_COLLAPSED, decide
 from dphrl.evaluation.bootstrap import PromptBootstrap

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 import polars as pl
 
-from dphrl.config.blocks.evaluate import EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.crossing import crossing
 from dphrl.evaluation.keep_explore import keep_explore

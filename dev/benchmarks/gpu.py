@@ -28,21 +28,20 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 from word_tokenizer import write_word_tokenizer
 
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs
 from dphrl.plan.memory import GB, Setting, phases
-from dphrl.plan.shape import ModelShape
+from dphrl.plan.specs import ModelShape
 from dphrl.ranks.collectives import start_process_group
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Completion, Request
+from dphrl.training.canary import Canary
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
-from dphrl.training.weight_sync import WeightSync, canary_text
+from dphrl.training.weight_sync import WeightSync
 
 METHOD, LR = MethodConfig(rollout_on="all"), 1e-6
 # Of transformers' configuration class; the biases of q, k and v are those of every Qwen2.
@@ -138,7 +137,7 @@ def train(
     config = TrainConfig(
         prompts_per_step=shape.prompts, rollouts_per_prompt=shape.responses, mini_batches=1, max_tokens=shape.response
     )
-    start = engine.text_logprobs(canary_text(engine, prompts))
+    start = Canary.of(prompts, config.dtype, engine.max_model_len).of_engine(engine)
     engine.sleep()
     with meter.part("start"):
         trainer = Trainer(load_model(folder, config.dtype), config, hardware, METHOD)
@@ -219,7 +218,7 @@ def main() -> None:
         with meter.part("reference", sum(row.length for row in rows)):
             response_logprobs(module, rows, shape.budget)
         del module
-        torch.cuda.empty_cache()  # vLLM starts on an almost free GPU only
+        torch.cuda.empty_cache()  # the plan of an engine does not count it
         length = shape.prompt + shape.response
         engine = make_engine(
             folder,

@@ -27,8 +27,8 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.stage import Stage
 from dphrl.artifacts.tables import PART, by_prompts
-from dphrl.config.blocks.evaluate import StyleRule
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.config.blocks.training import PartitionConfig
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate_parts
 from dphrl.layout.kinds import kind_of, sliced

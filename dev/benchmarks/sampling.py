@@ -16,9 +16,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.tables import read_footer, read_table
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig, PlanConfig
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.parts import Parts

@@ -31,10 +31,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from word_tokenizer import write_word_tokenizer
 
 from dphrl.artifacts.progress import send_to
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, load_model, response_topk
 from dphrl.model.micro_batches import PromptSharing, plan

@@ -30,8 +30,7 @@ from dphrl.rollout.requests import plan_requests, rollout_frame
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.tokens import load_tokenizer
-from dphrl.toy.annotators import PREFIXES
-from dphrl.toy.questions import RADII, STRATA
+from dphrl.toy.questions import PREFIXES, RADII, STRATA
 
 RADIUS = r"(?i)ABS\(\w+ - \d+\) <= (\d+)"
 NO_LIMIT = math.inf
@@ -121,7 +120,7 @@ class Sampler:
     def engine(self, policy: Path) -> Engine:
         """The engine that starts fastest, with a policy of the run."""
         engine = self.config.engine.model_copy(update={"name": "transformers"})
-        return make_engine(policy, engine, self.config.hardware.for_sampling())
+        return make_engine(policy, engine, self.config.hardware, alone=True)
 
     def counts(self, engine: Engine, label: str, n: int, begin: str = "") -> pl.DataFrame:
         """prompt_id, level, n and c of each question, with n samples whose responses begin so."""

@@ -39,7 +39,7 @@ def cuda(device: str) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def freed(device: str) -> Iterator[None]:
-    """Give the memory of a module's tests back to the device: vLLM starts on an almost free one only."""
+    """Give the memory of a module's tests back to the device: an engine in a child process may need 92 % of it."""
     yield
     gc.collect()
     if device == "cuda":

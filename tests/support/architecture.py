@@ -27,18 +27,17 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.ranks.collectives import start_process_group
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Request
+from dphrl.training.canary import Canary
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
-from dphrl.training.weight_sync import WeightSync, canary_text
+from dphrl.training.weight_sync import WeightSync
 
 _LLAMA = {"vocab_size": 128_256, "num_key_value_heads": 8, "num_attention_heads": 32, "rms_norm_eps": 1e-5}
 _QWEN = {"rope_theta": 1e6, "rms_norm_eps": 1e-6}
@@ -186,7 +185,7 @@ def train(name: str, place: Path) -> dict[str, float]:
         Row(request.prompt_token_ids, completion.token_ids) for request, completion in zip(requests, drawn, strict=True)
     ]
     sampler = [torch.tensor(completion.logprobs) for completion in drawn]
-    start = engine.text_logprobs(canary_text(engine, asked))
+    start = Canary.of(asked, "bfloat16", engine.max_model_len).of_engine(engine)
     engine.sleep()
 
     reference = response_logprobs(LogProbs(load_model(base, "bfloat16")), rows, 200)

@@ -14,9 +14,8 @@ from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import plan_requests
 from dphrl.scoring.factory import make_scorer
 from dphrl.tasks.tokens import load_tokenizer
-from dphrl.toy.annotators import PREFIXES
 from dphrl.toy.databases import TRAINING_DATABASES, Oracle, write
-from dphrl.toy.questions import draw_split
+from dphrl.toy.questions import PREFIXES, draw_split
 from dphrl.toy.world import TEST_LOTS
 
 DEFAULT = Path(__file__).resolve().parents[2] / "config" / "config.yaml"

@@ -22,7 +22,7 @@ from tiny_models import tiny_llama
 from tiny_training import hardware, train_config
 from torch import Tensor
 
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.ranks.collectives import start_process_group
 from dphrl.training.loss import Example

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import BootstrapConfig, EvaluateConfig
 from dphrl.evaluation.study import Study
 
 BOOTSTRAP = BootstrapConfig(replicates=300)

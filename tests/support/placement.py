@@ -19,7 +19,7 @@ from tiny_training import hardware, train_config
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.ranks.collectives import rank, start_process_group, world_size

@@ -8,7 +8,7 @@ from pathlib import Path
 from tiny_training import make_trainer, weights_of
 from torch import Tensor
 
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.training.loss import Example
 
 _LR = 1e-3

@@ -13,7 +13,7 @@ from tiny_training import ENGINE, ONLINE, hardware, train_config, write_referenc
 from transformers import AutoTokenizer
 
 from dphrl.artifacts.tables import write_table
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.training.job import SegmentJob
 
 # Through the scorer a test can end a rank in the middle of a step, or make it wait there.

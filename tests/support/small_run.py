@@ -1,7 +1,7 @@
 """A small run folder: two datasets, tiny Llamas as base and trained policy, most kinds of table."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,12 @@ class SmallRun:
             text = json.dumps(sealed(footer)) if isinstance(footer, dict) else footer
             text = text if isinstance(text, str) else json.dumps(text)
             file.write_text(text, encoding="utf-8", errors="surrogatepass")
+
+    def change_footer(self, path: str, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the footer of a table in place; its digest fits again."""
+        footer = self.footer(path)
+        change(footer)
+        self.set_footer(path, footer)
 
     def record(self) -> None:
         """Leave the audit of the run in it, as the rule does."""

@@ -20,7 +20,7 @@ from tiny_training import hardware, train_config
 from two_ranks import VOCABULARY, share
 
 import dphrl.model.logprobs
-from dphrl.config.blocks.methods import LoraConfig, MethodConfig
+from dphrl.config.blocks.training import LoraConfig, MethodConfig
 from dphrl.ranks.collectives import rank, start_process_group, world_size
 from dphrl.training.trainer import Trainer
 

@@ -16,10 +16,8 @@ from tiny_models import write_tokenizer
 from torch import Tensor
 from transformers import AutoTokenizer
 
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs, response_topk
 from dphrl.ranks.collectives import start_process_group

@@ -19,7 +19,7 @@ from tiny_training import BARE, gradients, hardware, train_config
 from torch import Tensor
 
 import dphrl.model.logprobs
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.ranks.collectives import rank, start_process_group, world_size
 from dphrl.training.loss import Example

@@ -52,8 +52,7 @@ def main(folder: str) -> None:
     record = Record()
     sys.addaudithook(record)
     from dphrl.artifacts.private import private_folder, private_temporary_folder
-    from dphrl.config.blocks.engine import EngineConfig
-    from dphrl.config.blocks.hardware import HardwareConfig
+    from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
     from dphrl.rollout.factory import make_engine
     from dphrl.rollout.requests import Request
 

@@ -44,7 +44,13 @@ HOW = {
     r"make gpu-check": "gpu",
     r"make (test|schema && make lint)$": ".ci/run",
     r"(make run |dphrl init )": "tests/workflow/test_module.py::test_a_first_configuration_of_fifty_rows_is_planned",
+    r"make trl$": "long",
     r"make accept": REPLAY + "test_results_are_accepted_under_changed_code",
+    r"dphrl export": "tests/unit/export/test_export.py::test_stored_responses_are_exact_and_the_same_file_for_all",
+    r"python examples/trl/dph_trainer.py": (
+        "tests/unit/export/test_trl.py::test_a_training_on_exported_files_writes_a_checkpoint"
+    ),
+    r"python3 -m verl": "elsewhere",
     r"dphrl diagnose base\.jsonl tuned\.jsonl --task math": (
         "tests/unit/diagnose/test_run.py::test_answers_are_judged_here"
     ),
@@ -113,7 +119,9 @@ def _commands() -> list[str]:
         text = re.sub(r"\\\n *", "", page.read_text(encoding="utf-8"))
         blocks = re.findall(r"^ *```\n(.*?)```|((?:^ {4}.*\n)+)", text, re.MULTILINE | re.DOTALL)
         for line in "\n".join(fenced + indented for fenced, indented in blocks).splitlines():
-            command = re.fullmatch(rf" *(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?((?:{PROGRAMS}) .*?)(?:  +#.*)?", line)
+            command = re.fullmatch(
+                rf" *(?:[A-Z_]+=\S+ )*(?:\.venv(?:-trl)?/bin/)?((?:{PROGRAMS}) .*?)(?:  +#.*)?", line
+            )
             found += [command[1].strip()] if command else []
     return found
 

@@ -38,7 +38,23 @@ def test_an_example_prints_what_its_docstring_says_in_at_most_sixty_lines(name: 
 
 def test_the_page_lists_every_example() -> None:
     listed = re.findall(r"^\| \[([\w/.]+)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted([*(f"{name}.py" for name in NAMES), "custom_scorer/"])
+    assert sorted(listed) == sorted([*(f"{name}.py" for name in NAMES), "custom_scorer/", "trl/"])
+
+
+def test_the_example_for_trl_is_small() -> None:
+    text = (EXAMPLES / "trl" / "dph_trainer.py").read_text(encoding="utf-8")
+    (trainer,) = [node for node in ast.parse(text).body if getattr(node, "name", "") == "DPHTrainer"]
+    assert len(text.splitlines()) <= 160
+    assert trainer.end_lineno - trainer.lineno < 60
+    methods = {node.name for node in trainer.body if isinstance(node, ast.FunctionDef)}
+    assert methods == {"__init__", "compute_loss"}
+
+
+def test_the_report_of_the_example_for_trl_is_a_valid_configuration() -> None:
+    config = read_config(EXAMPLES / "trl" / "report.yaml")
+    check_files(config.model_copy(update={"checkpoints": {}}), ROOT)
+    assert config.checkpoints == {"dph": "out/dph-s1"}
+    assert config.methods == {}
 
 
 def test_answers_get_the_verdicts_of_the_page_on_scoring() -> None:

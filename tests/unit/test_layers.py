@@ -15,7 +15,7 @@ LAYERS = (
     ("tasks", "objective", "evaluation", "model", "ranks"),
     ("scoring", "rollout", "reference"),
     ("training", "toy"),
-    ("audit", "report", "plan"),
+    ("audit", "export", "report", "plan"),
     ("diagnose", "starter"),
     ("__main__",),
 )

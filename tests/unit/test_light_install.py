@@ -40,7 +40,7 @@ def test_light_modules_import_without_the_extras() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
-@pytest.mark.parametrize("command", ["init", "audit", "report", "plan"])
+@pytest.mark.parametrize("command", ["init", "audit", "report", "export", "plan"])
 def test_help_acts_on_nothing_and_loads_no_library(command: str) -> None:
     libraries = ("altair", "numpy", "polars", "pydantic", "scipy", "torch", "yaml")
     script = f"""
@@ -61,7 +61,7 @@ def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     shown = capsys.readouterr().out
-    for name in ("init", "diagnose", "audit", "report", "plan"):
+    for name in ("init", "diagnose", "audit", "report", "export", "plan"):
         assert f"\n  {name} " in shown
     with pytest.raises(SystemExit, match="2"):
         main(["analyse"])
@@ -120,7 +120,14 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     assert installed.returncode == 0, installed.stderr
     # Not this tree, which tests have on their path.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    for command in (["--help"], ["init", "--help"], ["audit", "--help"], ["report", "--help"], ["plan", "--help"]):
+    for command in (
+        ["--help"],
+        ["init", "--help"],
+        ["audit", "--help"],
+        ["report", "--help"],
+        ["export", "--help"],
+        ["plan", "--help"],
+    ):
         shown = subprocess.check_output([light / "bin" / "dphrl", *command], env=environment, cwd=tmp_path, text=True)
         assert shown.startswith("usage: dphrl")
     # As shares of 80 questions: half are solved; half of these are lost; with half of 8 questions nothing is certain.

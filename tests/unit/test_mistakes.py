@@ -20,9 +20,9 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
 from dphrl.audit.__main__ import main as audit
 from dphrl.audit.across import _undecoded
-from dphrl.config.blocks.evaluate import StyleRule
-from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.config.checks import problems
+from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.config.blocks.training import PartitionConfig
+from dphrl.config.checks import problems_between_blocks
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import check_files, load_config, read_config
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
@@ -101,7 +101,7 @@ def test_a_name_that_is_not_there_causes_no_second_problem() -> None:  # 11
 
 def test_sampling_only_needs_no_train_block() -> None:
     data = changed(DEFAULT, "methods", {}) | {"train": {"max_tokens": 4096, "dtype": "bfloat16", "eval_every": 7}}
-    assert problems(load_config(data)) == []
+    assert problems_between_blocks(load_config(data)) == []
 
 
 def test_a_number_in_the_notation_of_yaml_1_1_and_names_used_twice_are_fine() -> None:  # 16, 18

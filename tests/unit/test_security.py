@@ -19,8 +19,7 @@ from tiny_models import write_tiny_policy
 from dphrl.artifacts.files import link_folder
 from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
 from dphrl.artifacts.tables import read_table, write_table
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.model.batch import Row

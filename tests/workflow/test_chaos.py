@@ -1,6 +1,6 @@
 """Kills at random moments, damaged files, a full disk, a removed database: the same command ends in the same bytes.
 
-The tally printed at the end is the table of docs/reliability.md.
+The tally printed at the end is summed up in docs/reliability.md.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 from experiments import experiment, files_of
 from runs import ROOT, Workflow
 
-from dphrl.config.blocks.datasets import TOY
+from dphrl.config.blocks.data import TOY
 from dphrl.config.load import read_config
 from dphrl.layout.run import Layout
 

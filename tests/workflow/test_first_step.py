@@ -11,7 +11,7 @@ from segment_jobs import first_segment, into
 from tiny_models import write_tiny_policy
 from tiny_training import make_trainer, process_group, write_moved_policy, write_reference
 
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.training.job import SegmentJob, run_job
 from dphrl.training.stored import ReferenceMismatchError, check_reference, log_ratios
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.methods import LoraConfig, MethodConfig
+from dphrl.config.blocks.training import LoraConfig, MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference.responses import ReferenceResponses

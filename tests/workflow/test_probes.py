@@ -23,7 +23,7 @@ from tiny_training import (
     weights_of,
 )
 
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.transformers_engine import TransformersEngine

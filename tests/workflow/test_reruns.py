@@ -26,7 +26,7 @@ EDITS: list[tuple[str, set[str]]] = [
     ("dphrl/artifacts/tables.py", set()),
     ("dphrl/artifacts/databases.py", set()),
     ("dphrl/config/slices.py", set()),
-    ("dphrl/config/blocks/train.py", set()),
+    ("dphrl/config/blocks/training.py", set()),
     ("dphrl/tasks/overlap.py", {"find_overlap"}),
     ("dphrl/tasks/ground_truth.py", {"prepare_prompts", "audit_gold"}),
     ("dphrl/tasks/prompts.py", {"prepare_prompts"}),
@@ -59,12 +59,12 @@ EDITS: list[tuple[str, set[str]]] = [
 ]
 # In `make test-full` only: files whose stages another edit shows too.
 LONG = {
-    *(f"dphrl/{name}.py" for name in ("layout/names", "artifacts/databases", "config/blocks/train", "tasks/overlap")),
+    *(f"dphrl/{name}.py" for name in ("layout/names", "artifacts/databases", "config/blocks/training")),
     *(f"dphrl/{name}.py" for name in ("artifacts/tables", "tasks/ground_truth", "rollout/replay", "reference/build")),
     *(f"dphrl/rollout/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
     *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),
     *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/plan", "config/slices")),
-    *(f"dphrl/{name}.py" for name in ("audit/one_artifact", "evaluation/claims")),
+    *(f"dphrl/{name}.py" for name in ("audit/one_artifact", "evaluation/claims", "tasks/overlap")),
     *("hash_databases.py", "score.py"),
 }
 

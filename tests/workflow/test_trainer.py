@@ -29,7 +29,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from dphrl.artifacts.files import sha256_file
-from dphrl.config.blocks.methods import LoraConfig, MethodConfig
+from dphrl.config.blocks.training import LoraConfig, MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
 from dphrl.reference.responses import ReferenceResponses
@@ -37,6 +37,7 @@ from dphrl.rollout.engine import Digest, Engine
 from dphrl.rollout.requests import Request
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.rollout.vllm_engine import VllmEngine
+from dphrl.training.canary import Canary
 from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer, Update
@@ -487,13 +488,15 @@ def test_with_adapters_in_bfloat16_the_tolerance_allows_for_merged_weights(base:
 def test_in_bfloat16_the_tolerance_is_three_times_the_first_rounding(base: Path, examples: list[Example]) -> None:
     trainer = make_trainer(base, JS, dtype="bfloat16")
     engine = TransformersEngine(base, ENGINE.model_copy(update={"dtype": "float32"}), HARDWARE)
-    text = [token for prompt in online_prompts(base) for token in prompt.tokens]
-    (ours,) = trainer.logprobs([Row(text[:1], text[1:128])])
-    rounding = float((ours - engine.text_logprobs(text[:128])).abs().max())
-    sync = WeightSync(trainer, engine, None, [text])
-    assert 1e-3 < rounding < 1
+    texts = [prompt.tokens for prompt in online_prompts(base)]
+    canary = Canary.of(texts, "bfloat16", engine.max_model_len)
+    rounding = canary.gap(canary.of_trainer(trainer), canary.of_engine(engine))
+    sync = WeightSync(trainer, engine, None, texts)
+    assert 1e-4 < rounding < 0.3
     assert sync.tolerance == pytest.approx(3 * rounding)
-    assert sync.control() > sync.tolerance
+    control = sync.control()
+    assert control > sync.tolerance
+    assert sync.tolerance == pytest.approx(max(3 * rounding, control / 200))
     trainer.update(examples, 1e-2)
     assert sync.push(1) <= sync.tolerance
 

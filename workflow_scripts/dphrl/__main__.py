@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "diagnose": ("dphrl.diagnose.run", "did a model lose its diversity? two files of samples, a verdict"),
     "audit": ("dphrl.audit.__main__", "check every artifact of a run, or show one"),
     "report": ("dphrl.report.__main__", "one page and tables of several finished runs"),
+    "export": ("dphrl.export.__main__", "prompts, stored responses and judge of a run, for TRL, verl or your trainer"),
     "plan": ("dphrl.plan.__main__", "memory, disk and hours of a configuration, before anything runs"),
 }
 

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from dphrl.config import slices
-from dphrl.config.blocks.datasets import FieldName
+from dphrl.config.blocks.data import FieldName
 from dphrl.config.checks import notices
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
@@ -74,7 +74,7 @@ def test_the_embedded_default_is_valid() -> None:
 
 def test_an_unknown_key_names_path_given_allowed_and_nearest(data: dict[str, Any]) -> None:
     found = problems(put(data, "train.lr_", 3))["train.lr_"]
-    assert found.given == "lr_: 3"
+    assert found.value == "lr_: 3"
     assert "known here: betas, " in found.allowed
     assert found.nearest == "train.lr"
 
@@ -469,7 +469,7 @@ BOMBS = {"lists": f"[{LISTS}]", "blocks": f"{{k0: &d0 {{a: x, b: x}}{BLOCKS}}}"}
 def test_aliases_that_repeat_each_other_are_refused_in_a_moment(data: dict[str, Any], bomb: str, key: str) -> None:
     start = time.process_time()
     found = problems(put(data, key, yaml.safe_load(BOMBS[bomb])))
-    assert found[key.partition(".")[0]].given == "more than 100000 values"
+    assert found[key.partition(".")[0]].value == "more than 100000 values"
     assert time.process_time() - start < 2
 
 
@@ -478,7 +478,7 @@ def test_aliases_that_repeat_each_other_are_refused_in_a_moment(data: dict[str, 
 )
 def test_values_in_each_other_without_end_are_refused(data: dict[str, Any], loop: str) -> None:
     found = problems(put(data, "scoring.custom", {"mine": {"source": "x.py", "options": {"a": yaml.safe_load(loop)}}}))
-    assert found["scoring"].given == "blocks and lists in more than 50 others"
+    assert found["scoring"].value == "blocks and lists in more than 50 others"
 
 
 @pytest.mark.parametrize(
@@ -503,12 +503,12 @@ def test_what_yaml_has_and_json_has_not_is_refused(data: dict[str, Any], text: s
         found = problems(put(data, "scoring.custom", {"mine": {"source": "x.py", "options": options}}))
         (problem,) = found.values()
         assert problem.path.startswith("scoring.custom.mine.options.a")
-        assert problem.given == given
+        assert problem.value == given
         assert allowed in problem.allowed
 
 
 def test_a_top_level_key_that_is_no_text_is_refused(data: dict[str, Any]) -> None:
-    assert problems({**data, True: 1})[""].given == "a key of the type bool"
+    assert problems({**data, True: 1})[""].value == "a key of the type bool"
 
 
 @pytest.mark.parametrize(

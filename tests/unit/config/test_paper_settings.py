@@ -7,7 +7,7 @@ import pytest
 import yaml
 from experiments import ROOT, experiment, files_of, header
 
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.config.config import Config
 
 PAPER = yaml.safe_load((ROOT / "tests" / "data" / "paper_settings.yaml").read_text(encoding="utf-8"))

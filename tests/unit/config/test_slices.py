@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.config import slices as parts
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.data import ScoringConfig
 from dphrl.config.blocks.sampling import PlanConfig
-from dphrl.config.blocks.scoring import ScoringConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.config.slices import canonical

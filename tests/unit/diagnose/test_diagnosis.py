@@ -12,7 +12,7 @@ import pytest
 from made_samples import drawn_file, sample_file
 from written_samples import lines
 
-from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.judge import judged

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from made_samples import sample_file
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.diagnose.diagnosis import diagnose
 from dphrl.diagnose.portfolio import portfolio
 from dphrl.diagnose.verdict import paired

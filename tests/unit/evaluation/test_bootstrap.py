@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
 

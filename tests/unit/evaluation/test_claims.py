@@ -5,7 +5,7 @@ import pytest
 from made_comparisons import comparison
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.paper_claims import CLAIMS
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from dphrl.config.blocks.evaluate import BootstrapConfig, ClaimsConfig, EndpointConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import BootstrapConfig, ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons, holm
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.study import Study

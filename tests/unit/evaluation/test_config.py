@@ -3,8 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from dphrl.config.blocks.evaluate import EvaluateConfig
-from dphrl.config.blocks.report import ReportConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig, ReportConfig
 
 
 def test_defaults_are_valid_and_described():

@@ -9,7 +9,7 @@ from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.stage import Stage
-from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.per_prompt import evaluate, evaluate_parts, skeleton
 
 RULES = [

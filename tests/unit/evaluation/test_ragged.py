@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.names import BASE_ITSELF

@@ -6,7 +6,7 @@ import pytest
 from made_evaluations import BOOTSTRAP, evaluation, study, with_classes
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
 from dphrl.evaluation.crossing import crossing

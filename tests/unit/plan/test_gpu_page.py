@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import TrainConfig
 from dphrl.plan.__main__ import main
-from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import GB, Setting, host_bytes, phases, reference_phase, sampling_phase, training_bytes
-from dphrl.plan.shape import ModelShape
+from dphrl.plan.specs import MACHINES, ModelShape
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
 _QWEN: dict[str, Any] = {"model_type": "qwen2", "vocab_size": 151_936, "tie_word_embeddings": True}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dphrl.config.load import load_config, read_config
 from dphrl.plan.limits import Limits
-from dphrl.plan.sizes import prompts_of
+from dphrl.plan.work import prompts_of
 
 ROOT = Path(__file__).resolve().parents[3]
 LLAMA_8B = {
@@ -271,8 +271,8 @@ def test_the_page_has_the_limits_of_llama_sql(tmp_path):
         "`sample`, one of 8 shards of the pre-samples": ("sample", {"plan": "presample", "dataset": "bird_train"}),
         "`sample`, a policy on BIRD": ("sample", {"plan": "evaluate", "dataset": "bird"}),
         "`tensorise`": ("tensorise", {}),
-        "`train_segment`, 26 steps of GRPO": ("train_segment", {"method": "grpo"}),
-        "`train_segment`, 26 steps of DAPO with 3 rounds of sampling": ("train_segment", {"method": "dapo"}),
+        "`train_segment`, 35 steps of GRPO": ("train_segment", {"method": "grpo"}),
+        "`train_segment`, 35 steps of DAPO with 3 rounds of sampling": ("train_segment", {"method": "dapo"}),
     }
     expected = [
         f"| {job} | {limits.memory_mb(rule):,} | {limits.minutes(rule, **wildcards):,} |"

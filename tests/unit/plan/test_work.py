@@ -10,10 +10,8 @@ import yaml
 from dphrl.config.load import load_config, read_config
 from dphrl.plan.__main__ import main
 from dphrl.plan.describe import at_start, shape_of
-from dphrl.plan.machines import MACHINES
-from dphrl.plan.rates import Rates
-from dphrl.plan.sizes import Sizes, sizes
-from dphrl.plan.work import prompt_share, stages, step_seconds, wall_seconds
+from dphrl.plan.specs import MACHINES
+from dphrl.plan.work import Rates, Sizes, prompt_share, sizes_of, stages, step_seconds, wall_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = ROOT / "tests" / "data" / "measured_runs"
@@ -31,7 +29,7 @@ def planned(name: str, folder: Path) -> dict[str, float]:
     config = read_config(MEASURED / f"{name}.yaml")
     shape = shape_of(config, ROOT)
     assert shape is not None
-    found = sizes(config, folder)
+    found = sizes_of(config, folder)
     work = stages(config, shape, found, Rates.of(MACHINES["cpu"], config, shape))
     (training,) = (stage for stage in work if stage.name == "training")
     return {
@@ -135,7 +133,7 @@ def test_the_reference_is_as_much_faster_as_it_has_ranks(tmp_path, stage, gpus, 
         assert shape is not None
         rates = replace(Rates.of(MACHINES["cpu"], loaded, shape), train_start=0, other=0)
         (found[ranks],) = (
-            one for one in stages(loaded, shape, sizes(loaded, tmp_path), rates) if one.name == "reference"
+            one for one in stages(loaded, shape, sizes_of(loaded, tmp_path), rates) if one.name == "reference"
         )
     assert (found[1].gpus, found[8].gpus) == (1, gpus)
     assert found[8].seconds == found[8].longest == pytest.approx(share * found[1].seconds)

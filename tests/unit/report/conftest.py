@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dphrl.config.blocks.evaluate import BootstrapConfig, EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import BootstrapConfig, EvaluateConfig, StyleRule
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.per_prompt import evaluate
@@ -84,6 +84,7 @@ def make_tables(
         "comparisons": comparisons(study),
         "passk": passk(study),
         "headline": first,
+        "headline_levels": first.select(pl.lit("ambiguous").alias("level"), pl.lit(40).alias("prompts"), pl.all()),
         "style_counts": style_counts(study),
         "styles": styles(study),
         "keep_explore": keep_explore(study),

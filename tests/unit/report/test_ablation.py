@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.methods import MethodConfig
+from dphrl.config.blocks.training import MethodConfig
 from dphrl.report.ablation import ablation, families
 from dphrl.report.cost import training_cost, training_use
 

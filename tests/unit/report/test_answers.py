@@ -8,7 +8,7 @@ import polars as pl
 from made_comparisons import compared, comparison
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import ClaimsConfig, EndpointConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report.answers import answers, title
 

@@ -5,7 +5,7 @@ import pytest
 from made_comparisons import comparison
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import ClaimsConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.pages.render import environment
 from dphrl.report.claims import claims_markdown, difference

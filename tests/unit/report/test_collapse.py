@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import polars as pl
+
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
-from dphrl.report.collapse import ambiguous
+from dphrl.report.collapse import REGISTERED, ambiguous, registered_in_words
 
 
 def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:
@@ -33,8 +35,17 @@ def test_it_has_pass_at_the_largest_k_of_each_policy_and_the_share_of_the_common
     write_run(tmp_path, [3, 3, 6, 10], {"mean@16": 0.3, "pass@8": 0.8, "pass@16": 0.93})
     assert ambiguous(tmp_path) == (
         "Ambiguous questions of in_domain, in per cent solved within 16 samples: Base 93.0, GRPO 40.0. A policy that "
-        "keeps one reading solves at most 50.0 (docs/decisions/the-world.md)."
+        f"keeps one reading solves at most 50.0 (docs/decisions/the-world.md). {registered_in_words()}."
     )
+    assert "of 16 registered trainings each" in registered_in_words()
+
+
+def test_the_registered_trainings_are_those_of_the_committed_counts() -> None:
+    counts = pl.read_parquet(Path(__file__).parents[3] / "docs/worked-example/counts.parquet")
+    asked = counts.filter(run="demo-full", level="ambiguous", step=40)
+    solved = asked.group_by("method", "seed").agg((pl.col("c") > 0).sum())
+    found = {method: tuple(rows["c"].sort()) for (method,), rows in solved.partition_by("method", as_dict=True).items()}
+    assert found == REGISTERED
 
 
 def test_it_is_empty_without_ambiguous_questions_without_a_base_and_without_a_world(tmp_path: Path) -> None:

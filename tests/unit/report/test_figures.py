@@ -12,8 +12,9 @@ import pytest
 import dphrl
 from dphrl.artifacts.code import code_digest
 from dphrl.report import figures
+from dphrl.report.collapse import REGISTERED
 
-NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "style_counts", "styles", "training"]
+NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "strip", "style_counts", "styles", "training"]
 ORDER = ("in_domain", "cross", "maths")
 
 
@@ -65,7 +66,7 @@ def test_a_method_has_one_colour_in_all_figures(tables):
         assert "#0072b2" in svg
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "training"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("training", "strip")])
 def test_datasets_are_in_the_given_order(name, tables):
     svg = figures.to_svg(figures.draw(name, tables[figures.table(name)], ORDER))
     shown = [dataset for dataset in ORDER if f">{dataset}" in svg]
@@ -96,6 +97,16 @@ def test_a_path_goes_from_the_base_through_mean_accuracy_and_coverage(tables):
     for row, method in zip(sorted(path, key=lambda row: row["step"]), ("base", "dph_f"), strict=True):
         expected = [values[method, "mean@16"], values[method, "pass@16"]]
         assert [row["mean"], row["pass"]] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_strip_has_the_registered_trainings_of_the_methods_of_the_run(tables):
+    drawn = figures.draw("strip", tables["headline_levels"]).to_dict()["datasets"].values()
+    rows = [row for data in drawn for row in data]
+    grey = [(row["policy"], row["value"]) for row in rows if row["whose"] == "registered"]
+    assert len(grey) == sum(len(REGISTERED[name]) for name in ("grpo", "exp_only", "dph_f", "dph_js"))
+    assert ("GRPO", pytest.approx(REGISTERED["grpo"][0] / 300, abs=1e-6)) in grey
+    ours = {row["policy"] for row in rows if row["whose"] == "this run"}
+    assert ours == {"Base", "D_exp only", "DPH-F", "DPH-JS", "GRPO"}
 
 
 def test_unknown_methods_and_metrics(tables):

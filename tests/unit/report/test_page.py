@@ -11,7 +11,7 @@ import pytest
 from made_comparisons import compared
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import ClaimsConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report import figures
 from dphrl.report.answers import Answer

@@ -11,7 +11,7 @@ import yaml
 
 import dphrl.report.paper as module
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import PublishedSetting
+from dphrl.config.blocks.evaluation import PublishedSetting
 from dphrl.report.paper import LAYOUTS, lay_out, names, shown, texts
 from dphrl.report.published import read_published
 

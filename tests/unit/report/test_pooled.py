@@ -7,7 +7,7 @@ from polars.testing import assert_frame_equal
 from scipy.stats import ttest_1samp
 
 from dphrl.artifacts.tables import read_table, write_table
-from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.config.blocks.report import SamplesConfig
+from dphrl.config.blocks.evaluation import SamplesConfig
 from dphrl.report.samples import pick_samples, shards_of
 
 SHARED = {"extracted": None, "answer_class": None, "program_class": None}

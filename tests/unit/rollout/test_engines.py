@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from torch import nn
 from transformers import MistralConfig, MistralForCausalLM
 
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.sampling import EvaluatePlan
+from dphrl.config.blocks.sampling import EngineConfig, EvaluatePlan, HardwareConfig
 from dphrl.rollout.decoding import Settings, sample_tokens
 from dphrl.rollout.engine import Engine
 from dphrl.rollout.factory import make_engine

@@ -25,8 +25,7 @@ from dphrl.scoring.sql.program import (
     program_class,
     tie_breaks,
 )
-from dphrl.toy.annotators import STYLES, write_in_style
-from dphrl.toy.questions import Question
+from dphrl.toy.questions import STYLES, Question, write_in_style
 
 TEXT2SQL = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "text2sql"
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.catalogue import VERDICTS as DECLARED
 from dphrl.artifacts.verdicts import VERDICTS
-from dphrl.config.blocks.scoring import ScoringConfig, SqlScoringConfig
+from dphrl.config.blocks.data import ScoringConfig, SqlScoringConfig
 from dphrl.config.scorers import SqlRepair
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.factory import make_scorer
@@ -285,7 +285,7 @@ def test_verdicts(scorer: SqlScorer, sql: str, verdict: str, reward: float) -> N
     ],
 )
 def test_wrong_programs_that_comparisons_accept(scorer: SqlScorer, gold: str, answer: str, accepting: str) -> None:
-    """docs/scoring.md has this table."""
+    """docs/scoring.md has rows of this table."""
     comparisons = ("spider", "bird", "strict")
     truths = [{"db_id": "shop", "gold_sql": gold, "comparison": comparison} for comparison in comparisons]
     verdicts = zip(comparisons, scorer.score_sql([answer] * 3, truths), strict=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.blocks.training import PartitionConfig
 from dphrl.tasks.fields import Fields
 from dphrl.tasks.partition import candidates, refine
 from dphrl.tasks.partition import given as divided_by
@@ -207,7 +207,7 @@ def test_a_division_made_elsewhere_is_found_by_id_index_prompt_or_question() -> 
     prompts = _prompts({"a": 0, "b": 1, "c": 2, "d": 3})
     gold = _gold(dict.fromkeys("abcd", True) | {"d": False})
     files = {
-        # As the released train_correct.jsonl, with fields of its own, and an id.
+        # As the released train_correct.jsonl, with more fields, and an id.
         "pef": [{**SOURCE[0], "id": 7, "pass_at_8": 1.0}, {"prompt_id": "d"}],
         "exp": [{"question": "How many?", "db_id": "zoo"}, {"source_index": 2}, {"question": "Who?", "db_id": "zoo"}],
     }

@@ -1,17 +1,21 @@
-"""The toy's base model: reproducible training, a folder that transformers loads, batches that cover the corpus."""
+"""Base models of the embedded world: reproducible training, batches that cover the corpus, the shipped base."""
 
 import json
 from pathlib import Path
 
 import pytest
 import torch
+from base_figures import DEFAULT, base_figures
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import enable_progress_bar
 
 from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyOptimizer, ToyQuestions
+from dphrl.config.load import read_config
+from dphrl.model.logprobs import load_model
 from dphrl.toy.base import batch_indices, read_examples, train_base
 from dphrl.toy.world import build_world
 
+SHIPPED = DEFAULT.parent / "world-1"
 TINY = ToyConfig(
     questions=ToyQuestions(train=20, in_domain=20, cross=20, maths=20),
     corpus=400,
@@ -101,3 +105,29 @@ def test_a_row_that_cannot_be_learnt_is_named(world: Path, tmp_path: Path, respo
     path.write_text(json.dumps({"prompt": "Q: ", "response": response}) + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_examples(path, AutoTokenizer.from_pretrained(world / "tokenizer"))
+
+
+def test_the_shipped_base_is_small_and_has_the_shape_of_the_default_world() -> None:
+    assert (SHIPPED / "model.safetensors").stat().st_size <= 4e6
+    config = read_config(DEFAULT)
+    shape = load_model(SHIPPED, "float32").config
+    assert config.policy.base
+    assert (DEFAULT.parents[1] / config.policy.base).resolve() == SHIPPED
+    assert config.toy
+    model = config.toy.model
+    assert (shape.num_hidden_layers, shape.hidden_size) == (model.layers, model.width)
+    assert (shape.num_attention_heads, shape.intermediate_size) == (model.heads, model.feed_forward)
+    assert shape.vocab_size == config.toy.vocabulary
+
+
+def test_the_shipped_base_meets_the_rules_of_acceptance(tmp_path: Path) -> None:
+    """Of its figures; outcomes of RL are not asserted."""
+    figures = base_figures(SHIPPED, tmp_path)
+    # The rules of docs/decisions/the-world.md, for 60 and 24 questions in place of 300 and 120.
+    assert 80 <= figures["ambiguous@16"] <= 99
+    assert 68 <= figures["ambiguous@8"] <= 95
+    assert figures["ambiguous@16"] - figures["forced ambiguous"] >= 25
+    assert figures["plain"] >= 95
+    assert figures["forced plain"] >= 95
+    assert figures["styles"] >= 4
+    assert figures["radii"] >= 4

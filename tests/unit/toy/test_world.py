@@ -21,8 +21,8 @@ from pydantic import ValidationError
 from transformers import AutoTokenizer
 
 from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyQuestions, ToyStrata
-from dphrl.toy import annotators
-from dphrl.toy import word_problems as maths
+from dphrl.toy import questions as sql
+from dphrl.toy import world as maths
 from dphrl.toy.databases import CROSS_DATABASES, DATABASES, TRAINING_DATABASES, Oracle
 from dphrl.toy.questions import FAMILIES, RADII, STRATA, Question, answerable, draw_question, draw_split, gold_radius
 from dphrl.toy.world import STRATA_SHARES, build_world
@@ -120,7 +120,7 @@ def test_the_corpus_holds_the_declared_mix(corpus: Rows) -> None:
     )
     assert counts == {"training": 1800, "cross": 1200, "maths": 1000}
     styles = Counter(row["annotator"] for row in corpus if row["kind"] == "sql")
-    for style, share in zip(annotators.STYLES, annotators.SHARES, strict=True):
+    for style, share in zip(sql.STYLES, sql.SHARES, strict=True):
         assert styles[style] / 3000 == pytest.approx(share, abs=0.03)
     families = Counter(row["family"] for row in corpus if row["kind"] == "sql")
     assert set(families) == set(FAMILIES)
@@ -130,7 +130,7 @@ def test_the_corpus_holds_the_declared_mix(corpus: Rows) -> None:
 
 @pytest.mark.parametrize(("stratum", "expected"), [("plain", 0.95), ("noisy", 0.55)])
 def test_annotators_of_every_style_are_right_as_often_as_declared(corpus: Rows, stratum: str, expected: float) -> None:
-    for style in annotators.STYLES:
+    for style in sql.STYLES:
         rows = [row["correct"] for row in corpus if row["annotator"] == style and row["family"] in STRATA[stratum]]
         error = (expected * (1 - expected) / len(rows)) ** 0.5
         assert sum(rows) / len(rows) == pytest.approx(expected, abs=3.5 * error)
@@ -167,26 +167,26 @@ def test_an_ambiguous_question_hides_its_radius_and_its_five_readings_differ(ora
     assert 0 < seen < 300
 
 
-@pytest.mark.parametrize("style", annotators.STYLES)
+@pytest.mark.parametrize("style", sql.STYLES)
 def test_each_style_evaluates_to_the_golds_rows(style: str, oracle: Oracle) -> None:
     for question in questions(300):
-        written = annotators.write_in_style(question, style)
-        assert written.startswith(annotators.PREFIXES[style])
+        written = sql.write_in_style(question, style)
+        assert written.startswith(sql.PREFIXES[style])
         assert oracle.rows(question.database, written) == oracle.rows(question.database, question.sql)
     assert written == written.lower() or style != "lower"
 
 
 def test_no_style_begins_as_another_does(world: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(world / "tokenizer")
-    first = {tokenizer(prefix)["input_ids"][0] for prefix in annotators.PREFIXES.values()}
-    assert len(first) == len(annotators.STYLES) == 5
+    first = {tokenizer(prefix)["input_ids"][0] for prefix in sql.PREFIXES.values()}
+    assert len(first) == len(sql.STYLES) == 5
 
 
 def test_an_answer_is_correct_exactly_when_it_evaluates_to_the_golds_rows(oracle: Oracle) -> None:
     rng = random.Random(11)
     wrong: Counter[str] = Counter()
     for question in filter(lambda question: answerable(question, oracle), questions(400)):
-        written = annotators.answer(question, "plan", oracle, rng)
+        written = sql.answer_question(question, "plan", oracle, rng)
         same = oracle.rows(question.database, written.response) == oracle.rows(question.database, question.sql)
         assert same is written.correct
         wrong[question.stratum] += not same
@@ -197,7 +197,7 @@ def test_an_answer_is_correct_exactly_when_it_evaluates_to_the_golds_rows(oracle
 def test_errors_on_a_noisy_question_are_fresh(oracle: Oracle) -> None:
     question = next(one for one in questions(2000, "noisy") if one.family == "text_filter" and answerable(one, oracle))
     rng = random.Random(5)
-    answers = [annotators.answer(question, "lower", oracle, rng) for _ in range(60)]
+    answers = [sql.answer_question(question, "lower", oracle, rng) for _ in range(60)]
     assert len({written.response for written in answers if not written.correct}) > 2
 
 
@@ -216,7 +216,7 @@ def test_maths_responses_box_the_answer_when_they_are_correct(writing: str) -> N
     rng = random.Random(2)
     for _ in range(200):
         problem = maths.draw_problem(rng)
-        response, correct = maths.respond(problem, writing, SMALL.seed, rng)
+        response, correct = maths.answer_problem(problem, writing, SMALL.seed, rng)
         assert response.endswith("}")
         assert (int(response[response.rindex("{") + 1 : -1]) == problem.answer) is correct
 
@@ -224,9 +224,9 @@ def test_maths_responses_box_the_answer_when_they_are_correct(writing: str) -> N
 def test_unknown_styles_and_writings_are_refused() -> None:
     rng = random.Random(1)
     with pytest.raises(ValueError, match="expected one of plain"):
-        annotators.write_in_style(questions(1)[0], "haiku")
+        sql.write_in_style(questions(1)[0], "haiku")
     with pytest.raises(ValueError, match="expected one of bare"):
-        maths.respond(maths.draw_problem(rng), "haiku", 1, rng)
+        maths.answer_problem(maths.draw_problem(rng), "haiku", 1, rng)
 
 
 def test_asking_for_more_questions_than_there_are_is_an_error_that_names_the_split(oracle: Oracle) -> None:

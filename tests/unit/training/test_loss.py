@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.training.loss import Example, Objective
 

@@ -10,7 +10,7 @@ import pytest
 from tiny_training import train_config
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.probes import training_probes
 from dphrl.training.probes import ProbePrompt, probe_prompts
 

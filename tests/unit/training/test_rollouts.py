@@ -10,8 +10,7 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.rollout.requests import Completion, Request
 from dphrl.training.rollouts import Collector, Group, OnlinePrompt
 from dphrl.training.segment import averages, rollout_sums

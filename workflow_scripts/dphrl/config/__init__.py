@@ -1,1 +1,1 @@
-"""The configuration: one model per block, checks between blocks, loading, and the part that each stage depends on."""
+"""The configuration: a model for each block, checks between blocks, loading, and the blocks that each stage uses."""

@@ -6,7 +6,7 @@ from math import isqrt
 from operator import attrgetter
 from typing import get_args
 
-from dphrl.config.blocks.datasets import MATH, SQL, TOY
+from dphrl.config.blocks.data import MATH, SQL, TOY
 from dphrl.config.blocks.toy import ToyQuestions
 from dphrl.config.config import Config
 from dphrl.config.errors import Problem, nearest, show
@@ -20,16 +20,16 @@ STRENGTHS = (
 )
 
 
-def problems(config: Config) -> list[Problem]:
-    """Everything that is wrong between blocks, each of which is valid by itself."""
+def problems_between_blocks(config: Config) -> list[Problem]:
+    """Contradictions between blocks that are valid by themselves."""
     names = [*_names(config)]
-    # Of a dataset or a policy that is not there, no answers are missing.
+    # With a wrong name of a dataset or a policy, a message about its missing answers would mislead.
     answers = [] if names else _answers(config)
     return [*names, *_sources(config), *answers, *_counts(config), *_lengths(config)]
 
 
 def notices(config: Config) -> Iterator[str]:
-    """Effective weights and known caveats that a reader of the results should know."""
+    """Effective weights of the divergences, and caveats for a reader of the results."""
     train = config.train
     yield from strengths(config)
     if config.methods and train.top_p < 1:
@@ -43,7 +43,7 @@ def notices(config: Config) -> Iterator[str]:
 
 
 def fixed_draw(config: Config) -> str | None:
-    """What no interval of this run holds, where trainings of several seeds share their pre-samples."""
+    """The caveat that trainings of several seeds share their pre-samples, so that intervals miss this chance."""
     shared = config.replays_training_set or config.train.draws == "shared"
     several = [name for name, method in config.methods.items() if method.needs_draw and len(config.seeds(name)) > 1]
     if not (shared and several):
@@ -53,7 +53,7 @@ def fixed_draw(config: Config) -> str | None:
 
 
 def trained_on(config: Config) -> Iterator[str]:
-    """What to know where evaluation sets are the training set, by name or by file, and something is trained."""
+    """The caveat that evaluation sets are the training set, by name or by file, of a run that trains."""
     train = config.datasets[config.train_dataset]
     seen = [
         name
@@ -68,17 +68,17 @@ def trained_on(config: Config) -> Iterator[str]:
 
 
 def strengths(config: Config) -> Iterator[str]:
-    """What weight and strength are, then those of every method's divergence, one line each; nothing without any.
+    """A definition of weight and strength, then a line for each method with a divergence; no line without any.
 
-    The weight w is the coefficient of the divergence's mean over tokens when that of the policy loss is 1. Near the
-    reference it acts as w f''(1) / 2 * l^2, so w f''(1) is the strength by which methods can be compared.
+    Scale the loss so that the policy term has weight 1. The mean of the divergence over tokens then has weight w. Near
+    the reference it acts as w f''(1) / 2 * l^2, so w f''(1) is the strength by which methods can be compared.
     """
     train = config.train
     rollouts = train.prompts_per_step * train.rollouts_per_prompt
-    held = {name: method for name, method in config.methods.items() if method.divergence is not None}
-    if held:
+    with_divergence = {name: method for name, method in config.methods.items() if method.divergence is not None}
+    if with_divergence:
         yield STRENGTHS
-    for name, method in held.items():
+    for name, method in with_divergence.items():
         weight, unit, reason = method.eta, "", f"eta {method.eta:g}"
         if method.rehearses:
             reason += f", rehearsal_norm {train.rehearsal_norm}"
@@ -87,11 +87,11 @@ def strengths(config: Config) -> Iterator[str]:
                 reason += f", {train.rehearsal_per_step} stored responses to {rollouts} rollouts"
             if train.rehearsal_norm == "tokens":
                 unit = " x (mean length of stored responses / of rollouts)"
-        what = "rehearsal" if method.rehearses else "divergence on rollouts"
+        term = "rehearsal" if method.rehearses else "divergence on rollouts"
         if method.divergence == "js_definition" and method.js_beta == "auto":
-            what = "each half of the divergence"
+            term = "each half of the divergence"
         strength = f"{weight * method.curvature:g}{unit}"
-        yield f"{name}: {what} weighs {weight:g}{unit} of the policy loss ({reason}); strength {strength}"
+        yield f"{name}: {term} weighs {weight:g}{unit} of the policy loss ({reason}); strength {strength}"
         if method.js_beta != "auto":
             half = method.eta * method.js_beta
             yield (
@@ -150,9 +150,10 @@ def _sources(config: Config) -> Iterator[Problem]:
             if dataset.task != SQL and getattr(dataset, key) is not None:
                 allowed = f"no such key here: it has an effect only for task {SQL}"
                 yield Problem(f"datasets.{name}.{key}", show(getattr(dataset, key)), allowed)
-        known = {SQL: get_args(SqlAnswer), MATH: get_args(MathAnswer)}.get(dataset.task, ())
-        if dataset.answer and dataset.answer not in known:
-            allowed = f"one of {', '.join(known)} for task {dataset.task}" if known else "no such key for a custom task"
+        answers = {SQL: get_args(SqlAnswer), MATH: get_args(MathAnswer)}.get(dataset.task, ())
+        if dataset.answer and dataset.answer not in answers:
+            one_of = f"one of {', '.join(answers)} for task {dataset.task}"
+            allowed = one_of if answers else "no such key for a custom task"
             yield Problem(f"datasets.{name}.answer", show(dataset.answer), allowed)
         if dataset.source == TOY and config.toy is None:
             allowed = "the path of a file, or a block toy (toy: {} has its defaults)"
@@ -160,7 +161,7 @@ def _sources(config: Config) -> Iterator[Problem]:
 
 
 def _answers(config: Config) -> Iterator[Problem]:
-    """Every policy has a model or recorded responses."""
+    """Policies without a model and without recorded responses."""
     for policy in config.replay.keys() - config.methods.keys() - {BASE}:
         lacking = [name for name in config.evaluate.datasets if name not in config.replay[policy]]
         if lacking:
@@ -178,12 +179,12 @@ def _answers(config: Config) -> Iterator[Problem]:
 
 
 def _divides(config: Config, path: str, wholes: str) -> Iterator[Problem]:
-    """`wholes` is the path of a number, or "a / b" for a quotient of two."""
+    """The value at `path` must divide `wholes`: the path of a number, or "a / b" for a quotient of two."""
     value, whole, *parts = attrgetter(path, *wholes.split(" / "))(config)
     for part in parts:
         whole //= part
     if whole % value:
-        # Of a number beyond 10^10 only some.
+        # Not all divisors of a number beyond 10^10: the message needs four.
         small = [n for n in range(1, min(isqrt(whole), 100_000) + 1) if whole % n == 0]
         close = sorted(nsmallest(4, {*small, *(whole // n for n in small)}, key=lambda n: abs(n - value)))
         allowed = f"a divisor of {wholes} = {whole}, for instance {', '.join(map(str, close))}"
@@ -233,7 +234,7 @@ def _counts(config: Config) -> Iterator[Problem]:
 
 
 def _samples(config: Config) -> Iterator[Problem]:
-    """Every k needs an evaluation set with that many samples, and every evaluation set a k that it can estimate."""
+    """Every k needs an evaluation set with k samples or more, and every evaluation set needs a k up to its samples."""
     plan, k, names = config.sampling.evaluate, config.evaluate.k, config.evaluate.datasets
     for name in plan.n_by_dataset:
         yield from _unknown(f"sampling.evaluate.n_by_dataset.{name}", name, names, "in evaluate.datasets")

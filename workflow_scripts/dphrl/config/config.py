@@ -5,20 +5,18 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from dphrl.config.blocks.base import Block
-from dphrl.config.blocks.datasets import DatasetConfig
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.evaluate import EvaluateConfig, Role
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import PAPER_METHODS, MethodConfig
-from dphrl.config.blocks.partition import PartitionConfig
-from dphrl.config.blocks.policy import PolicyConfig
-from dphrl.config.blocks.prompts import PromptsConfig
-from dphrl.config.blocks.reference import ReferenceConfig
-from dphrl.config.blocks.report import ReportConfig
-from dphrl.config.blocks.sampling import SamplingConfig
-from dphrl.config.blocks.scoring import ScoringConfig
+from dphrl.config.blocks.data import DatasetConfig, PromptsConfig, ScoringConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig, ReportConfig, Role
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig, SamplingConfig
 from dphrl.config.blocks.toy import ToyConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import (
+    PAPER_METHODS,
+    MethodConfig,
+    PartitionConfig,
+    PolicyConfig,
+    ReferenceConfig,
+    TrainConfig,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -91,11 +89,11 @@ class Config(Block):
 
     @property
     def replays_training_set(self) -> bool:
-        """Whether the pre-samples are recorded answers, which are one draw for all training seeds."""
+        """Whether the pre-samples are recorded answers: one draw for all training seeds."""
         return self.train_dataset in self.replay.get("base", {})
 
     def own_draw(self, method: str, seed: int) -> bool:
-        """Whether a training has its own pre-samples (`train.draws`).
+        """Whether a training uses the pre-samples of its seed, not of the run's seed (`train.draws`).
 
         A method that rolls out all prompts needs none, unless samples decide which prompts are dropped.
         """
@@ -106,14 +104,14 @@ class Config(Block):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """What each evaluation set is to the training set, as `evaluate.roles` says."""
+        """Relation of each evaluation set to the training set (`evaluate.roles`)."""
         task = self.datasets[self.train_dataset].task
-        found: dict[str, Role] = {}
+        roles: dict[str, Role] = {}
         for name in self.evaluate.datasets:
-            near: Role = "cross_domain" if "in_domain" in found.values() else "in_domain"
-            same = self.datasets[name].task == task
-            found[name] = self.evaluate.roles.get(name, near if same else "out_of_domain")
-        return found
+            of_same_task: Role = "cross_domain" if "in_domain" in roles.values() else "in_domain"
+            same_task = self.datasets[name].task == task
+            roles[name] = self.evaluate.roles.get(name, of_same_task if same_task else "out_of_domain")
+        return roles
 
     @property
     def presamples(self) -> bool:

@@ -7,19 +7,19 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a configuration.
+    """A problem of a configuration.
 
     Attributes:
         path: of the key (train.lr).
-        given: its value.
-        allowed: the values that it can have.
-        nearest: the most similar known name.
-        is_default: the configuration lacks the key, and `given` is its default.
-        file: the file that has the key, where a configuration consists of several.
+        value: of the key, as text.
+        allowed: the values that the key accepts.
+        nearest: the most similar name that exists.
+        is_default: the configuration lacks the key, and `value` is its default.
+        file: the file with the key, where a configuration consists of several files.
     """
 
     path: str
-    given: str
+    value: str
     allowed: str
     nearest: str | None = None
     is_default: bool = False
@@ -27,7 +27,7 @@ class Problem:
 
     def __str__(self) -> str:
         source = "default:" if self.is_default else "given:  "
-        lines = [self.path or "(the whole file)", f"  {source} {self.given}", f"  allowed: {self.allowed}"]
+        lines = [self.path or "(the whole file)", f"  {source} {self.value}", f"  allowed: {self.allowed}"]
         if self.file:
             lines.insert(1, f"  file:    {self.file}")
         if self.nearest:
@@ -46,7 +46,7 @@ class ConfigError(Exception):
 
 
 class OverlayError(ConfigError):
-    """A configuration without data: it changes another one, and was started without it."""
+    """A configuration that only changes another one was started alone; it names no training set."""
 
     def __init__(self, files: Sequence[str] = ()) -> None:
         names = " ".join(files) or "FILE"
@@ -59,11 +59,11 @@ class OverlayError(ConfigError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to `name`; None if none is similar."""
+    """The name in `known` that is most similar to `name`; None if no name is similar."""
     return next(iter(get_close_matches(name, sorted(known), n=1)), None)
 
 
 def show(value: object, limit: int = 80) -> str:
-    """`value` as in YAML, cut after `limit` characters."""
+    """The value as in YAML, cut after `limit` characters."""
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,25 +1,28 @@
-"""Files of a configuration: reading one, and merging several, of which each changes those before."""
+"""Files of a configuration: reading them, refusing values outside JSON, and merging them in their order."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from dphrl.config.errors import ConfigError, OverlayError, Problem, show
 from dphrl.config.keys import SCHEMA, Node, entry, is_nullable, resolve
-from dphrl.config.values import odd_values
 
 Files = Mapping[Path, Any]
+_MOST_VALUES: Final = 100_000
+_DEEPEST: Final = 50
+_MOST_BITS: Final = 63
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that a block has twice, of which other loaders silently take the last."""
+    """Refuses a key that stands twice in a block; other loaders silently take the last value."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """The node of a block, into which `<<` merges nothing yet: keys that it brings may be there already."""
+        """The node of a block before `<<` merges keys into it, which may repeat keys of the block."""
         node = super().compose_mapping_node(anchor)
         marks: dict[str, yaml.Mark] = {}
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
@@ -31,7 +34,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file. Raises `ConfigError` where it cannot be read, or a block of it has a key twice."""
+    """The content of a YAML file. Raises `ConfigError` if it cannot be read, or if a key stands twice in a block."""
     try:
         with path.open(encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
@@ -40,7 +43,7 @@ def read_yaml(path: Path) -> Any:
     except RecursionError:
         raise ConfigError([Problem(str(path), "too many blocks or lists in each other", "fewer")]) from None
     except (yaml.YAMLError, ValueError) as error:
-        # A ValueError is a text that is no UTF-8, a number of thousands of digits, or no date.
+        # A ValueError is text that is not UTF-8, a number of thousands of digits, or an impossible date.
         allowed = "YAML: one block of keys, each key once"
         raise ConfigError([Problem(str(path), " ".join(str(error).split()), allowed)]) from None
 
@@ -49,25 +52,84 @@ def read_files(paths: Iterable[Path]) -> Files:
     """The content of each file, in the order in which they are merged.
 
     Raises:
-        ConfigError: a file cannot be read, has a value that no configuration may hold, or removes an entry that no
-            earlier file has.
+        ConfigError: a file cannot be read, holds a value outside JSON, or removes an entry that is in no earlier file.
     """
     files = {path: read_yaml(path) for path in paths}
     before: dict[str, Any] = {}
     for path, data in files.items():
         if isinstance(data, Mapping):
             problems = odd_values(data)
-            if not problems and is_complete({**before, **data}):  # of others, `load_config` says that a file is missing
+            # Without a training set, `load_config` says that a file is missing.
+            if not problems and is_complete({**before, **data}):
                 problems = list(_removed_too_early(data, before))
             if problems:
-                name = str(path) if len(files) > 1 else ""  # of one file, the first line of the error has the name
+                # The first line of the error names a single file.
+                name = str(path) if len(files) > 1 else ""
                 raise ConfigError([replace(problem, file=name) for problem in problems])
             before = merged(before, data)
     return files
 
 
+def odd_values(data: Mapping[Any, Any]) -> list[Problem]:
+    """For each top-level key, the first value below it that is outside JSON or beyond the limits of size.
+
+    YAML also allows dates, sets, blocks that contain themselves, and aliases that make an endless tree of a short file.
+    No other check could read such a tree.
+    """
+    problems = []
+    for key, value in data.items():
+        values_left = iter(range(_MOST_VALUES))
+        problem = _odd_key("", key) or next(_odd(str(key), value, 0, values_left), None)
+        problems += [problem] if problem else []
+    return problems
+
+
+def _odd(path: str, value: Any, depth: int, values_left: Iterator[int]) -> Iterator[Problem]:
+    if next(values_left, None) is None:
+        count = f"more than {_MOST_VALUES} values"
+        yield Problem(_first(path), count, "fewer: do aliases (&, *) repeat each other?")
+    elif depth > _DEEPEST:
+        nesting = f"blocks and lists in more than {_DEEPEST} others"
+        yield Problem(_first(path), nesting, "fewer: does an alias (&, *) contain itself?")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            odd_key = _odd_key(path, key)
+            yield from [odd_key] if odd_key else _odd(f"{path}.{key}", inner, depth + 1, values_left)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _odd(f"{path}[{index}]", inner, depth + 1, values_left)
+    elif isinstance(value, str):
+        if not _is_unicode(value):
+            yield Problem(path, show(value), "valid Unicode: the text holds a lone surrogate")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Problem(path, show(value), "a finite number")
+    elif isinstance(value, int):
+        if value.bit_length() > _MOST_BITS:
+            yield Problem(path, f"an integer of {value.bit_length()} bits", f"one of at most {_MOST_BITS} bits")
+    elif value is not None:
+        allowed = "text, a number, true, false, null, a list or a block of keys; a date is text in quotes"
+        yield Problem(path, f"a value of the type {type(value).__name__}", allowed)
+
+
+def _odd_key(path: str, key: Any) -> Problem | None:
+    if isinstance(key, str):
+        return None if _is_unicode(key) else Problem(path, f"the key {show(key)}", "valid Unicode")
+    allowed = "a key that is text, in quotes if need be: YAML reads yes, no, on and off as true and false"
+    return Problem(path, f"a key of the type {type(key).__name__}", allowed)
+
+
+def _first(path: str) -> str:
+    """The top-level key of a path."""
+    return path.partition(".")[0].partition("[")[0]
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def is_complete(data: Mapping[str, Any]) -> bool:
-    """Whether a configuration has a training set, or datasets and removes none; else it only changes another one."""
+    """Whether a configuration names a training set, or datasets without removing any; else it only changes another."""
     datasets = data.get("datasets")
     whole = all(datasets.values()) if isinstance(datasets, Mapping) else True
     return "train_dataset" in data or bool(datasets and whole)
@@ -79,9 +141,9 @@ def content(files: Files) -> Any:
 
 
 def merged(earlier: Any, later: Any) -> Any:
-    """The later value. Two blocks are merged key by key; a key that both have keeps its place in the earlier block.
+    """The later value. Two blocks are merged key by key; a key of both keeps its place in the earlier block.
 
-    As `update_config` of Snakemake does, which an installation for `dphrl plan` alone does not have.
+    Snakemake's `update_config` does the same, but an installation for `dphrl plan` alone lacks Snakemake.
     """
     if not isinstance(later, Mapping):
         return later
@@ -92,12 +154,12 @@ def merged(earlier: Any, later: Any) -> Any:
 
 
 def without_removed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without what a null removes: blocks and entries with a free name."""
+    """The configuration without the blocks and the entries with a free name that are null."""
     return _without(data, {path for path, _ in _removals(data)})
 
 
 def name_files(error: ConfigError, files: Files) -> ConfigError:
-    """The error with its files: all in its first line; of several, each problem has the last one with its key."""
+    """The error with all files in its first line; of several files, each problem names the last one with its key."""
     names = list(map(str, files))
     if isinstance(error, OverlayError):
         return OverlayError(names)
@@ -106,7 +168,7 @@ def name_files(error: ConfigError, files: Files) -> ConfigError:
 
 
 def _locate(problem: Problem, files: Files) -> Problem:
-    """The problem with the last file that has its key, or most of the path to it."""
+    """The problem with the last file that contains its key, or the longest part of the path to the key."""
     if problem.file or problem.is_default:
         return problem
     keys = problem.path.partition("[")[0].split(".")
@@ -116,7 +178,7 @@ def _locate(problem: Problem, files: Files) -> Problem:
 
 
 def _depth(data: Any, keys: list[str]) -> int:
-    """How many of the keys, each in the block of the one before, are there."""
+    """The number of keys that exist, each in the block of the key before."""
     first, *rest = keys
     if not isinstance(data, Mapping) or first not in data:
         return 0
@@ -124,7 +186,7 @@ def _depth(data: Any, keys: list[str]) -> int:
 
 
 def _removals(data: Mapping[str, Any], node: Node = SCHEMA) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Paths of what a null removes: blocks, and entries with a free name (True)."""
+    """Paths of the blocks (False) and of the entries with a free name (True) that are null, which removes them."""
     properties = resolve(node).get("properties", {})
     for key, value in data.items():
         named = key not in properties
@@ -136,7 +198,7 @@ def _removals(data: Mapping[str, Any], node: Node = SCHEMA) -> Iterator[tuple[tu
 
 
 def _removed_too_early(data: Mapping[str, Any], before: Any) -> Iterator[Problem]:
-    """Entries that are null although no earlier file has them: an entry without keys is not meant to be left out."""
+    """Null entries that are in no earlier file: their author meant an entry without keys, not a removal."""
     allowed = "a block of keys ({}: all defaults). null removes an entry of an earlier file, and none has this one"
     for path, is_named in _removals(data):
         if is_named and _depth(before, list(path)) < len(path):

@@ -11,7 +11,7 @@ MathComparison = Literal["rules", "published"]
 
 
 class SqlDefaults:
-    """Of `SqlScorer` and of the config block `scoring.sql`."""
+    """Defaults of `SqlScorer` and of the block `scoring.sql`."""
 
     comparison: Final[Comparison] = "spider"
     answer: Final[SqlAnswer] = "fenced"
@@ -25,7 +25,7 @@ class SqlDefaults:
 
 
 class MathDefaults:
-    """Of `MathScorer` and of the config block `scoring.math`."""
+    """Defaults of `MathScorer` and of the block `scoring.math`."""
 
     answer: Final[MathAnswer] = "boxed"
     comparison: Final[MathComparison] = "rules"

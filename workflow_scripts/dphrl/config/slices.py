@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dphrl.config.blocks.datasets import SQL
-from dphrl.config.blocks.engine import Plan
+from dphrl.config.blocks.data import SQL
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.checks import fixed_draw, trained_on
 from dphrl.config.config import Config
 
@@ -19,7 +19,7 @@ Blocks = dict[str, Any]
 
 
 def canonical(value: BaseModel | Mapping[str, Any]) -> Blocks:
-    """The same values in JSON types, keys sorted at every level, models with all their defaults.
+    """The values in JSON types, with keys sorted at every level and models with all their defaults.
 
     Snakemake compares params by `repr`, in which the order of keys and the type of a sequence count.
 
@@ -35,24 +35,24 @@ def _plain(value: object) -> Any:
     raise TypeError(f"a configuration slice holds a {type(value).__name__}: expected a model or a JSON value")
 
 
-# The name of the engine of recorded answers.
+# Name of the engine of recorded answers.
 REPLAY = "replay"
-# Schedule, seeds and draws (they are in paths), trackers, what is kept: no segment depends on them.
+# No segment depends on these keys: schedule, seeds and draws are in paths, the others change no result.
 _NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "draws", "trackers", "keep_state"}
 
 
 def nothing(config: Config) -> Blocks:
-    """For a stage that depends on no key."""
+    """Blocks of a stage that depends on no key."""
     return {}
 
 
 def base(config: Config) -> Blocks:
-    """For the base policy: the block `toy`, or nothing where the model is given."""
+    """For the base policy: the block `toy`, or nothing where `policy.base` names a model."""
     return world(config) if config.policy.base is None else {}
 
 
 def world(config: Config) -> Blocks:
-    """For the toy's world and base model."""
+    """For the embedded world and its base model."""
     return canonical({"toy": config.toy or {}})
 
 
@@ -62,7 +62,7 @@ def prompts(config: Config, dataset: str) -> Blocks:
 
 
 def gold(config: Config, dataset: str) -> Blocks:
-    """For the audited gold answers of `dataset`."""
+    """For the checked gold answers of `dataset`."""
     chosen = config.datasets[dataset]
     rules = {"comparison": chosen.comparison, "drop": sorted(chosen.drop)}
     return canonical({"reading": _reading(config, dataset), "gold": rules, **_scorer(config, dataset)})
@@ -71,7 +71,7 @@ def gold(config: Config, dataset: str) -> Blocks:
 def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     """For the samples of a plan: the engine and the plan, without the number of jobs.
 
-    Recorded responses have no engine; `first` is the index of the first one that the plan uses.
+    Recorded responses need no engine. `first` is the index of the first response that the plan uses.
     """
     chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
     if plan == "evaluate":
@@ -88,7 +88,7 @@ def scoring(config: Config, dataset: str) -> Blocks:
 
 
 def candidates(config: Config) -> Blocks:
-    """For the choice of the candidates by pre-samples, or by two files, whose rows have `fields`."""
+    """For the choice of candidates, by pre-samples or by two files, which `fields` describes."""
     rule = config.partition.model_dump(mode="json", exclude={"on_reject", "given"})
     if not config.partition.given:
         return canonical({"n": config.sampling.presample.n, "partition": rule, "fields": None})
@@ -113,7 +113,7 @@ def train(config: Config, method: str) -> Blocks:
     block = config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN)
     scorer = _scorer(config, config.train_dataset)
     chosen = config.methods[method].model_dump(mode="json", exclude={"steps", "seeds"})
-    # A rank replaces prompts among those it has: of the hardware only this decides what is trained.
+    # With dynamic sampling, a rank replaces prompts among its own prompts, so `ranks` decides the rollouts.
     ranks = config.hardware.ranks if chosen["dynamic_sampling_rounds"] else None
     blocks = {"train": block, "method": chosen, "engine": config.engine.of("rollouts"), "ranks": ranks}
     return canonical({**blocks, **scorer})
@@ -138,13 +138,13 @@ def tables(config: Config) -> Blocks:
 
 
 def paper(config: Config) -> Blocks:
-    """For the paper's tables: their columns, and which published numbers they show."""
+    """For the paper's tables: their columns and published numbers."""
     tasks = [(name, config.datasets[name].task) for name in config.evaluate.datasets]
     return canonical({"datasets": tasks, "published": config.evaluate.published, "methods": config.methods})
 
 
 def report(config: Config) -> Blocks:
-    """For the texts of the report page: those given, and what a reader must know of its evaluation sets."""
+    """For the texts of the report page: title, notes, and the caveats of its evaluation sets and draws."""
     notes = (*config.report.notes, *filter(None, [fixed_draw(config)]), *trained_on(config))
     return canonical({"report": config.report.model_copy(update={"notes": notes})})
 
@@ -152,12 +152,12 @@ def report(config: Config) -> Blocks:
 def cards(config: Config) -> Blocks:
     """For the model cards: the datasets with their tasks, and the confidence of intervals."""
     tasks = {name: dataset.task for name, dataset in config.datasets.items()}
-    of_intervals = {"confidence": config.evaluate.bootstrap.confidence}
-    return canonical({"cards": {"train_dataset": config.train_dataset, "tasks": tasks, **of_intervals}})
+    confidence = config.evaluate.bootstrap.confidence
+    return canonical({"cards": {"train_dataset": config.train_dataset, "tasks": tasks, "confidence": confidence}})
 
 
 def _reading(config: Config, dataset: str) -> dict[str, Any]:
-    """The keys that decide how rows of `dataset` become prompts."""
+    """Keys for the step from rows of `dataset` to prompts."""
     chosen = config.datasets[dataset]
     return {"task": chosen.task, "fields": chosen.fields, "instruction": chosen.instruction}
 

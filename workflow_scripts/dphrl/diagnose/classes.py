@@ -12,7 +12,7 @@ from functools import partial
 
 import polars as pl
 
-from dphrl.config.blocks.evaluate import EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose.joined import Joined
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
 from dphrl.evaluation.study import Study

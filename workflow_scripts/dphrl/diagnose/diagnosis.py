@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.diagnose.checks import answers, largest_k, left_out, limits, qualifications, unequal_settings
 from dphrl.diagnose.classes import study_of
 from dphrl.diagnose.joined import Joined, join, known_as

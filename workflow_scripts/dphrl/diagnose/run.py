@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from dphrl.artifacts.files import replacing
-from dphrl.config.blocks.evaluate import EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
 from dphrl.diagnose.document import to_json
 from dphrl.diagnose.judge import check_extra, judged, read_golds

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from dphrl.config.blocks.evaluate import BootstrapConfig
+from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS, Estimate, Floats, Questions
 
 FEWEST_RESAMPLED = 20

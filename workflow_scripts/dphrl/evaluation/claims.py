@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import ClaimsConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.comparisons import UNTRAINED, average_of, holm
 from dphrl.evaluation.crossed import Estimate, Floats, detectable, sizes_needed
 from dphrl.evaluation.names import numbered

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.crossed import Crossed, Floats, Questions
 from dphrl.evaluation.estimator import maj_at_k
 from dphrl.evaluation.keep_explore import Solved, bases_of, solved_numerators

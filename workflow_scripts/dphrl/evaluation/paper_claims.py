@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from dphrl.config.blocks.evaluate import EndpointConfig, Relation, Role
+from dphrl.config.blocks.evaluation import EndpointConfig, Relation, Role
 from dphrl.evaluation.names import BASE_ITSELF
+from dphrl.layout.methods import phrase
 
 # The metric named, with what a claim says of it: higher, lower, equal.
 _WORDS: dict[str, dict[Relation, str]] = {
@@ -38,15 +39,7 @@ _ROLES: dict[Role, str] = {
     "cross_domain": "on another benchmark of the task",
     "out_of_domain": "on other tasks",
 }
-_LABELS = {
-    "base": "the base",
-    BASE_ITSELF: "the base in a second draw",
-    "grpo": "GRPO",
-    "dapo": "DAPO",
-    "rkl": "RKL",
-    "exp_only": "training on D_exp alone",
-    "dph_f": "DPH-F",
-    "dph_js": "DPH-JS",
+_VARIANTS = {
     "js_0_01": "DPH-JS with eta 0.01",
     "js_definition_0_2": "DPH-JS by definition",
     "alpha_0_2": "alpha 0.2",
@@ -96,7 +89,7 @@ class Claim:
         metric = "pass@k" if self.metric == PASS and self.source != REGISTERED else self.metric
         words = _WORDS.get(self.metric, _OTHER)
         where = _ROLES[self.role] if self.role else f"on {self.dataset}" + (f", {self.level}" if self.level else "")
-        ours, theirs = (_LABELS.get(name, name) for name in (self.method, self.against))
+        ours, theirs = (_VARIANTS.get(name) or phrase(name) for name in (self.method, self.against))
         return f"{ours[0].upper()}{ours[1:]} {words[self.relation].format(metric)} {theirs}, {where}."
 
 

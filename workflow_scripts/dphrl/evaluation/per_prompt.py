@@ -7,8 +7,8 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import by_prompts
-from dphrl.config.blocks.datasets import MATH
-from dphrl.config.blocks.evaluate import OTHER_STYLE, StyleRule
+from dphrl.config.blocks.data import MATH
+from dphrl.config.blocks.evaluation import OTHER_STYLE, StyleRule
 
 _KEY = SCHEMAS["rollouts"].key
 _JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.evaluate import StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.per_prompt import style_of
 
 _MEASURED = ["method", "seed", "step", "subset"]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from dphrl.config.blocks.evaluate import EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import NO_CLASS, class_counts, pass_at_k

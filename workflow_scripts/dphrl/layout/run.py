@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dphrl.artifacts.databases import database_states
 from dphrl.artifacts.tables import stream_digest
-from dphrl.config.blocks.datasets import TOY, DatasetConfig
+from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.layout.kinds import KINDS, fill
 from dphrl.layout.names import BASE, DRAW, PolicyName

@@ -1,1 +1,1 @@
-"""What a configuration will need: memory per GPU, disk, jobs, tokens and hours, before anything runs."""
+"""Memory, disk, jobs, tokens and hours of a configuration, before anything runs."""

@@ -1,11 +1,11 @@
-"""`dphrl plan CONFIG ...`: what a run will need, before anything runs."""
+"""`dphrl plan CONFIG ...`: memory, disk, jobs, tokens and hours of a run, before anything runs."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dphrl.plan.machines import MACHINES
+from dphrl.plan.specs import MACHINES
 
 _EXAMPLES = """\
 examples:
@@ -37,11 +37,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--slots", type=int, help="GPUs, or CPU cores, that work at one time (default: 2, or those of the largest job)"
     )
-    given = parser.parse_args(arguments)
-    # Help needs none of this.
-    from dphrl.plan.command import run
+    options = parser.parse_args(arguments)
+    return _print_plan(options.config, options.gpu_gib, options.machine, options.slots)
 
-    return run(given.config, given.gpu_gib, given.machine, given.slots)
+
+def _print_plan(files: Sequence[Path], gpu_gib: float | None, machine: str | None, slots: int | None) -> int:
+    """Print the plan of a configuration. Returns the exit status. A None is replaced by the default of the option."""
+    # `--help` needs none of these.
+    from dphrl.config.errors import ConfigError
+    from dphrl.config.load import read_config
+    from dphrl.plan.describe import check_memory, describe, memory_of, planned_gpu_gib, shape_of
+
+    folder = Path.cwd()
+    try:
+        config = read_config(*files)
+        shape = shape_of(config, folder)
+        gpu_gib = gpu_gib or planned_gpu_gib(config)
+        largest = max(config.hardware.ranks, config.hardware.tensor_parallel)
+        slots = slots or max(2, largest)
+        print(describe(config, folder, machine or ("h100" if gpu_gib else "cpu"), slots))
+    except (OSError, ValueError, ConfigError) as error:
+        print(f"dphrl.plan: {error}", file=sys.stderr)
+        return 2
+    if not (gpu_gib and shape):
+        return 0
+    try:
+        check_memory(config, shape, gpu_gib)
+    except ConfigError as error:
+        print(f"\nThis does not fit.\n{error}")
+        return 1
+    if slots < largest:
+        print(f"\nThis does not fit.\nhardware: a job takes {largest} GPUs at one time, and --slots has {slots}")
+        return 1
+    print(f"\nEverything fits on GPUs of {memory_of(gpu_gib * 2**30)}.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The plan of a configuration as text, and what of it cannot fit."""
+"""The plan of a configuration as text, and the jobs that cannot fit on its GPUs."""
 
 import json
 from collections.abc import Iterator
@@ -11,12 +11,11 @@ from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.layout.run import Layout
-from dphrl.plan.advice import changes_that_fit
-from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import (
     GB,
     Phase,
     Setting,
+    changes_that_fit,
     host_bytes,
     phases,
     policy_bytes,
@@ -25,12 +24,20 @@ from dphrl.plan.memory import (
     state_bytes,
     training_bytes,
 )
-from dphrl.plan.rates import Rates
-from dphrl.plan.shape import ModelShape
-from dphrl.plan.sizes import ASSUMED_PROMPTS, Sizes, sizes
-from dphrl.plan.work import Stage, prompt_share, stages, step_seconds, wall_seconds
+from dphrl.plan.specs import MACHINES, ModelShape
+from dphrl.plan.work import (
+    ASSUMED_PROMPTS,
+    Rates,
+    Sizes,
+    Stage,
+    prompt_share,
+    sizes_of,
+    stages,
+    step_seconds,
+    wall_seconds,
+)
 
-# The key of each field of a setting.
+# The key of the configuration for each field of a setting.
 KEYS = {
     "zero_stage": "hardware.zero_stage",
     "checkpointing": "hardware.gradient_checkpointing",
@@ -45,30 +52,37 @@ _KEPT = {"newest": "newest removes older ones", "all": "all stay"}
 def shape_of(config: Config, folder: Path) -> ModelShape | None:
     """The shape of the base model, from its config.json or the block `toy`; None for a run of recorded answers.
 
-    Raises `ValueError` as `ModelShape.from_config`, and `ConfigError` without a config.json.
+    Raises `ValueError` as `ModelShape.from_config` does, and `ConfigError` without a config.json.
     """
     if config.policy.base is not None:
         file = folder / config.policy.base / "config.json"
         if not file.is_file():
-            found = f"{config.policy.base}, in which there is no config.json"
+            folder_without = f"{config.policy.base}, in which there is no config.json"
             need = "a folder with the model's config.json; a plan reads this file alone, so copy it without the weights"
-            raise ConfigError([Problem("policy.base", found, need)])
+            raise ConfigError([Problem("policy.base", folder_without, need)])
         return ModelShape.from_config(json.loads(file.read_text("utf-8")))
     if config.toy is None:
         return None
     model = config.toy.model
-    sizes_of_toy = {"num_hidden_layers": model.layers, "hidden_size": model.width, "num_attention_heads": model.heads}
-    sizes_of_toy |= {"vocab_size": config.toy.vocabulary, "intermediate_size": model.feed_forward}
-    return ModelShape.from_config({"model_type": "llama", **sizes_of_toy})
+    return ModelShape.from_config(
+        {
+            "model_type": "llama",
+            "num_hidden_layers": model.layers,
+            "hidden_size": model.width,
+            "num_attention_heads": model.heads,
+            "vocab_size": config.toy.vocabulary,
+            "intermediate_size": model.feed_forward,
+        }
+    )
 
 
 def planned_gpu_gib(config: Config) -> float | None:
-    """Memory of the GPUs that a run is planned for; None for a machine without, and for the embedded world."""
+    """Memory of the GPUs that a run is planned for; None for a machine without GPUs, and for the embedded world."""
     return config.hardware.gpu_gib if config.toy is None else None
 
 
 def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
-    """Raises `ConfigError` that names each training and other job that does not fit, with the keys to change."""
+    """Raises a `ConfigError` with each training and each other job that does not fit, and the keys to change."""
     limit, problems = gpu_gib * 2**30, []
     for names, setting in _settings(config, shape).items():
         worst = max(phases(shape, setting), key=lambda phase: phase.total)
@@ -85,69 +99,70 @@ def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
 
 
 def memory_of(size: float) -> str:
-    """The bytes of a GPU in the unit of the plan and in that of its data sheet."""
+    """Bytes of a GPU in GB, the unit of the plan, and in GiB, the unit of data sheets."""
     return f"{size / GB:.0f} GB ({size / 2**30:g} GiB)"
 
 
-def _too_large(what: str, phase: Phase, limit: float, advice: str) -> list[Problem]:
-    """The problem of a phase that needs more than `limit` bytes."""
+def _too_large(job: str, phase: Phase, limit: float, advice: str) -> list[Problem]:
+    """The problem of a job with a phase that needs more than `limit` bytes; none if it needs less."""
     if phase.total <= limit:
         return []
     parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in phase.parts.items() if size > GB)
-    found = f"{phase.total / GB:.0f} GB per GPU while {phase.name} ({parts})"
-    return [Problem(what, found, f"at most {memory_of(limit)}; for that: {advice}")]
+    need = f"{phase.total / GB:.0f} GB per GPU while {phase.name} ({parts})"
+    return [Problem(job, need, f"at most {memory_of(limit)}; for that: {advice}")]
 
 
 def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     """Memory, disk, jobs, tokens, hours and the strength of each divergence as text.
 
     Args:
-        folder: where the run's files and datasets are looked for.
+        folder: of the run's files and datasets.
         machine: a name of `MACHINES`.
         slots: GPUs, or CPU cores, that work at the same time.
     """
     shape = shape_of(config, folder)
     if shape is None:
         return "A run of recorded answers: it needs no model, and seconds for each thousand answers."
-    found = sizes(config, folder)
-    table = Rates.of(MACHINES[machine], config, shape)
-    rates = table.measured(folder / "results" / config.run, prompt_share(config, found))
-    planned = stages(config, shape, found, rates)
-    assumed = f"assumed for {machine}" if rates == table else f"measured in this run, or else assumed for {machine}"
-    lines = [f"{config.run}: a model of {_parameters(shape.parameters)} parameters"]
-    if found.absent:
-        lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(found.absent)}"]
+    sizes = sizes_of(config, folder)
+    assumed = Rates.of(MACHINES[machine], config, shape)
+    rates = assumed.measured(folder / "results" / config.run, prompt_share(config, sizes))
+    planned = stages(config, shape, sizes, rates)
+    source = f"assumed for {machine}" if rates == assumed else f"measured in this run, or else assumed for {machine}"
+    count = shape.parameters
+    parameters = f"{count / 1e9:.3g} billion" if count >= 1e8 else f"{count / 1e6:.2g} million"
+    lines = [f"{config.run}: a model of {parameters} parameters"]
+    if sizes.absent:
+        lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(sizes.absent)}"]
     if machine != "cpu":
         lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
-    lines += ["", f"Work (speeds are {assumed})", _work_table(planned)]
-    lines += ["", *_lengths(config, found), *_steps(config, found, rates)]
-    segment = max(
-        (state_bytes(shape, one) + policy_bytes(shape, one) for one in _settings(config, shape).values()), default=0
-    )
+    lines += ["", f"Work (speeds are {source})", _work_table(planned)]
+    lines += ["", *_lengths(config, sizes), *_steps(config, sizes, rates)]
+    settings = _settings(config, shape).values()
+    segment = max((state_bytes(shape, setting) + policy_bytes(shape, setting) for setting in settings), default=0)
     disk = sum(stage.size for stage in planned)
     train = config.train
     kept = f"train.keep_state: {_KEPT[train.keep_state]}"
     lines += ["", f"Disk: {_disk(disk)} in all, {_disk(segment)} for each segment (policy and state; {kept})"]
-    spent = _hours(planned)
-    more = train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})
-    each = _hours(stages(config.model_copy(update={"train": more}), shape, found, rates)) - spent
+    hours = _hours(planned)
+    one_more = train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})
+    of_seed = _hours(stages(config.model_copy(update={"train": one_more}), shape, sizes, rates)) - hours
     unit = "core" if machine == "cpu" else "GPU"
     lines.append(
-        f"Time: {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(spent)} {unit} hours in all, of"
-        f" which {_rounded(each)} for each training seed"
+        f"Time: {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(hours)} {unit} hours in all, of"
+        f" which {_rounded(of_seed)} for each training seed"
     )
     if divergences := [*strengths(config)]:
         lines += ["", *divergences]
     return "\n".join(lines)
 
 
-def _lengths(config: Config, found: Sizes) -> Iterator[str]:
-    """The mean lengths that the plan is for, and where they are from."""
+def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
+    """Mean lengths of prompts and responses, each with its source."""
     yield "Mean tokens of a prompt and of a response:"
     for name in config.datasets:
-        source = "as drawn" if name in found.measured else f"assumed for task {config.datasets[name].task}"
-        yield f"  {name}: {found.prompt_tokens[name]:,.0f} and {found.response_tokens[name]:,.0f} ({source})"
-    if set(config.datasets) - found.measured:
+        source = "as drawn" if name in sizes.measured else f"assumed for task {config.datasets[name].task}"
+        yield f"  {name}: {sizes.prompt_tokens[name]:,.0f} and {sizes.response_tokens[name]:,.0f} ({source})"
+    if set(config.datasets) - sizes.measured:
         yield (
             "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. Once the pre-samples are "
             "drawn (target presample), a plan uses the measured lengths of the training set, and after the run those "
@@ -155,7 +170,7 @@ def _lengths(config: Config, found: Sizes) -> Iterator[str]:
         )
 
 
-def _steps(config: Config, found: Sizes, rates: Rates) -> Iterator[str]:
+def _steps(config: Config, sizes: Sizes, rates: Rates) -> Iterator[str]:
     """Seeds and steps of each method, with the time of a step."""
     train = config.train
     if config.methods:
@@ -164,7 +179,7 @@ def _steps(config: Config, found: Sizes, rates: Rates) -> Iterator[str]:
         yield "Trainings (train.seeds, train.steps); a step is generation and training, without start and checkpoints:"
     for name, method in config.methods.items():
         stored = f", {train.rehearsal_per_step} stored responses" if method.rehearses else ""
-        seconds = step_seconds(config, name, found, rates)
+        seconds = step_seconds(config, name, sizes, rates)
         length = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
         yield (
             f"  {name}: {counted(len(config.seeds(name)), 'seed')}, {config.steps(name)} steps of {length} s "
@@ -173,7 +188,7 @@ def _steps(config: Config, found: Sizes, rates: Rates) -> Iterator[str]:
 
 
 def at_start(config: Config, folder: Path) -> Iterator[str]:
-    """What a user should know before a run starts: memory per GPU, except for the embedded world, and disk.
+    """Lines for a user before a run starts: memory per GPU, except for the embedded world, and disk.
 
     Raises `ConfigError` where a training cannot fit on `hardware.gpu_gib`.
     """
@@ -189,8 +204,8 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
     settings = {name: Setting.of(config, name, shape) for name in config.methods}
     disk = sum(
-        len(config.seeds(name)) * training_bytes(shape, one, config.train, config.steps(name))
-        for name, one in settings.items()
+        len(config.seeds(name)) * training_bytes(shape, setting, config.train, config.steps(name))
+        for name, setting in settings.items()
     )
     trainings = counted(config.trainings, "training")
     yield (
@@ -200,7 +215,7 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
 
 
 def _settings(config: Config, shape: ModelShape) -> dict[str, Setting]:
-    """The different settings of the methods, by the names of the methods that have them."""
+    """The different settings of the methods; a key names all methods with one setting."""
     by_setting: dict[Setting, list[str]] = {}
     for name in config.methods:
         by_setting.setdefault(Setting.of(config, name, shape), []).append(name)
@@ -208,14 +223,12 @@ def _settings(config: Config, shape: ModelShape) -> dict[str, Setting]:
 
 
 def _memory_table(config: Config, shape: ModelShape) -> str:
-    return tabulate(_memory_rows(config, shape), headers="keys", floatfmt=".1f")
-
-
-def _memory_rows(config: Config, shape: ModelShape) -> Iterator[dict[str, object]]:
+    rows = []
     for names, setting in _settings(config, shape).items():
-        found = [sampling_phase(shape, setting), reference_phase(shape, setting), *phases(shape, setting)]
+        jobs = [sampling_phase(shape, setting), reference_phase(shape, setting), *phases(shape, setting)]
         host = {"host memory per rank": host_bytes(shape, setting) / GB}
-        yield {"methods": names, **{phase.name: phase.total / GB for phase in found}, **host}
+        rows.append({"methods": names, **{phase.name: phase.total / GB for phase in jobs}, **host})
+    return tabulate(rows, headers="keys", floatfmt=".1f")
 
 
 def _hours(planned: list[Stage]) -> float:
@@ -232,14 +245,11 @@ def _disk(size: float) -> str:
     return f"{size / GB:,.0f} GB" if size >= 10 * GB else f"{size / 1e6:,.0f} MB"
 
 
-def _parameters(count: int) -> str:
-    return f"{count / 1e9:.3g} billion" if count >= 1e8 else f"{count / 1e6:.2g} million"
-
-
 def _work_table(planned: list[Stage]) -> str:
-    unit, size = ("GB", GB) if sum(one.size for one in planned) >= 100 * GB else ("MB", 1e6)
+    unit, size = ("GB", GB) if sum(stage.size for stage in planned) >= 100 * GB else ("MB", 1e6)
     rows = [
-        (one.name, one.jobs, one.gpus, one.tokens, one.trained, one.seconds / 60, one.size / size) for one in planned
+        (stage.name, stage.jobs, stage.gpus, stage.tokens, stage.trained, stage.seconds / 60, stage.size / size)
+        for stage in planned
     ]
     head = ("stage", "jobs", "cores or GPUs each", "tokens drawn", "tokens trained", "minutes of all jobs", unit)
     return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ",.1f", ",.1f"))

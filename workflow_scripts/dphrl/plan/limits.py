@@ -1,11 +1,11 @@
 """Memory and minutes that the four rules with a model ask a scheduler for: their resources `mem_mb` and `runtime`.
 
-Both are upper bounds, so that a scheduler ends a job that hangs or leaks, and no other. They are no forecast: every
-response is taken to be as long as `max_tokens` allows, and the machine to be slow. `dphrl plan` has the forecast.
+Both are upper bounds: a scheduler ends a job that hangs or leaks, and no other job. They are no forecast, since every
+response is taken to be as long as `max_tokens` allows and the machine to be slow. `dphrl plan` prints the forecast.
 `--set-resources train_segment:runtime=1440` overrides them, as docs/cluster.md explains.
 
-They depend on the configuration, on the base model's config.json (for an architecture that `shape` does not know, on
-the size of its weights) and on the number of prompts. No clock and no GPU is asked.
+They depend on the configuration, on the number of prompts and on the base model's config.json. For an architecture
+outside `ModelShape`, they depend on the size of its weights. No clock and no GPU is asked.
 """
 
 import math
@@ -17,12 +17,11 @@ from typing import Final, cast
 
 import polars as pl
 
-from dphrl.config.blocks.engine import Plan
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
 from dphrl.layout.run import Layout
 from dphrl.plan.describe import planned_gpu_gib, shape_of
-from dphrl.plan.machines import MACHINES
 from dphrl.plan.memory import (
     BYTES,
     GB,
@@ -37,29 +36,36 @@ from dphrl.plan.memory import (
     state_bytes,
     without_gpu,
 )
-from dphrl.plan.rates import PLANS, Rates
-from dphrl.plan.shape import ModelShape
-from dphrl.plan.sizes import Sizes, prompts_of
-from dphrl.plan.work import drawn_tokens, probe_tokens, reference_tokens, step_seconds
+from dphrl.plan.specs import MACHINES, ModelShape
+from dphrl.plan.work import (
+    PLANS,
+    Rates,
+    Sizes,
+    drawn_tokens,
+    probe_tokens,
+    prompts_of,
+    reference_tokens,
+    step_seconds,
+)
 from dphrl.rollout.parts import REQUESTS
 
 # Processes of a job on one node, at most: nodes have 8 GPUs. More ranks are spread over nodes.
 _RANKS_PER_NODE: Final = 8
-# Bytes of a process without its model, at least half as much again as the demo measured on two CPU cores (`max_rss_mib`
+# Bytes of a process without its model, at least 1.5 times the measurements of the demo on two CPU cores (`max_rss_mib`
 # in results/demo/timings): 2.4 GB for sampling with vLLM, 0.9 GB for a training with the engine transformers, 0.6 GB
-# for the reference, 0.5 GB for torch alone. A training with vLLM needs the first two.
+# for the reference, 0.5 GB for torch alone. A training with vLLM needs the first two together.
 _PROCESS: Final = {"sample": 4 * GB, "tensorise": 2 * GB, "train_segment": 5 * GB, "train_base": 2 * GB}
-# What CUDA's libraries, NCCL and pinned buffers add to a process; not measured.
+# Bytes of CUDA's libraries, NCCL and pinned buffers in a process; not measured.
 _ON_GPU: Final = 4 * GB
-# A worker that judges answers; 0.2 GB were measured.
+# Bytes of a worker that judges answers; 0.2 GB were measured.
 _WORKER: Final = GB / 2
 # Bytes of a drawn token until its part of a sampling job is written: Python's numbers and lists in vLLM's log-probs.
 _TOKEN: Final = 200
-# A row of the toy's corpus has at most so many tokens.
+# Most tokens of a row in the corpus of the embedded world.
 _LONGEST_ROW: Final = 256
 
-# The share of a machine's speed in `MACHINES`, of which a800 is the slowest GPU. Responses of `max_tokens` are several
-# times as long as real ones: with half of these speeds a segment of llama-sql would ask for more than two days.
+# Share of the speed in `MACHINES`, where a800 is the slowest GPU. Responses of `max_tokens` are several times as long
+# as real ones: with half of these speeds, a segment of llama-sql would ask for more than two days.
 _SPEED: Final = {"cpu": 0.2, "a800": 1.0}
 _START: Final = 600.0  # seconds until an engine draws, with the compilation of its kernels
 _STEP: Final = 60.0  # seconds of a training step in addition to its tokens: scoring, push, the longest response
@@ -68,11 +74,11 @@ _LEAST, _ROUND = 30, 10  # minutes
 
 
 class Limits:
-    """The limits of one run. Nothing is read before they are asked for, and a file that cannot be read raises nothing.
+    """The limits of a run. Files are read when a limit is asked for; a file that cannot be read raises nothing.
 
     Args:
         config: of the run.
-        folder: where the run's files, its datasets and the base model are looked for.
+        folder: of the run's files, its datasets and the base model.
     """
 
     def __init__(self, config: Config, folder: Path) -> None:
@@ -83,8 +89,8 @@ class Limits:
     def memory_mb(self, rule: str) -> int:
         """Host memory of a job of this rule on each of its nodes, in MB (10^6 bytes).
 
-        Of each process: itself, the weights that it reads, and with `offload_optimizer` the optimizer's state; on a
-        machine without GPUs also what would be in a GPU's memory.
+        Each process needs memory for itself, for the weights that it reads, and with `offload_optimizer` for the
+        optimizer's state. On a machine without GPUs it also needs the memory that would be on a GPU.
         """
         hardware = self._config.hardware
         ranks = {"sample": hardware.tensor_parallel, "tensorise": hardware.reference_ranks}
@@ -98,18 +104,19 @@ class Limits:
         """Minutes of a job of this rule: whole tens, at least 30, and 30 where a file cannot be read.
 
         Args:
-            rule: of the four.
+            rule: sample, tensorise, train_segment or train_base.
             wildcards: `dataset` and `plan` of `sample`, `method` of `train_segment`; others have no effect.
         """
         try:
             seconds = self._seconds(rule, wildcards, self._shape) if self._shape else 0.0
         except (OSError, ValueError, pl.exceptions.PolarsError):
-            seconds = 0.0  # the job that reads the file says what is wrong with it
+            # The job that reads the file names its fault.
+            seconds = 0.0
         return max(_LEAST, math.ceil(seconds / 60 / _ROUND) * _ROUND)
 
     @cached_property
     def _shape(self) -> ModelShape | None:
-        """The shape of the base model; of an unknown architecture its parameters alone; None without a model."""
+        """The shape of the base model, for an unknown architecture its parameters alone; None without a model."""
         try:
             return shape_of(self._config, self._folder)
         except (OSError, ValueError, ConfigError):
@@ -118,7 +125,7 @@ class Limits:
             return ModelShape(0, 0, 0, 0, 0, 0, parameters=parameters, largest=0) if parameters else None
 
     def _bytes(self, rule: str, shape: ModelShape) -> float:
-        """Bytes of one process for its model, and for what it computes and keeps."""
+        """Bytes of one process for its model, for its results, and for the values in between."""
         config, setting = self._config, Setting.of(self._config, None, shape)
         if rule == "train_base" and config.toy:
             batch = Setting(token_budget=config.toy.optimizer.batch * _LONGEST_ROW, dtype="float32")
@@ -127,7 +134,7 @@ class Limits:
         if rule == "train_segment":
             workers = config.scoring.of(config.datasets[config.train_dataset].task).workers
             settings = [Setting.of(config, method, shape) for method in config.methods]
-            return workers * _WORKER + max((self._of_training(shape, one) for one in settings), default=0.0)
+            return workers * _WORKER + max((self._of_training(shape, setting) for setting in settings), default=0.0)
         weights = policy_bytes(shape, setting)
         if rule == "sample":
             longest = max(getattr(config.sampling, plan).max_tokens for plan in PLANS)
@@ -135,12 +142,12 @@ class Limits:
         return weights + self._without_gpu([reference_phase(shape, setting)])
 
     def _of_training(self, shape: ModelShape, setting: Setting) -> float:
-        """Bytes of one process of a training: a reference model is read in addition to the policy."""
+        """Bytes of one process of a training, which reads a reference model in addition to the policy."""
         read = policy_bytes(shape, setting) * (1 + setting.reference)
         return read + host_bytes(shape, setting) + self._without_gpu(phases(shape, setting))
 
-    def _without_gpu(self, found: list[Phase]) -> float:
-        return without_gpu(found) if self._machine == "cpu" else 0.0
+    def _without_gpu(self, together: list[Phase]) -> float:
+        return without_gpu(together) if self._machine == "cpu" else 0.0
 
     def _seconds(self, rule: str, wildcards: Mapping[str, str], shape: ModelShape) -> float:
         """Seconds of a job of this rule."""
@@ -152,22 +159,22 @@ class Limits:
         if rule == "sample":
             name, dataset = cast(Plan, wildcards["plan"]), wildcards["dataset"]
             plan = getattr(config.sampling, name)
-            found = self._sizes(dataset, plan.max_tokens, plan.shards)
-            asked = found.prompts[dataset] * found.prompt_tokens[dataset]
-            return start + asked / rates.forward + drawn_tokens(config, name, dataset, found) / rates.sample[name]
+            sizes = self._sizes(dataset, plan.max_tokens, plan.shards)
+            read = sizes.prompts[dataset] * sizes.prompt_tokens[dataset]
+            return start + read / rates.forward + drawn_tokens(config, name, dataset, sizes) / rates.sample[name]
         if rule == "tensorise":
-            found = self._sizes(config.train_dataset, config.sampling.refine.max_tokens)
-            return start + reference_tokens(config, found) / rates.forward / hardware.reference_ranks
-        found = self._sizes(config.train_dataset, train.max_tokens)
-        # The probes are as many as possible where both subsets are of one size.
-        probes = probe_tokens(config, train.segment_steps, replace(found, pef=found.pef / 2))
-        steps = train.segment_steps * (_STEP + step_seconds(config, wildcards["method"], found, rates))
-        # Read at the start and written at the end.
+            sizes = self._sizes(config.train_dataset, config.sampling.refine.max_tokens)
+            return start + reference_tokens(config, sizes) / rates.forward / hardware.reference_ranks
+        sizes = self._sizes(config.train_dataset, train.max_tokens)
+        # Subsets of equal size give the largest number of probes.
+        probes = probe_tokens(config, train.segment_steps, replace(sizes, pef=sizes.pef / 2))
+        steps = train.segment_steps * (_STEP + step_seconds(config, wildcards["method"], sizes, rates))
+        # A segment reads policy and state at its start and writes them at its end.
         files = 2 * (state_bytes(shape, setting) + policy_bytes(shape, setting)) / _DISK
         return start + steps + probes / rates.rollout / hardware.ranks + files
 
     def _rates(self, shape: ModelShape) -> Rates:
-        """The rates of a slow machine."""
+        """The rates of a machine that is slower than any planned one."""
         machine, share = MACHINES[self._machine], _SPEED[self._machine]
         generation = {engine: share * speed for engine, speed in machine.generation.items()}
         slow = replace(machine, generation=generation, training=share * machine.training)
@@ -175,10 +182,10 @@ class Limits:
 
     def _sizes(self, dataset: str, longest: int, shards: int = 1) -> Sizes:
         """The prompts of the largest shard of a dataset, all of them in D_pef, and responses as long as possible."""
-        # Counted again once the table of prompts is there, which may have fewer than the dataset's file.
+        # The table of prompts may be shorter than the dataset's file: prompts are counted again once it is there.
         key = dataset, (self._folder / Layout(self._config).path("prompts", dataset=dataset)).exists()
         if key not in self._prompts:
             self._prompts[key] = prompts_of(self._config, dataset, self._folder)
-        count, asked = self._prompts[key]
+        count, tokens = self._prompts[key]
         share = math.ceil(count / shards)
-        return Sizes({dataset: share}, {dataset: asked}, {dataset: longest}, share, frozenset(), share_of_rounds=1)
+        return Sizes({dataset: share}, {dataset: tokens}, {dataset: longest}, share, frozenset(), share_of_rounds=1)

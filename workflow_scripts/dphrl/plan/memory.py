@@ -1,33 +1,48 @@
-"""Memory per GPU in each phase of a segment, as sums of named parts, in bytes.
+"""Memory per GPU in each phase of a segment, as sums of named parts in bytes, and the keys that make a training fit.
 
-Constants that no formula gives are from the sizes of CUDA graphs, contexts and allocators in vLLM 0.32 and torch 2.13;
-`make gpu-check` prints what a card really used next to these figures.
+Constants without a formula are sizes of CUDA graphs, contexts and allocators in vLLM 0.32 and torch 2.13.
+`make gpu-check` prints the memory that a card really used next to these figures.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.config import Config
-from dphrl.plan.shape import ModelShape
+from dphrl.plan.specs import ModelShape
 
 GB = 1e9
 BYTES = {"float32": 4, "bfloat16": 2}
 _CONTEXT = 1.5 * GB  # CUDA context and NCCL buffers
-_ENGINE = 3.3 * GB  # CUDA graphs, profiling workspace and sampler buffers
+# CUDA graphs, profiling workspace and sampler buffers of the smallest engine, and bytes for each parameter: 4 to 5 GB
+# at 7 to 8 billion parameters.
+_ENGINE, _ENGINE_PER_PARAMETER = 3.3 * GB, 0.15
+_ASLEEP = 1.5 * GB  # CUDA graphs and workspace that an engine keeps while it sleeps: 1 to 2 GB
 _WORKSPACE = 1.5 * GB  # workspaces of the trainer's kernels, fragments of the allocator
 _BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
 _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
-# Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them.
+# Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them. On a
+# GPU a chunk is five times as large.
 _HEAD_CHUNK, _HEAD_COPIES = 2**24, 5
+_LARGER_CHUNK = {"larger chunk of the head": 4.0 * _HEAD_CHUNK * 4 * _HEAD_COPIES}
 # Parts that only a GPU needs.
-_OF_CUDA = ("context", "engine's buffers", "workspace", "buckets")
+_OF_CUDA = ("context", "engine's buffers", "workspace", "buckets", "sleeping engine", *_LARGER_CHUNK)
+# Fields of a setting with the values to try, in the order of their cost in time.
+_CHANGES: Final = (
+    ("zero_stage", (3,)),
+    ("checkpointing", (True,)),
+    ("ranks", (2, 4, 8)),
+    ("kv_cache_gib", (12, 6)),
+    ("offload", (True,)),
+    ("tensor_parallel", (2, 4, 8)),
+    ("ranks", (16, 32, 64)),
+)
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What lies on one GPU at the same time; parts are bytes by name."""
+    """The contents of one GPU at one time; parts are bytes by name."""
 
     name: str
     parts: dict[str, float]
@@ -39,19 +54,20 @@ class Phase:
 
 @dataclass(frozen=True)
 class Setting:
-    """What of a method and its training decides the memory on a GPU.
+    """The keys of a method and of its training that decide the memory on a GPU.
 
     Attributes:
         ranks: GPUs of the training.
         tensor_parallel: GPUs that share an engine.
         zero_stage: 0 to 3.
-        kv_cache_gib, sampling_kv_cache_gib: of the engine, for each GPU, in training and in sampling jobs.
+        kv_cache_gib: key-value cache of the engine on each GPU, in training.
+        sampling_kv_cache_gib: the least cache in sampling jobs. Without the key, vllm uses the rest of the card.
         token_budget: tokens of a forward and backward pass.
-        dtype: of the forward and backward pass.
+        dtype: precision of the forward and backward pass.
         offload, checkpointing: as the keys of the configuration.
         reference: whether the base model scores rollouts.
         gradient_share: whether the gradients of policy loss and divergence are compared.
-        adapters: parameters of LoRA; None: all weights are trained.
+        adapters: number of LoRA's parameters; None: all weights are trained.
     """
 
     ranks: int = 1
@@ -69,7 +85,7 @@ class Setting:
 
     @classmethod
     def of(cls, config: Config, method: str | None, shape: ModelShape) -> "Setting":
-        """The setting of a method; None: of jobs before and after training, which depend on no method."""
+        """The setting of a method; for None, of the jobs before and after training, which depend on no method."""
         hardware, chosen = config.hardware, config.methods[method] if method else MethodConfig()
         lora = chosen.lora
         return cls(
@@ -108,48 +124,56 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     engine = {
         "engine's weights": shape.parameters * width / setting.tensor_parallel,
         "key-value cache": setting.kv_cache_gib * 2**30,
-        "engine's buffers": _ENGINE,
+        "engine's buffers": _engine_buffers(shape, setting),
     }
-    context, workspace = {"context": _CONTEXT}, {"workspace": _WORKSPACE}
-    update = {} if setting.offload else {"update": 2 * states["gradients"]}
-    computed = {**_gathered(shape, setting), **activations(shape, setting)}
-    found = [
-        Phase("start", {**context, **resident, "largest weight": shape.largest * width}),
+    context, asleep = {"context": _CONTEXT}, {"sleeping engine": _ASLEEP}
+    alone = {**context, **resident, **asleep, "workspace": _WORKSPACE}
+    update: dict[str, float] = {}
+    if not setting.offload:
+        # At stage 1 AdamW needs the root of this rank's second moments; other stages copy the gradients too.
+        each = 4 * trained / ranks if setting.zero_stage == 1 else 2 * states["gradients"]
+        update = {"update": each}
+    # At stage 1 in bfloat16 DeepSpeed keeps the gradients of the last pass next to their sums in float32.
+    twice = setting.zero_stage == 1 and width == 2 and not setting.offload
+    of_pass = {"gradients of a pass": 2.0 * trained} if twice else {}
+    computed = {**_gathered(shape, setting), **activations(shape, setting), **_LARGER_CHUNK}
+    of_training = [
+        Phase("start", {**context, **resident, **asleep, "largest weight": shape.largest * width}),
         Phase("generating", {**context, **resident, **engine}),
-        Phase("training", {**context, **resident, **workspace, **computed}),
-        Phase("optimizer step", {**context, **resident, **workspace, **update}),
+        Phase("training", {**alone, **of_pass, **computed}),
+        Phase("optimizer step", {**alone, **of_pass, **update}),
     ]
     if setting.gradient_share and setting.zero_stage < 3:
-        two = {"two gradients": 2 * trained * width}
-        found.append(Phase("gradient share", {**context, **resident, **workspace, **computed, **two}))
+        of_training.append(Phase("gradient share", {**alone, **computed, "two gradients": 2 * trained * width}))
     if setting.reference and setting.zero_stage < 3:
-        computed = _without_backward(shape, setting)
-        found.append(Phase("reference log-probs", {**context, **resident, **reference, **workspace, **computed}))
-    return found
+        computed = {**_without_backward(shape, setting), **_LARGER_CHUNK}
+        of_training.append(Phase("reference log-probs", {**alone, **reference, **computed}))
+    return of_training
 
 
 def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
-    """A sampling job, on each of the GPUs that share its engine."""
+    """A sampling job with its least cache, on each of the GPUs that share its engine."""
     width = BYTES[setting.dtype]
     parts = {"context": _CONTEXT, "engine's weights": shape.parameters * width / setting.tensor_parallel}
-    parts |= {"key-value cache": setting.sampling_kv_cache_gib * 2**30, "engine's buffers": _ENGINE}
+    parts |= {"key-value cache": setting.sampling_kv_cache_gib * 2**30}
+    parts |= {"engine's buffers": _engine_buffers(shape, setting)}
     return Phase("sampling", parts)
 
 
 def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
     """The job that computes the stored log-probs of the base policy, without a backward pass.
 
-    With ZeRO-3 its model is divided like the policy, else it has one GPU. A training needs more.
+    With ZeRO-3 its model is divided like the policy, else it is on one GPU. A training needs more.
     """
     gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
     parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}
-    return Phase("reference", {**parts, **_without_backward(shape, setting)})
+    return Phase("reference", {**parts, **_without_backward(shape, setting), **_LARGER_CHUNK})
 
 
-def without_gpu(found: Iterable[Phase]) -> float:
+def without_gpu(together: Iterable[Phase]) -> float:
     """Bytes of host memory for the parts of these phases on a machine without GPUs, where no phase frees its parts."""
     parts: dict[str, float] = {}
-    for phase in found:
+    for phase in together:
         parts |= {name: max(size, parts.get(name, 0.0)) for name, size in phase.parts.items()}
     return sum(size for name, size in parts.items() if name not in _OF_CUDA)
 
@@ -158,20 +182,25 @@ def _weights(shape: ModelShape, setting: Setting) -> float:
     return shape.parameters * BYTES[setting.dtype] / (setting.ranks if setting.zero_stage == 3 else 1)
 
 
+def _engine_buffers(shape: ModelShape, setting: Setting) -> float:
+    return _ENGINE + _ENGINE_PER_PARAMETER * shape.parameters / setting.tensor_parallel
+
+
 def _gathered(shape: ModelShape, setting: Setting) -> dict[str, float]:
     size = min(_GATHERED, shape.parameters) * BYTES[setting.dtype]
     return {"gathered layers": size} if setting.zero_stage == 3 else {}
 
 
 def _without_backward(shape: ModelShape, setting: Setting) -> dict[str, float]:
-    return activations(replace(shape, layers=1), setting)  # No layer is kept.
+    # No layer is kept.
+    return activations(replace(shape, layers=1), setting)
 
 
 def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:
-    """What the backward pass needs of a micro-batch of `token_budget` tokens.
+    """Bytes that the backward pass keeps of a micro-batch of `token_budget` tokens.
 
-    A layer keeps its four feed-forward values, and of the hidden size about 13 values a token (norms in float32,
-    queries, attention output, residuals), measured with fake tensors on Llama-3.1-8B: 223 kB in bfloat16.
+    A layer keeps four values of the feed-forward size for each token, and about 13 of the hidden size (norms in
+    float32, queries, attention output, residuals): 223 kB in bfloat16, measured with fake tensors on Llama-3.1-8B.
     """
     width, tokens = BYTES[setting.dtype], setting.token_budget
     layer = tokens * width * (4 * shape.feed_forward + 12.7 * shape.hidden + 2 * shape.keys)
@@ -197,9 +226,44 @@ def policy_bytes(shape: ModelShape, setting: Setting) -> float:
 
 
 def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig, steps: int) -> float:
-    """The most bytes on disk, at one time, of the policies and states of a training of so many steps."""
+    """The most bytes that the policies and states of a training of `steps` steps occupy on disk at one time."""
     policies = states = steps // train.segment_steps
     if train.keep_state == "newest":
-        # Of the segment that runs and of the one before; policies also where they are evaluated.
+        # A state stays for the running segment and the segment before it, a policy also where it is evaluated.
         policies, states = min(policies, -(-steps // train.eval_every) + 1), min(states, 2)
     return policies * policy_bytes(shape, setting) + states * state_bytes(shape, setting)
+
+
+def peak(shape: ModelShape, setting: Setting) -> float:
+    """Bytes on a GPU in the largest phase of a training."""
+    return max(phase.total for phase in phases(shape, setting))
+
+
+def changes_that_fit(shape: ModelShape, setting: Setting, limit: float) -> dict[str, Any] | None:
+    """Fields of a setting with new values, so that every phase stays below `limit` bytes; None where nothing is enough.
+
+    Each change is needed: without it, the others would not be enough.
+    """
+    changes: dict[str, Any] = {}
+    for name, values in _CHANGES:
+        for value in values:
+            if peak(shape, replace(setting, **changes)) < limit:
+                return _needed(shape, setting, changes, limit)
+            if _saves_memory(name, value, {**vars(setting), **changes}):
+                changes[name] = value
+    return _needed(shape, setting, changes, limit) if peak(shape, replace(setting, **changes)) < limit else None
+
+
+def _saves_memory(name: str, value: Any, setting: Mapping[str, Any]) -> bool:
+    if name == "tensor_parallel" and setting["ranks"] % value:
+        return False
+    return value < setting[name] if name == "kv_cache_gib" else value > setting[name]
+
+
+def _needed(shape: ModelShape, setting: Setting, changes: dict[str, Any], limit: float) -> dict[str, Any]:
+    """The changes without those that are unnecessary; the last ones, which cost most time, go first."""
+    for name in reversed([*changes]):
+        others = {other: value for other, value in changes.items() if other != name}
+        if peak(shape, replace(setting, **others)) < limit:
+            changes = others
+    return changes

@@ -1,18 +1,211 @@
-"""The jobs, tokens, seconds and bytes of every stage of a run."""
+"""The work of a run: how many prompts of which length, how fast a machine is, then the cost of every stage.
 
-from dataclasses import dataclass
+Lengths and speeds are measured where a stage of the run is done, and assumed for the others.
+"""
 
-from dphrl.config.blocks.engine import Plan
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self, get_args
+
+import polars as pl
+
+from dphrl.config.blocks.data import TOY
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
+from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
 from dphrl.plan.memory import Setting, policy_bytes, state_bytes, training_bytes
-from dphrl.plan.rates import Rates
-from dphrl.plan.shape import ModelShape
-from dphrl.plan.sizes import Sizes
+from dphrl.plan.specs import Machine, ModelShape
+from dphrl.tasks.source import read_source
 
-# Bytes of a token in the tables: its id, its log-prob and its text, with the verdict on the response, compressed.
-_TOKEN_BYTES = 8
-_DISK = 1e9  # bytes/s at which policies and states are written and hashed
+PLANS: Final[tuple[Plan, ...]] = get_args(Plan)
+# Mean tokens of a prompt and of a response: in the embedded world, and of real models, where BIRD's prompts hold whole
+# schemas.
+_OF_WORLD: Final = {"sql": (41.0, 20.0), "math": (22.0, 11.0)}
+_REAL: Final = {"sql": (3000.0, 400.0), "math": (150.0, 1000.0)}
+_OF_CUSTOM_TASK: Final = (500.0, 500.0)
+# Prompts of a dataset whose file is missing.
+ASSUMED_PROMPTS: Final = 1000
+# Share of the training prompts in D_pef, before the partition is known.
+_PEF: Final = 0.4
+# Mean tokens of a row of the corpus on which the base model of the embedded world is trained.
+_ROW: Final = 62
+# Bytes of a token in the tables: its id, log-prob, text, and the verdict on the response, compressed.
+_TOKEN_BYTES: Final = 8
+# Bytes/s at which policies and states are written and hashed.
+_DISK: Final = 1e9
+# Stage, plan and part in the timings of a run that measure each rate.
+_SPEEDS: Final = {"rollout": ("train_segment", "", "generate"), "train": ("train_segment", "", "train")}
+_SECONDS: Final = {"train_start": ("train_segment", "", "start"), "base": ("train_base", "", "total")}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Counts and mean lengths in tokens, by dataset.
+
+    Attributes:
+        prompts: number of prompts of each dataset.
+        prompt_tokens, response_tokens: mean lengths.
+        pef: number of prompts in D_pef.
+        measured: datasets with drawn responses, whose lengths are measured.
+        absent: missing files of questions, whose number of prompts is assumed.
+        share_of_rounds: share of a method's `dynamic_sampling_rounds` that a step uses on average.
+    """
+
+    prompts: dict[str, int]
+    prompt_tokens: dict[str, float]
+    response_tokens: dict[str, float]
+    pef: float
+    measured: frozenset[str]
+    absent: tuple[str, ...] = ()
+    share_of_rounds: float = 0.5
+
+
+def sizes_of(config: Config, folder: Path) -> Sizes:
+    """The sizes of a run; `folder` holds its files and its datasets."""
+    layout, train = Layout(config), config.train_dataset
+    prompts, prompt_tokens, response_tokens, measured = {}, {}, {}, set()
+    for name in config.datasets:
+        plan = "presample" if name == train else "evaluate"
+        shards = layout.drawn_shards("drawn_rollouts", plan) if name == train else layout.shards("rollouts", BASE, name)
+        files = [folder / path for path in shards]
+        prompts[name], prompt_tokens[name] = prompts_of(config, name, folder)
+        if all(file.exists() for file in files):
+            _, response_tokens[name] = _count_and_mean(files, "token_ids")
+            measured.add(name)
+        else:
+            _, assumed = _assumed(config, name)
+            response_tokens[name] = min(assumed, getattr(config.sampling, plan).max_tokens)
+    partition, pef = folder / layout.path("partition", draw=DRAW), _PEF * prompts[train]
+    if partition.exists():
+        pef = pl.scan_parquet(partition).filter(subset="pef").select(pl.len()).collect().item()
+    absent = tuple(
+        dataset.source
+        for name, dataset in config.datasets.items()
+        if not (folder / layout.path("prompts", dataset=name)).exists() and not _is_there(dataset.source, folder)
+    )
+    return Sizes(prompts, prompt_tokens, response_tokens, pef, frozenset(measured), absent)
+
+
+def prompts_of(config: Config, name: str, folder: Path) -> tuple[int, float]:
+    """The number of prompts of a dataset and their mean length in tokens.
+
+    Both are measured in its table of prompts. Without the table, each row of its file is a prompt of assumed length.
+
+    Raises `OSError` or `ValueError` for a file that cannot be read.
+    """
+    table = folder / Layout(config).path("prompts", dataset=name)
+    if table.exists():
+        return _count_and_mean([table], "prompt_token_ids")
+    return _rows(config, name, folder), min(_assumed(config, name)[0], config.prompts.max_tokens)
+
+
+def _assumed(config: Config, name: str) -> tuple[float, float]:
+    """Assumed tokens of a prompt and of a response of a dataset."""
+    dataset = config.datasets[name]
+    return (_OF_WORLD if dataset.source == TOY else _REAL).get(dataset.task, _OF_CUSTOM_TASK)
+
+
+def _is_there(source: str, folder: Path) -> bool:
+    return source == TOY or (folder / source).exists()
+
+
+def _rows(config: Config, name: str, folder: Path) -> int:
+    """Rows of a dataset's file, each of which becomes at most one prompt; `ASSUMED_PROMPTS` without the file."""
+    source = config.datasets[name].source
+    if source == TOY:
+        return int(getattr(config.toy and config.toy.questions, name))
+    if not _is_there(source, folder):
+        return ASSUMED_PROMPTS
+    if source.endswith(".parquet"):
+        # The number is in the footer. Reading the 1.8 million rows of DAPO-17k would take half a minute.
+        with suppress(pl.exceptions.PolarsError):
+            return int(pl.scan_parquet(folder / source, glob=False).select(pl.len()).collect().item())
+    return len(read_source(folder / source))
+
+
+def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:
+    """The number of rows of the tables, and the mean length of their lists of tokens."""
+    length = pl.col(column).list.len()
+    count, mean = pl.scan_parquet(tables).select(count=pl.len(), mean=length.mean()).collect().row(0)
+    return count, mean or 0.0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Tokens per second of one GPU or core, and seconds that every job takes whatever its tokens.
+
+    Attributes:
+        sample: drawn tokens/s in the sampling jobs of each plan.
+        rollout: drawn tokens/s in training.
+        train: tokens/s of the forward and backward pass, prompts included.
+        start: seconds until a sampling job of each plan starts to draw.
+        train_start: seconds until a segment starts its first step.
+        base: seconds of the training of the embedded world's base model; 0 for any other base model.
+        other: seconds of a job without a model.
+    """
+
+    sample: Mapping[Plan, float]
+    rollout: float
+    train: float
+    start: Mapping[Plan, float]
+    train_start: float
+    base: float
+    other: float
+
+    @property
+    def forward(self) -> float:
+        """Tokens/s of a forward pass alone."""
+        return 3 * self.train
+
+    @classmethod
+    def of(cls, machine: Machine, config: Config, shape: ModelShape) -> Self:
+        """The rates of a machine for a model."""
+        passes = 8 if config.hardware.gradient_checkpointing else 6
+        rollouts = config.engine.name_of("rollouts")
+        engines = {plan: config.engine.name_of(plan) for plan in PLANS}
+        base = 0.0
+        if config.policy.base is None and config.toy:
+            optimizer = config.toy.optimizer
+            operations = 6.0 * shape.parameters * optimizer.steps * optimizer.batch * _ROW
+            base = operations / (config.toy.threads * machine.training)
+        return cls(
+            sample={plan: machine.generation[name] / shape.parameters for plan, name in engines.items()},
+            rollout=machine.generation[rollouts] / shape.parameters,
+            train=machine.training / (passes * shape.parameters),
+            start={plan: machine.start[name] for plan, name in engines.items()},
+            train_start=machine.start[rollouts] + machine.job,
+            base=base,
+            other=machine.job,
+        )
+
+    def measured(self, run: Path, prompt_share: float) -> Self:
+        """These rates, replaced by measured ones for the stages of a run that are done.
+
+        Args:
+            run: folder of the run, whose `timings` are read.
+            prompt_share: prompt tokens for each token of a response in training; the timings count responses alone.
+        """
+        files = [path for path in (run / "timings").rglob("*.parquet") if path.name != "training_cost.parquet"]
+        if not files:
+            return self
+        rows = pl.concat(
+            pl.read_parquet(path).with_columns(file=pl.lit(path.relative_to(run).as_posix())) for path in files
+        )
+        plan = pl.col("file").str.extract(rf"\.({'|'.join(PLANS)})/").fill_null("")
+        parts = rows.group_by("stage", plan.alias("plan"), "part").agg(
+            speed=pl.col("tokens").sum() / pl.col("seconds").sum(), seconds=pl.col("seconds").mean()
+        )
+        timings = {tuple(key): (speed, seconds) for *key, speed, seconds in parts.iter_rows()}
+        speeds = {name: timings[key][0] for name, key in _SPEEDS.items() if key in timings}
+        if "train" in speeds:
+            speeds["train"] *= 1 + prompt_share
+        seconds = {name: timings[key][1] for name, key in _SECONDS.items() if key in timings}
+        sample = {plan: timings[key][0] for plan in PLANS if (key := ("sample", plan, "generate")) in timings}
+        start = {plan: timings[key][1] for plan in PLANS if (key := ("sample", plan, "start")) in timings}
+        return replace(self, **speeds, **seconds, sample={**self.sample, **sample}, start={**self.start, **start})
 
 
 @dataclass(frozen=True)
@@ -22,10 +215,10 @@ class Stage:
     Attributes:
         jobs: number of jobs.
         gpus: GPUs (or CPU cores) that each job occupies.
-        tokens: tokens that are drawn.
+        tokens: drawn tokens.
         trained: tokens of responses in forward and backward passes.
-        seconds: of all jobs together.
-        longest: seconds that the longest chain of its jobs takes, one after the other.
+        seconds: sum over all jobs.
+        longest: seconds of the longest chain of jobs that wait for each other.
         size: bytes on disk.
     """
 
@@ -39,65 +232,70 @@ class Stage:
     size: float = 0.0
 
 
-def stages(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> list[Stage]:
+def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
     """The stages in the order in which they start."""
-    trained = _trainings(config, shape, found, rates) if config.methods else []
+    trained = _trainings(config, shape, sizes, rates) if config.methods else []
     return [
         _base(config, shape, rates),
         _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
-        *([_samples(config, "presample", found, rates)] if config.presamples else []),
-        _samples(config, "refine", found, rates),
+        *([_samples(config, "presample", sizes, rates)] if config.presamples else []),
+        _samples(config, "refine", sizes, rates),
         _without_model("partition", 2 * len(Layout(config).draws()), rates),
         *trained,
-        _samples(config, "evaluate", found, rates),
+        _samples(config, "evaluate", sizes, rates),
         _without_model("tables, figures and pages", 12, rates),
     ]
 
 
-def prompt_share(config: Config, found: Sizes) -> float:
+def prompt_share(config: Config, sizes: Sizes) -> float:
     """Prompt tokens that all trainings compute for each token of a response."""
-    steps = [(config.steps(name), *_step(config, name, found)) for name in config.methods]
+    steps = [(config.steps(name), *_step(config, name, sizes)) for name in config.methods]
     responses = sum(count * response for count, _, response, _ in steps)
     return sum(count * prompt for count, _, _, prompt in steps) / responses if responses else 0.0
 
 
-def step_seconds(config: Config, name: str, found: Sizes, rates: Rates) -> float:
+def step_seconds(config: Config, name: str, sizes: Sizes, rates: Rates) -> float:
     """Seconds of a step of a method: its rollouts, then its forward and backward passes."""
-    drawn, responses, prompts = _step(config, name, found)
+    drawn, responses, prompts = _step(config, name, sizes)
     return (drawn / rates.rollout + (responses + prompts) / rates.train) / config.hardware.ranks
 
 
-def drawn_tokens(config: Config, name: Plan, dataset: str, found: Sizes) -> float:
-    """Tokens that a plan draws of one policy on all prompts of a dataset."""
+def drawn_tokens(config: Config, name: Plan, dataset: str, sizes: Sizes) -> float:
+    """Tokens that a plan draws from a policy on all prompts of a dataset."""
     plan = getattr(config.sampling, name)
-    count = found.pef if name == "refine" else found.prompts[dataset]
+    count = sizes.pef if name == "refine" else sizes.prompts[dataset]
     samples = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
-    return count * (samples + plan.greedy) * found.response_tokens[dataset]
+    return count * (samples + plan.greedy) * sizes.response_tokens[dataset]
 
 
-def probe_tokens(config: Config, steps: int, found: Sizes) -> float:
-    """Tokens that the probes of so many steps of a training draw; the first is before any update."""
+def probe_tokens(config: Config, steps: int, sizes: Sizes) -> float:
+    """Tokens that the probes draw in `steps` steps of a training; the first probe is before any update."""
     probe, dataset = config.train.probe, config.train_dataset
-    subsets = (found.pef, found.prompts[dataset] - found.pef)
+    subsets = (sizes.pef, sizes.prompts[dataset] - sizes.pef)
     prompts = sum(min(probe.prompts, size) for size in subsets)
-    return (1 + steps // probe.every) * probe.samples * prompts * found.response_tokens[dataset]
+    return (1 + steps // probe.every) * probe.samples * prompts * sizes.response_tokens[dataset]
 
 
-def reference_tokens(config: Config, found: Sizes) -> float:
+def reference_tokens(config: Config, sizes: Sizes) -> float:
     """Tokens of the stored responses and of their prompts."""
     dataset = config.train_dataset
-    return found.pef * (found.prompt_tokens[dataset] + found.response_tokens[dataset])
+    return sizes.pef * (sizes.prompt_tokens[dataset] + sizes.response_tokens[dataset])
 
 
 def wall_seconds(planned: list[Stage], slots: int) -> float:
-    """Seconds from start to end on so many GPUs (or CPU cores): stages wait for those before, but for evaluation."""
+    """Seconds from start to end on `slots` GPUs (or CPU cores).
+
+    A stage waits for all stages before it; only evaluation starts while the training goes on.
+    """
     late = [stage for stage in planned if stage.name in ("training", "evaluation")]
     early = sum(_wall([stage], slots) for stage in planned if stage not in late)
     return early + _wall(late, slots)
 
 
 def _wall(together: list[Stage], slots: int) -> float:
-    return max([0.0, sum(one.seconds * one.gpus for one in together) / slots, *(one.longest for one in together)])
+    """Seconds of stages that share the slots: their work divided by the slots, at least their longest chain of jobs."""
+    work = sum(stage.seconds * stage.gpus for stage in together) / slots
+    return max([0.0, work, *(stage.longest for stage in together)])
 
 
 def _without_model(name: str, jobs: int, rates: Rates) -> Stage:
@@ -112,13 +310,13 @@ def _base(config: Config, shape: ModelShape, rates: Rates) -> Stage:
     return Stage("base model", 2, config.toy.threads, seconds=seconds, longest=seconds, size=size)
 
 
-def _samples(config: Config, name: Plan, found: Sizes, rates: Rates) -> Stage:
-    """Sampling and scoring of a plan, on all its datasets, with all policies for the evaluation."""
+def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:
+    """Sampling and scoring of a plan on all its datasets, for the evaluation with all policies."""
     layout, plan = Layout(config), getattr(config.sampling, name)
     # The base draws pre-samples and refinement once for each draw of stage 1.
     policies = len(layout.policies()) if name == "evaluate" else len(layout.draws())
     datasets = config.evaluate.datasets if name == "evaluate" else [config.train_dataset]
-    tokens = policies * sum(drawn_tokens(config, name, dataset, found) for dataset in datasets)
+    tokens = policies * sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
     jobs = policies * len(datasets) * plan.shards
     generating, fixed = tokens / rates.sample[name], rates.start[name] + rates.other
     seconds = generating + jobs * (fixed + rates.other + (rates.other if name == "evaluate" else 0))
@@ -133,44 +331,50 @@ def _samples(config: Config, name: Plan, found: Sizes, rates: Rates) -> Stage:
     )
 
 
-def _step(config: Config, name: str, found: Sizes) -> tuple[float, float, float]:
-    """Tokens of a step of a method: drawn; of the responses that it computes; of their prompts.
+def _step(config: Config, name: str, sizes: Sizes) -> tuple[float, float, float]:
+    """Tokens of a step of a method: drawn tokens, tokens of trained responses, tokens of their prompts.
 
-    The rollouts of a question share its prompt, unless prompt_sharing is off; each stored response has another one.
+    The rollouts of a question share its prompt, unless prompt_sharing is off. Each stored response needs its own.
     """
     train, method, dataset = config.train, config.methods[name], config.train_dataset
     stored = train.rehearsal_per_step if method.rehearses else 0
-    rollouts, length = train.prompts_per_step * train.rollouts_per_prompt, found.response_tokens[dataset]
+    rollouts, length = train.prompts_per_step * train.rollouts_per_prompt, sizes.response_tokens[dataset]
     # A prompt that dynamic sampling replaces costs its responses once more.
-    drawn = rollouts * (1 + found.share_of_rounds * method.dynamic_sampling_rounds) * length
-    asked = rollouts if config.hardware.prompt_sharing == "off" else train.prompts_per_step
-    prompts = train.ppo_epochs * (asked + stored) * found.prompt_tokens[dataset]
+    drawn = rollouts * (1 + sizes.share_of_rounds * method.dynamic_sampling_rounds) * length
+    shared = rollouts if config.hardware.prompt_sharing == "off" else train.prompts_per_step
+    prompts = train.ppo_epochs * (shared + stored) * sizes.prompt_tokens[dataset]
     return drawn, train.ppo_epochs * (rollouts + stored) * length, prompts
 
 
-def _trainings(config: Config, shape: ModelShape, found: Sizes, rates: Rates) -> list[Stage]:
+def _trainings(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
     """The reference log-probs and all segments of all trainings."""
     train, dataset = config.train, config.train_dataset
     drawn = trained = size = written = seconds = 0.0
     for name in config.methods:
         seeds = len(config.seeds(name))
-        each = seeds * config.steps(name)
-        of_step, computed, _ = _step(config, name, found)
-        probes = seeds * probe_tokens(config, config.steps(name), found)
-        drawn += each * of_step + probes
-        trained += each * computed
-        seconds += each * step_seconds(config, name, found, rates) + probes / rates.rollout / config.hardware.ranks
+        steps = seeds * config.steps(name)
+        drawn_by_step, trained_by_step, _ = _step(config, name, sizes)
+        probes = seeds * probe_tokens(config, config.steps(name), sizes)
+        drawn += steps * drawn_by_step + probes
+        trained += steps * trained_by_step
+        seconds += steps * step_seconds(config, name, sizes, rates) + probes / rates.rollout / config.hardware.ranks
         setting = Setting.of(config, name, shape)
-        written += each // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))
+        written += steps // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))
         size += seeds * training_bytes(shape, setting, train, config.steps(name))
     layout = Layout(config)
     jobs, draws = len(layout.segments()), len(layout.draws())
     seconds += jobs * (rates.train_start + rates.other) + written / _DISK
-    stored, ranks = reference_tokens(config, found), config.hardware.reference_ranks
-    alone = rates.train_start + rates.other + stored / (rates.forward * ranks)
-    size_of_stored = draws * found.pef * found.response_tokens[dataset] * 4
-    whole = {"trained": draws * stored, "seconds": draws * alone, "longest": alone, "size": size_of_stored}
-    logprobs = Stage("reference", draws, ranks, **whole)
-    steps = [config.steps(name) for name in config.methods for _ in config.seeds(name)]
-    chain = seconds * max(steps) / sum(steps)
-    return [logprobs, Stage("training", jobs, config.hardware.ranks, drawn, trained, seconds, chain, size)]
+    stored, ranks = reference_tokens(config, sizes), config.hardware.reference_ranks
+    of_draw = rates.train_start + rates.other + stored / (rates.forward * ranks)
+    reference = Stage(
+        "reference",
+        draws,
+        ranks,
+        trained=draws * stored,
+        seconds=draws * of_draw,
+        longest=of_draw,
+        size=draws * sizes.pef * sizes.response_tokens[dataset] * 4,
+    )
+    lengths = [config.steps(name) for name in config.methods for _ in config.seeds(name)]
+    chain = seconds * max(lengths) / sum(lengths)
+    return [reference, Stage("training", jobs, config.hardware.ranks, drawn, trained, seconds, chain, size)]

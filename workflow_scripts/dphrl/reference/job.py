@@ -9,7 +9,7 @@ import polars as pl
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.base import Dtype
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.reference.build import reference_rows
 
 

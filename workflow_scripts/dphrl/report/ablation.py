@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.report.names import in_order, label
+from dphrl.layout.methods import in_order, label
 
 _DIVERGENCES = {
     "forward_kl": "Forward KL (DPH-F)",

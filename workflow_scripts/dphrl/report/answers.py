@@ -8,12 +8,9 @@ import polars as pl
 from dphrl.evaluation.claims import VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
+from dphrl.layout.methods import BASELINES, in_order, label
 from dphrl.report.claims import difference, interval
 from dphrl.report.headline import AMONG_ALL, in_words, variety_of
-from dphrl.report.names import in_order, label
-
-# What a method can keep its coverage against, the first of them that a run has.
-_BASELINES = ("grpo", "exp_only", "dapo")
 
 
 class Answer(NamedTuple):
@@ -79,7 +76,7 @@ def _against_base(rows: pl.DataFrame, headline: pl.DataFrame, metric: str, unit:
 
 def _kept(rows: pl.DataFrame) -> Iterator[Answer]:
     """How coverage compares with that of the first baseline; nothing without one."""
-    baseline = next((name for name in _BASELINES if name in rows["against"]), None)
+    baseline = next((name for name in BASELINES if name in rows["against"]), None)
     if baseline is not None:
         compared, other = rows.filter(against=baseline), label(baseline)
         words = ("lower with", "higher with", "no difference is shown with")

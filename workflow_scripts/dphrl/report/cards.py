@@ -11,9 +11,9 @@ import polars as pl
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import dphrl.pages
+from dphrl.layout.methods import label
 from dphrl.layout.names import BASE, PolicyName
 from dphrl.report.headline import headline_markdown, metric_name
-from dphrl.report.names import label
 from dphrl.report.text import markdown, markdown_table
 
 _TEMPLATE = Path(dphrl.pages.__file__).parent / "templates" / "card.md.j2"

@@ -8,7 +8,36 @@ import polars as pl
 
 from dphrl.artifacts.tables import read_table
 from dphrl.evaluation.names import numbered
-from dphrl.report.names import in_order, label, last_steps
+from dphrl.layout.methods import in_order, label
+from dphrl.report.names import last_steps
+
+# How many of the 300 ambiguous questions of world 1 each training of the second registration solves within 16 samples
+# (docs/worked-example/counts.parquet).
+ASKED = 300
+REGISTERED = {
+    "grpo": (101, 110, 111, 113, 113),
+    "exp_only": (112, 112, 113, 113, 113),
+    "rkl_k3": (172, 177, 214, 218, 231),
+    "rkl_k2": (113, 148, 180, 180, 207),
+    "replay": (113, 130, 142, 155, 181, 184, 184, 185, 195, 209),
+    "fkl_all": (171, 182, 187, 209, 220),
+    "dph_f": (44, 115, 143, 157, 164, 176, 179, 183, 186, 192, 192, 193, 194, 194, 197, 212),
+    "dph_js": (103, 145, 145, 159, 162, 164, 165, 174, 177, 178, 180, 185, 186, 186, 191, 201),
+    "dph_f_published": (97, 100, 107, 111, 112),
+    "dph_js_published": (34, 112, 112, 113, 113),
+}
+# Ten points above a policy with one reading of the questions, which is right on 37.7 %.
+KEPT = 0.477
+
+
+def registered_in_words() -> str:
+    """How many of the registered trainings of each DPH method kept coverage."""
+    kept = {name: sum(solved >= KEPT * ASKED for solved in REGISTERED[name]) for name in ("dph_f", "dph_js")}
+    number = len(REGISTERED["dph_f"])
+    return (
+        f"One training says little about DPH: of {number} registered trainings each, {kept['dph_f']} of DPH-F and "
+        f"{kept['dph_js']} of DPH-JS ended at least ten points above one reading"
+    )
 
 
 def ambiguous(results: Path) -> str:
@@ -32,5 +61,6 @@ def ambiguous(results: Path) -> str:
     solved = ", ".join(f"{label(method)} {100 * means[method]:.1f}" for method in in_order(means))
     return (
         f"Ambiguous questions of in_domain, in per cent solved within {k} samples: {solved}. A policy that keeps one "
-        f"reading solves at most {100 * max(radii.values()) / radii.total():.1f} (docs/decisions/the-world.md)."
+        f"reading solves at most {100 * max(radii.values()) / radii.total():.1f} (docs/decisions/the-world.md). "
+        f"{registered_in_words()}."
     )

@@ -7,10 +7,11 @@ from tabulate import tabulate
 
 from dphrl.artifacts.tables import read_table
 from dphrl.config.checks import trained_on
+from dphrl.layout.methods import in_order, label
 from dphrl.layout.run import Layout
 from dphrl.pages.visible import visible
 from dphrl.report.headline import Headline, main_metrics, metric_name, value_text
-from dphrl.report.names import in_order, label, last_steps
+from dphrl.report.names import last_steps
 
 
 def ending(layout: Layout) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.report.names import in_order, label
+from dphrl.layout.methods import in_order, label
 
 Shown = tuple[str, str, pl.DataFrame]
 _SEEDS = "Means over training seeds ± their standard deviation, after the last step."

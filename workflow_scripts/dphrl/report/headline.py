@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
-from dphrl.report.names import datasets_in_order, in_order, label
+from dphrl.layout.methods import in_order, label
+from dphrl.report.names import datasets_in_order
 from dphrl.report.text import markdown, markdown_table
 
 AMONG_ALL = "distinct_styles"

@@ -1,35 +1,8 @@
-"""Labels of methods, and the order of methods and datasets, for tables, figures and pages."""
+"""The order of datasets, and the rows of last steps, for tables, figures and pages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import polars as pl
-
-# In reading order.
-_LABELS = {
-    "base": "Base",
-    "base_itself": "Base against itself",
-    "grpo": "GRPO",
-    "dapo": "DAPO",
-    "rkl": "RKL",
-    "rkl_k2": "RKL, k2",
-    "rkl_reward_k1": "RKL, k1 in the reward",
-    "exp_only": "D_exp only",
-    "alpha": "Alpha",
-    "dph_f": "DPH-F",
-    "dph_js": "DPH-JS",
-    "js_definition": "DPH-JS by definition",
-}
-
-
-def in_order(methods: Iterable[str]) -> list[str]:
-    """Method names: base, the paper's baselines, then its methods, then any other alphabetically."""
-    known = list(_LABELS)
-    return sorted(set(methods), key=lambda name: (known.index(name) if name in _LABELS else len(known), name))
-
-
-def label(method: str) -> str:
-    """Label of a method; a method without a label keeps its name."""
-    return _LABELS.get(method, method)
 
 
 def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:

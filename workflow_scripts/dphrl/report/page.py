@@ -8,16 +8,17 @@ import polars as pl
 import vl_convert
 from markupsafe import Markup
 
+from dphrl.layout.methods import label
 from dphrl.pages.render import render
 from dphrl.report.answers import Answer
 from dphrl.report.datasets import FOUND, REJECTED, SHARED
 from dphrl.report.headline import Headline, how_to_read
-from dphrl.report.names import label, last_steps
+from dphrl.report.names import last_steps
 from dphrl.report.samples import Sample
 from dphrl.report.views import claims_table, cost_table, headline_table, readable, sample_choices
 
 CATEGORIES = {
-    "What is solved": ("gap", "keep_explore"),
+    "What is solved": ("strip", "gap", "keep_explore"),
     "Diversity": ("styles", "style_counts"),
     "Training": ("training", "steps", "paths", "eta"),
 }

@@ -8,8 +8,9 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.names import numbered, published_k
+from dphrl.layout.methods import in_order, label
 from dphrl.report.headline import metric_name
-from dphrl.report.names import at_published_k, in_order, label, last_steps
+from dphrl.report.names import at_published_k, last_steps
 from dphrl.report.text import latex_table, markdown_table
 
 AVERAGE = "average"

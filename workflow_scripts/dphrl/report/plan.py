@@ -28,12 +28,15 @@ def drawn(layout: Layout) -> list[str]:
     """Names of the figures that the run has data for."""
     config = layout.config
     evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
+    toy, evaluate = config.toy, config.evaluate
+    registered_world = toy and toy.seed == 1 and "in_domain" in evaluate.datasets and 16 in evaluate.k
     needs = {
         "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
         "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
         "keep_explore": _compares(layout),
         "paths": max(evaluated.values(), default=0) > 1,
         "steps": max(evaluated.values(), default=0) > 1,
+        "strip": registered_world,
         "style_counts": config.evaluate.styles,
         "styles": config.evaluate.styles,
         "training": config.methods,

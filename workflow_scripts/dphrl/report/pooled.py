@@ -11,16 +11,17 @@ import polars as pl
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import read_footer, read_table
-from dphrl.config.blocks.evaluate import ClaimsConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig, EvaluateConfig
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, corrected
 from dphrl.evaluation.crossed import Estimate, Part, mean_of
 from dphrl.evaluation.study import Study
+from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
 from dphrl.pages.render import render
 from dphrl.report.claims import chance, difference, interval
 from dphrl.report.headline import Headline, how_to_read, metric_name
-from dphrl.report.names import label, last_steps
+from dphrl.report.names import last_steps
 from dphrl.report.views import claims_table, headline_table
 
 _PAIR = ["dataset", "metric", "method", "against"]

@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from dphrl.layout.methods import label
 from dphrl.report.further import Shown
-from dphrl.report.names import label
 from dphrl.report.samples import shards_of
 
 Scored = tuple[Sequence[str], Mapping[str, str], Mapping[str, Sequence[str]]]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.config.blocks.report import SamplesConfig
+from dphrl.config.blocks.evaluation import SamplesConfig
+from dphrl.layout.methods import label
 from dphrl.pages.visible import visible
-from dphrl.report.names import label
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.report.names import in_order, label, last_steps
+from dphrl.layout.methods import METHODS, in_order, label
+from dphrl.report.names import last_steps
 
-# Okabe and Ito's palette, distinguishable with the common colour vision deficiencies; grey is the reference.
-_COLOURS = {
-    "base": "#5f6672",
-    "base_itself": "#5f6672",
-    "grpo": "#d55e00",
-    "dapo": "#e69f00",
-    "rkl": "#cc79a7",
-    "rkl_k2": "#aa4499",
-    "rkl_reward_k1": "#882255",
-    "exp_only": "#8c6d1f",
-    "alpha": "#56b4e9",
-    "dph_f": "#0072b2",
-    "dph_js": "#009e73",
-    "js_definition": "#117733",
-}
+# Of methods that layout/methods.py does not name.
 _FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 # Paul Tol's bright scheme, for anything but policies; the style "other" is grey and always last.
 _BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
@@ -59,9 +46,9 @@ def policy_axis(table: pl.DataFrame) -> alt.Y:
 def policy_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each label in `policy`: the same in every figure."""
     methods = in_order(table["method"])
-    further = [name for name in methods if name not in _COLOURS]
-    colours = {**_COLOURS, **dict(zip(further, cycle(_FURTHER), strict=False))}
-    return colour("policy", _labels(table), [colours[name] for name in methods])
+    further = dict(zip((name for name in methods if name not in METHODS), cycle(_FURTHER), strict=False))
+    colours = [METHODS[name].colour if name in METHODS else further[name] for name in methods]
+    return colour("policy", _labels(table), colours)
 
 
 def policy_shape(table: pl.DataFrame) -> alt.Shape:

@@ -5,10 +5,10 @@ from typing import Any
 
 import polars as pl
 
+from dphrl.layout.methods import in_order, label
 from dphrl.report.claims import HEADS, claim_tables
 from dphrl.report.further import Shown, further_tables
 from dphrl.report.headline import Headline, main_metrics, metric_name
-from dphrl.report.names import in_order, label
 from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.rules import Scored, rules_of_run
 from dphrl.report.samples import Sample

@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.rollout.engine import Engine
 
 
-def make_engine(folder: Path, config: EngineConfig, hardware: HardwareConfig, *, distributed: bool = False) -> Engine:
+def make_engine(
+    folder: Path,
+    config: EngineConfig,
+    hardware: HardwareConfig,
+    *,
+    distributed: bool = False,
+    alone: bool = False,
+) -> Engine:
     """An engine on the weights of a Hugging Face folder.
 
     Args:
@@ -15,12 +21,13 @@ def make_engine(folder: Path, config: EngineConfig, hardware: HardwareConfig, *,
         config: which engine; dtype, lengths.
         hardware: memory, sequences at the same time, tensor parallelism.
         distributed: the engine runs in the same processes as a trainer, inside an initialised process group.
+        alone: no trainer shares the device (sampling jobs).
     """
     # Imported here: only one of the two may be installed.
     if config.name == "transformers":
         from dphrl.rollout.transformers_engine import TransformersEngine
 
-        return TransformersEngine(folder, config, hardware)
+        return TransformersEngine(folder, config, hardware.for_sampling() if alone else hardware)
     from dphrl.rollout.vllm_engine import VllmEngine
 
-    return VllmEngine(folder, config, hardware, distributed=distributed)
+    return VllmEngine(folder, config, hardware, distributed=distributed, alone=alone)

@@ -12,8 +12,7 @@ from typing import Any, Self
 import torch.distributed as dist
 
 from dphrl.artifacts.stage import Timing
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.parts import Parts
 from dphrl.rollout.requests import Request
@@ -72,8 +71,8 @@ class SamplingJob:
 def draw(job: SamplingJob, missing: Sequence[int]) -> list[Timing]:
     """Draw these parts in this process, which may be one of the ranks: all draw the same, and rank 0 writes."""
     started, first = time.perf_counter(), not dist.is_initialized() or dist.get_rank() == 0
-    engine_config, hardware = EngineConfig(**job.engine), HardwareConfig(**job.hardware).for_sampling()
-    engine = make_engine(Path(job.policy), engine_config, hardware, distributed=job.ranks > 1)
+    engine_config, hardware = EngineConfig(**job.engine), HardwareConfig(**job.hardware)
+    engine = make_engine(Path(job.policy), engine_config, hardware, distributed=job.ranks > 1, alone=True)
     ready, tokens, many = time.perf_counter(), 0, len(job.parts.requests)
     for number in missing:
         label = f"{job.label} ({number + 1} of {many})" if many > 1 else job.label

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from dphrl.artifacts.private import use_private_caches
 from dphrl.artifacts.progress import ProgressLines
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
@@ -23,6 +22,10 @@ from dphrl.rollout.texts import response_text
 from dphrl.tasks.tokens import load_tokenizer
 
 _LONGEST_BATCH = 8192
+# Share of a GPU's memory that an engine alone on it occupies, and that must be free at its start.
+_UTILISATION = 0.92
+# With a cache of a given size vLLM only checks that this share is free: by default 92 %, on a shared card too much.
+_LEAST_FREE = 0.01
 
 
 def _prepare_environment(kv_cache_gib: float, batch_invariant: bool) -> None:
@@ -58,6 +61,41 @@ def drop_shared_memory(parts: int) -> None:
         file.unlink(missing_ok=True)
 
 
+def llm_arguments(
+    folder: Path, config: EngineConfig, hardware: HardwareConfig, *, distributed: bool, alone: bool, on_gpu: bool
+) -> dict[str, Any]:
+    """The arguments of `vllm.LLM`; the first five as `VllmEngine`."""
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        # What the trainer reads; by default a second form of weights and tokenizer (Mistral's) would be preferred.
+        "load_format": "safetensors",
+        "config_format": "hf",
+        "tokenizer_mode": "hf",
+        "dtype": config.dtype,
+        "max_model_len": config.max_model_len,
+        "max_num_seqs": hardware.sampling_max_num_seqs if alone and on_gpu else hardware.max_num_seqs,
+        "max_num_batched_tokens": max(_LONGEST_BATCH, config.max_model_len),
+        "generation_config": "vllm",
+        "logprobs_mode": "raw_logprobs",
+        "trust_remote_code": False,
+        "tensor_parallel_size": hardware.tensor_parallel,
+        "seed": 0,
+        "disable_log_stats": True,
+    }
+    if distributed:
+        arguments["distributed_executor_backend"] = "external_launcher"
+    if not on_gpu:
+        # Seeded requests crash under chunked prefill on the CPU build, so each prompt is prefilled at once.
+        return arguments | {"enforce_eager": True, "enable_chunked_prefill": False}
+    cache_gib = hardware.sampling_kv_cache_gib if alone else hardware.kv_cache_gib
+    if cache_gib is None:
+        arguments["gpu_memory_utilization"] = _UTILISATION
+    else:
+        arguments |= {"gpu_memory_utilization": _LEAST_FREE, "kv_cache_memory_bytes": int(cache_gib * 2**30)}
+    # A sampling job never sleeps, so it needs no allocator of sleep mode.
+    return arguments if alone else arguments | {"enable_sleep_mode": True}
+
+
 class VllmEngine:
     """A vLLM engine on the weights of a Hugging Face folder (see `Engine`).
 
@@ -67,50 +105,37 @@ class VllmEngine:
         hardware: memory, sequences at the same time, tensor parallelism.
         distributed: the engine runs inside an initialised process group (training); with `tensor_parallel` above 1
             each rank holds a part of it, and all ranks must make the same calls at the same time.
+        alone: no trainer shares the GPU (sampling jobs): the engine has the memory and sequences of these, and on a GPU
+            it cannot sleep.
 
     Raises:
         ValueError: the folder holds an adapter, which vLLM would ignore.
     """
 
     def __init__(
-        self, folder: Path, config: EngineConfig, hardware: HardwareConfig, *, distributed: bool = False
+        self,
+        folder: Path,
+        config: EngineConfig,
+        hardware: HardwareConfig,
+        *,
+        distributed: bool = False,
+        alone: bool = False,
     ) -> None:
         refuse_adapter(folder)
-        _prepare_environment(hardware.kv_cache_gib, config.batch_invariant)
+        on_gpu = torch.cuda.is_available()
+        _prepare_environment((hardware.for_sampling() if alone else hardware).kv_cache_gib, config.batch_invariant)
         from vllm import LLM
 
         self.max_model_len = config.max_model_len
-        options: dict[str, Any] = {"distributed_executor_backend": "external_launcher"} if distributed else {}
-        spread_on_cpus = distributed and hardware.tensor_parallel > 1 and not torch.cuda.is_available()
-        if torch.cuda.is_available():
-            options |= {"kv_cache_memory_bytes": int(hardware.kv_cache_gib * 2**30), "enable_sleep_mode": True}
-        else:
-            # Seeded requests crash under chunked prefill on the CPU build, so each prompt is prefilled at once.
-            options |= {"enforce_eager": True, "enable_chunked_prefill": False}
+        arguments = llm_arguments(folder, config, hardware, distributed=distributed, alone=alone, on_gpu=on_gpu)
+        spread_on_cpus = distributed and hardware.tensor_parallel > 1 and not on_gpu
         if spread_on_cpus:
             from dphrl.rollout.cpu_worker import SpreadWorker
 
-            options["worker_cls"] = f"{SpreadWorker.__module__}.{SpreadWorker.__qualname__}"
+            arguments["worker_cls"] = f"{SpreadWorker.__module__}.{SpreadWorker.__qualname__}"
             # Left by a rank that was killed while it started, if it had the same port.
             drop_shared_memory(hardware.tensor_parallel)
-        self._llm = LLM(
-            str(folder),
-            # What the trainer reads; by default a second form of weights and tokenizer (Mistral's) would be preferred.
-            load_format="safetensors",
-            config_format="hf",
-            tokenizer_mode="hf",
-            dtype=config.dtype,
-            max_model_len=config.max_model_len,
-            max_num_seqs=hardware.max_num_seqs,
-            max_num_batched_tokens=max(_LONGEST_BATCH, config.max_model_len),
-            generation_config="vllm",
-            logprobs_mode="raw_logprobs",
-            trust_remote_code=False,
-            tensor_parallel_size=hardware.tensor_parallel,
-            seed=0,
-            disable_log_stats=True,
-            **options,
-        )
+        self._llm = LLM(**arguments)
         if spread_on_cpus:
             drop_shared_memory(hardware.tensor_parallel)
         # vLLM refuses ends that the model cannot draw, such as an EOS that was added to the tokenizer alone.
@@ -157,8 +182,8 @@ class VllmEngine:
         self._load(weights)
 
     def digests(self) -> dict[str, Digest]:
-        """The digests of the weights as vLLM keeps them: fused ones have other names, packed ones (CPU) are missing."""
-        (held,) = self._llm.apply_model(_digests)
+        """As vLLM keeps the weights: of fused ones the parts; packed ones (CPU) are missing."""
+        (held,) = self._llm.apply_model(model_digests)
         return held
 
     def sleep(self) -> None:
@@ -181,7 +206,12 @@ class VllmEngine:
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
         if not torch.cuda.is_available():
             self._llm.apply_model(_pack_head)
-        self._llm.reset_prefix_cache()
+        # Else prompts would be read with keys of the old weights; the canary's own text is never in the cache.
+        if not self._llm.reset_prefix_cache():
+            raise RuntimeError(
+                "vLLM kept its prefix cache after new weights were loaded, as requests still use it: rollouts would mix"
+                " old and new weights. Restart the job; if it happens again, please report it with this job's log"
+            )
 
     def _completion(self, request: Request, drawn: Any) -> Completion:
         tokens = list(drawn.token_ids)
@@ -196,8 +226,22 @@ class VllmEngine:
             raise AsleepError
 
 
-def _digests(model: nn.Module) -> dict[str, Digest]:
-    return {name: Digest.of(tensor) for name, tensor in model.named_parameters() if tensor.numel()}
+def model_digests(model: nn.Module) -> dict[str, Digest]:
+    """The digests of a model of vLLM; of fused layers (qkv_proj, gate_up_proj) those of each part, as it is pushed."""
+    parts: Mapping[str, Sequence[str]] = getattr(model, "packed_modules_mapping", {})
+    found: dict[str, Digest] = {}
+    for name, tensor in model.named_parameters():
+        layer, _, kind = name.rpartition(".")
+        block, _, fused = layer.rpartition(".")
+        sizes = getattr(model.get_submodule(layer), "output_partition_sizes", [])
+        if not tensor.numel():
+            continue
+        if fused in parts and len(sizes) == len(parts[fused]):
+            slices = zip(parts[fused], tensor.split(sizes), strict=True)
+            found |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
+        else:
+            found[name] = Digest.of(tensor)
+    return found
 
 
 def _pack_head(model: nn.Module) -> None:

@@ -16,7 +16,7 @@ examples:
   dphrl init --data mine.jsonl --task one_of --scorer my_scorer.py --model models/mine
 
 The task is found by the fields: sql (db_id and a gold query), math (an answer or a solution with \\boxed{}). Any other
-task needs --task and --scorer (docs/contributing/add-a-scorer.md). Paths are relative to the folder in which the
+task needs --task and --scorer (docs/how-to/own-scorer.md). Paths are relative to the folder in which the
 workflow will run. A file that is there is never replaced.
 
 exit status: 0, 1 if no configuration can be written (the message has the file and what was expected), 2 usage"""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dphrl.config.blocks.datasets import MATH, SQL
+from dphrl.config.blocks.data import MATH, SQL
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
 
@@ -68,7 +68,7 @@ def layout_of(
     raise LayoutError(
         f"{source}: its fields are {', '.join(map(str, rows[0]))}, and no task has them ({expected}). Name them, for "
         "instance --field question=THEIRS --field answer=THEIRS; another task needs --task NAME --scorer FILE "
-        "(docs/datasets.md, docs/contributing/add-a-scorer.md)"
+        "(docs/datasets.md, docs/how-to/own-scorer.md)"
     )
 
 

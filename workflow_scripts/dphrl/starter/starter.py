@@ -9,13 +9,12 @@ from typing import Any
 
 import yaml
 
-from dphrl.config.blocks.datasets import MATH, SQL
+from dphrl.config.blocks.data import MATH, SQL
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import check_files, load_config
-from dphrl.plan.advice import changes_that_fit
 from dphrl.plan.describe import KEYS, at_start, shape_of
-from dphrl.plan.memory import Setting
+from dphrl.plan.memory import Setting, changes_that_fit
 from dphrl.starter.layouts import LayoutError, layout_of
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.source import SourceError, read_source

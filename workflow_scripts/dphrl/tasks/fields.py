@@ -5,7 +5,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-from dphrl.config.blocks.datasets import FieldName
+from dphrl.config.blocks.data import FieldName
 
 Row = Mapping[str, Any]
 Renames = Mapping[str, str | Sequence[str]]

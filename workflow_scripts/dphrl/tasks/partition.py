@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.config.blocks.datasets import FieldName
-from dphrl.config.blocks.partition import PartitionConfig
+from dphrl.config.blocks.data import FieldName
+from dphrl.config.blocks.training import PartitionConfig
 from dphrl.tasks.fields import Fields, Row, json_text
 
 

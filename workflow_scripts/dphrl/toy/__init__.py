@@ -1,1 +1,1 @@
-"""The embedded default: a small world of databases, questions and answers, and a base model trained from scratch."""
+"""The embedded world: databases, questions, a supervised corpus, and a base model trained from scratch."""

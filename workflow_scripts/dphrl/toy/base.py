@@ -15,14 +15,14 @@ from transformers.utils.logging import disable_progress_bar
 from dphrl.config.blocks.toy import ToyConfig, ToyOptimizer
 
 LONGEST_SEQUENCE = 256
-# Rows of a batch are sorted by length and split into micro-batches of this size, so that there is little padding;
-# batches of one length would change the mixture of rows in an update.
+# Rows of a batch are sorted by length and split into micro-batches of this size, so that padding is short. Batches of
+# one length would change the mixture of rows in an update.
 MICRO_BATCH = 16
 
 
 @dataclass(frozen=True)
 class Example:
-    """A row of the corpus as token ids; the response ends with the end-of-sequence token."""
+    """A row of the corpus as token ids. The response ends with the end-of-sequence token."""
 
     prompt: list[int]
     response: list[int]
@@ -88,7 +88,7 @@ def read_examples(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Exam
 
 
 def batch_indices(rows: int, batch: int, seed: int, step: int) -> list[int]:
-    """Rows of a step: the step-th slice of an endless sequence of permutations, one per pass over the corpus."""
+    """Rows of a step: slice number `step` of an endless sequence of permutations, one for each pass over the corpus."""
     indices = []
     permutations: dict[int, list[int]] = {}
     for position in range(step * batch, (step + 1) * batch):

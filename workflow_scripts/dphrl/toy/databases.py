@@ -19,7 +19,7 @@ _SYLLABLES = tuple("".join(pair) for pair in product("bdfklmnprstv", "aeiou"))
 
 @dataclass(frozen=True)
 class Table:
-    """A table as the prompts show it: its name, its text column with the four values, its integer columns."""
+    """A table as prompts show it: its name, its text column with four values, its integer columns."""
 
     name: str
     text: str
@@ -36,12 +36,12 @@ class Database:
     child: Table
 
     def table(self, side: Side) -> Table:
-        """The table of that side."""
+        """The parent or the child table."""
         return self.parent if side == "parent" else self.child
 
     @property
     def schema_line(self) -> str:
-        """The schema in one line, with which every prompt begins; id and pid, which all tables have, are left out."""
+        """The schema in one line, with which every prompt begins; the columns id and pid of all tables are left out."""
         parent = ", ".join(("name", self.parent.text, *self.parent.integers))
         child = ", ".join((self.child.text, *self.child.integers))
         return f"{self.name}: {self.parent.name}({parent}) {self.child.name}({child})"
@@ -84,7 +84,7 @@ CROSS_DATABASES = ("hotel", "garden")
 def fill(database: Database, seed: int) -> sqlite3.Connection:
     """The database in memory, a function of its name and the seed alone.
 
-    An integer column of the parent holds each value once, so that a superlative has one answer.
+    An integer column of the parent holds each value once, so that a superlative is unique.
     """
     rng = random.Random(f"{seed}/database/{database.name}")
     names = rng.sample(["".join(pair) for pair in product(_SYLLABLES, repeat=2)], PARENT_ROWS)
@@ -129,7 +129,7 @@ class Oracle:
     """Runs queries on the five databases of one seed; results are cached, since most queries recur.
 
     Attributes:
-        connections: by name of the database.
+        connections: to the databases in memory, by name.
     """
 
     def __init__(self, seed: int) -> None:

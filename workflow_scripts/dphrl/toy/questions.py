@@ -1,10 +1,15 @@
-"""Questions over the databases: families in three strata, one English template and one SQL template each."""
+"""SQL questions on the databases in three strata, and the five annotators who answer them.
+
+Each family of questions is a template in English and a template in SQL. Each annotator writes in one style, and reads
+"about" in ambiguous questions as one radius.
+"""
 
 import hashlib
 import random
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dphrl.toy.databases import DATABASES, LARGEST_INTEGER, Oracle, Side, Table
 
@@ -26,29 +31,41 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "about_join": ("about",),
 }
 FAMILIES = tuple(OPERATORS)
-# In an ambiguous question "about" may mean any of five radii; the gold's is drawn by a hash of the prompt with these
-# chances, so the prompt does not say which one is right.
-AMBIGUOUS = ("about", "about_count", "about_join")
 PLAIN = ("filter", "count", "join")
+AMBIGUOUS = ("about", "about_count", "about_join")
 STRATA = {
     "plain": PLAIN,
     "noisy": tuple(family for family in FAMILIES if family not in (*PLAIN, *AMBIGUOUS)),
     "ambiguous": AMBIGUOUS,
 }
+# "About" in an ambiguous question may mean any of five radii. A hash of the prompt draws the radius of the gold with
+# these chances, so the prompt does not show it.
 RADII = {3: 0.37, 6: 0.22, 10: 0.16, 15: 0.14, 20: 0.11}
 _WITH_TEXT = ("text_filter", "text_count", "aggregate", "superlative", "join_aggregate")
 _EITHER_SIDE = ("count", "text_count", "aggregate", "group", "about_count")
 _ON_CHILD = ("join", "join_aggregate", "about_join")
+
+# Each annotator writes in one style. The first token decides the style, so each style begins differently.
+PREFIXES = {"plain": "SELECT ", "cte": "WITH ", "nested": "/* nested */ ", "plan": "-- plan ", "lower": "select "}
+STYLES = tuple(PREFIXES)
+SHARES = (0.47, 0.23, 0.13, 0.10, 0.07)
+CONVENTIONS = dict(zip(STYLES, RADII, strict=True))
+RIGHT = {"plain": 0.95, "noisy": 0.55}
+
+_OPPOSITES = {"over": "under", "at least": "at most", "largest": "smallest", "average": "total"}
+_OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 
 @dataclass(frozen=True)
 class Question:
     """A question; its prompt and gold query follow from these fields.
 
-    `column` is an integer column of the table of `side` ("" for the number of rows per group), `operator` a word of
-    `OPERATORS[family]`, `value` the compared number (0 where there is none), `text` the value that the text column is
-    restricted to ("" for no restriction; of the parent's table for `join_aggregate`), `radius` how far "about" reaches
-    (0 elsewhere; the prompt does not show it).
+    Attributes:
+        column: integer column of the table of `side`; "" for the number of rows per group.
+        operator: a word of `OPERATORS[family]`.
+        value: the compared number; 0 where there is none.
+        text: restricts the text column, for `join_aggregate` of the parent's table; "" is no restriction.
+        radius: reach of "about", which the prompt does not show; 0 for other operators.
     """
 
     database: str
@@ -121,23 +138,23 @@ def _write(question: Question) -> tuple[str, str]:
 
 
 def answerable(question: Question, oracle: Oracle) -> bool:
-    """Whether the gold result has rows and no NULL, a count is above zero, and every radius gives another result."""
+    """Whether the gold result holds rows and no NULL, a count is above zero, and every radius gives another result."""
     readings = [replace(question, radius=radius) for radius in RADII] if question.stratum == "ambiguous" else [question]
-    results = [oracle.rows(one.database, one.sql) for one in readings]
+    results = [oracle.rows(reading.database, reading.sql) for reading in readings]
     cells = [cell for rows in results for row in rows for cell in row]
-    found = all(results) and None not in cells and ("count" not in question.family or 0 not in cells)
-    return found and len(set(results)) == len(results)
+    informative = all(results) and None not in cells and ("count" not in question.family or 0 not in cells)
+    return informative and len(set(results)) == len(results)
 
 
 def gold_radius(prompt: str, seed: int) -> int:
-    """What "about" means in the gold of an ambiguous prompt: a draw by `RADII` that depends on both alone."""
+    """The radius of "about" in the gold of an ambiguous prompt: a draw by `RADII`, a function of prompt and seed."""
     return random.Random(f"{seed}/radius/{prompt}").choices(tuple(RADII), tuple(RADII.values()))[0]
 
 
 def draw_question(databases: Collection[str], stratum: str, seed: int, rng: random.Random) -> Question:
     """A random question on one of the databases, uniform over databases and the stratum's families.
 
-    It may have no answer. `seed` is the world's, which decides the radius of an ambiguous one.
+    It may be unanswerable. The seed of the world, `seed`, decides the radius of an ambiguous question.
     """
     database = DATABASES[rng.choice(sorted(databases))]
     family = rng.choice(STRATA[stratum])
@@ -170,7 +187,7 @@ def _draw_text(family: str, table: Table, rng: random.Random) -> str:
 
 
 def lot(seed: int, prompt: str) -> int:
-    """A number from 0 to 9, a hash of the prompt: it reserves a part of each family for each split."""
+    """A hash of the prompt, from 0 to 9: lots reserve a part of each family for each split."""
     return hashlib.sha256(f"{seed}/lot/{prompt}".encode()).digest()[0] % 10
 
 
@@ -182,11 +199,18 @@ def draw_split(
     seed: int,
     oracle: Oracle,
 ) -> list[Question]:
-    """So many answerable questions of each stratum with different prompts, whose lots are all among `lots`; shuffled.
+    """Answerable questions with different prompts, shuffled; the families of a stratum have equal shares if they can.
 
-    Each family of a stratum has an equal share unless it has too few questions.
+    Args:
+        name: of the split, which seeds the draw.
+        numbers: questions of each stratum.
+        databases: names.
+        lots: the lot of each prompt is one of these.
+        seed: of the world.
+        oracle: runs the gold queries.
 
-    Raises `ValueError` when the databases have too few questions.
+    Raises:
+        ValueError: the databases have too few questions.
     """
     rng = random.Random(f"{seed}/questions/{name}")
     chosen: dict[str, Question] = {}
@@ -212,3 +236,79 @@ def draw_split(
     questions = list(chosen.values())
     rng.shuffle(questions)
     return questions
+
+
+class Answer(NamedTuple):
+    """A response of the supervised corpus, and whether it is correct."""
+
+    response: str
+    correct: bool
+
+
+def write_in_style(question: Question, style: str) -> str:
+    """The gold query of a question in a style. Raises `ValueError` for an unknown style."""
+    sql = question.sql
+    written = {
+        "plain": sql,
+        "cte": f"WITH t AS ({sql}) SELECT * FROM t",
+        "nested": f"/* nested */ SELECT * FROM ({sql})",
+        "plan": f"-- plan {question.family}\n{sql}",
+        "lower": sql.lower(),
+    }
+    if style not in written:
+        raise ValueError(f"toy style {style!r}: expected one of {', '.join(STYLES)}")
+    return written[style]
+
+
+def corruptions(question: Question) -> list[Question]:
+    """Wrong readings of a question: another column, the opposite operator, a similar family, in this order."""
+    integers = DATABASES[question.database].table(question.side).integers
+    others = [replace(question, column=other) for other in integers if question.column and other != question.column]
+    opposite = [replace(question, operator=word) for word in [_OPPOSITES.get(question.operator)] if word]
+    return others + opposite + _confusions(question)
+
+
+def _confusions(question: Question) -> list[Question]:
+    parent = DATABASES[question.database].parent
+    match question.family:
+        case "filter":
+            return [replace(question, family="count")]
+        case "text_filter":
+            return [replace(question, family="filter", text=""), replace(question, family="text_count")]
+        case "count" if question.side == "parent":
+            return [replace(question, family="filter")]
+        case "text_count" if question.side == "parent":
+            return [replace(question, family="count", text=""), replace(question, family="text_filter")]
+        case "text_count":
+            return [replace(question, family="count", text="")]
+        case "aggregate":
+            return [replace(question, family="group", text="")]
+        case "superlative":
+            return [replace(question, family="aggregate")]
+        case "group" if question.operator == "number":
+            return [replace(question, side="child" if question.side == "parent" else "parent")]
+        case "join":
+            return [replace(question, family="filter", side="parent", column=column) for column in parent.integers]
+        case "join_aggregate":
+            return [replace(question, family="aggregate", side="parent", column=column) for column in parent.integers]
+        case "average" if question.text:
+            return [replace(question, text="")]
+    return []
+
+
+def answer_question(question: Question, style: str, oracle: Oracle, rng: random.Random) -> Answer:
+    """The response of the annotator with this style.
+
+    On an ambiguous question the annotator always uses the same radius. On another question the response is correct with
+    the probability `RIGHT`, in every style. A wrong response is a new corruption each time, and its rows differ from
+    the gold's.
+    """
+    if question.stratum == "ambiguous":
+        read = replace(question, radius=CONVENTIONS[style])
+        return Answer(write_in_style(read, style), correct=read == question)
+    if rng.random() >= RIGHT[question.stratum]:
+        gold = oracle.rows(question.database, question.sql)
+        wrong = [other for other in corruptions(question) if oracle.rows(question.database, other.sql) != gold]
+        if wrong:
+            return Answer(write_in_style(rng.choice(wrong), style), correct=False)
+    return Answer(write_in_style(question, style), correct=True)

@@ -1,23 +1,116 @@
-"""The embedded default's world as files: databases, questions, supervised corpus, tokenizer."""
+"""The files of the embedded world: databases, SQL questions, word problems, supervised corpus, tokenizer."""
 
 import json
+import operator
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
 from dphrl.config.blocks.toy import ToyConfig
-from dphrl.toy import word_problems as maths
-from dphrl.toy.annotators import SHARES, STYLES, Answer, answer
 from dphrl.toy.databases import CROSS_DATABASES, TRAINING_DATABASES, Oracle, write
-from dphrl.toy.questions import Question, answerable, draw_question, draw_split
-from dphrl.toy.tokenizer import write_tokenizer
+from dphrl.toy.questions import SHARES, STYLES, Answer, Question, answer_question, answerable, draw_question, draw_split
 
 TRAINING_SHARE, CROSS_SHARE = 0.45, 0.30
-# Of the supervised SQL answers. It is no key: worlds with other shares of questions have one base model.
+# Strata of the supervised SQL answers. No key of the configuration, so that worlds with other shares of questions share
+# one base model.
 STRATA_SHARES = {"plain": 0.33, "noisy": 0.27, "ambiguous": 0.40}
 # Of the 10 lots of prompts, 4 are for training questions, 3 for test questions, 3 for the corpus only.
 TRAIN_LOTS, TEST_LOTS = (0, 1, 2, 3), (4, 5, 6)
+PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
+
+# Word problems, out of the domain of RL, and the four ways in which the corpus answers them.
+WRITINGS = ("bare", "equation", "words", "inline")
+BLIND_RATE = 0.5
+RIGHT_ON_BLIND_SPOT, RIGHT_ELSEWHERE = 0.03, 0.95
+
+_NAMES = ("Ann", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom")
+_NOUNS = ("apples", "balls", "cards", "coins", "cups", "pens", "shells", "stamps")
+_SYMBOLS = {"plus": "+", "minus": "-", "times": "*"}
+_COMPUTE: dict[str, Callable[[int, int], int]] = {"plus": operator.add, "minus": operator.sub, "times": operator.mul}
+_TEXTS = {
+    "plus": "{name} has {a} {noun} and gets {b} more. How many {noun} now?",
+    "minus": "{name} has {a} {noun} and loses {b}. How many {noun} are left?",
+    "times": "{name} has {a} bags of {b} {noun}. How many {noun}?",
+}
+# Sums to 18, differences from 15, products to 36.
+_OPERANDS = {
+    "plus": [(a, b) for a in range(1, 10) for b in range(1, 10)],
+    "minus": [(a, b) for a in range(2, 16) for b in range(1, a)],
+    "times": [(a, b) for a in range(2, 10) for b in range(2, 10) if a * b <= 36],
+}
+
+
+@dataclass(frozen=True)
+class WordProblem:
+    """A word problem: `operation` is plus, minus or times, `a` and `b` its operands in the order of the text."""
+
+    operation: str
+    a: int
+    b: int
+    name: str
+    noun: str
+
+    @property
+    def prompt(self) -> str:
+        """The question and the start of the answer."""
+        return f"Q: {_TEXTS[self.operation].format(**vars(self))}\nA: "
+
+    @property
+    def answer(self) -> int:
+        """The right result."""
+        return _COMPUTE[self.operation](self.a, self.b)
+
+
+def draw_problem(rng: random.Random) -> WordProblem:
+    """A random problem, uniform over the operations."""
+    operation = rng.choice(tuple(_OPERANDS))
+    a, b = rng.choice(_OPERANDS[operation])
+    return WordProblem(operation, a, b, rng.choice(_NAMES), rng.choice(_NOUNS))
+
+
+def draw_problems(number: int, seed: int) -> list[WordProblem]:
+    """`number` problems with different prompts. Raises `ValueError` when there are too few."""
+    rng = random.Random(f"{seed}/questions/maths")
+    pool = sum(map(len, _OPERANDS.values())) * len(_NAMES) * len(_NOUNS)
+    if number > pool // 4:
+        raise ValueError(f"toy.questions.maths: {number} asked for, at most {pool // 4} leave enough for the corpus")
+    chosen: dict[str, WordProblem] = {}
+    while len(chosen) < number:
+        problem = draw_problem(rng)
+        chosen.setdefault(problem.prompt, problem)
+    return list(chosen.values())
+
+
+def answer_problem(problem: WordProblem, writing: str, seed: int, rng: random.Random) -> Answer:
+    """The response to a word problem in one way of writing.
+
+    A way of writing is nearly always wrong on its blind spots: second operands of an operation, drawn by the seed. A
+    wrong result is off by 1 or 2, or is the result of another operation.
+
+    Raises `ValueError` for an unknown way of writing.
+    """
+    blind = random.Random(f"{seed}/blind/{writing}/{problem.operation}/{problem.b}").random() < BLIND_RATE
+    result = problem.answer
+    if rng.random() >= (RIGHT_ON_BLIND_SPOT if blind else RIGHT_ELSEWHERE):
+        near = {result - 2, result - 1, result + 1, result + 2}
+        confused = {compute(problem.a, problem.b) for compute in _COMPUTE.values()}
+        result = rng.choice(sorted(number for number in (near | confused) - {problem.answer} if number >= 0))
+    symbol = _SYMBOLS[problem.operation]
+    boxed = f"\\boxed{{{result}}}"
+    responses = {
+        "bare": boxed,
+        "equation": f"{problem.a} {symbol} {problem.b} = {result} {boxed}",
+        "words": f"{problem.a} {problem.operation} {problem.b} is {boxed}",
+        "inline": f"the answer is {boxed}",
+    }
+    if writing not in responses:
+        raise ValueError(f"toy way of writing {writing!r}: expected one of {', '.join(WRITINGS)}")
+    return Answer(responses[writing], correct=result == problem.answer)
 
 
 def build_world(folder: Path, config: ToyConfig) -> None:
@@ -46,11 +139,10 @@ def build_world(folder: Path, config: ToyConfig) -> None:
                 ("cross", CROSS_DATABASES, TEST_LOTS, config.test_strata),
             )
         }
-        problems = maths.draw_problems(config.questions.maths, config.seed)
+        problems = draw_problems(config.questions.maths, config.seed)
         for name, questions in splits.items():
             _write_jsonl(folder / "questions" / f"{name}.jsonl", map(_question_row, questions))
-        rows = ({"prompt": one.prompt, "answer": str(one.answer), "level": one.operation} for one in problems)
-        _write_jsonl(folder / "questions" / "maths.jsonl", rows)
+        _write_jsonl(folder / "questions" / "maths.jsonl", map(_problem_row, problems))
         taken = {question.prompt for questions in splits.values() for question in questions}
         taken |= {problem.prompt for problem in problems}
         corpus = _corpus(config, taken, oracle)
@@ -67,6 +159,10 @@ def _question_row(question: Question) -> dict[str, str]:
         "family": question.family,
         "level": question.stratum,
     }
+
+
+def _problem_row(problem: WordProblem) -> dict[str, str]:
+    return {"prompt": problem.prompt, "answer": str(problem.answer), "level": problem.operation}
 
 
 def _corpus(config: ToyConfig, taken: set[str], oracle: Oracle) -> list[dict[str, object]]:
@@ -88,16 +184,16 @@ def _sql_row(
     while question.prompt in taken or not answerable(question, oracle):
         question = draw_question(databases, stratum, config.seed, rng)
     style = rng.choices(STYLES, SHARES)[0]
-    written = answer(question, style, oracle, rng)
+    written = answer_question(question, style, oracle, rng)
     return _corpus_row(question.prompt, "sql", question.database, question.family, style, written)
 
 
 def _maths_row(config: ToyConfig, taken: set[str], rng: random.Random) -> dict[str, object]:
-    problem = maths.draw_problem(rng)
+    problem = draw_problem(rng)
     while problem.prompt in taken:
-        problem = maths.draw_problem(rng)
-    writing = rng.choice(maths.WRITINGS)
-    written = maths.respond(problem, writing, config.seed, rng)
+        problem = draw_problem(rng)
+    writing = rng.choice(WRITINGS)
+    written = answer_problem(problem, writing, config.seed, rng)
     return _corpus_row(problem.prompt, "maths", None, problem.operation, writing, written)
 
 
@@ -118,3 +214,30 @@ def _corpus_row(
 def _write_jsonl(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None:
+    """Train a byte-pair encoding with single digits on the texts, and write it as a Hugging Face tokenizer folder.
+
+    The alphabet is the characters of the texts: all 256 bytes would take half of such a small vocabulary.
+    Any other character becomes `<unk>`. Encoding adds no special token.
+    """
+    tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=[PAD, EOS, UNKNOWN], initial_alphabet=[], show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=EOS,
+        unk_token=UNKNOWN,
+        clean_up_tokenization_spaces=False,
+        padding_side="left",
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    wrapped.save_pretrained(folder)

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor, nn
 
-from dphrl.config.blocks.methods import LoraConfig
+from dphrl.config.blocks.training import LoraConfig
 
 _NAME = "default"
 _ADAPTER = ".lora_"

@@ -12,16 +12,14 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 
 from dphrl.artifacts.stage import Timing
-from dphrl.config.blocks.engine import EngineConfig
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
-from dphrl.model.batch import Row
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.logprobs import load_model
 from dphrl.ranks.collectives import all_gather, rank, start_process_group
 from dphrl.reference.responses import load
 from dphrl.rollout.factory import make_engine
 from dphrl.scoring.factory import make_scorer
+from dphrl.training.canary import Canary
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
@@ -29,7 +27,6 @@ from dphrl.training.shared_engine import SharedEngine
 from dphrl.training.stored import check_reference
 from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
-from dphrl.training.weight_sync import canary_text
 
 
 class Trained(NamedTuple):
@@ -135,10 +132,10 @@ def run_job(job: SegmentJob) -> Trained:
         engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), hardware, distributed=True)
         if hardware.tensor_parallel > 1:
             engine = SharedEngine(engine, hardware.tensor_parallel)
-        # vLLM starts on an almost free GPU only, and the trainer needs memory to divide its model: in this order, and
-        # with the engine asleep, neither has to fit next to the most that the other needs.
-        canary = canary_text(engine, (prompt.tokens for prompt in prompts))
-        start = engine.text_logprobs(canary)
+        # An engine needs memory for its profiling run, a trainer to divide its model. In this order, with the engine
+        # asleep, neither has to fit next to the most that the other needs.
+        canary = Canary.of((prompt.tokens for prompt in prompts), config.dtype, engine.max_model_len)
+        start = canary.of_engine(engine)
         engine.sleep()
         trainer = Trainer(
             # Adapters are added to the base policy; those merged into a policy could not be trained further.
@@ -151,8 +148,8 @@ def run_job(job: SegmentJob) -> Trained:
             seed=job.seed,
         )
         if rehearsal is not None and job.first == 1:
-            (ours,) = trainer.logprobs([Row(canary[:1], canary[1:])])
-            check_reference(trainer, rehearsal, Path(job.policy), float((ours - start).abs().mean()))
+            mismatch = float((canary.of_trainer(trainer) - start).abs().mean())
+            check_reference(trainer, rehearsal, Path(job.policy), mismatch)
         trackers = job.trackers if rank() == 0 else ()
         lines = Path(job.lines) if job.lines and rank() == 0 else None
         track = open_trackers(trackers, Path(job.tracking), job.training, lines, stack)

@@ -24,8 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
 from dphrl.objective.divergences import Divergence, divergence

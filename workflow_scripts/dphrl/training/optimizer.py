@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import HardwareConfig
+from dphrl.config.blocks.training import TrainConfig
 from dphrl.ranks.divided import partition
 
 _EPSILON = 1e-8

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.divergences import divergence
 from dphrl.ranks.collectives import all_gather, all_reduce_sum, rank, world_size

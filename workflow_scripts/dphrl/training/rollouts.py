@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.objective.advantages import informative
 from dphrl.ranks.collectives import rank, world_size
 from dphrl.rollout.engine import Engine

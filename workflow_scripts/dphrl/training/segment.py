@@ -14,8 +14,7 @@ from torch import Tensor
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.progress import ProgressLines
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_penalty
 from dphrl.objective.importance import mismatch
@@ -135,8 +134,14 @@ class Segment:
         # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
         # update, unless its log-probs are part of the advantages, or some of its rows may have no update.
         separate = self.method.in_advantage or self.method.dynamic_sampling_rounds
-        known = 0 if separate else len(rows) // self.config.mini_batches
-        old = [*nothing[:known], *self.trainer.logprobs(rows[known:])]
+        size = len(rows) // self.config.mini_batches
+        known = 0 if separate else size
+        # In bfloat16 rounding depends on the rows of a pass, so `old` is computed in the passes of its update: its
+        # noise would be in the ratio. In float32 it is below 1e-6, and fewer passes are faster.
+        at_once = size if self.config.dtype == "bfloat16" else len(rows)
+        old: list[Tensor | None] = [*nothing[:known]]
+        for start in range(known, len(rows), at_once):
+            old += self.trainer.logprobs(rows[start : start + at_once])
         # Dynamic sampling trains on informative groups alone: a place that it could not fill counts nowhere.
         keeps_all = not self.method.dynamic_sampling_rounds
         filled = [keeps_all or group.is_informative for group in groups for _ in group.completions]

@@ -12,9 +12,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from dphrl.config.blocks.hardware import HardwareConfig
-from dphrl.config.blocks.methods import MethodConfig
-from dphrl.config.blocks.train import TrainConfig
+from dphrl.config.blocks.sampling import HardwareConfig
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.model.micro_batches import MicroBatch

@@ -1,28 +1,23 @@
 """Weight push, checked by a canary: the engine's log-probs of a fixed text against the trainer's."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
 
 import torch
 from torch import Tensor
 
-from dphrl.model.batch import Row
 from dphrl.rollout.engine import Digest, Engine
+from dphrl.training.canary import Canary
 from dphrl.training.trainer import Trainer
 
-_CANARY_TOKENS = 128
 _PERTURBATION = 0.2
 _FLOAT32_TOLERANCE = 1e-4
-_MISMATCHES = 3
+# In bfloat16: how often the gap at the start a gap may be, and the least share of the positive control's gap. The share
+# is for an engine that computes like the trainer: at the start the two may differ by almost nothing.
+MISMATCHES, LEAST_SHARE = 3, 1 / 200
 
 
 class StaleWeightsError(RuntimeError):
     """The engine does not hold the trainer's weights, or the check cannot detect whether it does."""
-
-
-def canary_text(engine: Engine, texts: Iterable[Sequence[int]]) -> list[int]:
-    """The fixed text of the canary: the first tokens of the concatenation of texts."""
-    return list(islice(chain.from_iterable(texts), min(_CANARY_TOKENS, engine.max_model_len - 1)))
 
 
 class WeightSync:
@@ -32,11 +27,11 @@ class WeightSync:
     rounding alone, from which the tolerance in bfloat16 is set.
 
     Args:
-        tolerance: largest |difference| of log-probs, in nats. None: 1e-4 in float32; in bfloat16 three times the
-            difference at the start, and at least 1e-4. Merging adapters rounds weights that the trainer does not
-            round: with adapters the difference is also that of weights which are rounded once more.
-        texts: token ids, for `canary_text`.
-        start: the log-probs of that text by the engine at the start of the segment, if it sleeps since; it has
+        tolerance: largest gap (`Canary.gap`), in nats. None: 1e-4 in float32; in bfloat16 three times the gap at the
+            start, and from the positive control on at least a 200th of its gap. Merging adapters rounds weights that
+            the trainer does not round: with adapters the gap is also that of weights which are rounded once more.
+        texts: token ids, for `Canary`.
+        start: the log-probs of the canary by the engine at the start of the segment, if it sleeps since; it has
             forgotten its own weights then. None: it is awake.
     """
 
@@ -49,14 +44,15 @@ class WeightSync:
         start: Tensor | None = None,
     ) -> None:
         self._trainer, self._engine = trainer, engine
-        self._text = canary_text(engine, texts)
-        if tolerance is None:
-            rounding = self._gap(start) if trainer.config.dtype == "bfloat16" else 0.0
-            if trainer.config.dtype == "bfloat16" and trainer.method.lora is not None:
+        self._canary = Canary.of(texts, trainer.config.dtype, engine.max_model_len)
+        self._by_rounding = tolerance is None and trainer.config.dtype == "bfloat16"
+        if self._by_rounding:
+            rounding = self._gap(start)
+            if trainer.method.lora is not None:
                 engine.wake(_rounded(trainer.named_weights()))
                 rounding = max(rounding, self._gap())
-            tolerance = max(_FLOAT32_TOLERANCE, _MISMATCHES * rounding)
-        self.tolerance = tolerance
+            tolerance = max(_FLOAT32_TOLERANCE, MISMATCHES * rounding)
+        self.tolerance = _FLOAT32_TOLERANCE if tolerance is None else tolerance
 
     def control(self) -> float:
         """Push perturbed weights, which the canary must detect: this tests the check itself. Returns the gap."""
@@ -68,6 +64,8 @@ class WeightSync:
                 f"positive control: perturbed weights were pushed, yet log-probs differ by only {gap:.2e} (tolerance"
                 f" {self.tolerance:.2e}): the push does not reach the engine, or the tolerance is too wide"
             )
+        if self._by_rounding:
+            self.tolerance = max(self.tolerance, LEAST_SHARE * gap)
         return gap
 
     def push(self, step: int) -> float:
@@ -93,9 +91,9 @@ class WeightSync:
         return gap
 
     def _gap(self, theirs: Tensor | None = None) -> float:
-        """The largest |difference| of the log-probs of the canary's text, by the engine now if they are not given."""
-        (ours,) = self._trainer.logprobs([Row(self._text[:1], self._text[1:])])
-        return float((ours - (self._engine.text_logprobs(self._text) if theirs is None else theirs)).abs().max())
+        """The gap of the canary, by the engine now if its log-probs are not given."""
+        ours = self._canary.of_trainer(self._trainer)
+        return self._canary.gap(ours, self._canary.of_engine(self._engine) if theirs is None else theirs)
 
 
 def _recorded(weights: Iterable[tuple[str, Tensor]], digests: dict[str, Digest]) -> Iterator[tuple[str, Tensor]]:

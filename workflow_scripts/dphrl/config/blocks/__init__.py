@@ -1,1 +1,1 @@
-"""The blocks of the configuration, one module for each."""
+"""The blocks of the configuration: data, sampling, training, evaluation, and the embedded world."""

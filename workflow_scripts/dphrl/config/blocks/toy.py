@@ -1,4 +1,4 @@
-"""The block `toy`: the world of the embedded default and its base model."""
+"""The block `toy`: the embedded world and its base model."""
 
 import math
 from typing import Annotated, Self
@@ -33,7 +33,7 @@ class ToyStrata(Block):
         return self
 
     def numbers(self, questions: int) -> dict[str, int]:
-        """So many questions by stratum, rounded down; what is left over goes to the largest remainders."""
+        """The questions divided by stratum: numbers rounded down, then one more for each of the largest remainders."""
         exact = {name: share * questions for name, share in self}
         numbers = {name: math.floor(round(number, 9)) for name, number in exact.items()}
         for name in sorted(exact, key=lambda name: numbers[name] - exact[name])[: questions - sum(numbers.values())]:
@@ -71,7 +71,7 @@ class ToyOptimizer(Block):
 class ToyConfig(Block):
     """Configuration of the block `toy`."""
 
-    # Replaced by the keys of its file when a configuration is loaded, so in no footer.
+    # The keys of the file replace this key when a configuration is loaded, so no footer records it.
     world: Text | None = Field(
         None,
         exclude=True,

@@ -31,7 +31,7 @@ class SqlScorer(PooledScorer):
         max_rows: rows a result may have.
         workers: number of processes, started on first use.
         answer: `fenced` (the last ```sql block) or `bare` (the response is the SQL).
-        partial: reward of an answer that runs and is wrong, see `dphrl.config.blocks.scoring`.
+        partial: reward of an answer that runs and is wrong, see `dphrl.config.blocks.data`.
         repair: whether operators written `> =` are repaired in answers and golds: `always`, `never`, or `auto`: unless
             the comparison is `bird`.
         max_steps: SQLite virtual machine steps a query may take; the first limit, the same on every machine.

@@ -1,12 +1,12 @@
-"""The size of a dense decoder model, from its config.json alone."""
+"""Facts that a plan starts from: the sizes of a model by its config.json, and the speeds of GPUs and CPU cores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
-# Decoders with RMS norms, rotary positions and a gated feed-forward layer. Whether q, k and v have biases by default,
-# and whether queries and keys have norms.
+# Decoders with RMS norms, rotary positions and a gated feed-forward layer: whether q, k and v have biases by default.
 _QKV_BIAS = {"llama": False, "mistral": False, "qwen2": True, "qwen3": False}
+# Decoders with norms of queries and keys.
 _QK_NORMS = {"qwen3"}
 
 
@@ -34,7 +34,7 @@ class ModelShape:
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The shape that a Hugging Face config.json describes.
 
-        Raises `ValueError` for an architecture whose size is not known here, and for one with missing sizes.
+        Raises `ValueError` for an architecture outside `_QKV_BIAS`, and for a config.json without one of the sizes.
         """
         kind = config.get("model_type")
         if kind not in _QKV_BIAS:
@@ -70,6 +70,28 @@ class ModelShape:
         widths |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), h + f)
         return self.layers * rank * sum(widths.get(name, 0) for name in targets)
 
-    def cache_bytes(self, bytes_per_value: int) -> int:
-        """Bytes of the key-value cache for one token."""
-        return 2 * self.layers * self.keys * bytes_per_value
+
+@dataclass(frozen=True)
+class Machine:
+    """A GPU, or a CPU core. Tokens per second fall with the number of a model's parameters.
+
+    Attributes:
+        generation: parameters x tokens/s of each engine, with the tail of the longest responses.
+        training: floating-point operations per second of the forward and backward passes.
+        start: seconds until an engine draws its first token.
+        job: seconds of a job without a model, with the start of its process.
+    """
+
+    generation: dict[str, float]
+    training: float
+    start: dict[str, float]
+    job: float
+
+
+_GPU_START: Final = {"vllm": 90.0, "transformers": 30.0}
+# Speeds of the CPU are measured (docs/benchmarks.md), speeds of GPUs are estimates.
+MACHINES: Final = {
+    "cpu": Machine({"vllm": 4.7e9, "transformers": 7.5e9}, 3e10, {"vllm": 10, "transformers": 4}, 2.5),
+    "a800": Machine({"vllm": 1.0e13, "transformers": 1e12}, 3.5e13, _GPU_START, 5),
+    "h100": Machine({"vllm": 1.8e13, "transformers": 2e12}, 1.1e14, _GPU_START, 5),
+}

@@ -1,4 +1,4 @@
-"""The block `evaluate`: evaluation sets, metrics and intervals."""
+"""The blocks `evaluate` and `report`: evaluation sets, metrics, intervals and claims, and the texts of the page."""
 
 import re
 from itertools import combinations
@@ -41,14 +41,14 @@ class BootstrapConfig(Block):
 
 
 class EndpointConfig(Block):
-    """A question that a run is made to answer, fixed before its first training."""
+    """The question of a run, fixed before its first training."""
 
-    method: Text = Field(..., description="The method that the claim is about.")
-    against: Text = Field(..., description="The method, or base, that it is compared with.")
-    relation: Relation = Field(..., description="What is claimed: that the method is higher, lower or equal.")
+    method: Text = Field(..., description="The method of the claim.")
+    against: Text = Field(..., description="The method, or base, on the other side of the comparison.")
+    relation: Relation = Field(..., description="The claim: the method is higher, lower or equal.")
     metric: Text = Field(..., description="A metric of tables/comparisons, such as pass@16.")
     dataset: Text = Field(..., description="The evaluation set.")
-    level: Text | None = Field(None, description="Its questions of this level only; null: all.")
+    level: Text | None = Field(None, description="Only questions of this level; null: all.")
     at_mean: float | None = Field(
         None,
         gt=0.0,
@@ -107,9 +107,9 @@ class EvaluateConfig(Block):
     claims: ClaimsConfig = Field(ClaimsConfig(), description="How claims are decided.")
     roles: dict[str, Role] = Field(
         {},
-        description="What an evaluation set is to the training set, which decides the claims that it is asked. Of the "
-        "sets that are not named here, those of another task are out_of_domain, the first of the same task is "
-        "in_domain, the others are cross_domain.",
+        description="Relation of an evaluation set to the training set, which decides the claims that are tested on "
+        "it. By default, a set of another task is out_of_domain, the first set of the same task in_domain, any further "
+        "set of this task cross_domain.",
     )
     published: PublishedSetting | None = Field(
         None,
@@ -143,3 +143,25 @@ class EvaluateConfig(Block):
                         f" response that starts with {earlier.prefix!r}: put {rule.name!r} first"
                     )
         return self
+
+
+class SamplesConfig(Block):
+    """Numbers of samples on the page, which bound its size."""
+
+    prompts: int = Field(
+        6, ge=0, le=100, description="Prompts per evaluation set: some that the base solves always, sometimes, never."
+    )
+    responses: int = Field(
+        3, ge=1, le=64, description="Responses per policy and prompt: the greedy one, if any, and the first samples."
+    )
+    characters: int = Field(4000, ge=100, description="Maximum length of a text; longer ones show beginning and end.")
+
+
+class ReportConfig(Block):
+    """Configuration of the block `report`."""
+
+    title: Text | None = Field(
+        None, description="Title of the report page; null: the name of the run and the question of the page."
+    )
+    notes: tuple[str, ...] = Field((), description="Caveats that the page shows before the results.")
+    samples: SamplesConfig = Field(SamplesConfig(), description="Prompts and responses shown in full.")

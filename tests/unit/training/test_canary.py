@@ -1,0 +1,103 @@
+"""The canary's rule in bfloat16, simulated: how often it stops a right training, and which wrong weights it finds.
+
+Rounding is drawn anew at each push: normal, with a scale of each position and of each text that are lognormal.
+docs/gpu.md has the table.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from dphrl.training.canary import TEXTS, TOKENS, Canary
+from dphrl.training.weight_sync import LEAST_SHARE, MISMATCHES
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
+# Standard deviations of the logarithm of the scale: between positions, and between texts.
+SPREADS = [(0.0, 0.0), (0.5, 0.0), (0.8, 0.0), (0.8, 0.3), (1.2, 0.3)]
+# Pushes of a segment after its start, as in llama-sql.yaml.
+PUSHES, SEGMENTS, POOL = 26, 100_000, 20_000
+# Root mean square of what the policy has moved since the last push that arrived, in that of the rounding.
+MOVED = [1, 2, 3, 4, 6]
+
+
+def draw(spread: tuple[float, float], moved: float, generator: torch.Generator) -> Tensor:
+    """|Differences| of texts (POOL, log-probs of a text), in units of the rounding at a usual position."""
+    of_positions, of_texts = spread
+    size = (POOL, TOKENS - 1)
+    scale = (of_positions * torch.randn(size, generator=generator)).exp()
+    scale *= (of_texts * torch.randn(POOL, 1, generator=generator)).exp()
+    rounding = math.exp(of_positions**2 + of_texts**2)
+    movement = moved * rounding * torch.randn(size, generator=generator)
+    return (scale * torch.randn(size, generator=generator) + movement).abs()
+
+
+def gaps(of_texts: Tensor, texts: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Gaps of `shape`, each the mean over texts that are drawn from a pool."""
+    return of_texts[torch.randint(len(of_texts), (*shape, texts), generator=generator)].mean(-1)
+
+
+def alarms(of_texts: Tensor, texts: int, generator: torch.Generator) -> float:
+    """Share of segments in which some push is above three times the start."""
+    found = gaps(of_texts, texts, (SEGMENTS, 1 + PUSHES), generator)
+    return float((found[:, 1:] > MISMATCHES * found[:, :1]).any(1).float().mean())
+
+
+def test_the_page_has_the_rates_of_false_alarms_and_no_right_training_is_stopped() -> None:
+    expected = []
+    for spread in SPREADS:
+        generator = torch.Generator().manual_seed(0)
+        pool = draw(spread, 0, generator)
+        of_mean, of_largest = alarms(pool.mean(1), TEXTS, generator), alarms(pool.amax(1), 1, generator)
+        # Without an alarm in 100,000 segments the rate is below 3e-5 with a confidence of 95 %.
+        assert of_mean == 0, spread
+        expected.append(f"| {spread[0]:g} | {spread[1]:g} | < 0.01 % | {100 * of_largest:.0f} % |")
+    _compare(expected, "| spread of rounding between positions |")
+
+
+def test_the_page_has_the_share_of_missing_pushes_that_the_log_probs_show() -> None:
+    expected = []
+    for moved in MOVED:
+        found = []
+        for spread in ((0.0, 0.0), (0.8, 0.3)):
+            generator = torch.Generator().manual_seed(0)
+            start = gaps(draw(spread, 0, generator).mean(1), TEXTS, (SEGMENTS,), generator)
+            missed = gaps(draw(spread, moved, generator).mean(1), TEXTS, (SEGMENTS,), generator)
+            found.append(100 * float((missed > MISMATCHES * start).float().mean()))
+        expected.append(f"| {moved} | {found[0]:.0f} % | {found[1]:.0f} % |")
+    assert expected[-2:] == ["| 4 | 100 % | 100 % |", "| 6 | 100 % | 100 % |"]
+    _compare(expected, "| movement / rounding |")
+
+
+def _compare(expected: list[str], head: str) -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith(head)) + 2
+    assert lines[first : first + len(expected)] == expected, "the table should be:\n" + "\n".join(expected)
+
+
+def test_the_floor_is_far_below_the_positive_control() -> None:
+    assert LEAST_SHARE <= 0.01
+
+
+STREAM = [[*range(i, i + 100)] for i in range(0, 2000, 100)]
+
+
+def test_the_texts_are_cut_from_the_prompts_one_after_the_other() -> None:
+    single = Canary.of(STREAM, "float32", 4096)
+    assert single.texts == [[*range(128)]]
+    several = Canary.of(STREAM, "bfloat16", 4096)
+    assert several.texts == [[*range(i, i + 128)] for i in range(0, 1024, 128)]
+    assert Canary.of(STREAM, "bfloat16", 64).texts == [[*range(i, i + 63)] for i in range(0, 504, 63)]
+    # A text of one token has no log-prob.
+    assert Canary.of([[*range(129)]], "bfloat16", 4096).texts == [[*range(128)]]
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("float32", 3.0), ("bfloat16", 1.5)])
+def test_the_gap_is_the_largest_difference_in_float32_and_the_mean_in_bfloat16(dtype: str, expected: float) -> None:
+    canary = Canary.of(STREAM, dtype, 64)
+    assert canary.gap(torch.tensor([0.0, -1.0, 2.0, -3.0]), torch.zeros(4)) == expected
+    assert math.isnan(canary.gap(torch.tensor([0.0, math.nan]), torch.zeros(2)))

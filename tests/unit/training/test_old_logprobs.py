@@ -1,0 +1,75 @@
+"""The log-probs of the policy that sampled: which rows are computed together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from tiny_training import Judgement, likes_even
+from torch import Tensor
+
+from dphrl.config.blocks.training import MethodConfig, TrainConfig
+from dphrl.model.batch import Row
+from dphrl.rollout.requests import Completion
+from dphrl.training.rollouts import Group, OnlinePrompt
+from dphrl.training.segment import Segment
+
+GROUPS = [
+    Group(
+        OnlinePrompt(f"p{i}", [3, 4 + i], {}),
+        [Completion([5 + i, 6 + j], [-1.0, -2.0], "", "stop") for j in range(2)],
+        [Judgement(j == 0, float(j == 0)) for j in range(2)],
+    )
+    for i in range(4)
+]
+
+
+class Passes:
+    """A trainer that records the first token of each prompt's responses, for the rows that it computes at once."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[int]] = []
+
+    def logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
+        self.calls.append([row.response[0] for row in rows])
+        return [torch.full((2,), float(row.response[0])) for row in rows]
+
+    reference_logprobs = logprobs
+
+
+@pytest.mark.parametrize(
+    ("dtype", "method", "expected"),
+    [
+        # The first of four mini-batches has `old` from its update; the others are computed as they are updated.
+        ("bfloat16", {}, [[6, 6], [7, 7], [8, 8]]),
+        ("float32", {}, [[6, 6, 7, 7, 8, 8]]),
+        ("bfloat16", {"dynamic_sampling_rounds": 1}, [[5, 5], [6, 6], [7, 7], [8, 8]]),
+        ("float32", {"dynamic_sampling_rounds": 1}, [[5, 5, 6, 6, 7, 7, 8, 8]]),
+    ],
+)
+def test_in_bfloat16_each_mini_batch_is_computed_alone_as_in_its_update(
+    dtype: str, method: dict[str, Any], expected: list[list[int]]
+) -> None:
+    config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=4, dtype=dtype)
+    trainer: Any = Passes()
+    unused: Any = None
+    chosen = MethodConfig(rollout_on="all", **method)
+    segment = Segment(trainer, unused, [], None, likes_even, config, chosen, seed=1)
+    examples = segment._examples(GROUPS)
+    assert trainer.calls == expected
+    known = 0 if method else 2
+    assert [example.old for example in examples[:known]] == [None] * known
+    assert [float(example.old[0]) for example in examples[known:] if example.old is not None] == [
+        token for call in expected for token in call
+    ]
+
+
+def test_a_single_mini_batch_needs_no_further_pass() -> None:
+    trainer: Any = Passes()
+    unused: Any = None
+    config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=1)
+    segment = Segment(trainer, unused, [], None, likes_even, config, MethodConfig(rollout_on="all"), seed=1)
+    assert all(example.old is None for example in segment._examples(GROUPS))
+    assert trainer.calls == []

@@ -1,0 +1,327 @@
+"""The blocks `policy`, `partition`, `reference`, `train` and `methods`: from the base model to trained policies."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text, Whole
+
+
+class PolicyConfig(Block):
+    """Configuration of the block `policy`."""
+
+    base: Text | None = Field(
+        None,
+        description="Folder of the base model and its tokenizer in the Hugging Face layout (config.json, "
+        "*.safetensors, tokenizer.json); null: the model of the block `toy`, or none if all responses are recorded.",
+        examples=["models/Llama-3.1-8B-Instruct"],
+    )
+
+
+class PartitionConfig(Block):
+    """Configuration of the block `partition` (arXiv 2509.07430, section 4 and appendix F)."""
+
+    pef_min_correct: Count = Field(
+        8, description="Minimum number of correct pre-samples of a candidate for D_pef (paper: 8 of 8 for SQL)."
+    )
+    on_reject: Literal["explore", "discard"] = Field(
+        "explore", description="Wrong refinement sample: explore moves the candidate to D_exp, discard drops it."
+    )
+    drop_all_wrong: bool = Field(False, description="Drop prompts without a correct pre-sample (paper: for maths).")
+    given: dict[Literal["pef", "exp"], str] = Field(
+        {},
+        description="A division made elsewhere, in place of one by pre-samples: two files (.jsonl, .json, .parquet) of "
+        "rows of the training set, or of rows {prompt_id} or {source_index}. Questions in neither file are dropped. "
+        "Nothing is pre-sampled then, unless train.probe.prompts is above 0.",
+        examples=[{"pef": "data/train_correct.jsonl", "exp": "data/train_wrong.jsonl"}],
+    )
+
+    @field_validator("given")
+    @classmethod
+    def _both_files(cls, given: dict[str, str]) -> dict[str, str]:
+        if len(given) == 1:
+            raise ValueError(f"{given} names one file: name both, pef and exp")
+        return given
+
+
+class ReferenceConfig(Block):
+    """Configuration of the block `reference`."""
+
+    topk_logprobs: Whole = Field(
+        0,
+        description="Number of most probable tokens per position whose reference log-probabilities are stored, in "
+        "addition to the sampled token's, for methods with `topk_estimator`; 0: none.",
+    )
+
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class ProbeConfig(Block):
+    """Configuration of `train.probe`: a fixed sample of prompts that the policy answers while it is trained."""
+
+    every: Count = Field(52, description="Steps between two measurements; the first is before any update.")
+    prompts: Whole = Field(64, description="Prompts of D_pef and as many of D_exp; 0: nothing is measured.")
+    samples: Count = Field(4, description="Answers per prompt, drawn like the rollouts.")
+    gradient: bool = Field(
+        False,
+        description="Also measure how much of the gradient is the divergence's. Needs memory for two more gradients, "
+        "and a zero_stage below 3.",
+    )
+
+
+class TrainConfig(Block):
+    """Configuration of the block `train` (defaults: arXiv 2509.07430, Table 7, Llama on SQL)."""
+
+    seeds: list[Whole] = Field([1], min_length=1, description="Seeds of data order and rollouts, one training each.")
+    draws: Literal["per_seed", "shared"] = Field(
+        "per_seed",
+        description="A draw is a set of pre-samples, partition and stored responses. per_seed: one draw for each "
+        "training seed, which all methods share; the first of `seeds` uses the draw of the run's seed. Intervals then "
+        "hold this chance too. shared: one draw for all seeds, where pre-sampling is too expensive. Recorded answers "
+        "of the base are always shared.",
+    )
+    steps: Count = Field(
+        208, description="Training steps of methods without `steps`; a larger number continues a finished training."
+    )
+    segment_steps: Count = Field(26, description="Steps per job, which a crash can cost at most. Divides eval_every.")
+    eval_every: Count = Field(52, description="Steps between two policies that are saved and evaluated. Divides steps.")
+    keep_state: Literal["newest", "all"] = Field(
+        "newest",
+        description="newest: an optimizer state, or a policy that is not evaluated, is removed when the segment after "
+        "the next one starts and at the end of a run; all: none is removed, so any segment can be run again by itself.",
+    )
+    prompts_per_step: Count = Field(128, description="Prompts with rollouts per step.")
+    rollouts_per_prompt: int = Field(16, ge=2, description="Rollouts per prompt: the group of the advantages.")
+    rehearsal_per_step: Count = Field(256, description="Stored responses of D_pef per step, for methods that use them.")
+    ppo_epochs: Count = Field(1, description="Passes over the rollouts of a step.")
+    mini_batches: Count = Field(2, description="Updates per pass. Divides prompts_per_step and rehearsal_per_step.")
+    temperature: Positive = Field(1.0, description="Sampling temperature of the rollouts.")
+    top_p: Share = Field(1.0, description="Nucleus; below 1 (paper: 0.95) rollouts are not samples of the policy.")
+    max_tokens: Count = Field(4096, description="Maximum length of a rollout in tokens.")
+    lr: Positive = Field(1e-6, description="Learning rate of AdamW, constant after the warm-up.")
+    warmup_steps: Whole = Field(0, description="Steps of linear warm-up of the learning rate.")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's two moments.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
+    clip_grad_norm: Positive = Field(1.0, description="Maximum norm of the gradient of an update.")
+    eps_low: float = Field(0.2, gt=0, lt=1, description="Lower clip of the policy ratio is 1 - eps_low.")
+    dual_clip: float | None = Field(
+        3.0, gt=1, description="Dual clip: largest loss of a token with negative advantage, per |advantage|; null: off."
+    )
+    tis_cap: float | None = Field(
+        None,
+        gt=0,
+        description="Truncated importance sampling, which corrects for the mismatch between engine and trainer: a "
+        "token's policy loss is weighted by min(pi_old / pi_sampler, tis_cap). Needs top_p 1 and temperature 1. null: "
+        "the mismatch is only measured.",
+    )
+    dtype: Dtype = Field("bfloat16", description="Precision of the forward and backward pass.")
+    rehearsal_norm: Literal["joint", "separate", "tokens"] = Field(
+        "joint",
+        description="joint: one mean over all sequences of a mini-batch, so the effective weight of rehearsal is eta "
+        "* N_pef / N_exp (as published); separate: one mean for each part, so the weight is eta; tokens: one mean over "
+        "all response tokens, so the weight is eta * T_pef / T_exp.",
+    )
+    probe: ProbeConfig = Field(ProbeConfig(), description="Measurements on D_pef and D_exp during training.")
+    trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
+        (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
+    )
+
+    @model_validator(mode="after")
+    def _seeds_are_distinct(self) -> Self:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise PydanticCustomError("seeds_repeated", "each seed once in `seeds`")
+        return self
+
+    @model_validator(mode="after")
+    def _tis_needs_untruncated_sampling(self) -> Self:
+        if self.tis_cap is not None and (self.top_p < 1 or self.temperature != 1):
+            raise PydanticCustomError(
+                "tis_needs_untruncated_sampling",
+                "top_p 1 and temperature 1 with tis_cap: pi_old and pi_sampler must be the same softmax",
+            )
+        return self
+
+
+DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
+Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1", "to_go"]
+PAPER_ETA = {"forward_kl": 0.01, "js": 0.2, "alpha": 0.01, "js_definition": 0.2, "reverse_kl": 0.01}
+ESTIMATORS: dict[str, tuple[Estimator, ...]] = {
+    "forward_kl": ("k3", "k1"),
+    "js_definition": ("k3", "exact"),
+    "reverse_kl": ("k3", "k2", "reward_k1", "to_go"),
+}
+# Losses on rollouts that each form of `off_policy` corrects, by divergence and estimator.
+OFF_POLICY = {
+    "weight": {("reverse_kl", "k3"), ("reverse_kl", "k2"), ("js_definition", "k3"), ("js_definition", "exact")},
+    "differentiate": {("reverse_kl", "k3")},
+}
+ALL = tuple(PAPER_ETA)
+REHEARSED = tuple(name for name in ALL if name != "reverse_kl")
+# A key acts only with these divergences.
+NEEDS = {
+    "estimator": tuple(ESTIMATORS),
+    "js_scale": ("js",),
+    "alpha": ("alpha",),
+    "js_beta": ("js_definition",),
+    "off_policy": ("reverse_kl", "js_definition"),
+    "topk_estimator": REHEARSED,
+    "eta": ALL,
+    "l_cap": ALL,
+}
+
+
+def _paper_eta(data: dict[str, Any]) -> float:
+    return PAPER_ETA.get(data.get("divergence") or "", 0.0)
+
+
+class LoraConfig(Block):
+    """Low-rank adapters (arXiv 2106.09685): only they are trained, and they are merged into the saved policy."""
+
+    rank: Count = Field(16, description="Rank of the adapters.")
+    alpha: Count = Field(32, description="Scale: the adapters' product is multiplied by alpha / rank.")
+    targets: tuple[str, ...] = Field(
+        ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        min_length=1,
+        description="Names of the linear layers that get adapters.",
+    )
+
+
+class MethodConfig(Block):
+    """Configuration of one entry of the block `methods` (defaults: arXiv 2509.07430, Table 6)."""
+
+    rollout_on: Literal["all", "exp"] = Field(
+        "exp", description="Rollout prompts: all (the training set) or exp (D_exp)."
+    )
+    divergence: DivergenceName | None = Field(
+        None,
+        description="Divergence from the reference. forward_kl, js and alpha use the stored responses of D_pef; "
+        "js_definition uses them for one half and the rollouts for the other; reverse_kl uses the rollouts. The last "
+        "two keep the base model in memory. null: none.",
+    )
+    estimator: Estimator = Field(
+        "k3",
+        description="Estimator, per token, with u = pi / pi_ref. forward_kl: k3 = u - 1 - ln u (minimal at u = 1) or "
+        "k1 = -ln u. reverse_kl: k3 as a loss, as published (its expected gradient belongs to the forward KL), k2 as a "
+        "loss (its expected gradient belongs to the reverse KL), both with the states held fixed; or in the advantage, "
+        "less its mean over the group's other responses, for the reverse KL of whole responses: reward_k1 (k1 of the "
+        "response) or to_go (k1 from the token on). js_definition, for its half on the rollouts: k3 or exact.",
+    )
+    off_policy: Literal["weight", "differentiate"] | None = Field(
+        None,
+        description="Correct a divergence's loss on rollouts for samples of pi_old, with rho = pi / pi_old per token. "
+        "weight: rho as a constant factor, for reverse_kl k3 and k2 and for js_definition: keeps the estimator's "
+        "direction. differentiate: the gradient passes through rho too, for reverse_kl k3, which then descends the "
+        "reverse KL. null: none.",
+    )
+    off_policy_cap: float | None = Field(
+        None, gt=0, description="Largest rho of off_policy; capping biases it (metric off_policy_capped). null: none."
+    )
+    topk_estimator: Literal["sum", "conditional"] | None = Field(
+        None,
+        description="Use the reference's top-K log-probabilities (reference.topk_logprobs) on D_pef. sum: exact over "
+        "the K tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if the sampled "
+        "one is among them, never of higher variance than that token alone; null: the sampled token only.",
+    )
+    js_scale: Positive = Field(1.0, description="Factor of js: 1.0 sums its two KL divergences, 0.5 averages them.")
+    alpha: float = Field(0.5, ge=0, le=1, description="Order: 1 is forward KL, 0 is reverse KL on reference samples.")
+    js_beta: Literal["auto"] | Annotated[float, Field(ge=0)] = Field(
+        "auto",
+        description="Weight of js_definition's rollout half in units of eta; auto: both halves weigh alike (with "
+        "rehearsal_norm separate 1, joint N_pef / N_exp, tokens T_pef / T_exp of the batch).",
+    )
+    eta: float = Field(
+        default_factory=_paper_eta,
+        ge=0,
+        description="Weight of the divergence (see train.rehearsal_norm). Default: js, js_definition 0.2, others 0.01.",
+    )
+    eps_high: Positive = Field(
+        0.28, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
+    )
+    l_cap: float = Field(
+        3.0, gt=0, le=50, description="Log-ratio beyond which the divergence is linear, so that it stays finite."
+    )
+    advantage_std: bool = Field(
+        True, description="Divide advantages by the group's standard deviation; false: Dr. GRPO (arXiv 2503.20783)."
+    )
+    dynamic_sampling_rounds: Whole = Field(
+        0,
+        description="Dynamic sampling (DAPO): rounds of a step that replace the prompts whose responses are all "
+        "correct or all wrong by new ones; 0: it keeps them.",
+    )
+    overlong_buffer: Whole = Field(
+        0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
+    )
+    steps: Count | None = Field(
+        None,
+        description="Training steps of this method, a multiple of train.segment_steps; its last step is evaluated in "
+        "addition to the steps of train.eval_every. null: train.steps.",
+    )
+    seeds: Count | None = Field(
+        None,
+        description="Train with the first N of train.seeds, null: with all. Methods whose trainings differ more need "
+        "more seeds.",
+    )
+    lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
+
+    @model_validator(mode="after")
+    def _every_key_has_an_effect(self) -> Self:
+        chosen, fields = self.divergence or "null", type(self).model_fields
+        for key, names in NEEDS.items():
+            default = 0.0 if key == "eta" else fields[key].default
+            if chosen not in names and getattr(self, key) != default:
+                text = f"no such key here: it has an effect only with divergence {' or '.join(names)}, not {chosen}"
+                raise PydanticCustomError("key_without_effect", "{text}", {"key": key, "text": text})
+        estimators = ESTIMATORS.get(chosen, ("k3",))
+        if self.estimator not in estimators:
+            text = f"one of {', '.join(estimators)} for divergence {chosen}"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "estimator", "text": text})
+        if self.off_policy and (chosen, self.estimator) not in OFF_POLICY[self.off_policy]:
+            forms = " or ".join(" ".join(form) for form in sorted(OFF_POLICY[self.off_policy]))
+            text = f"null: {self.off_policy} is for {forms}, not {chosen} {self.estimator}"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "off_policy", "text": text})
+        if self.off_policy_cap is not None and self.off_policy is None:
+            text = "null, or with off_policy: it caps its rho"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "off_policy_cap", "text": text})
+        return self
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether it trains on the stored responses of D_pef."""
+        return self.divergence in REHEARSED
+
+    @property
+    def needs_draw(self) -> bool:
+        """Whether its training depends on the partition or on stored responses."""
+        return self.rollout_on == "exp" or self.rehearses
+
+    @property
+    def in_advantage(self) -> bool:
+        """Whether the divergence is part of the advantages of the policy loss."""
+        return self.estimator in ("reward_k1", "to_go")
+
+    @property
+    def curvature(self) -> float:
+        """f''(1): near l = 0 the divergence (each half of js_definition) acts as weight * f''(1) / 2 * l^2."""
+        return {"js": self.js_scale / 2, "js_definition": 0.25}.get(self.divergence or "", 1.0)
+
+    @property
+    def needs_reference_model(self) -> bool:
+        """Whether the base model computes log-probabilities of the rollouts."""
+        return self.divergence in ("js_definition", "reverse_kl")
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether a segment needs the base model in addition to the previous policy."""
+        return self.needs_reference_model or self.lora is not None
+
+
+PAPER_METHODS = {
+    "grpo": MethodConfig(rollout_on="all", eps_high=0.2),
+    "dapo": MethodConfig(rollout_on="all", dynamic_sampling_rounds=3),
+    "rkl": MethodConfig(rollout_on="all", divergence="reverse_kl"),
+    "exp_only": MethodConfig(rollout_on="exp"),
+    "dph_f": MethodConfig(rollout_on="exp", divergence="forward_kl"),
+    "dph_js": MethodConfig(rollout_on="exp", divergence="js"),
+}

@@ -1,0 +1,58 @@
+"""The methods that tables, figures and pages name, in reading order. Any other method keeps its name and comes last."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+
+class Named(NamedTuple):
+    """How a method is shown.
+
+    Attributes:
+        label: in tables and figures.
+        colour: in figures: Okabe and Ito's palette, distinguishable with the common colour vision deficiencies, and
+            Paul Tol's for further methods. Grey is the reference.
+        phrase: in a sentence; empty: the label.
+    """
+
+    label: str
+    colour: str
+    phrase: str = ""
+
+
+METHODS: Final = {
+    "base": Named("Base", "#5f6672", "the base"),
+    "base_itself": Named("Base against itself", "#5f6672", "the base in a second draw"),
+    "grpo": Named("GRPO", "#d55e00"),
+    "dapo": Named("DAPO", "#e69f00"),
+    "rkl": Named("RKL", "#cc79a7"),
+    "rkl_k3": Named("RKL, k3 as a loss", "#cc79a7"),
+    "rkl_k2": Named("RKL, k2", "#aa4499"),
+    "rkl_reward_k1": Named("RKL, k1 in the reward", "#882255"),
+    "exp_only": Named("D_exp only", "#8c6d1f", "training on D_exp alone"),
+    "alpha": Named("Alpha", "#56b4e9"),
+    "dph_f": Named("DPH-F", "#0072b2"),
+    "dph_js": Named("DPH-JS", "#009e73"),
+    "dph_f_published": Named("DPH-F, published weight", "#6699cc"),
+    "dph_js_published": Named("DPH-JS, published weight", "#999933"),
+    "js_definition": Named("DPH-JS by definition", "#117733"),
+    "replay": Named("Replay of stored responses", "#661100"),
+    "fkl_all": Named("Forward KL, rollouts on all", "#aa4466"),
+}
+# The page compares the coverage of other methods with the first of these that a run has.
+BASELINES: Final = ("grpo", "exp_only", "dapo")
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Names of methods without repetition: those of the table in its order, then any other alphabetically."""
+    places = {name: place for place, name in enumerate(METHODS)}
+    return sorted(set(methods), key=lambda name: (places.get(name, len(places)), name))
+
+
+def label(method: str) -> str:
+    """Label of a method; a method without one keeps its name."""
+    return METHODS[method].label if method in METHODS else method
+
+
+def phrase(method: str) -> str:
+    """A method in a sentence."""
+    return METHODS[method].phrase or label(method) if method in METHODS else method
