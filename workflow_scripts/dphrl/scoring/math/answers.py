@@ -26,7 +26,8 @@ _BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
 
 _DELIMITER: Final = re.compile(r"\$|(?<!\\)\\[()\[\]](?![a-z])")
 _NEGATIVE_SPACE: Final = re.compile(r"(?<!\s)\s*\\!\s*")
-_DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|\\,(?=\d{3}))(?=\d)")
+# A comma that LaTeX does not space is no comma of a list.
+_DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))")
 _GROUPED_IN_BRACES: Final = re.compile(r"(?<!\\)\{(\d{1,3}(?:,\d{3})+)\}")
 _LOST_ROW_BREAK: Final = re.compile(r"(?<!\\)\\(?=[-+.\d])")
 _SPACING: Final = re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-z])|\\(?:left|right|displaystyle)(?![a-z])")
@@ -41,6 +42,8 @@ _NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
 _THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+# Words, units and a name around it; in brackets and beside other numbers a comma may be one of a list.
+_ONLY_THOUSANDS: Final = re.compile(r"[^\d,()\[\]{}]*\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:[^\d,]|(?<=\^)\d|(?<=\^\{)\d)*")
 _NUMBER: Final = re.compile(rf"([-+]?{_DECIMAL})(?:(?:[eE]|\\(?:times|cdot)10\^)(\{{[-+]?\d+\}}|[-+]?\d+))?")
 _FRACTION: Final = re.compile(
     r"([-+]?)(?:(\d+)(?:\s|(?=\\frac)))?(?:\\frac\{([-+]?\d+)\}\{([-+]?\d+)\}|\\frac(\d)(\d)|(\d+)\.?/(\d+)\.?)"
@@ -128,7 +131,7 @@ def clean(text: str) -> str:
         return text
     text = _INVISIBLE.sub("", text).replace("\\$", CURRENCY)
     text = usual(_DELIMITER.sub("", text))
-    text = _DIGIT_GROUP.sub(",", _NEGATIVE_SPACE.sub("", text))
+    text = _NEGATIVE_SPACE.sub("", _DIGIT_GROUP.sub("", text)).replace("{,}", ",")
     text = _GROUPED_IN_BRACES.sub(lambda group: "{" + group[1].replace(",", "") + "}", text)
     if "matrix}" in text:
         # Some copies of MATH lost one backslash of each row break.
@@ -136,7 +139,7 @@ def clean(text: str) -> str:
     # math-verify drops words after a number, and with them the second half of 2\text{ or 3}.
     text = _UPRIGHT.sub(r"\1", _WORDS_WITH_DIGITS.sub(r" \1 ", text))
     text = _GAP.sub(" ", text).strip().rstrip(". ")
-    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+    return text.replace(",", "") if _ONLY_THOUSANDS.fullmatch(text) else text
 
 
 def normal_form(text: str) -> str:

@@ -16,6 +16,9 @@ _WHOLE: Final = re.compile(rf"(?P<sign>[-+]?){BASED.pattern}", re.ASCII)
 _LETTER: Final = re.compile("[A-Z]")
 
 
+_INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
+
+
 def without_base(form: str) -> tuple[str, int | None]:
     """A normal form as digits and base; the form itself and None where it is no number with a base."""
     found = _WHOLE.fullmatch(form)
@@ -29,8 +32,13 @@ def bases(form: str) -> list[int]:
 
 
 def may_be_equal(gold: str, answer: str) -> bool:
-    """Whether the bases in two normal forms agree; they are not compared where one has none."""
+    """Whether the bases in two normal forms agree; they are not compared where one has none.
+
+    A number with an index that is no base (`204_1`) is equal to no other.
+    """
     wanted, found = bases(gold), bases(answer)
+    if any(len(_INDEXED.findall(form)) > len(read) for form, read in ((gold, wanted), (answer, found))):
+        return False
     return not wanted or not found or wanted == found
 
 

@@ -41,7 +41,7 @@ _ANGLE: Final = re.compile(rf"(\d++(?:\.\d++)?|[a-z]){DEGREE}")
 _PERIOD: Final = re.compile(r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)")
 _SPACED_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])")
 _SEMIFACTORIAL: Final = re.compile(r"(?<![\d.])(\d{1,2})!!(?!!)")
-_CASES: Final = re.compile(r"\\begin\{cases\}([^&]*?)\\end\{cases\}")
+_CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
 
 _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
     (needed, re.compile(pattern), replacement)
@@ -49,7 +49,13 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("ig", r"\\[bB]igg?[lrm]?(?![A-Za-z])", ""),
         ("\\", r"\\(?:left|right)\s*\.|\\(?:left|right|middle)(?![A-Za-z])", ""),
         ("style", r"\\(?:display|text|script|scriptscript)style(?![A-Za-z])", ""),
-        ("\\", r"\\(?:checkmark|blacksquare|therefore|qed|hfill)(?![A-Za-z])", ""),
+        ("\\", r"\\(?:checkmark|blacksquare|therefore|qed|hfill|small|large|Large|LARGE|huge)(?![A-Za-z])", ""),
+        ("angle", r"\\langle(?![A-Za-z])", "("),
+        ("angle", r"\\rangle(?![A-Za-z])", ")"),
+        ("sqrt[", r"\\sqrt\[(\d+)\]\s*(\w)", r"\\sqrt[\1]{\2}"),
+        ("text", r"\\text\s*\{\s*[Aa]ll real(?:s| numbers)\s*\}", r"\\mathbb{R}"),
+        ("text", r"(?<=\d)\^\s*\{\\text\{(?:st|nd|rd|th)\}\}", ""),
+        ("mod", r"\\pmod\s*(?:\{([^{}]*)\}|(\w))|\(\s*\\(?:mod|text\s*\{\s*mod\s*\})\s*([^()]*)\)", r"\\pmod{\1\2\3}"),
         ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\mathrm{\1}"),
         ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
         ("frac", r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
@@ -93,8 +99,8 @@ def usual(text: str) -> str:
         text = _PERIOD.sub(_periodic, text)
     if "!!" in text:
         text = _SEMIFACTORIAL.sub(_semifactorial, text)
-    if "cases" in text:
-        text = _CASES.sub(lambda rows: rows[1].strip().replace("\\\\", ", "), text)
+    if "\\begin" in text:
+        text = _CASES.sub(lambda rows: rows[2].strip().replace("\\\\", ", ").replace("&", ""), text)
     return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
 
 

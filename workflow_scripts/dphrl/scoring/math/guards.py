@@ -16,6 +16,7 @@ from sympy import (
     Expr,
     Float,
     I,
+    Intersection,
     MatrixBase,
     MatrixExpr,
     UnevaluatedExpr,
@@ -63,9 +64,16 @@ def guard() -> None:
     grader.sympy_solve_and_compare = solve_and_compare
 
 
-def union(relations: list[Any]) -> list[Any]:
-    """The set where one of several inequalities holds; nothing where sympy has none."""
-    return _or_nothing(lambda: [Union(*(grader.unwrap_fcs(relation).as_set() for relation in relations))])
+def union(alternatives: list[list[Any]]) -> list[Any]:
+    """The set where all inequalities of one of several alternatives hold; nothing where sympy has none."""
+    return _or_nothing(
+        lambda: [Union(*(Intersection(*(grader.unwrap_fcs(one).as_set() for one in every)) for every in alternatives))]
+    )
+
+
+def listed(value: Any) -> list[Any]:
+    r"""The members of a set as it was written (`\pm 2` has two), or the value as the only one."""
+    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
 
 
 def solutions(equation: Any) -> list[Any]:
@@ -102,8 +110,8 @@ def equal(gold: Any, answer: Any) -> bool:
         return False
     if isinstance(gold, str):
         return True
-    repeats = any(isinstance(value, FiniteSet) and len(_listed(value)) > len(value.args) for value in (gold, answer))
-    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(_listed(gold), _listed(answer), equal))
+    repeats = any(isinstance(value, FiniteSet) and len(listed(value)) > len(value.args) for value in (gold, answer))
+    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(listed(gold), listed(answer), equal))
 
 
 def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callable[[_Value, _Value], bool]) -> bool:
@@ -123,11 +131,6 @@ def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callabl
         return False
 
     return len(golds) == len(answers) and all(find(gold, set()) for gold in range(len(golds)))
-
-
-def _listed(value: Basic | MatrixBase) -> list[Any]:
-    # The parser's sets remember what was written.
-    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
 
 
 def _defined(value: Basic | MatrixBase) -> bool:

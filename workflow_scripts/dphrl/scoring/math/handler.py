@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from dphrl.scoring.math.answers import expand_exponents
 from dphrl.scoring.math.forms import DEGREE
-from dphrl.scoring.math.members import Member, is_set
+from dphrl.scoring.math.members import AND, Member, is_set
+from dphrl.scoring.math.relations import symbols
 from dphrl.scoring.math.rules import compare
 from dphrl.scoring.math.units import CURRENCY, Quantity
 from dphrl.scoring.workers.messages import Message, verdict_reply
@@ -42,12 +43,12 @@ class MathHandler:
         import math_verify
         from sympy.core.cache import clear_cache
 
-        from dphrl.scoring.math.guards import complex_value, equal, guard, one_to_one, solutions, union
+        from dphrl.scoring.math.guards import complex_value, equal, guard, listed, one_to_one, solutions, union
 
         logging.disable(logging.CRITICAL)
         self._library = math_verify
         self._equal, self._one_to_one, self._solutions, self._union = equal, one_to_one, solutions, union
-        self._complex = complex_value
+        self._complex, self._listed = complex_value, listed
         default = math_verify.LatexExtractionConfig()
         # Units and inner boxes are dropped by rules, never by the library.
         strict = replace(default.normalization_config, units=False, boxed="none")
@@ -133,9 +134,10 @@ class MathHandler:
         pairs = product(gold.accepted, answer.shown)
         if any(self._values(one, other, tolerance if error is None else float(error)) for (one, error), other in pairs):
             return True
-        kinds = {gold.sides.kind, answer.sides.kind}
-        whole = "other" in kinds or (gold.sides.is_equation and answer.sides.is_equation)
-        return whole and self._same(self._gold(gold.text), self._parse(answer.text), tolerance)
+        whole = {gold.sides.kind, answer.sides.kind} & {"inequality", "other"} or (
+            gold.sides.is_equation and answer.sides.is_equation
+        )
+        return bool(whole) and self._wholes([gold], [answer], (gold.text, answer.text), tolerance)
 
     def _entries(self, gold: Member, answer: Member, tolerance: float | None) -> bool:
         """Tuples, points and intervals by their entries: the library takes `[5,3]` and `(7,2)` for empty intervals."""
@@ -164,12 +166,12 @@ class MathHandler:
     def _solves(self, golds: list[Member], answer: Member, tolerance: float | None) -> bool:
         """Whether the golds are the solutions of an equation."""
         found = [one for value in self._parse(answer.text)[:1] for one in self._solutions(value)]
-        wanted = [self._gold(gold.accepted[0][0].values[0]) for gold in golds if gold.accepted]
-        values = [[one] for one in found]
-        equal = self._one_to_one(wanted, values, lambda one, other: self._same(one, other, tolerance))
+        read = [self._gold(gold.accepted[0][0].values[0])[:1] for gold in golds if gold.accepted]
+        wanted = [one for values in read for value in values for one in self._listed(value)]
+        equal = self._one_to_one(wanted, found, lambda one, other: self._same([one], [other], tolerance))
         if not equal:
             self._objections.append("solutions")
-        return equal and len(wanted) == len(golds)
+        return equal and len(read) == len(golds)
 
     def _lists(self, task: Message, golds: list[Member], answers: list[Member], tolerance: float | None) -> bool:
         r"""Of different lengths: `\pm 2` has two values, an equation its solutions, `x<1 \text{ or } x>2` is a set."""
@@ -186,8 +188,7 @@ class MathHandler:
         if tuples:
             self._objections.append("brackets")
             return False
-        sets = [self._set(listed) for listed in (golds, answers)]
-        equal = self._same(sets[0] or self._gold(texts[0]), sets[1] or self._parse(texts[1]), tolerance)
+        equal = self._wholes(golds, answers, texts, tolerance)
         if not equal:
             self._objections.append("count")
         return equal
@@ -202,11 +203,21 @@ class MathHandler:
             answers = answers[0].entries
         return (golds, answers) if len(golds) == len(answers) > 0 else None
 
+    def _wholes(
+        self, golds: list[Member], answers: list[Member], texts: tuple[str, str], tolerance: float | None
+    ) -> bool:
+        """Whether two texts are equal as a whole; inequalities are compared by the sets on which they hold."""
+        unknowns = [frozenset[str]().union(*(symbols(one.text) for one in listed)) for listed in (golds, answers)]
+        sets = [self._set(listed) if len(letters) == 1 else [] for listed, letters in zip((golds, answers), unknowns)]
+        if all(sets) and unknowns[0] != unknowns[1]:
+            return False
+        return self._same(sets[0] or self._gold(texts[0]), sets[1] or self._parse(texts[1]), tolerance)
+
     def _set(self, listed: list[Member]) -> list[Any]:
-        """The union of several inequalities, or nothing."""
-        if len(listed) == 1 or any(member.sides.kind != "other" for member in listed):
+        """The set where one of several inequalities holds, or nothing."""
+        if any(member.sides.kind != "inequality" for member in listed):
             return []
-        return self._union([value for member in listed for value in self._parse(member.text)[:1]])
+        return self._union([[self._parse(part)[0] for part in one.text.split(AND) if part] for one in listed])
 
     def _same(self, gold: list[Any], answer: list[Any], tolerance: float | None) -> bool:
         if any(self._equal(one, other) for one, other in product(gold, answer)):

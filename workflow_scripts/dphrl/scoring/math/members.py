@@ -19,8 +19,11 @@ _SPACING: Final = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~|\\q?quad(?![A-Za-z])|\\
 _TEXT: Final = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{([^{}]*)\}")
 _CONNECTIVE: Final = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _SEPARATOR: Final = re.compile(r"\s(?:and|or)\s|;|\\(?:vee|lor|wedge|land)(?![A-Za-z])")
+_BOTH: Final = re.compile(r"\\text\s*\{\s*and\s*\}|\sand\s|\\(?:wedge|land)(?![A-Za-z])")
 _SET_OF: Final = re.compile(r"(?:[A-Za-z]|\\text\s*\{[^{}]*\})\s*(?:=|\\in(?![A-Za-z]))\s*(?=\\\{)")
 _EMPTY: Final = re.compile(r"\s*\\emptyset\s*")
+AND: Final = " \\wedge "
+"""Between the inequalities of a member that must all hold."""
 _PRECISE: Final = re.compile(r"\s*-?(?=(?:\.?\d){3})\d*\.\d+\D*")
 _LETTER: Final = re.compile("[A-Z]")
 
@@ -146,6 +149,9 @@ def members(text: str) -> list[Member]:
     if _PLAIN.fullmatch(text):
         return [Member(text)]
     text = _SPACING.sub(" ", text)
+    both = _BOTH.split(text)
+    if len(both) > 1 and all(sides(part).kind == "inequality" for part in both):
+        return [Member(AND.join(both))]
     if "{" in text:
         text = _TEXT.sub(_parts, text)
     text = _SEPARATOR.sub(",", text).strip()

@@ -10,7 +10,8 @@ from typing import Final
 
 _RELATION: Final = re.compile(
     r"(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])|(?P<equal>(?<![<>:=])=(?!=)|\\(?:equiv|approx|simeq|cong)(?![A-Za-z]))|"
-    r"(?P<other>[<>]|\\(?:leq?|geq?|neq?|lt|gt|in|(?:long)?(?:left|right|leftright)arrow|to|Rightarrow|implies|iff|sim|"
+    r"(?P<inequality>[<>]|\\(?:leq?|geq?|neq?|lt|gt)(?![A-Za-z]))|"
+    r"(?P<other>\\(?:in|(?:long)?(?:left|right|leftright)arrow|to|Rightarrow|implies|iff|sim|"
     r"propto|mapsto|Leftrightarrow|subset|mid)(?![A-Za-z]))"
 )
 _LETTER: Final = (
@@ -35,9 +36,10 @@ _NAME: Final = re.compile(
 _SYMBOL: Final = re.compile(rf"\\(?:text|mathrm)\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A-Za-z]+")
 _CONSTANTS: Final = frozenset({"e", "i"})
 _ARGUMENT: Final = re.compile(rf"\s*(?:{_SIMPLE}|\\text\s*\{{[^{{}}]*\}}|[A-Z]+)\s*(?P<argument>[(\[|].*)", re.DOTALL)
+_WORD: Final = re.compile(r"\\(?:text|mathrm|operatorname)")
+_NAME_PARTS: Final = re.compile(rf"{_LETTER}(?<!m(?=\\angle))|\d|-")
 _ONE_LETTER: Final = re.compile(rf"{_LETTER}(?:\s*_\s*(?:\{{[^{{}}]*\}}|\w))?")
 _WORD_FUNCTION: Final = re.compile(r"(?<![A-Za-z\\])(?:abs|sqrt|sin|cos|tan|log|ln|exp)(?=\s*\()")
-_MODULUS: Final = re.compile(r"\\pmod\s*(?:\{[^{}]*\}|\w)|\(\s*\\(?:text\{\s*)?mod[^()]*\)")
 _SPACE: Final = re.compile(r"\s+")
 _DECIMAL: Final = re.compile(r"[-+]?\d*\.?(\d*)(?:\\?%)?")
 
@@ -47,7 +49,7 @@ class Sides:
     """A text at its relations outside of brackets.
 
     `kind` is `value` (no relation), `named` (the left side is a name), `computed` (all sides are numbers), `asked`
-    (an expression in several symbols), `unsolved` (an equation in one symbol) or `other` (an inequality, an arrow).
+    (an expression in several symbols), `unsolved` (an equation in one symbol), `inequality` or `other` (an arrow).
     `name` is the left side of a named one; `values` the other sides (all sides of one that is not named), and
     `approximate` says for each whether it follows a sign of approximation.
     """
@@ -64,7 +66,7 @@ class Sides:
 
 def sides(text: str) -> Sides:
     """Split a text at its relations."""
-    pieces, signs, others, end, depth = list[str](), list[str](), False, 0, 0
+    pieces, signs, others, end, depth = list[str](), list[str](), set[str | None](), 0, 0
     for found in _RELATION.finditer(text):
         if found["open"]:
             depth += 1
@@ -75,13 +77,13 @@ def sides(text: str) -> Sides:
             signs.append(found["equal"])
             end = found.end()
         elif depth == 0:
-            others = True
+            others.add(found.lastgroup)
     pieces.append(text[end:].strip())
     if not signs and not others:
         return Sides("value", "", (text,), (False,))
     approximate = (False, *(sign in ("\\approx", "\\simeq", "\\cong") for sign in signs))
     if others:
-        return Sides("other", "", (text,), (False,))
+        return Sides("inequality" if others == {"inequality"} else "other", "", (text,), (False,))
     if not pieces[0]:
         # A sign of approximation before a number.
         pieces, approximate = pieces[1:], approximate[1:]
@@ -94,10 +96,10 @@ def _classified(pieces: tuple[str, ...], approximate: tuple[bool, ...]) -> Sides
     if not all(pieces):
         return Sides("other", "", ("=".join(pieces),), (False,))
     if _NAME.fullmatch(pieces[0]):
-        return Sides(
-            "named", pieces[0], tuple(_MODULUS.sub("", piece).strip() for piece in pieces[1:]), approximate[1:]
-        )
+        return Sides("named", pieces[0], pieces[1:], approximate[1:])
     found = symbols(pieces[0])
+    if not found and symbols(pieces[-1]) and len(pieces) == 2 and not approximate[1]:
+        return _classified(pieces[::-1], approximate)
     if not found:
         return Sides("computed", "", pieces, approximate)
     return Sides("unsolved" if len(found | symbols(pieces[-1])) == 1 else "asked", "", pieces, approximate)
@@ -110,19 +112,14 @@ def symbols(text: str) -> frozenset[str]:
 
 
 def names_agree(gold: str, answer: str) -> bool:
-    """Whether two left sides may name the same: letters and arguments must be equal, words are not compared."""
+    """Whether two left sides may name the same: letters, primes and arguments must be equal, words are not compared."""
     gold, answer = _SPACE.sub("", gold), _SPACE.sub("", answer)
-    if not gold or not answer or gold == answer:
-        return True
     left, right = _ARGUMENT.fullmatch(gold), _ARGUMENT.fullmatch(answer)
-    if left and right:
-        heads = gold[: left.start("argument")], answer[: right.start("argument")]
-        if left["argument"] != right["argument"] or gold.count("'") != answer.count("'"):
-            return False
-        return heads[0] == heads[1] or not all(map(_ONE_LETTER.fullmatch, heads))
-    if gold.count("'") != answer.count("'"):
+    if gold.count("'") != answer.count("'") or (left and right and left["argument"] != right["argument"]):
         return False
-    return not (_ONE_LETTER.fullmatch(gold) and _ONE_LETTER.fullmatch(answer))
+    if bool(left) != bool(right) or _WORD.search(gold + answer):
+        return True
+    return sorted(_NAME_PARTS.findall(gold.lower())) == sorted(_NAME_PARTS.findall(answer.lower()))
 
 
 def decimals(text: str) -> int | None:

@@ -23,7 +23,7 @@ _MARK: Final = re.compile(
 )
 _ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*)\.?\d")
 _MIXED: Final = re.compile(r"\d+\s+\d+\s*/\s*\d+")
-_BRACE: Final = re.compile(r"\\[{}]")
+_BRACE: Final = re.compile(r"(?:\\setminus\s*)?\\[{}]")
 
 
 def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> bool | str | None:
@@ -77,7 +77,8 @@ def _names(gold: Member, answer: Member) -> bool:
     if names_agree(gold.sides.name, answer.sides.name):
         return False
     # `x=y/2` may be `y=2x`.
-    return gold.is_number or answer.is_number or gold.sides.name.count("'") != answer.sides.name.count("'")
+    functions = "(" in gold.sides.name and "(" in answer.sides.name
+    return functions or gold.is_number or answer.is_number or ("'" in gold.sides.name + answer.sides.name)
 
 
 def _marks(gold: Member, answer: Member) -> bool:
@@ -111,7 +112,12 @@ def _brackets(gold: Member, answer: Member) -> bool:
     r"""`(1,2)` for `\{1,2\}`, `\{\emptyset\}` for `\emptyset`: a tuple is ordered, a set in a set is another set."""
     if "{" not in gold.text + answer.text:
         return False
-    return len(_BRACE.findall(gold.text)) != len(_BRACE.findall(answer.text))
+    return _braces(gold) != _braces(answer)
+
+
+def _braces(member: Member) -> int:
+    """How many sets there are, but for sets that are taken out of another."""
+    return sum(brace == "\\{" for brace in _BRACE.findall(member.text))
 
 
 def _bases(gold: Member, answer: Member) -> bool:
@@ -119,7 +125,7 @@ def _bases(gold: Member, answer: Member) -> bool:
     if gold.base and gold.base == answer.base and (gold.value is None or answer.value is None):
         # `1E5` is no power of ten.
         return gold.form != answer.form
-    return "_" in gold.whole and "_" in answer.whole and not may_be_equal(gold.whole, answer.whole)
+    return "_" in gold.whole + answer.whole and not may_be_equal(gold.whole, answer.whole)
 
 
 RULES: Final[dict[str, Callable[[Member, Member], bool]]] = {

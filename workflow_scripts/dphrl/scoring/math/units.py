@@ -20,7 +20,7 @@ _SPELLINGS: Final = {
     "h": "hr hour", "day": "", "week": "", "month": "", "year": "yr", "l": "liter litre", "ml": "milliliter millilitre",
     "gal": "gallon", "acre": "", "dollar": "usd", "cent": "", "euro": "eur", "degree": "deg", "rad": "radian",
     "hz": "hertz", "j": "joule", "n": "newton", "w": "watt", "kw": "kilowatt", "v": "volt", "pa": "pascal",
-    "mol": "mole", "unit": "", "person": "people", "student": "", "way": "", "am": "", "pm": "",
+    "mol": "mole", "c": "celsius", "f": "fahrenheit", "amp": "ampere", "unit": "", "person": "people", "student": "", "way": "", "am": "", "pm": "",
 }  # fmt: skip
 _NAMES: Final = {
     form: name
@@ -41,18 +41,18 @@ _VALUE_WORDS: Final = frozenset(
     )
 )
 
-_TEXT: Final = r"\\(?:text|mbox|mathrm|textbf|textrm|textit|textnormal)\s*\{(?P<text>[^{}]*+)\}"
+_TEXT: Final = r"\\(?:text|mbox|mathrm|textbf|textrm|textit|textnormal)\s*\{(?P<text>(?:[^{}^]++|\^\{-?\d+\}|\^)*+)\}"
 _LONG: Final = sorted((n for n in _NAMES | _COMPOUND if len(n) > 1 and n not in ("am", "pm", "ms", "as")), key=len)
 _BARE: Final = rf"(?<![A-Za-z\\_^{{])(?P<bare>(?:square |sq\.? |cubic )?(?:{'|'.join(reversed(_LONG))})(?![A-Za-z(_]))"
 _POWER: Final = r"(?:\s*\^\s*(?:\{\s*(?P<braced>-?\d+)\s*\}|(?P<power>\d)))?"
 _TOKEN: Final = re.compile(
     rf"(?:{_TEXT}|{_BARE}|(?P<rate>(?<=/)\s*(?:h|s|m|min)(?![A-Za-z]))){_POWER}|(?P<sign>[{CURRENCY}{DEGREE}\u20ac\u00a3])"
-    r"|(?P<marks>(?<=[\d.}])\s*'+)|(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])",
+    r"|\\pmod\{(?P<modulus>[^{}]*+)\}|(?P<marks>(?<=[\d.}])\s*'+)|(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])",
     re.IGNORECASE,
 )
 _JOINT: Final = re.compile(r"\s*(?:/|\\cdot\b|\\times\b|\*|~|\.)?\s*")
 _SIGNS: Final = {CURRENCY: "dollar", "\u20ac": "euro", "\u00a3": "pound sterling", DEGREE: "degree"}
-_WORD: Final = re.compile(r"[a-z]+(?:\^-?\d+)?|/", re.IGNORECASE)
+_WORD: Final = re.compile(r"[a-z]+(?:\^\{?-?\d+)?|/", re.IGNORECASE)
 _NUMERIC: Final = re.compile(r"[-+\d.,\s/{}]|\\(?:frac|times|cdot)(?![A-Za-z])|\^")
 _BARE_WORD: Final = re.compile(r"(?<![\\A-Za-z_{])(?:or|and|not|between|about|either|maybe|approximately)(?![A-Za-z])")
 _WORDS: Final = re.compile(rf"(?<!_)(?<!_\{{){_TEXT}")
@@ -107,7 +107,7 @@ def agree(gold: Unit, answer: Unit, strictly: bool = False) -> bool:
         return False
     if not gold or not answer:
         return True
-    if strictly or all(name in _KNOWN for name, _ in gold + answer):
+    if strictly or all(name in _KNOWN or name.startswith("mod ") for name, _ in gold + answer):
         return sorted(gold) == sorted(answer)
     return [name for name, _ in gold] != [name for name, _ in answer]
 
@@ -155,8 +155,8 @@ def _is_unit(found: re.Match[str]) -> bool:
 def _unit(found: re.Match[str]) -> Unit:
     if found["sign"]:
         return ((_SIGNS[found["sign"]], 1),)
-    if found["marks"]:
-        return ((found["marks"].strip(), 1),)
+    if found["marks"] or found["modulus"]:
+        return ((found["marks"].strip() if found["marks"] else f"mod {found['modulus'].strip()}", 1),)
     shown = (found["text"] or found["bare"] or found["rate"] or "").lower().replace(".", "").replace("~", " ")
     power = int(found["braced"] or found["power"] or 1)
     parts, inverse, squared = list[tuple[str, int]](), 1, 1
@@ -170,7 +170,7 @@ def _unit(found: re.Match[str]) -> Unit:
         else:
             name, _, exponent = word.partition("^")
             for one, sign in _factors(name):
-                parts.append((one, sign * inverse * squared * int(exponent or 1)))
+                parts.append((one, sign * inverse * squared * int(exponent.strip("{") or 1)))
             squared = 1
     if parts:
         parts[-1] = (parts[-1][0], parts[-1][1] * power)
