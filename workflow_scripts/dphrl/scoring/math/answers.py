@@ -42,7 +42,7 @@ _NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
 _THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-# Words, units and a name around it; in brackets and beside other numbers a comma may be one of a list.
+# Words, units and a name around it; in brackets and next to other numbers a comma may be one of a list.
 _ONLY_THOUSANDS: Final = re.compile(r"[^\d,()\[\]{}]*\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:[^\d,]|(?<=\^)\d|(?<=\^\{)\d)*")
 _NUMBER: Final = re.compile(rf"([-+]?{_DECIMAL})(?:(?:[eE]|\\(?:times|cdot)10\^)(\{{[-+]?\d+\}}|[-+]?\d+))?")
 _FRACTION: Final = re.compile(

@@ -20,7 +20,8 @@ _SPELLINGS: Final = {
     "h": "hr hour", "day": "", "week": "", "month": "", "year": "yr", "l": "liter litre", "ml": "milliliter millilitre",
     "gal": "gallon", "acre": "", "dollar": "usd", "cent": "", "euro": "eur", "degree": "deg", "rad": "radian",
     "hz": "hertz", "j": "joule", "n": "newton", "w": "watt", "kw": "kilowatt", "v": "volt", "pa": "pascal",
-    "mol": "mole", "c": "celsius", "f": "fahrenheit", "amp": "ampere", "unit": "", "person": "people", "student": "", "way": "", "am": "", "pm": "",
+    "mol": "mole", "c": "celsius", "f": "fahrenheit",
+    "amp": "ampere", "unit": "", "person": "people", "student": "", "way": "", "am": "", "pm": "",
 }  # fmt: skip
 _NAMES: Final = {
     form: name
