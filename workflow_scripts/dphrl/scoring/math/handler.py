@@ -134,10 +134,9 @@ class MathHandler:
         pairs = product(gold.accepted, answer.shown)
         if any(self._values(one, other, tolerance if error is None else float(error)) for (one, error), other in pairs):
             return True
-        whole = {gold.sides.kind, answer.sides.kind} & {"inequality", "other"} or (
-            gold.sides.is_equation and answer.sides.is_equation
-        )
-        return bool(whole) and self._wholes([gold], [answer], (gold.text, answer.text), tolerance)
+        equations = gold.sides.is_equation and answer.sides.is_equation
+        whole = equations or not {gold.sides.kind, answer.sides.kind}.isdisjoint(("inequality", "other"))
+        return whole and self._wholes([gold], [answer], (gold.text, answer.text), tolerance)
 
     def _entries(self, gold: Member, answer: Member, tolerance: float | None) -> bool:
         """Tuples, points and intervals by their entries: the library takes `[5,3]` and `(7,2)` for empty intervals."""
@@ -207,15 +206,14 @@ class MathHandler:
         self, golds: list[Member], answers: list[Member], texts: tuple[str, str], tolerance: float | None
     ) -> bool:
         """Whether two texts are equal as a whole; inequalities are compared by the sets on which they hold."""
-        unknowns = [frozenset[str]().union(*(symbols(one.text) for one in listed)) for listed in (golds, answers)]
-        sets = [self._set(listed) if len(letters) == 1 else [] for listed, letters in zip((golds, answers), unknowns)]
-        if all(sets) and unknowns[0] != unknowns[1]:
+        sets = self._set(golds), self._set(answers)
+        if all(sets) and _symbols(golds) != _symbols(answers):
             return False
         return self._same(sets[0] or self._gold(texts[0]), sets[1] or self._parse(texts[1]), tolerance)
 
     def _set(self, listed: list[Member]) -> list[Any]:
         """The set where one of several inequalities holds, or nothing."""
-        if any(member.sides.kind != "inequality" for member in listed):
+        if len(_symbols(listed)) != 1 or any(member.sides.kind != "inequality" for member in listed):
             return []
         return self._union([[self._parse(part)[0] for part in one.text.split(AND) if part] for one in listed])
 
@@ -237,6 +235,10 @@ class MathHandler:
         text = _GAMMA.sub(_LETTER, expand_exponents(text.translate(_SIGNS)) or text)
         found = self._library.parse(f"${text}$", reading or self._units_kept, parsing_timeout=None)
         return [self._complex(value) for value in found]
+
+
+def _symbols(listed: list[Member]) -> frozenset[str]:
+    return frozenset[str]().union(*(symbols(member.text) for member in listed))
 
 
 def _reply(gold: list[Any], equal: bool, rule: str | None, answer: list[Any]) -> Message:
