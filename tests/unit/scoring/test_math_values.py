@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from dphrl.scoring import MathScorer
-from dphrl.scoring.math.answers import clean, final_answer, normal_form
-from dphrl.scoring.math.bases import bases, without_base
+from dphrl.scoring.math.answers import bases, clean, final_answer, normal_form, without_base
 from dphrl.scoring.math.members import members
 
 NINES = "9" * 1990

@@ -7,8 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from dphrl.scoring.math.answers import normal_form, number
-from dphrl.scoring.math.bases import without_base
+from dphrl.scoring.math.answers import normal_form, number, without_base
 from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
 from dphrl.scoring.math.units import Quantity, quantity
 from dphrl.scoring.verdict import digest

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from dphrl.scoring.math.bases import may_be_equal
+from dphrl.scoring.math.answers import may_be_equal
 from dphrl.scoring.math.members import Member
 from dphrl.scoring.math.relations import names_agree
 from dphrl.scoring.math.units import agree

@@ -15,15 +15,14 @@ from dphrl.scoring.math.answers import (
     expand_exponents,
     final_answer,
     gold_answer,
+    may_be_equal,
     normal_form,
 )
-from dphrl.scoring.math.bases import may_be_equal
 from dphrl.scoring.math.members import Member, answer_class, members
 from dphrl.scoring.math.rules import compare
-from dphrl.scoring.scorer import PooledScorer, check_option
-from dphrl.scoring.verdict import Verdict
+from dphrl.scoring.verdict import Verdict, check_option
 from dphrl.scoring.workers.messages import Message
-from dphrl.scoring.workers.pool import Pool
+from dphrl.scoring.workers.pool import Pool, PooledScorer
 
 _GRACE_SECONDS: Final = 0.8
 # Answers that say nothing; no gold that the audit knows is one of them.
