@@ -71,6 +71,9 @@ WRONG = {
         #1' ## #1
         #1'' ## #1'
         #1^\circ ## #1'
+        #1^\circ\text{C} ## #1^\circ\text{F}
+        x \equiv #1 \pmod{100} ## x \equiv #1 \pmod{101}
+        #1\,\mathrm{m\,s^{-1}} ## #1\,\mathrm{m\,s^{-2}}
     """,
     "relation": r"""
         #1\approx #2 ## #1
@@ -102,6 +105,10 @@ WRONG = {
         g(#1)=7 ## f(#1)=7
         y=#1 ## x=#1
         f'(#1)=7 ## f(#1)=7
+        f^{-1}(x)=x-#1 ## f(x)=x-#1
+        \angle A=#1 ## \angle B=#1
+        a_1=#1 ## a_2=#1
+        AB=#1 ## AC=#1
     """,
     "marks": r"""
         f'(x) ## f(x)
@@ -141,6 +148,19 @@ WRONG = {
         5{6} ## 11
         #1 #2 ## #1
         #1{#2} ## #1
+    """,
+    "inequalities": r"""
+        x<#1 \text{ and } x>1#1 ## (-\infty,#1)\cup(1#1,\infty)
+        x<#1 \text{ and } x>1#1 ## x<#1 \text{ or } x>1#1
+        x<#1 \text{ or } x>1#1 ## x<#1 \text{ and } x>1#1
+        x>#1 ## y>#1
+        x \ge #1 ## x>#1
+    """,
+    "bases": r"""
+        #1_1 ## #1
+        2#1_1 ## 2#1_8
+        #1_{a} ## #1
+        1#1_3 ## 1#1_4
     """,
 }
 RIGHT = {
@@ -189,6 +209,17 @@ RIGHT = {
         #1\text{ million} ## #1000000
         #1^\circ ## #1
         50 percent ## 50\%
+        #1\,\mathrm{m\,s^{-1}} ## #1\text{ m/s}
+        #1^\circ\text{C} ## #1
+        #1 \pmod{100} ## #1
+        x \equiv #1 \pmod{100} ## x \equiv #1 (\text{mod }100)
+        \$#1,000 ## #1000
+        #1000 ## \$#1,000
+        #1,000\text{ cm} ## #1000
+        x=#1,000 ## #1000
+        -\$#1,000 ## -#1000
+        #1{,}000\text{ m}^2 ## #1000
+        1,#100,000\text{ people} ## 1#100000
     """,
     "relation": r"""
         x=#1 ## #1
@@ -216,6 +247,9 @@ RIGHT = {
         \frac1x=#1 ## \frac1{#1}
         \sqrt x=5 ## 25
         (x-#1)(x-#2)=0 ## #2, #1
+        x^2=25 ## \pm 5
+        2\cdot #1=2x ## #1
+        #1=x ## x=#1
     """,
     "names": r"""
         f(#1)=5 ## f(#1)=5.0
@@ -223,6 +257,10 @@ RIGHT = {
         \text{Area}=#1 ## A=#1
         (x,y)=(#1,#2) ## (#1,#2)
         f(x)=#1x ## #1x
+        \angle A=#1 ## A=#1
+        m\angle ABC=#1 ## \angle ABC=#1
+        BA=#1 ## AB=#1
+        f(x)=#1x ## y=#1x
     """,
     "marks": r"""
         f'(x)=x+x ## f'(x)=2x
@@ -237,6 +275,8 @@ RIGHT = {
         \varnothing ## \emptyset
         \{\} ## \emptyset
         S=\{#1,#2\} ## \{#1,#2\}
+        \mathbb{R}\setminus\{#1\} ## (-\infty,#1)\cup(#1,\infty)
+        \langle #1,#2\rangle ## (#1,#2)
     """,
     "exact": r"""
         \sqrt{10^{40}} ## 10^{20}
@@ -253,6 +293,13 @@ RIGHT = {
         \{x \mid x>#1\} ## (#1,\infty)
         \{x \in \mathbb{R} : 1<x<2#1\} ## (1,2#1)
         x\in[-2,#1] ## [-2,#1]
+        x<#1 \text{ and } x>-#1 ## (-#1,#1)
+        -#1<x and x<#1 ## |x|<#1
+        |x|\le #1 ## -#1\le x\le #1
+        |x|>#1 ## x<-#1 \text{ or } x>#1
+        #1\le x ## x \ge #1
+        x \neq #1 ## (-\infty,#1)\cup(#1,\infty)
+        \text{all real numbers} ## (-\infty,\infty)
     """,
     "styles": r"""
         \bigl(#1,#2\bigr) ## (#1,#2)
@@ -270,6 +317,10 @@ RIGHT = {
         #1\ \checkmark ## #1
         \therefore #1 ## #1
         #1 \blacksquare ## #1
+        {\Large #1} ## #1
+        \begin{aligned}x&=#1\end{aligned} ## #1
+        \sqrt[3]8 ## 2
+        #1^{\text{th}} ## #1
     """,
     "complex numbers": r"""
         i^2 ## -1

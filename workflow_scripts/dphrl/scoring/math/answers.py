@@ -80,10 +80,10 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     if mode == "boxed":
         boxed = extract_boxed(response)
         return None if boxed is None else (boxed, False)
-    found = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
-    found = found or _marked(response)
-    if found:
-        return found, False
+    answer = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
+    answer = answer or _marked(response)
+    if answer:
+        return answer, False
     prose = response.strip()
     if len(prose) > MAX_CHARACTERS:
         # A line that is cut may have lost the `$` before a formula.
@@ -124,7 +124,7 @@ def _close(line: str) -> str:
     """A line whose `$` are in pairs, for math-verify; the last formula counts, so that an earlier `$` is left out."""
     signs = [sign.start() for sign in _DOLLAR.finditer(line)]
     if not signs:
-        return BASED.sub(lambda found: f"${found[0]}$", line)
+        return BASED.sub(lambda match: f"${match[0]}$", line)
     if len(signs) % 2 == 0:
         return line
     before, after = line[: signs[-1]], line[signs[-1] + 1 :].rstrip(". ")
@@ -208,14 +208,14 @@ def expand_exponents(text: str) -> str | None:
 
 def without_base(form: str) -> tuple[str, int | None]:
     """A normal form as digits and base; the form itself and None where it is no number with a base."""
-    found = _WHOLE.fullmatch(form)
-    base = _base(found) if found else None
-    return (found["sign"] + found["digits"], base) if found and base else (form, None)
+    match = _WHOLE.fullmatch(form)
+    base = _base(match) if match else None
+    return (match["sign"] + match["digits"], base) if match and base else (form, None)
 
 
 def bases(form: str) -> list[int]:
     """The bases of the numbers in a normal form, in ascending order."""
-    return sorted(base for found in BASED.finditer(form) if (base := _base(found)))
+    return sorted(base for match in BASED.finditer(form) if (base := _base(match)))
 
 
 def may_be_equal(gold: str, answer: str) -> bool:
@@ -223,15 +223,15 @@ def may_be_equal(gold: str, answer: str) -> bool:
 
     A number with an index that is no base (`204_1`) is equal to no other.
     """
-    wanted, found = bases(gold), bases(answer)
-    if any(len(_INDEXED.findall(form)) > len(read) for form, read in ((gold, wanted), (answer, found))):
+    wanted, others = bases(gold), bases(answer)
+    if any(len(_INDEXED.findall(form)) > len(read) for form, read in ((gold, wanted), (answer, others))):
         return False
-    return not wanted or not found or wanted == found
+    return not wanted or not others or wanted == others
 
 
-def _base(found: re.Match[str]) -> int | None:
+def _base(match: re.Match[str]) -> int | None:
     """The base, from 2 to 36; None if it is none, or a letter is no digit of it (`5C_2` is a binomial coefficient)."""
-    digits, written = found["digits"], found["base"]
+    digits, written = match["digits"], match["base"]
     base = int(written) if written.isdigit() else _NAMES.index(written) + 2
     largest = max((int(letter, 36) for letter in _LETTER.findall(digits)), default=0)
     return base if 2 <= base <= 36 and largest < base else None

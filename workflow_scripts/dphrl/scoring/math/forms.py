@@ -115,8 +115,8 @@ def _ascii(text: str) -> str:
     return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
 
 
-def _vulgar(found: re.Match[str]) -> str:
-    top, _, bottom = unicodedata.normalize("NFKC", found[0]).partition("\u2044")
+def _vulgar(match: re.Match[str]) -> str:
+    top, _, bottom = unicodedata.normalize("NFKC", match[0]).partition("\u2044")
     return f"\\frac{{{top}}}{{{bottom}}}"
 
 
@@ -125,8 +125,8 @@ def _without_styles(text: str) -> str:
     if not _STYLES.search(text):
         return text
 
-    def content(found: re.Match[str]) -> str:
-        inner, script = found[1], found["script"] or ""
+    def content(match: re.Match[str]) -> str:
+        inner, script = match[1], match["script"] or ""
         return f"({inner}){script}" if script and len(inner) > 1 else inner + script
 
     for _ in range(_NESTED_STYLES):
@@ -136,15 +136,15 @@ def _without_styles(text: str) -> str:
     return text
 
 
-def _periodic(found: re.Match[str]) -> str:
+def _periodic(match: re.Match[str]) -> str:
     r"""0.1\overline{6} as (16 - 1)/90."""
-    whole, fixed, period = found[1], found[2], found[3] or found[4]
+    whole, fixed, period = match[1], match[2], match[3] or match[4]
     top = int(whole + fixed + period) - int(whole + fixed)
     return f"\\frac{{{top}}}{{{'9' * len(period) + '0' * len(fixed)}}}"
 
 
-def _semifactorial(found: re.Match[str]) -> str:
+def _semifactorial(match: re.Match[str]) -> str:
     """5!! by factorials; the library reads it as the factorial of a factorial."""
-    n = int(found[1])
+    n = int(match[1])
     half = (n + 1) // 2
     return f"\\frac{{({n + 1})!}}{{2^{{{half}}}({half})!}}" if n % 2 else f"2^{{{half}}}({half})!"

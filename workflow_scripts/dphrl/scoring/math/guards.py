@@ -1,4 +1,4 @@
-"""What math-verify may call equal: its comparisons act on lists as sets and on small differences as on zero.
+"""Limits on math-verify, which compares lists as sets and takes small differences for zero.
 
 Only worker processes import this module: sympy takes a second to load.
 """
@@ -153,9 +153,9 @@ def _vanishes(difference: Expr) -> bool:
 
 
 def _is_zero(number: Any) -> bool:
-    found = number.evalf(_DIGITS)
+    value = number.evalf(_DIGITS)
     # A precision of 1 means that every digit cancelled.
-    return found.is_number and all(part == 0 or (part.is_Float and part._prec == 1) for part in found.as_real_imag())
+    return value.is_number and all(part == 0 or (part.is_Float and part._prec == 1) for part in value.as_real_imag())
 
 
 def _has_solution(equation: Any) -> bool:
@@ -199,13 +199,13 @@ def _number(value: Any) -> Any:
     if isinstance(value, _NO_NUMBERS):
         return None
     try:
-        found = value.evalf(_DIGITS)
+        number = value.evalf(_DIGITS)
     except Exception:
         # What sympy cannot evaluate, the library may still compare.
         return None
     # A precision of 1 means that every digit cancelled: zero, as far as can be seen.
-    known = found.has(zoo, nan) or (found.is_number and not (found.is_Float and found._prec == 1))
-    return found if known else None
+    known = number.has(zoo, nan) or (number.is_number and not (number.is_Float and number._prec == 1))
+    return number if known else None
 
 
 def _close(gold: Any, answer: Any) -> bool:

@@ -118,12 +118,12 @@ class MathHandler:
 
     def _pair(self, gold: Member, answer: Member, tolerance: float | None) -> bool:
         """Whether two members are equal; the rule that objects is noted."""
-        found = compare(gold, answer, None if tolerance is None else Fraction(repr(tolerance)))
-        if isinstance(found, str):
-            self._objections.append(found)
+        decided = compare(gold, answer, None if tolerance is None else Fraction(repr(tolerance)))
+        if isinstance(decided, str):
+            self._objections.append(decided)
             return False
-        if found is not None:
-            return found
+        if decided is not None:
+            return decided
         if gold.entries and answer.entries:
             return self._entries(gold, answer, tolerance)
         if answer.sides.kind == "unsolved" and gold.accepted:
@@ -164,10 +164,10 @@ class MathHandler:
 
     def _solves(self, golds: list[Member], answer: Member, tolerance: float | None) -> bool:
         """Whether the golds are the solutions of an equation."""
-        found = [one for value in self._parse(answer.text)[:1] for one in self._solutions(value)]
+        roots = [one for value in self._parse(answer.text)[:1] for one in self._solutions(value)]
         read = [self._gold(gold.accepted[0][0].values[0])[:1] for gold in golds if gold.accepted]
         wanted = [one for values in read for value in values for one in self._listed(value)]
-        equal = self._one_to_one(wanted, found, lambda one, other: self._same([one], [other], tolerance))
+        equal = self._one_to_one(wanted, roots, lambda one, other: self._same([one], [other], tolerance))
         if not equal:
             self._objections.append("solutions")
         return equal and len(read) == len(golds)
@@ -233,8 +233,8 @@ class MathHandler:
     def _parse(self, text: str, reading: list[Any] | None = None) -> list[Any]:
         """The value and the text that the library finds; only the text if it has no value, nothing if there is none."""
         text = _GAMMA.sub(_LETTER, expand_exponents(text.translate(_SIGNS)) or text)
-        found = self._library.parse(f"${text}$", reading or self._units_kept, parsing_timeout=None)
-        return [self._complex(value) for value in found]
+        values = self._library.parse(f"${text}$", reading or self._units_kept, parsing_timeout=None)
+        return [self._complex(value) for value in values]
 
 
 def _symbols(listed: list[Member]) -> frozenset[str]:

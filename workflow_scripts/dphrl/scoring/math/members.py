@@ -176,11 +176,11 @@ def _error(side: str, approximate: bool) -> Fraction | None:
     return None if shown is None else Fraction(1, 2 * 10**shown)
 
 
-def _parts(found: re.Match[str]) -> str:
+def _parts(match: re.Match[str]) -> str:
     r"""`\text{ cm or }` as a unit and a comma."""
-    parts = _CONNECTIVE.split(found[1])
+    parts = _CONNECTIVE.split(match[1])
     if len(parts) == 1:
-        return found[0]
+        return match[0]
     return ",".join(f"\\text{{{part}}}" if part.strip(" ,") else "" for part in parts)
 
 

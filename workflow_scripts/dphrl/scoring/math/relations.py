@@ -67,17 +67,17 @@ class Sides:
 def sides(text: str) -> Sides:
     """Split a text at its relations."""
     pieces, signs, others, end, depth = list[str](), list[str](), set[str | None](), 0, 0
-    for found in _RELATION.finditer(text):
-        if found["open"]:
+    for match in _RELATION.finditer(text):
+        if match["open"]:
             depth += 1
-        elif found["close"]:
+        elif match["close"]:
             depth -= 1
-        elif depth == 0 and found["equal"]:
-            pieces.append(text[end : found.start()].strip())
-            signs.append(found["equal"])
-            end = found.end()
+        elif depth == 0 and match["equal"]:
+            pieces.append(text[end : match.start()].strip())
+            signs.append(match["equal"])
+            end = match.end()
         elif depth == 0:
-            others.add(found.lastgroup)
+            others.add(match.lastgroup)
     pieces.append(text[end:].strip())
     if not signs and not others:
         return Sides("value", "", (text,), (False,))
@@ -97,17 +97,17 @@ def _classified(pieces: tuple[str, ...], approximate: tuple[bool, ...]) -> Sides
         return Sides("other", "", ("=".join(pieces),), (False,))
     if _NAME.fullmatch(pieces[0]):
         return Sides("named", pieces[0], pieces[1:], approximate[1:])
-    found = symbols(pieces[0])
-    if not found and symbols(pieces[-1]) and len(pieces) == 2 and not approximate[1]:
+    letters = symbols(pieces[0])
+    if not letters and symbols(pieces[-1]) and len(pieces) == 2 and not approximate[1]:
         return _classified(pieces[::-1], approximate)
-    if not found:
+    if not letters:
         return Sides("computed", "", pieces, approximate)
-    return Sides("unsolved" if len(found | symbols(pieces[-1])) == 1 else "asked", "", pieces, approximate)
+    return Sides("unsolved" if len(letters | symbols(pieces[-1])) == 1 else "asked", "", pieces, approximate)
 
 
 def symbols(text: str) -> frozenset[str]:
     """The letters of a text that are no constants and no commands."""
-    letters = (found for found in _SYMBOL.findall(_WORD_FUNCTION.sub("", text)) if _ONE_LETTER.fullmatch(found))
+    letters = (name for name in _SYMBOL.findall(_WORD_FUNCTION.sub("", text)) if _ONE_LETTER.fullmatch(name))
     return frozenset(letters) - _CONSTANTS
 
 
@@ -124,5 +124,5 @@ def names_agree(gold: str, answer: str) -> bool:
 
 def decimals(text: str) -> int | None:
     """How many decimal places a plain number shows; None for anything else."""
-    found = _DECIMAL.fullmatch(_SPACE.sub("", text))
-    return len(found[1]) if found and found[0] else None
+    match = _DECIMAL.fullmatch(_SPACE.sub("", text))
+    return len(match[1]) if match and match[0] else None

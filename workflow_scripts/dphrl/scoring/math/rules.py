@@ -1,8 +1,8 @@
-r"""What besides its value decides whether an answer may be equal to a gold: named rules, in this order.
+r"""Named rules on the text around a value; the first rule that objects makes an answer wrong.
 
-Each rule reads a member of the gold and one of the answer in the same way, and objects where they differ in what a
-reader of expressions drops. An answer whose text is the gold's is right before any rule. A rule that cannot be decided
-objects, and its name is in the verdict.
+A reader of expressions drops words, units, marks and names. Each rule reads a member of the gold and a member of the
+answer in the same way, and objects where they differ in such a part. A rule that cannot be decided objects too. Equal
+texts are right before any rule.
 """
 
 import re
@@ -27,7 +27,7 @@ _BRACE: Final = re.compile(r"(?:\\setminus\s*)?\\[{}]")
 
 
 def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> bool | str | None:
-    """True or False where text or numbers decide, the name of the rule that objects, or None: it takes algebra."""
+    """True or False where text or numbers decide, the name of the rule that objects, or None where it takes algebra."""
     if gold.whole == answer.whole:
         return True
     objection = next((name for name, objects in RULES.items() if objects(gold, answer)), None)
@@ -57,7 +57,7 @@ def is_near(gold: Fraction, answer: Fraction, error: Fraction | None, digits: st
 
 def _hidden(gold: Member, answer: Member) -> bool:
     r"""`\phantom{0}` shows nothing, `\boxed{5}6` is two answers."""
-    return any("\\" in one.text and _HIDDEN.search(one.text) for one in (gold, answer))
+    return any("\\" in member.text and _HIDDEN.search(member.text) for member in (gold, answer))
 
 
 def _words(gold: Member, answer: Member) -> bool:
@@ -93,7 +93,8 @@ def _marks_of(member: Member) -> Counter[str]:
 
 def _adjacent(gold: Member, answer: Member) -> bool:
     """`5 6` and `5{6}` are no numbers; a reader of mixed numbers adds the two."""
-    return any(_ADJACENT.search(_MIXED.sub("", one.text)) for one in (gold, answer) if not one.text.isalnum())
+    texts = (member.text for member in (gold, answer) if not member.text.isalnum())
+    return any(_ADJACENT.search(_MIXED.sub("", text)) for text in texts)
 
 
 def _quantities(gold: Member, answer: Member) -> bool:
@@ -103,9 +104,9 @@ def _quantities(gold: Member, answer: Member) -> bool:
 
 def _units(gold: Member, answer: Member) -> bool:
     r"""`5\text{ cents}` for `\$5`, `20 cm^7` for `20 cm^2`; a unit that only one side has is not compared."""
-    one, other = gold.quantities[-1], answer.quantities[-1]
-    strictly = len(one.values) > 1 or (gold.listed and answer.listed)
-    return not all(agree(*pair, strictly) for pair in zip(one.units, other.units, strict=True))
+    units, others = gold.quantities[-1].units, answer.quantities[-1].units
+    strictly = len(units) > 1 or (gold.listed and answer.listed)
+    return not all(agree(*pair, strictly) for pair in zip(units, others, strict=True))
 
 
 def _brackets(gold: Member, answer: Member) -> bool:
@@ -140,5 +141,5 @@ RULES: Final[dict[str, Callable[[Member, Member], bool]]] = {
     "brackets": _brackets,
     "bases": _bases,
 }
-"""By name, whether the rule objects to an answer for a gold. `count`, `relation`, `exact` and `solutions` are decided
-with the values, in the worker."""
+"""By name, whether the rule objects to an answer for a gold. `count`, `relation` and `solutions` need values: a
+worker decides them."""

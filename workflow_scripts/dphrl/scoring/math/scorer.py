@@ -180,16 +180,14 @@ class _Published:
         if not reply["gold_read"]:
             detail = f"math-verify cannot read the gold answer {self.gold!r}"
             return Verdict("gold_error", False, 0.0, self.extracted, detail=detail)
-        found = answer_class(members(clean(self.extracted)))
-        return Verdict(
-            "correct" if reply["equal"] else "wrong", reply["equal"], float(reply["equal"]), self.extracted, found
-        )
+        equal, digest = reply["equal"], answer_class(members(clean(self.extracted)))
+        return Verdict("correct" if equal else "wrong", equal, float(equal), self.extracted, digest)
 
 
-def _wrong(extracted: str, found: list[Member], rule: str | None, has_value: bool = True) -> Verdict:
+def _wrong(extracted: str, listed: list[Member], rule: str | None, has_value: bool = True) -> Verdict:
     """A wrong answer; `detail` names the rule that decided, if one did."""
     text = None if has_value else "the gold answer has no value for math-verify: compared as text"
-    return Verdict("wrong", False, 0.0, extracted, answer_class(found), detail=f"rule: {rule}" if rule else text)
+    return Verdict("wrong", False, 0.0, extracted, answer_class(listed), detail=f"rule: {rule}" if rule else text)
 
 
 def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
@@ -220,68 +218,68 @@ def _text(item: object) -> str | None:
 
 
 def _published(response: str, mode: str, gold: _Gold) -> Verdict | _Published:
-    """What math-verify gets: the gold as a formula, the last box or the whole response."""
-    found = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
-    judged = _judge(response, mode, gold) if found is None or not gold.members else None
+    """The gold as a formula, and the last box or the whole response, for math-verify."""
+    final = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
+    judged = _judge(response, mode, gold) if final is None or not gold.members else None
     if isinstance(judged, Verdict):
         return judged
-    assert found is not None
-    answer = f"\\boxed{{{found[0]}}}" if mode == "boxed" else response
-    return _Published(f"${gold.written}$", answer, found[0][:MAX_CHARACTERS])
+    assert final is not None
+    answer = f"\\boxed{{{final[0]}}}" if mode == "boxed" else response
+    return _Published(f"${gold.written}$", answer, final[0][:MAX_CHARACTERS])
 
 
 def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
     """The verdict where it needs no algebra, else the comparison that is left for math-verify."""
-    found = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
+    final = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
     if len(gold.text) > MAX_CHARACTERS or not gold.members:
         detail = f"a gold answer of {len(gold.text)} characters, expected 1 to {MAX_CHARACTERS}"
-        return Verdict("gold_error", False, 0.0, found and found[0][:MAX_CHARACTERS], detail=detail)
+        return Verdict("gold_error", False, 0.0, final and final[0][:MAX_CHARACTERS], detail=detail)
     if len(response) > MAX_RESPONSE:
         detail = f"the response has {len(response)} characters, limit {MAX_RESPONSE}"
         return Verdict("too_large", False, 0.0, detail=detail)
-    if found is None:
+    if final is None:
         return Verdict("no_answer", False, 0.0)
-    extracted, prose = found
+    extracted, prose = final
     if len(extracted) > MAX_CHARACTERS:
         detail = f"{len(extracted)} characters, limit {MAX_CHARACTERS}"
         return Verdict("too_large", False, 0.0, extracted[:MAX_CHARACTERS], detail=detail)
     text = clean(extracted).removesuffix(gold.unit)
-    found_members = members(text)
-    if not found_members:
+    listed = members(text)
+    if not listed:
         return Verdict("no_answer", False, 0.0, extracted)
     if not prose and normal_form(text) == gold.form:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    wanted, left = _unmatched(gold, found_members)
+    wanted, left = _unmatched(gold, listed)
     if not wanted and not left:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
     if not prose and len(wanted) == len(left) == 1:
         decided = compare(wanted[0], left[0], gold.tolerance)
         if decided is not None:
-            return _wrong(extracted, found_members, decided if isinstance(decided, str) else None)
+            return _wrong(extracted, listed, decided if isinstance(decided, str) else None)
     if (len(wanted) == len(left) or not prose) and all(map(_is_plain, (*wanted, *left))):
-        return _wrong(extracted, found_members, None if len(wanted) == len(left) else "count")
+        return _wrong(extracted, listed, None if len(wanted) == len(left) else "count")
     if expand_exponents(extracted if prose else text) is None:
         # math-verify takes 1e999999999 for 1.
         detail = "a power of ten that is out of range"
-        return Verdict("wrong", False, 0.0, extracted, answer_class(found_members), detail=detail)
+        return Verdict("wrong", False, 0.0, extracted, answer_class(listed), detail=detail)
     return _Comparison(gold, extracted, extracted if prose else text, prose, (_texts(wanted), _texts(left)))
 
 
-def _unmatched(gold: _Gold, found: list[Member]) -> tuple[list[Member], list[Member]]:
+def _unmatched(gold: _Gold, answers: list[Member]) -> tuple[list[Member], list[Member]]:
     """The members of the gold and of an answer that cannot be paired with an equal one of the other.
 
     Lists that differ in length stay whole. So do those with a tolerance unless all are numbers, which are paired in
     ascending order: the first number in reach may be needed by another.
     """
-    everything = list(gold.members), list(found)
-    if len(gold.members) != len(found):
+    everything = list(gold.members), list(answers)
+    if len(gold.members) != len(answers):
         return everything
-    if gold.tolerance is not None and len(found) > 1:
-        if not all(map(_is_plain, (*gold.members, *found))):
+    if gold.tolerance is not None and len(answers) > 1:
+        if not all(map(_is_plain, (*gold.members, *answers))):
             return everything
-        pairs = zip(sorted(gold.members, key=_value), sorted(found, key=_value), strict=True)
+        pairs = zip(sorted(gold.members, key=_value), sorted(answers, key=_value), strict=True)
         return ([], []) if all(compare(one, other, gold.tolerance) is True for one, other in pairs) else everything
-    wanted, left = [], list(found)
+    wanted, left = [], list(answers)
     for member in gold.members:
         match = next((other for other in left if compare(member, other, gold.tolerance) is True), None)
         if match is None:

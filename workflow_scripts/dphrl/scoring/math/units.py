@@ -1,7 +1,7 @@
 r"""Words and units next to the numbers of an answer: `5\text{ ft }3\text{ in}` is two numbers, each with its unit.
 
-A unit may be left out. Where both sides have one that is known, the units must agree, exponents included; words that
-change a value (million, ago, or, not, six) are no units.
+A unit may be left out. Two known units must agree, exponents included. Words that change a value (million, ago, or,
+not, six) are no units.
 """
 
 import re
@@ -53,6 +53,7 @@ _TOKEN: Final = re.compile(
 )
 _JOINT: Final = re.compile(r"\s*(?:/|\\cdot\b|\\times\b|\*|~|\.)?\s*")
 _SIGNS: Final = {CURRENCY: "dollar", "\u20ac": "euro", "\u00a3": "pound sterling", DEGREE: "degree"}
+_CURRENCIES: Final = frozenset(_SIGNS.values()) - {"degree"}
 _WORD: Final = re.compile(r"[a-z]+(?:\^\{?-?\d+)?|/", re.IGNORECASE)
 _NUMERIC: Final = re.compile(r"[-+\d.,\s/{}]|\\(?:frac|times|cdot)(?![A-Za-z])|\^")
 _BARE_WORD: Final = re.compile(r"(?<![\\A-Za-z_{])(?:or|and|not|between|about|either|maybe|approximately)(?![A-Za-z])")
@@ -78,13 +79,8 @@ def quantity(text: str) -> Quantity:
         return Quantity((text,), ((),))
     refused = _value_words(text)
     values, units = _split(text)
-    if (
-        values[0] in ("", "-", "+")
-        and len(values) > 1
-        and units[0]
-        and units[0][0][0] in ("dollar", "euro", "pound sterling")
-    ):
-        # A currency sign comes before its number.
+    if values[0] in ("", "-", "+") and len(values) > 1 and units[0] and units[0][0][0] in _CURRENCIES:
+        # A currency comes before its number.
         values = [values[0] + values[1], *values[2:]]
         units = [units[0] + (units[1] if len(units) > 1 and values[1:] == [""] else ()), *units[2:]]
     if not values[-1]:
@@ -120,46 +116,46 @@ _MARKS: Final = frozenset({"'", "''", "'''"})
 def _split(text: str) -> tuple[list[str], list[Unit]]:
     """The pieces of a text outside of its words, and the units between them; units in a row are one."""
     values, units, end, depth = [""], list[Unit](), 0, 0
-    for found in _TOKEN.finditer(text):
-        if found["open"]:
+    for match in _TOKEN.finditer(text):
+        if match["open"]:
             depth += 1
-        elif found["close"]:
+        elif match["close"]:
             depth -= 1
-        elif depth == 0 and _is_unit(found):
-            between = text[end : found.start()]
+        elif depth == 0 and _is_unit(match):
+            between = text[end : match.start()]
             if units and not values[-1] and (joint := _JOINT.fullmatch(between)):
                 inverse = -1 if "/" in joint[0] else 1
-                units[-1] += tuple((name, inverse * power) for name, power in _unit(found))
+                units[-1] += tuple((name, inverse * power) for name, power in _unit(match))
             else:
                 values[-1] = between.strip()
-                units.append(_unit(found))
+                units.append(_unit(match))
                 values.append("")
-            end = found.end()
+            end = match.end()
     values[-1] = text[end:].strip()
     return values, units
 
 
-def _is_unit(found: re.Match[str]) -> bool:
+def _is_unit(match: re.Match[str]) -> bool:
     """A bare word is a unit only behind a number or another unit; a text of one letter may be a name."""
-    before = found.string[: found.start()].rstrip()
+    before = match.string[: match.start()].rstrip()
     if before.endswith(("^", "_")):
         return False
-    if found["bare"]:
+    if match["bare"]:
         return (
             before[-1:].isdigit()
             or before.endswith(("}", ")", "/", DEGREE))
-            or (found["bare"].lower() in ("usd", "eur") and not before)
+            or (match["bare"].lower() in ("usd", "eur") and not before)
         )
-    return found["rate"] is None or before.endswith("/")
+    return match["rate"] is None or before.endswith("/")
 
 
-def _unit(found: re.Match[str]) -> Unit:
-    if found["sign"]:
-        return ((_SIGNS[found["sign"]], 1),)
-    if found["marks"] or found["modulus"]:
-        return ((found["marks"].strip() if found["marks"] else f"mod {found['modulus'].strip()}", 1),)
-    shown = (found["text"] or found["bare"] or found["rate"] or "").lower().replace(".", "").replace("~", " ")
-    power = int(found["braced"] or found["power"] or 1)
+def _unit(match: re.Match[str]) -> Unit:
+    if match["sign"]:
+        return ((_SIGNS[match["sign"]], 1),)
+    if match["marks"] or match["modulus"]:
+        return ((match["marks"].strip() if match["marks"] else f"mod {match['modulus'].strip()}", 1),)
+    shown = (match["text"] or match["bare"] or match["rate"] or "").lower().replace(".", "").replace("~", " ")
+    power = int(match["braced"] or match["power"] or 1)
     parts, inverse, squared = list[tuple[str, int]](), 1, 1
     for word in _WORD.findall(shown.replace("p m", "pm").replace("a m", "am")):
         if word in ("/", "per"):
@@ -199,8 +195,8 @@ def _value_words(text: str) -> str | None:
     bare = _BARE_WORD.search(text)
     if bare:
         return bare[0]
-    for found in _WORDS.finditer(text):
-        words = re.findall("[a-z]+", found["text"].lower())
+    for match in _WORDS.finditer(text):
+        words = re.findall("[a-z]+", match["text"].lower())
         changing = next((word for word in words if word in _VALUE_WORDS), None)
         if changing:
             return changing
