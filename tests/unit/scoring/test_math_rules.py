@@ -44,6 +44,8 @@ WRONG = {
         \text{between }#1\text{ feet} ## #1
         #1\text{ at least} ## #1
         #1\text{ roughly} ## #1
+        #1\text{ probably} ## #1
+        #1\text{ (I think)} ## #1
         #1 + about #2 ## #1
         #1\text{ years ago} ## #1\text{ years from now}
         #1\text{ (six)} ## #1
@@ -72,6 +74,8 @@ WRONG = {
         #1'' ## #1'
         #1^\circ ## #1'
         #1^\circ\text{C} ## #1^\circ\text{F}
+        #1\text{ km north} ## #1\text{ km south}
+        #1\text{ BC} ## #1\text{ AD}
         x \equiv #1 \pmod{100} ## x \equiv #1 \pmod{101}
         #1\,\mathrm{m\,s^{-1}} ## #1\,\mathrm{m\,s^{-2}}
     """,
@@ -86,6 +90,8 @@ WRONG = {
         #1=#2 ## #2
         #1+#2=#1 ## #1
         x=#1=#2 ## #2
+        #1==#2 ## #2
+        #1:=#2 ## #2
         #1\neq #2 ## #1
         #1<#2 ## #1
         #1.3 ## \frac{40}{3}\approx #1.33
@@ -114,6 +120,7 @@ WRONG = {
         f'(x) ## f(x)
         y'' ## y'
         A^T ## A
+        A \land B ## A \lor B
         A \leftarrow B ## A \rightarrow B
         \pi ## \Pi
         #1\pi ## #1\Pi
@@ -148,6 +155,7 @@ WRONG = {
         5{6} ## 11
         #1 #2 ## #1
         #1{#2} ## #1
+        #1~#2 ## #1#2
     """,
     "inequalities": r"""
         x<#1 \text{ and } x>1#1 ## (-\infty,#1)\cup(1#1,\infty)
@@ -219,7 +227,7 @@ RIGHT = {
         x=#1,000 ## #1000
         -\$#1,000 ## -#1000
         #1{,}000\text{ m}^2 ## #1000
-        1,#100,000\text{ people} ## 1#100000
+        1,234,567\text{ people} ## 1234567
     """,
     "relation": r"""
         x=#1 ## #1
@@ -233,6 +241,7 @@ RIGHT = {
         x+y=#1 ## #1
         ab=#1 ## #1
         x\approx #1.25 ## #1.25
+        x:=#1 ## #1
         #1+#1=2\cdot #1 ## 2\cdot #1
         \frac{40}{3}\approx 13.33 ## \frac{40}{3}
         \frac{40}{3}\approx 13.33 ## 13.33

@@ -157,7 +157,7 @@ def clean(text: str) -> str:
 
 def normal_form(text: str) -> str:
     """A clean answer without all that does not change its value; equal forms are equal answers."""
-    text = _SPACING.sub("", text.translate(_NO_VALUE).lstrip().removeprefix("\\approx"))
+    text = _SPACING.sub(" ", text.translate(_NO_VALUE).lstrip().removeprefix("\\approx"))
     # Row breaks too: some copies of MATH have one backslash where LaTeX has two.
     text = _BACKSLASHES.sub(r"\\", text).strip()
     wrapped = _WRAPPED.fullmatch(text)

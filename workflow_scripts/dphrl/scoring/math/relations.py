@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _RELATION: Final = re.compile(
-    r"(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])|(?P<equal>(?<![<>:=])=(?!=)|\\(?:equiv|approx|simeq|cong)(?![A-Za-z]))|"
+    r"(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])|(?P<equal>(?<![<>!=:]):?==?(?!=)|\\(?:equiv|approx|simeq|cong)(?![A-Za-z]))|"
     r"(?P<inequality>[<>]|\\(?:leq?|geq?|neq?|lt|gt)(?![A-Za-z]))|"
     r"(?P<other>\\(?:in|(?:long)?(?:left|right|leftright)arrow|to|Rightarrow|implies|iff|sim|"
     r"propto|mapsto|Leftrightarrow|subset|mid)(?![A-Za-z]))"

@@ -29,18 +29,20 @@ _NAMES: Final = {
     for base in (name, *others.split())
     for form in (base, base + "s", base + "es")
 } | {"in": "in", "s": "s", "ms": "ms"}
+_DIRECTIONS: Final = """
+    north south east west up upward down downward left right above below clockwise counterclockwise profit gain loss
+    increase decrease ad bc
+"""
 _COMPOUND: Final = {"mph": "mi/h", "kmph": "km/h", "kmh": "km/h", "kph": "km/h"}
 _SCALES: Final = {"hundred": 2, "thousand": 3, "k": 3, "million": 6, "billion": 9, "trillion": 12}
-_VALUE_WORDS: Final = frozenset(
-    re.findall(
-        "[a-z]+",
-        """or and not between about either neither nor maybe perhaps possibly approximately approx roughly around nearly
-        almost any other another anything something least most than minus plus times over under if unless except but
-        half quarter third double twice triple dozen score ago from later earlier before after negative zero one two
-        three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety
-        wrong false incorrect else instead never no to through""",
-    )
-)
+_VALUE_WORDS: Final = """
+    or and not between about either neither nor maybe perhaps possibly probably likely think guess believe unsure
+    approximately approx roughly around nearly almost any other another anything something least most than minus plus
+    times over under if unless except but half quarter third double twice triple dozen score ago from later earlier
+    before after negative zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty
+    sixty seventy eighty ninety wrong false incorrect else instead never no to through
+"""
+_CHANGING: Final = frozenset(re.findall("[a-z]+", _VALUE_WORDS))
 
 _TEXT: Final = r"\\(?:text|mbox|mathrm|textbf|textrm|textit|textnormal)\s*\{(?P<text>(?:[^{}^]++|\^\{-?\d+\}|\^)*+)\}"
 _LONG: Final = sorted((n for n in _NAMES | _COMPOUND if len(n) > 1 and n not in ("am", "pm", "ms", "as")), key=len)
@@ -109,7 +111,8 @@ def agree(gold: Unit, answer: Unit, strictly: bool = False) -> bool:
     return [name for name, _ in gold] != [name for name, _ in answer]
 
 
-_KNOWN: Final = frozenset(_NAMES.values()) | {"pound sterling"}
+# A direction is left out like a unit, but two of them must be the same.
+_KNOWN: Final = frozenset(_NAMES.values()) | set(re.findall("[a-z]+", _DIRECTIONS)) | {"pound sterling"}
 _MARKS: Final = frozenset({"'", "''", "'''"})
 
 
@@ -197,7 +200,7 @@ def _value_words(text: str) -> str | None:
         return bare[0]
     for match in _WORDS.finditer(text):
         words = re.findall("[a-z]+", match["text"].lower())
-        changing = next((word for word in words if word in _VALUE_WORDS), None)
+        changing = next((word for word in words if word in _CHANGING), None)
         if changing:
             return changing
     return None
