@@ -37,7 +37,7 @@ _SYMBOL: Final = re.compile(rf"\\(?:text|mathrm)\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A
 _CONSTANTS: Final = frozenset({"e", "i"})
 _ARGUMENT: Final = re.compile(rf"\s*(?:{_SIMPLE}|\\text\s*\{{[^{{}}]*\}}|[A-Z]+)\s*(?P<argument>[(\[|].*)", re.DOTALL)
 _WORD: Final = re.compile(r"\\(?:text|mathrm|operatorname)")
-_NAME_PARTS: Final = re.compile(rf"{_LETTER}(?<!m(?=\\angle))|\d|-")
+_NAME_PARTS: Final = re.compile(rf"m?\s*\\angle|({_LETTER}|\d|-)|\\[A-Za-z]+")
 _ONE_LETTER: Final = re.compile(rf"{_LETTER}(?:\s*_\s*(?:\{{[^{{}}]*\}}|\w))?")
 _WORD_FUNCTION: Final = re.compile(r"(?<![A-Za-z\\])(?:abs|sqrt|sin|cos|tan|log|ln|exp)(?=\s*\()")
 _SPACE: Final = re.compile(r"\s+")
@@ -113,13 +113,14 @@ def symbols(text: str) -> frozenset[str]:
 
 def names_agree(gold: str, answer: str) -> bool:
     """Whether two left sides may name the same: letters, primes and arguments must be equal, words are not compared."""
-    gold, answer = _SPACE.sub("", gold), _SPACE.sub("", answer)
-    left, right = _ARGUMENT.fullmatch(gold), _ARGUMENT.fullmatch(answer)
+    left, right = _ARGUMENT.fullmatch(_SPACE.sub("", gold)), _ARGUMENT.fullmatch(_SPACE.sub("", answer))
     if gold.count("'") != answer.count("'") or (left and right and left["argument"] != right["argument"]):
         return False
     if bool(left) != bool(right) or _WORD.search(gold + answer):
         return True
-    return sorted(_NAME_PARTS.findall(gold.lower())) == sorted(_NAME_PARTS.findall(answer.lower()))
+    # Letters in any order (`AB`, `BA`), without commands such as `\\angle`.
+    letters, others = (sorted(filter(None, _NAME_PARTS.findall(name.lower()))) for name in (gold, answer))
+    return letters == others
 
 
 def decimals(text: str) -> int | None:
