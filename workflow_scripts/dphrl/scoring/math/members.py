@@ -35,6 +35,11 @@ class Member:
     listed: bool = False
 
     @cached_property
+    def decimal(self) -> Fraction | None:
+        """The value of a text that is nothing but a decimal number, which needs no further reading."""
+        return Fraction(self.text) if _PLAIN.fullmatch(self.text) else None
+
+    @cached_property
     def whole(self) -> str:
         """The normal form of the text, all sides of a relation included."""
         return normal_form(self.text)
@@ -56,6 +61,8 @@ class Member:
     @cached_property
     def is_single(self) -> bool:
         """Whether the text has one value, perhaps with a name and a unit."""
+        if self.decimal is not None:
+            return True
         one_side = self.sides.kind in ("value", "named") and len(self.sides.values) == 1
         return one_side and len(self.quantities[0].values) == 1
 
@@ -113,6 +120,8 @@ class Member:
 
     @cached_property
     def _digits_and_base(self) -> tuple[str, int | None]:
+        if self.decimal is not None:
+            return self.text, None
         return without_base(normal_form(self.quantities[0].values[0]) if self.is_single else self.whole)
 
     @property
@@ -132,8 +141,8 @@ class Member:
     @cached_property
     def value(self) -> Fraction | None:
         """The value of a plain number; digits of another base are read as decimal ones."""
-        if _PLAIN.fullmatch(self.text):
-            return Fraction(self.text)
+        if self.decimal is not None:
+            return self.decimal
         form, base = self._digits_and_base
         return None if self.refused or (base and _LETTER.search(form)) else number(form)
 

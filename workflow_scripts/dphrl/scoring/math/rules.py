@@ -28,6 +28,8 @@ _BRACE: Final = re.compile(r"(?:\\setminus\s*)?\\[{}]")
 
 def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> bool | str | None:
     """True or False where text or numbers decide, the name of the rule that objects, or None where it takes algebra."""
+    if gold.decimal is not None and answer.decimal is not None:
+        return is_near(gold.decimal, answer.decimal, tolerance, gold.text + answer.text)
     if gold.whole == answer.whole:
         return True
     objection = next((name for name, objects in RULES.items() if objects(gold, answer)), None)
