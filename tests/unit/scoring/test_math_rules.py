@@ -3,13 +3,16 @@ r"""The rules of docs/scoring.md: wrong answers that a reader of expressions tak
 `#1` and `#2` in a template are two different numbers; each template is judged with ten such pairs.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from dphrl.scoring import MathScorer, Verdict
+from dphrl.scoring.math.rules import RULES
 
 FILLINGS = 10
 
@@ -420,24 +423,20 @@ def test_no_hedge_is_right_for_two_golds(scorer: MathScorer) -> None:
         assert [a for a, first, second in zip(answers, right[::2], right[1::2], strict=True) if first and second] == []
 
 
-def test_a_verdict_names_the_rule_that_decided(scorer: MathScorer) -> None:
-    cases = {
-        "count": ("5,6", "5"),
-        "words": (r"5\text{ at least}", "5"),
-        "quantities": (r"3\text{ h }30\text{ min}", "3"),
-        "units": ("20 cm^7", "20 cm^2"),
-        "equation": ("0", "x^2-7=0"),
-        "names": ("f(2)=5", "f(1)=5"),
-        "marks": ("f'(x)", "f(x)"),
-        "brackets": ("(1,2)", r"\{1,2\}"),
-        "bases": ("12_5", "12_6"),
-        "hidden": (r"\phantom{0}", "0"),
-        "adjacent": ("5 6", "11"),
-        "relation": ("5=6", "6"),
-        "solutions": ("2x=10", "10"),
-    }
-    details = [verdict.detail for verdict in judged(scorer, list(cases.values()))]
-    assert details == [f"rule: {name}" for name in cases]
+def examples(cell: str) -> list[tuple[str, str]]:
+    """Answers and golds in a cell of the table of rules: `5` and `6` for 7; ..."""
+    texts = re.findall(r"((?:`[^`]+`(?:, | and )?)+) for (`[^`]+`|\d+)", cell)
+    return [(answer, gold.strip("`")) for answers, gold in texts for answer in re.findall("`([^`]+)`", answers)]
+
+
+def test_the_examples_of_the_documentation(scorer: MathScorer) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "scoring.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.* for .*) \| (.* for .*) \| .* \|$", page, re.MULTILINE)
+    assert {name for name, _, _ in rows} == {*RULES, "count", "relation", "solutions"}
+    for name, wrong, right in rows:
+        refused = judged(scorer, examples(wrong))
+        assert {verdict.detail for verdict in refused} == {f"rule: {name}"}, name
+        assert all(verdict.correct for verdict in judged(scorer, examples(right))), name
 
 
 def test_published_verdicts_are_those_of_math_verify() -> None:
