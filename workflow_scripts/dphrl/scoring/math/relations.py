@@ -22,7 +22,7 @@ _ACCENT: Final = (
     r"\\(?:vec|bar|hat|overline|overrightarrow|tilde|widehat|mathbb|mathcal|mathbf|text|mathrm|operatorname)"
 )
 _SCRIPTS: Final = (
-    r"(?:\s*(?:_|\^(?=\s*\{?\s*(?:-\s*1|\\prime|\*|'|\()))\s*(?:\{[^{}]*+\}|[A-Za-z0-9*]|\\[A-Za-z]+))*+\s*'*"
+    r"(?:\s*(?:_|\^(?=\s*\{?\s*(?:-\s*\d|\\prime|\*|'|\()))\s*(?:\{[^{}]*+\}|[A-Za-z0-9*]|\\[A-Za-z]+))*+\s*'*"
 )
 _SIMPLE: Final = rf"(?:{_LETTER}|{_ACCENT}\s*(?:\{{[^{{}}]*+\}}|[A-Za-z])){_SCRIPTS}"
 _ANY: Final = r"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
