@@ -35,8 +35,7 @@ from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_l
 from dphrl.plan.memory import GB, Setting, phases
 from dphrl.plan.specs import ModelShape
 from dphrl.ranks.collectives import start_process_group
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import Engine, make_engine
 from dphrl.rollout.requests import Completion, Request
 from dphrl.training.canary import Canary
 from dphrl.training.loss import Example

@@ -38,8 +38,7 @@ from dphrl.model.logprobs import LogProbs, load_model, response_topk
 from dphrl.model.micro_batches import PromptSharing, plan
 from dphrl.ranks.collectives import rank, start_process_group
 from dphrl.ranks.launch import run_ranks
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import Engine, make_engine
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt

@@ -32,7 +32,7 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.ranks.collectives import start_process_group
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import make_engine
 from dphrl.rollout.requests import Request
 from dphrl.training.canary import Canary
 from dphrl.training.loss import Example

@@ -18,8 +18,7 @@ from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import Engine, make_engine
 from dphrl.training.canary import Canary
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer

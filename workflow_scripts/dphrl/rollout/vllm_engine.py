@@ -17,8 +17,7 @@ from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
-from dphrl.rollout.stops import stop_tokens
-from dphrl.rollout.texts import response_text
+from dphrl.rollout.tokens import response_text, stop_tokens
 from dphrl.tasks.tokens import load_tokenizer
 
 _LONGEST_BATCH = 8192
