@@ -14,7 +14,7 @@ from types import FrameType
 
 from snakemake.cli import main
 
-from dphrl.artifacts.leftovers import AtWorkError, UnwritableError, remove_leftovers
+from dphrl.machine.leftovers import AtWorkError, UnwritableError, remove_leftovers
 
 interrupted = False
 

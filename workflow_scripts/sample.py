@@ -3,8 +3,8 @@
 from script import hardware, label, snakemake, stage
 
 from dphrl.artifacts.files import remove_parts
-from dphrl.artifacts.private import private_temporary_folder
 from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.machine.private import private_temporary_folder
 from dphrl.rollout.replay import ReplayEngine
 from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
 from dphrl.tasks.tokens import response_encoder

@@ -3,7 +3,7 @@
 import polars as pl
 from script import hardware, label, snakemake, stage
 
-from dphrl.artifacts.private import private_temporary_folder
+from dphrl.machine.private import private_temporary_folder
 from dphrl.ranks.launch import Nodes
 from dphrl.reference.build import ReferenceJob, store_responses
 

@@ -14,8 +14,8 @@ from tiny_models import EOS, tiny_model, write_tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from dphrl.artifacts import progress
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.machine import progress
 from dphrl.rollout.engine import AsleepError, Digest, Engine, make_engine
 from dphrl.rollout.requests import Completion, Request
 

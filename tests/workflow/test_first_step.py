@@ -11,8 +11,8 @@ from tiny_models import write_tiny_policy
 from tiny_training import make_trainer, process_group, write_moved_policy, write_reference
 
 from dphrl.config.blocks.training import MethodConfig
+from dphrl.training.checks import ReferenceMismatchError, check_reference, log_ratios
 from dphrl.training.job import SegmentJob, run_job
-from dphrl.training.stored import ReferenceMismatchError, check_reference, log_ratios
 
 pytestmark = pytest.mark.workflow
 

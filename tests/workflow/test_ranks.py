@@ -196,7 +196,7 @@ def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("undisturbed")
     job = into(start, folder / "out")
     with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dphrl.artifacts.progress._stream", terminal)
+        patch.setattr("dphrl.machine.progress._stream", terminal)
         train_segment(job).probes.write_parquet(folder / "probes.parquet")
     return job
 

@@ -19,8 +19,8 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch.distributed import TCPStore
 
-from dphrl.artifacts.progress import stream
 from dphrl.config.blocks.sampling import HardwareConfig
+from dphrl.machine.progress import stream
 from dphrl.ranks import end_with_parent, process
 
 _LOCALHOST = "127.0.0.1"

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from dphrl.artifacts.private import private_temporary_folder
-from dphrl.artifacts.progress import send_to
+from dphrl.machine.private import private_temporary_folder
+from dphrl.machine.progress import send_to
 
 
 def main(module: str, kind: str, job: str, answer: str) -> NoReturn:

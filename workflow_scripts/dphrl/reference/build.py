@@ -21,9 +21,8 @@ from dphrl.artifacts.files import replacing
 from dphrl.artifacts.tables import by_prompts, slices, write_parts
 from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.config.blocks.base import Dtype
-from dphrl.model.batch import Row
+from dphrl.model.batch import MicroBatch, Row
 from dphrl.model.logprobs import Attention, LogProbs, by_row, device_of_job, load_model
-from dphrl.model.micro_batches import MicroBatch
 from dphrl.ranks.collectives import rank, start_process_group, sum_on_first, world_size
 from dphrl.ranks.divided import divide_frozen
 from dphrl.ranks.launch import ONE_NODE, Nodes, RankJob, run_on_ranks

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.machine.progress import ProgressLines
 from dphrl.model.logprobs import device_of_job, load_model
 from dphrl.rollout.decoding import Batch, Response, uniforms_of
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts

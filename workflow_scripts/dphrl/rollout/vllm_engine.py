@@ -11,9 +11,9 @@ import torch._inductor.config
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from dphrl.artifacts.private import use_private_caches
-from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.machine.private import use_private_caches
+from dphrl.machine.progress import ProgressLines
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request

@@ -15,10 +15,10 @@ import torch.distributed as dist
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import replacing_folder
-from dphrl.artifacts.private import private_temporary_folder
 from dphrl.artifacts.stage import Timing
 from dphrl.config.blocks.sampling import EngineConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
+from dphrl.machine.private import private_temporary_folder
 from dphrl.model.logprobs import load_model
 from dphrl.ranks.collectives import all_gather, control_group, rank, start_process_group
 from dphrl.ranks.launch import ONE_NODE, Nodes, RankJob, cores_of_rank, run_on_ranks, threads_of_rank
@@ -27,11 +27,10 @@ from dphrl.rollout.engine import Engine, make_engine
 from dphrl.rollout.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
 from dphrl.tasks.partition_counts import require_rehearsal
-from dphrl.training.canary import Canary
+from dphrl.training.checks import Canary, check_reference
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
-from dphrl.training.stored import check_reference
 from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
 
