@@ -21,7 +21,7 @@ import psutil
 from snakemake.cli import main
 from snakemake.scheduling.job_scheduler import JobScheduler
 
-from dphrl.artifacts.leftovers import AtWorkError, UnwritableError, remove_leftovers
+from dphrl.machine.leftovers import AtWorkError, UnwritableError, remove_leftovers
 
 # For Snakemake to note the interrupt before a job fails; then for jobs that write a file or ignore SIGTERM.
 _NOTED_S, _PATIENCE_S = 0.3, 5.0

@@ -27,7 +27,7 @@ from dphrl.model.checkpoint import check_base
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference import load as load_reference
 from dphrl.reference.build import save_tensors, tensorise
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import make_engine
 from dphrl.rollout.requests import Request
 from dphrl.sample_files.records import read_source
 from dphrl.tasks.databases import database_path
