@@ -14,7 +14,7 @@ from pathlib import Path
 from dphrl.artifacts.catalogue import SCHEMAS
 
 _PACKAGE = "dphrl"
-# Not part of any digest: the digest has the schemas that a stage writes, and the footer its slice of the config.
+# Not part of any digest. The schemas that a stage writes are in the digest, its slice of the config in the footer.
 _OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout", "machine"))
 _ROOT = Path(__file__).resolve().parents[1]
 # Code and templates name templates, style sheets and page scripts by their file names.
@@ -132,7 +132,7 @@ def _needs(name: str) -> tuple[str, ...]:
 
 
 def _parents(name: str) -> Iterator[str]:
-    """The packages above a module, but for those that only re-export names."""
+    """The packages above a module, without packages that only re-export names."""
     parts = name.split(".")
     for end in range(1, len(parts)):
         parent = ".".join(parts[:end])

@@ -1,8 +1,8 @@
 """Lists of files with their sha256: the manifest of a folder, and SHA256SUMS of a run.
 
 A manifest is next to its folder: `step4.json` lists the files in `step4/`. Snakemake does not see a changed file inside
-a folder; a manifest holds the size and sha256 of each file and is written last. SHA256SUMS has every file of a run, as
-`sha256sum -c SHA256SUMS` reads it in the folder of the run.
+a folder; a manifest holds the size and sha256 of each file and is written last. SHA256SUMS lists every file of a run,
+in the format of `sha256sum -c SHA256SUMS`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dphrl.artifacts.files import PARTS, listed, replacing, sha256_file, write_t
 from dphrl.artifacts.footer import sealed, unsealed
 
 SUMS: Final = "SHA256SUMS"
-# What jobs and trackers write for people, and the seconds of jobs: a job that is repeated changes its own alone.
+# Logs and tracking are for people. A repeated job changes its own seconds.
 _LEFT_OUT = ("logs", "tracking", "timings")
 _LINE = re.compile(rb"(\\?)([0-9a-f]{64})  (.+)")
 # As coreutils 9 writes names that would break a line.

@@ -27,7 +27,7 @@ class ProgressLines(tqdm):
 
     @property
     def format_dict(self) -> dict[str, Any]:
-        """What a line is made of; the remaining time is unknown at the beginning."""
+        """The values of a line; the remaining time is unknown at the beginning."""
         found: dict[str, Any] = super().format_dict
         if self.total and self.n < _FORESEEABLE * self.total and not self.disable:
             found["bar_format"] = found["bar_format"].replace("{remaining}", "?")

@@ -2,7 +2,7 @@
 
 All layers but attention treat each token separately, so they run on the sequence as it is: no prompt twice, no padding.
 Attention runs on padded parts of it: the prompts, and the responses over the keys of their prompt and their own.
-Each token thus sees what it would see in a separate row, and no mask grows with the square of the whole sequence.
+Each token thus sees the same keys as in a separate row, and no mask grows with the square of the whole sequence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -128,7 +128,7 @@ def sharing_obstacle(model: PreTrainedModel) -> str | None:
 
 
 def check_plain(module: nn.Module, options: Mapping[str, Any]) -> None:
-    """Refuse what transformers asks of an attention function beyond plain causal attention.
+    """Refuse options of transformers beyond plain causal attention.
 
     Raises:
         ValueError: the layer's options have a window, a cap or sinks.
@@ -223,7 +223,7 @@ def merged_attention(
 
     Args:
         one: queries, keys and values of the part in which each query sees all keys, (rows, heads, length, width).
-        other: those of the part in which a query sees the keys up to its own; both have queries of the same tokens.
+        other: the same for the part in which a query sees the keys up to its own, with queries of the same tokens.
         in_one: (tokens,), int64: index of each token among the flattened queries of `one`.
         in_other: (tokens,), int64: the same in `other`.
         seen: bool, broadcast to (rows, heads, queries, keys): which keys of `one` are not padding; None: all.

@@ -87,12 +87,12 @@ def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
 
 
 def all_reduce_max(value: float) -> float:
-    """The largest value of all ranks; not a number if that of any rank is not."""
+    """The largest value of all ranks; NaN if the value of any rank is NaN."""
     return float(torch.tensor(all_gather(value), dtype=torch.float64).max())
 
 
 def sum_on_first(tensor: torch.Tensor) -> None:
-    """Put the sum over all ranks into the tensor of rank 0, which is on the CPU; those of other ranks are undefined."""
+    """Put the sum over all ranks into the tensor of rank 0, on the CPU. The tensors of other ranks become undefined."""
     dist.reduce(tensor, 0, group=_control)
 
 

@@ -1,6 +1,6 @@
 """The job of the reference stage: responses as tensors, with their log-probs under the base policy.
 
-The log-probs are those of the forward pass of training. Where training divides the weights between ranks, ranks divide
+The log-probs come from the forward pass of training. Where training divides the weights between ranks, ranks divide
 them here too.
 """
 
@@ -134,9 +134,9 @@ def load_reference(folder: Path, dtype: str, attention: Attention) -> LogProbs:
 def compute_here(
     module: LogProbs, rows: Sequence[Row], cut: Sequence[MicroBatch], top_k: int
 ) -> list[tuple[Tensor, ...]]:
-    """What is stored of the rows in these micro-batches, separately for each row, on the CPU.
+    """The values to store of the rows in these micro-batches, separately for each row, on the CPU.
 
-    With `top_k` what `LogProbs.topk` gives, else the log-probs alone.
+    With `top_k` the result of `LogProbs.topk`, else the log-probs alone.
     """
     stored = partial(module.topk, k=top_k) if top_k else lambda batch: module(batch)[:1]
     return by_row(stored, rows, cut, module.device)
@@ -146,9 +146,9 @@ def compute_with_ranks(
     module: LogProbs, rows: Sequence[Row], cut: Sequence[MicroBatch], top_k: int
 ) -> list[tuple[Tensor, ...]]:
     """As `compute_here`, of which each rank does a share: all ranks must call, and rank 0 gets the whole."""
-    # The longest micro-batches come first, so those of one pass are about as long.
+    # The longest micro-batches come first, so the micro-batches of one pass are about as long.
     share = cut[rank() :: world_size()]
-    # Ranks exchange weights in every pass, so all make as many: one that has no more repeats the last of all.
+    # Ranks exchange weights in every pass, so all make as many. A rank without further micro-batches repeats the last.
     idle = -(-len(cut) // world_size()) - len(share)
     computed = compute_here(module, rows, [*share, *[*cut[-1:]] * idle], top_k)
     lengths = [len(row.response) for row in rows]

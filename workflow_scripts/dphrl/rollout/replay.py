@@ -18,7 +18,7 @@ class RecordedError(ValueError):
 class ReplayEngine:
     """Answers requests from a file of recorded responses.
 
-    A row of the file has `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0),
+    A row of the file holds `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0),
     and `response` or `responses`. Optional are `sample_index` (-1: greedy; by default a prompt's responses are
     numbered in file order) and `finish_reason` (stop, length). Other fields are
     ignored, and rows that belong to no prompt, such as a duplicate question.

@@ -26,8 +26,8 @@ _TOKENS_PER_PREFILL = 1 << 14
 class TransformersEngine:
     """An engine on the weights of a Hugging Face folder, on the GPU where there is one (see `Engine`).
 
-    A batch holds as many responses as `max_num_seqs` and the memory of the cache allow; new ones replace those that
-    finish. Responses to one prompt share one copy of it in the cache (see `SharedCache`).
+    A batch holds as many responses as `max_num_seqs` and the memory of the cache allow; new ones replace finished
+    ones. Responses to one prompt share one copy of it in the cache (see `SharedCache`).
 
     Args:
         folder: model and tokenizer.
@@ -111,14 +111,14 @@ class TransformersEngine:
             raise AsleepError
 
     def _response(self, request: Request, known: dict[tuple[int, ...], tuple[int, ...]]) -> Response:
-        # A prompt usually has many requests: they share one tuple.
+        # The many requests to a prompt share one tuple.
         prompt = tuple(request.prompt_token_ids)
         prompt = known.setdefault(prompt, prompt)
         limit = min(request.max_tokens, self.max_model_len - len(prompt))
         return Response(request, prompt, limit, uniforms_of(request.seed))
 
     def _admit(self, waiting: deque[Response], batch: Batch) -> list[Response]:
-        """Remove from `waiting` the responses that fit next to the batch, at most those of one prefill."""
+        """Remove from `waiting` the responses that fit next to the batch, at most one prefill."""
         prompts = set(batch.prompts)
         longest_prompt = max(map(len, prompts), default=0)
         longest_response = max((response.limit for response in batch.responses), default=0)

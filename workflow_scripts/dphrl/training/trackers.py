@@ -1,4 +1,4 @@
-"""What can be seen while training runs: a file of lines, TensorBoard, Trackio or W&B. No artifact depends on it."""
+"""Metrics while training runs: a file of lines, TensorBoard, Trackio or W&B. No artifact depends on them."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def _tensorboard(folder: Path, run: str, stack: ExitStack) -> Track:
             lines = rollout.text.encode(errors="replace").decode().splitlines()
             text = "\n".join(f"    {line}" for line in lines)
             writer.add_text(f"rollout/{number}", f"{rollout.prompt_id}, reward {rollout.reward:g}\n\n{text}", step)
-        # So that a segment that is killed has written its steps.
+        # A killed segment must leave its steps.
         writer.flush()
 
     return show

@@ -129,8 +129,8 @@ class Trainer:
     def divergence_share(self, examples: Sequence[Example]) -> float | None:
         """The divergence's share of the gradient on a mini-batch: |g_D| / (|g_D| + |g_P|), P the policy loss.
 
-        No weight and no state changes. None for a method whose loss has no divergence, or for one that has it in the
-        advantages; and with ZeRO-3, where no rank has a whole gradient.
+        No weight and no state changes. None for a loss without a divergence, for a divergence in the advantages, and
+        with ZeRO-3, where no rank holds a whole gradient.
         """
         counts = self._counts(examples)
         if self._partitioned or not any(counts):
@@ -174,7 +174,7 @@ class Trainer:
         return save_policy(self.model, folder, self._gather, write=rank() == 0)
 
     def save_state(self, folder: Path) -> dict[str, str]:
-        """Write what `Trainer(state=...)` restores: each rank its part, and gets the sha256 of its file."""
+        """Write the files that `Trainer(state=...)` restores; each rank writes its part, and gets its sha256."""
         return save_state(self._deepspeed, folder)
 
     @property
