@@ -22,7 +22,7 @@ import signal
 import time
 from pathlib import Path
 
-from dphrl.scoring.custom import CustomScorer, register
+from dphrl.scoring.factory import CustomScorer, register
 from dphrl.scoring.verdict import Verdict
 
 

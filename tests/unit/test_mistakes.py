@@ -28,7 +28,7 @@ from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.layout.folder import check_folder
 from dphrl.model.checkpoint import tensor_files
 from dphrl.sample_files.records import SourceError, read_source
-from dphrl.scoring.custom import load_scorer
+from dphrl.scoring.factory import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.partition import candidates
 from dphrl.tasks.partition_counts import NoRehearsalError, require_rehearsal, sizes, thresholds

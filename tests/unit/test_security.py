@@ -39,7 +39,7 @@ PACKAGE = ROOT / "workflow_scripts"
 RUNS_WHAT_IT_READS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 LOADS = {"torch.load", "numpy.load", "np.load", "yaml.load", "yaml.unsafe_load", "eval", "exec"}
 # A custom scorer is code by intent, and named in the config.
-NAMED_CODE = {"scoring/custom.py"}
+NAMED_CODE = {"scoring/factory.py"}
 EVIL = "from pathlib import Path\nPath({mark!r}).write_text('ran')\n"
 
 _unpickled: list[str] = []
