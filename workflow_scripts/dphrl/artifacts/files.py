@@ -47,8 +47,8 @@ def remembered_sha256(path: Path) -> str:
     state = json.dumps([place, status.st_size, status.st_ctime_ns])
     entry = _REMEMBERED / hashlib.sha256(os.fsencode(place)).hexdigest()
     with suppress(OSError, ValueError):
-        known, _, digest = entry.read_text(encoding="ascii").rpartition(" ")
-        if known == state:
+        remembered, _, digest = entry.read_text(encoding="ascii").rpartition(" ")
+        if remembered == state:
             return digest
     digest = sha256_file(path)
     with suppress(OSError), replacing(entry) as temporary:

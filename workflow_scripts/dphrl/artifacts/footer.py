@@ -84,14 +84,14 @@ def unsealed(text: str) -> dict[str, Any]:
     Raises:
         ValueError: as `parsed`; or a value is not as it was written.
     """
-    found = parsed(text, Manifest)
+    manifest = parsed(text, Manifest)
     try:
-        digest = _digest(found)
+        digest = _digest(manifest)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if found.get(_SEAL) != digest:
+    if manifest.get(_SEAL) != digest:
         raise ValueError(f"{_SEAL}: its values are not those that were written")
-    return found
+    return manifest
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
@@ -123,5 +123,5 @@ def typed(value: Any, types: type[BaseModel]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
-    found: dict[str, Any] = value
-    return found
+    checked: dict[str, Any] = value
+    return checked

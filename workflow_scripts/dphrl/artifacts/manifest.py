@@ -43,8 +43,8 @@ def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, 
     Args:
         digests: the sha256 of files that were hashed while they were written, by name; the others are read.
     """
-    known = digests or {}
-    files = {name: listed(folder_of(path) / name, known.get(name)) for name in _files(path)}
+    hashed = digests or {}
+    files = {name: listed(folder_of(path) / name, hashed.get(name)) for name in _files(path)}
     write_text(path, json.dumps(sealed({"files": files, **footer}), indent=1, sort_keys=True) + "\n")
 
 
@@ -149,7 +149,7 @@ def read_sums(root: Path) -> dict[str, str]:
     Raises:
         ValueError: a line is none of `sha256sum`.
     """
-    found = {}
+    sums = {}
     content = (root / SUMS).read_bytes()
     for number, line in enumerate(content.split(b"\n")[:-1], 1):
         parts = _LINE.fullmatch(line)
@@ -158,10 +158,10 @@ def read_sums(root: Path) -> dict[str, str]:
         escaped, digest, name = parts.groups()
         if escaped:
             name = re.sub(rb"\\[\\nr]", lambda sign: _UNESCAPED[sign[0]], name)
-        found[os.fsdecode(name)] = digest.decode()
+        sums[os.fsdecode(name)] = digest.decode()
     if not content.endswith(b"\n"):
         raise ValueError("its last line is cut off")
-    return found
+    return sums
 
 
 def is_temporary(name: str) -> bool:

@@ -244,9 +244,9 @@ def _checked(path: Path, schema: str, digests: Sequence[Digest]) -> Iterator[pl.
         SchemaError: as `stream_digest`.
     """
     footer, declared = read_footer(path), SCHEMAS[schema]
-    found = (footer.get("schema"), footer.get("version"))
-    if found != (schema, declared.version):
-        raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {declared.version}")
+    kind = (footer.get("schema"), footer.get("version"))
+    if kind != (schema, declared.version):
+        raise SchemaError(f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {declared.version}")
     for part in _readable(path):
         rows = declared.conform(part, str(path))
         if not rows.select(declared.key).equals(part.select(declared.key)):

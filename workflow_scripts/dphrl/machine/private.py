@@ -114,9 +114,9 @@ def private_temporary_folder() -> Iterator[None]:
 
 
 def _places() -> Iterator[Path]:
-    given, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
-    if os.path.isabs(given):
-        yield Path(given, _NAME)
+    cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
+    if os.path.isabs(cache):
+        yield Path(cache, _NAME)
     elif os.path.isdir(home):
         yield Path(home, ".cache", _NAME)
     yield Path(tempfile.gettempdir(), f"{_NAME}-{os.geteuid()}")

@@ -83,12 +83,12 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
 
     Contents are compared and not files, as trainers write tokenizer_config.json in other forms.
     """
-    ours, theirs = (AutoTokenizer.from_pretrained(one, local_files_only=True) for one in (folder, base))
+    ours, theirs = (AutoTokenizer.from_pretrained(tokenizer, local_files_only=True) for tokenizer in (folder, base))
     for what, get in (
-        ("vocabulary", lambda one: one.get_vocab()),
-        ("added tokens", lambda one: one.get_added_vocab()),
-        ("end token", lambda one: one.eos_token_id),
-        ("chat template", lambda one: one.chat_template),
+        ("vocabulary", lambda tokenizer: tokenizer.get_vocab()),
+        ("added tokens", lambda tokenizer: tokenizer.get_added_vocab()),
+        ("end token", lambda tokenizer: tokenizer.eos_token_id),
+        ("chat template", lambda tokenizer: tokenizer.chat_template),
     ):
         if get(ours) != get(theirs):
             raise ValueError(

@@ -95,12 +95,12 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
     disable_progress_bar()
     checks = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:
-        model, found = kind.from_pretrained(source, local_files_only=True, trust_remote_code=False, **checks, **options)
+        model, facts = kind.from_pretrained(source, local_files_only=True, trust_remote_code=False, **checks, **options)
     except RuntimeError as error:
         if "conversion of the weights" not in str(error):
             raise
         raise _other_weights(folder, "some are missing, see the report above") from error
-    _check_tensors(folder, found)
+    _check_tensors(folder, facts)
     return model
 
 
@@ -205,8 +205,8 @@ class LogProbs(nn.Module):
         if likeliest:
             return tuple(self._in_chunks(partial(_largest, k=likeliest), batch, batch.targets[:, None]))
         ids = batch.targets[:, None] if top is None else torch.cat([batch.targets[:, None], top.to(batch.targets)], 1)
-        found, entropy = self._in_chunks(_gathered, batch, ids)
-        return (found[:, 0], entropy) if top is None else (found[:, 0], entropy, found[:, 1:])
+        logprobs, entropy = self._in_chunks(_gathered, batch, ids)
+        return (logprobs[:, 0], entropy) if top is None else (logprobs[:, 0], entropy, logprobs[:, 1:])
 
     @torch.no_grad()
     def topk(self, batch: Batch, k: int) -> tuple[Tensor, ...]:

@@ -194,8 +194,8 @@ def _over_copies(
         torch.cat([_take(of_prompt, layout.prompt_of), own], dim=1)
         for of_prompt, own in zip(prompt[1:], response[1:], strict=True)
     )
-    found, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
-    return _take(found.flatten(0, 1), layout.in_responses)
+    attended, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
+    return _take(attended.flatten(0, 1), layout.in_responses)
 
 
 def _take(states: Tensor, index: Tensor) -> Tensor:
@@ -242,11 +242,11 @@ class _Merged(torch.autograd.Function):
         in_one, in_other, mask, scaling = arguments[6:]
         of_one, sums_of_one = _flash(*arguments[:3], attn_mask=mask, scale=scaling)
         of_other, sums_of_other = _flash(*arguments[3:6], is_causal=True, scale=scaling)
-        one, other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
-        sums = torch.logaddexp(one, other)
+        sums_one, sums_other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
+        sums = torch.logaddexp(sums_one, sums_other)
         # The sums are float32 whatever the model's type, and so is the weighted mean.
-        merged = _flat(of_one)[in_one] * (one - sums).exp()[..., None]
-        merged += _flat(of_other)[in_other] * (other - sums).exp()[..., None]
+        merged = _flat(of_one)[in_one] * (sums_one - sums).exp()[..., None]
+        merged += _flat(of_other)[in_other] * (sums_other - sums).exp()[..., None]
         merged = merged.to(of_one.dtype)
         ctx.save_for_backward(*arguments[:9], merged, sums)
         ctx.scaling = scaling

@@ -23,8 +23,7 @@ from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.config.blocks.base import Dtype
 from dphrl.model.batch import MicroBatch, Row
 from dphrl.model.logprobs import Attention, LogProbs, by_row, device_of_job, load_model
-from dphrl.ranks.collectives import rank, start_process_group, sum_on_first, world_size
-from dphrl.ranks.divided import divide_frozen
+from dphrl.ranks.collectives import divide_frozen, rank, start_process_group, sum_on_first, world_size
 from dphrl.ranks.launch import ONE_NODE, Nodes, RankJob, run_on_ranks
 
 Tensors = dict[str, np.ndarray]
@@ -189,15 +188,15 @@ def tensorise(
     row = start = response_start = 0
     for part in parts:
         pairs = [Row(p, r) for p, r in part.select("prompt_token_ids", "token_ids").iter_rows()]
-        found = compute(module, pairs, module.plan(pairs, token_budget, "off"), top_k)
+        computed = compute(module, pairs, module.plan(pairs, token_budget, "off"), top_k)
         tokens = [token for pair in pairs for token in (*pair.prompt, *pair.response)]
         tensors = {
             "token_ids": np.array(tokens, dtype=np.int32),
-            "logprobs": _joined([of_row[0] for of_row in found], np.empty(0, np.float32)),
+            "logprobs": _joined([of_row[0] for of_row in computed], np.empty(0, np.float32)),
         }
         if top_k:
-            tensors["topk_ids"] = _joined([of_row[1] for of_row in found], np.empty((0, top_k), np.int32))
-            tensors["topk_logprobs"] = _joined([of_row[2] for of_row in found], np.empty((0, top_k), np.float32))
+            tensors["topk_ids"] = _joined([of_row[1] for of_row in computed], np.empty((0, top_k), np.int32))
+            tensors["topk_logprobs"] = _joined([of_row[2] for of_row in computed], np.empty((0, top_k), np.float32))
         prompt_lengths = np.array([len(pair.prompt) for pair in pairs], dtype=np.int64)
         lengths = np.array([len(pair.response) for pair in pairs], dtype=np.int64)
         index = SCHEMAS["reference_index"].frame(
@@ -211,7 +210,7 @@ def tensorise(
                 "response_start": response_start + lengths.cumsum() - lengths,
                 "max_sampler_gap": [
                     float(np.abs(of_row[0].numpy() - np.asarray(sampler, dtype=np.float32)).max()) if sampler else None
-                    for of_row, sampler in zip(found, part["sampler_logprobs"].to_list(), strict=True)
+                    for of_row, sampler in zip(computed, part["sampler_logprobs"].to_list(), strict=True)
                 ],
             }
         )

@@ -53,8 +53,8 @@ class TransformersEngine:
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         self._check_awake()
         check_prompts(requests, self.max_model_len)
-        known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        responses = [self._response(request, known) for request in requests]
+        tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
+        responses = [self._response(request, tuples) for request in requests]
         # The longest prompts first: a batch then needs little padding. Equal prompts follow each other and share it.
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
         progress = ProgressLines(total=len(responses), desc=label, unit=" responses", disable=label is None)
@@ -102,18 +102,18 @@ class TransformersEngine:
         own = dict(self._model.named_parameters(remove_duplicate=False))
         for name, tensor in weights:
             if name not in own or own[name].shape != tensor.shape:
-                found = f"one of shape {tuple(own[name].shape)}" if name in own else "none of that name"
-                raise ValueError(f"weight {name} of shape {tuple(tensor.shape)} was pushed: the engine has {found}")
+                held = f"one of shape {tuple(own[name].shape)}" if name in own else "none of that name"
+                raise ValueError(f"weight {name} of shape {tuple(tensor.shape)} was pushed: the engine has {held}")
             own[name].copy_(tensor)
 
     def _check_awake(self) -> None:
         if self._asleep:
             raise AsleepError
 
-    def _response(self, request: Request, known: dict[tuple[int, ...], tuple[int, ...]]) -> Response:
+    def _response(self, request: Request, tuples: dict[tuple[int, ...], tuple[int, ...]]) -> Response:
         # The many requests to a prompt share one tuple.
         prompt = tuple(request.prompt_token_ids)
-        prompt = known.setdefault(prompt, prompt)
+        prompt = tuples.setdefault(prompt, prompt)
         limit = min(request.max_tokens, self.max_model_len - len(prompt))
         return Response(request, prompt, limit, uniforms_of(request.seed))
 

@@ -228,7 +228,7 @@ class VllmEngine:
 def model_digests(model: nn.Module) -> dict[str, Digest]:
     """The digests of a vLLM model; fused layers (qkv_proj, gate_up_proj) get one for each part, as it is pushed."""
     parts: Mapping[str, Sequence[str]] = getattr(model, "packed_modules_mapping", {})
-    found: dict[str, Digest] = {}
+    digests: dict[str, Digest] = {}
     for name, tensor in model.named_parameters():
         layer, _, kind = name.rpartition(".")
         block, _, fused = layer.rpartition(".")
@@ -237,10 +237,10 @@ def model_digests(model: nn.Module) -> dict[str, Digest]:
             continue
         if fused in parts and len(sizes) == len(parts[fused]):
             slices = zip(parts[fused], tensor.split(sizes), strict=True)
-            found |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
+            digests |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
         else:
-            found[name] = Digest.of(tensor)
-    return found
+            digests[name] = Digest.of(tensor)
+    return digests
 
 
 def _pack_head(model: nn.Module) -> None:

@@ -28,10 +28,10 @@ from dphrl.rollout.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
 from dphrl.tasks.partition_counts import require_rehearsal
 from dphrl.training.checks import Canary, check_reference
+from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
-from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
 
 

@@ -171,10 +171,10 @@ def _joined(examples: Sequence[Example], name: str) -> Tensor:
 
 def _present(examples: Sequence[Example], name: str) -> list[Any]:
     """The values of an attribute, which no example may lack."""
-    found = [getattr(example, name) for example in examples]
-    if any(value is None for value in found):
+    values = [getattr(example, name) for example in examples]
+    if any(value is None for value in values):
         raise ValueError(f"an example lacks `{name}`, which this method or configuration needs")
-    return found
+    return values
 
 
 def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | None]:

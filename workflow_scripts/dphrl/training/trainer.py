@@ -19,8 +19,7 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import MicroBatch, Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.objective.aggregation import ComponentWeights
-from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
-from dphrl.ranks.divided import divide_frozen
+from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, divide_frozen, rank, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize, load_state, load_trained, save_state
 from dphrl.training.weights import add_adapters, merged_weights, save_policy
@@ -151,8 +150,8 @@ class Trainer:
             if group is None:
                 continue
             loss, *_ = self._micro_batch(self._deepspeed.module, [examples[i] for i in part], group, weights)
-            found = torch.autograd.grad(loss, parameters, allow_unused=True)
-            for sum_, gradient in zip(total, found, strict=True):
+            gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+            for sum_, gradient in zip(total, gradients, strict=True):
                 if gradient is not None:
                     sum_ += gradient
         if world_size() > 1:
