@@ -79,7 +79,7 @@ def verdicts(cell: Cell, number: int) -> tuple[dict[str, float], float]:
     counts, held = dict.fromkeys((COLLAPSED, NOT_COLLAPSED, CANNOT_TELL), 0), 0
     for place, (n, before, after) in enumerate(pairs(cell, number, 1)):
         base, tuned = policy("base", n, before), policy("tuned", n, after)
-        counts[decide(base, tuned, n, MARGIN).word] += 1
+        counts[decide(base, [tuned], n, MARGIN).word] += 1
         if not cell.loss:
             row = portfolio(base, tuned, [BUDGET], place).row(0, named=True)
             held += row["low"] <= 0.0 <= row["high"]

@@ -85,6 +85,7 @@ class Reader:
             "correct": self._per_response(self._judges, records, sizes),
             "gold": _repeated(self._column("gold", gold_of, records, _NOTHING), sizes),
             "level": _repeated(self._column("level", level_of, records, _NOTHING), sizes),
+            "cluster": _repeated(self._column("cluster", level_of, records, _NOTHING), sizes),
             "truncated": self._per_response(self._cuts, records, sizes),
             **{name: _repeated(self._column(name, gold_of, records), sizes) for name in self._classes},
         }

@@ -18,6 +18,7 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "correct": pl.Boolean(),
     "gold": pl.String(),
     "level": pl.String(),
+    "cluster": pl.String(),
     "truncated": pl.Boolean(),
 }
 # Further columns where a scorer of the workflow found which answers and programs are alike.
@@ -34,6 +35,7 @@ OUR_FIELDS: Final = (
     "score",
     "gold",
     "level",
+    "cluster",
     "truncated",
     "finish_reason",
 )
@@ -99,6 +101,7 @@ LM_EVAL: Final = Format(
         "text": ("resps.0",),
         "gold": ("target",),
         "level": ("doc.level", "doc.difficulty", "doc.category", "doc.subject", "doc.type"),
+        "cluster": ("doc.db_id",),
     },
     settings={
         "temperature": ("arguments.gen_args_0.arg_1.temperature", "arguments.0.1.temperature"),
@@ -121,6 +124,7 @@ QWEN_MATH: Final = Format(
         "score": ("score",),
         "gold": ("gt", "answer"),
         "level": ("level", "type", "subfield"),
+        "cluster": ("db_id",),
         "finish_reason": ("finish_reason",),
     },
     settings={},
@@ -139,6 +143,7 @@ VERIFIERS: Final = Format(
         "score": ("reward",),
         "gold": ("answer",),
         "level": ("info.level", "info.difficulty"),
+        "cluster": ("info.db_id",),
         "truncated": ("is_truncated",),
     },
     settings={
@@ -170,6 +175,7 @@ PLAIN: Final = Format(
         **{name: (name,) for name in OUR_FIELDS},
         "question_id": ("question_id", "prompt_id", "source_index"),
         "text": ("text", "response", "responses"),
+        "cluster": ("cluster", "db_id", "gold.db_id"),
     },
     settings={name: (name,) for name in SETTINGS},
 )

@@ -54,6 +54,7 @@ class SampleFile:
         correct: null where the file does not judge.
         gold: null where the file has none.
         level: level or category; null without.
+        cluster: the group of questions that this question belongs to, such as a database; null without.
         truncated: the response stopped at the length limit; null where the file does not say.
         answer_class, program_class: of verdicts of this workflow only.
     `settings` is what the file says of temperature, top_p, max_tokens, grader and model; it may be empty.
