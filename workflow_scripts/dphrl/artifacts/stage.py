@@ -149,15 +149,17 @@ class Stage:
         return digests
 
     def scoring_files(self, given: Mapping[str, Any]) -> str | None:
-        """Record the files that answers are judged with; return the path of a custom scorer, if the job has one.
+        """Record databases and the user's files of Python; return the path of a custom scorer, if the job has one.
 
         Args:
-            given: the inputs of the job. Each of `databases`, `world` and `scorer` may be empty.
+            given: the inputs of the job. Each of `databases`, `world`, `functions` and `scorer` may be empty.
         """
         if given.get("databases"):
             self.scan("databases", given["databases"])
         if given.get("world"):
             self.folder("world", given["world"], below="databases/")
+        for number, file in enumerate(given.get("functions") or ()):
+            self.file(f"function_{number}", file)
         return str(self.file("scorer", given["scorer"])) if given.get("scorer") else None
 
     def _record(self, name: str, files: Sequence[Path], digest: str) -> None:

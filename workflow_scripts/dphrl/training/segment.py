@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_penalty
 from dphrl.objective.importance import mismatch
+from dphrl.objective.plug import Advantage, advantage_of
 from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
@@ -156,13 +158,20 @@ class Segment:
         if self.method.overlong_buffer:
             lengths = torch.tensor([[len(c.token_ids) for c in group.completions] for group in groups])
             rewards += overlong_penalty(lengths, self.config.max_tokens, self.method.overlong_buffer)
-        advantages = group_advantages(rewards, std=self.method.advantage_std).flatten()
+        advantages = self._group_advantages(rewards).flatten()
         if not self.method.in_advantage:
             return advantages.tolist()
         # Not in the reward, where the division by the group's std would make eta as strong as the rewards are alike.
         log_ratios = [e.old - e.reference for e in examples]  # type: ignore[operator]
         penalties = k1_penalties(log_ratios, rewards.shape[1], to_go=self.method.estimator == "to_go")
         return [reward - self.method.eta * k1 for reward, k1 in zip(advantages, penalties, strict=True)]
+
+    @cached_property
+    def _group_advantages(self) -> Advantage:
+        """From rewards of whole groups to advantages: GRPO's, or the user's function."""
+        if self.method.advantage:
+            return advantage_of(self.method.advantage)
+        return partial(group_advantages, std=self.method.advantage_std)
 
     def _update(self, step: int, examples: list[Example]) -> tuple[list[Update], list[Tensor]]:
         """The updates of a step, each on a mini-batch of rollouts and rehearsal; fills in `old` where it is None.
