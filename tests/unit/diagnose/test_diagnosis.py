@@ -246,7 +246,7 @@ def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
     [
         ({"korrect": True}, r"it has the fields question, text, korrect \(nearest: --map correct=korrect\)"),
         ({"metric": {"scores": [0.5]}}, r"question, text, metric\.scores \(nearest: --map correct=metric\.scores\)"),
-        ({"judge": [{"is_correct": "yes"}]}, r"question, text, judge, judge\.0\.is_correct\. A scorer"),
+        ({"judge": [{"is_correct": "yes"}]}, r"question, text, judge, judge\.\*\.is_correct\. A scorer"),
         ({"source": "web"}, r"it has the fields question, text, source\. A scorer"),
     ],
 )

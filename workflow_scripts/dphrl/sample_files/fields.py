@@ -179,6 +179,8 @@ def _has(record: Record, name: str) -> bool:
     for number, part in enumerate(name.split(".")):
         if number and value in (None, {}, []):
             return True
+        if part == "*" and isinstance(value, list):
+            return _has({"": value[0]}, ".".join(["", *name.split(".")[number + 1 :]]))
         if isinstance(value, dict) and part in value:
             value = value[part]
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
@@ -188,9 +190,13 @@ def _has(record: Record, name: str) -> bool:
     return True
 
 
-def _nested(record: Record, name: str) -> Any:
+def _nested(record: Any, name: str) -> Any:
     value: Any = record
-    for part in name.split("."):
+    parts = name.split(".")
+    for number, part in enumerate(parts):
+        if part == "*" and isinstance(value, list):
+            rest = ".".join(parts[number + 1 :])
+            return [_nested(one, rest) if rest else one for one in value]
         if isinstance(value, dict):
             value = value.get(part)
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):

@@ -97,7 +97,7 @@ def read_samples(
     first = head[2]
     known = FORMATS[format] if format else recognise(path, first, mapping)
     absent = {name: given for name, given in mapping.items() if not Field((given,)).is_in(first)}
-    if absent and known is PLAIN:
+    if absent and known.name == PLAIN.name:
         raise _no_such_field(path, first, absent)
     mapping = {name: given for name, given in mapping.items() if name not in absent}
     score = score_field(path, known, first, mapping)
@@ -144,8 +144,9 @@ def _names(
         # What the user names comes alone.
         names = {name: given for name, given in names.items() if name not in ("correct", "score")}
     names |= {name: (given,) for name, given in mapping.items()}
+    silent = not names.keys() & {"text", "correct", "score"} and not {"n", "c"} <= names.keys()
     missing = [
-        what for what, wanted in (("text", True), ("score", threshold is not None)) if wanted and what not in names
+        what for what, wanted in (("text", silent), ("score", threshold is not None)) if wanted and what not in names
     ]
     if missing:
         raise SourceError(f"{path}: which field is the {missing[0]}? Say --map {missing[0]}=FIELD")
@@ -245,7 +246,9 @@ def _notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
     """
     total = f"{rows.height:,} responses"
     empty = int(rows["text"].str.strip_chars().eq("").sum())
-    if empty:
+    if empty == rows.height:
+        yield "no texts: nothing is said about variety"
+    elif empty:
         yield f"{empty:,} of {total} {'have no extracted answer' if extracted else 'are empty'}"
     unjudged = rows["correct"].null_count()
     if 0 < unjudged < rows.height:
