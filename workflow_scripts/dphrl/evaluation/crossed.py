@@ -235,12 +235,17 @@ class Crossed:
         return Difference(
             value=value,
             error=float(np.sqrt(variance)) if variance > _ZERO else float("nan"),
-            freedom=_satterthwaite(variance, parts),
+            # Satterthwaite's number can fall far below that of each part where a component was cut at 0.
+            freedom=max(_satterthwaite(variance, parts), min(part.freedom for part in parts)),
             seeds=(seeds.get(method, 0), seeds.get(against, 0)),
             of_seeds=sum(self._spreads[name].component for name in pair) if known else float("nan"),
             of_questions=of_questions,
             of_both=sum(self._both[name] for name in pair) * self.number,
         )
+
+    def trainings(self, method: str, against: str) -> list[float]:
+        """The difference of each training of a method to the mean of the other."""
+        return (self._means[method] - self._means[against].mean()).tolist()
 
     def _mean(self, rows: Sequence[Floats]) -> Floats:
         """(seeds,), over the datasets."""
