@@ -16,9 +16,8 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import project_commit, verify_code
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.files import remembered_sha256, sha256_file
 from dphrl.artifacts.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.artifacts.remembered import remembered_sha256
 from dphrl.artifacts.tables import check_listed, read_and_digest, stream_digest, write_parts, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from dphrl.artifacts.private import private_folder
+from dphrl.machine.private import private_folder
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _POLL_SECONDS = 1.0

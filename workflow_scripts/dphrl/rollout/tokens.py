@@ -1,18 +1,41 @@
-"""The tokens that end a response."""
+"""The tokens of a response: which ones end it, and its text."""
 
 import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from transformers import PreTrainedTokenizerBase
 
 from dphrl.tasks.tokens import TemplateError, end_of_turn
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+# Prompt tokens decoded together with a response: some tokenizers drop a space at the start of a text.
+TOKENS_BEFORE = 5
 
 
-def stop_tokens(folder: Path, tokenizer: "PreTrainedTokenizerBase", more: Sequence[int] | None) -> frozenset[int]:
+def decode(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int]) -> str:
+    """The text of tokens without special ones, with its spaces as they are."""
+    return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def response_text(
+    tokenizer: PreTrainedTokenizerBase, ends: frozenset[int], prompt: Sequence[int], tokens: Sequence[int]
+) -> str:
+    """The text of a response without its end token; an incomplete last character is left out.
+
+    This is the text that vLLM's own decoding token by token gives.
+
+    Args:
+        ends: tokens that end a response.
+        prompt: token ids of its prompt.
+        tokens: token ids of the response, at least one.
+    """
+    before = prompt[-TOKENS_BEFORE:]
+    visible = tokens[:-1] if tokens[-1] in ends else tokens
+    return decode(tokenizer, [*before, *visible]).removeprefix(decode(tokenizer, before)).rstrip("\ufffd")
+
+
+def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Sequence[int] | None) -> frozenset[int]:
     """The tokenizer's EOS, the end tokens of generation_config (else of config.json), and others.
 
     Warns where the end-of-turn token of the chat template is not among them: a response would go on after its answer.
