@@ -325,3 +325,29 @@ def test_a_hint_names_all_objects_of_a_list(tmp_path: Path) -> None:
         lines(tmp_path / "a.jsonl", row), mapping={"question": "name", "text": "runs.*.reply", "correct": "runs.*.ok"}
     )
     assert list(found.values()) == [[True]]
+
+
+@pytest.mark.parametrize(
+    ("row", "hint"),
+    [
+        (
+            {"item": "Q", "run": 3, "output_text": "o", "is_right": 1},
+            "--map text=output_text --map question=item --map correct=is_right",
+        ),
+        (
+            {"idx": 1, "total_samples": 16, "num_right": 3},
+            "--map question_id=idx --map n=total_samples --map c=num_right",
+        ),
+        (
+            {"problem": "Q", "rollout": [{"response": "r", "score": {"score": 1.0}}]},
+            "--map score=rollout.*.score.score",
+        ),
+    ],
+)
+def test_the_hint_makes_the_second_try_work(tmp_path: Path, row: dict[str, Any], hint: str) -> None:
+    path = lines(tmp_path / "a.jsonl", row)
+    with pytest.raises(SourceError) as failed:
+        read_samples(path)
+    assert hint in str(failed.value)
+    mapping = dict(one.split("=") for one in hint.replace("--map ", "").split())
+    assert read_samples(path, mapping=mapping).rows["correct"].any()

@@ -218,11 +218,13 @@ def _check_k(k: int, sizes: NDArray[np.int64], counted: Sequence[Policy], joined
 
 def _study(evaluated: pl.DataFrame, every: Study, counts: NDArray[np.bool_], k: int, seed: int) -> Study:
     """The study of the questions that count, at all powers of two up to their samples, and k."""
-    keys = every.policies[0].rows["prompt_id"].filter(pl.Series(counts))
-    rows = evaluated.filter(pl.col("prompt_id").is_in(keys.implode())) if not counts.all() else evaluated
+    rows = evaluated
+    if not counts.all():
+        keys = every.policies[0].rows["prompt_id"].filter(pl.Series(counts))
+        rows = evaluated.filter(pl.col("prompt_id").is_in(keys.implode()))
     fewest = int(rows["n"].min())  # type: ignore[arg-type]
-    ks = sorted({*(1 << power for power in range(fewest.bit_length())), k})
-    return Study.from_evaluations(rows, EvaluateConfig(k=tuple(ks)), seed)
+    config = EvaluateConfig(k=tuple(sorted({*(1 << power for power in range(fewest.bit_length())), k})))
+    return replace(every, config=config) if counts.all() else Study.from_evaluations(rows, config, seed)
 
 
 def _decide(

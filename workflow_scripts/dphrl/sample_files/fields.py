@@ -85,6 +85,9 @@ def truth_of(field: Field, value: Any) -> bool | None:
         word = value.strip().lower()
         if word in _RIGHT or word in _WRONG:
             return word in _RIGHT
+    if isinstance(value, dict) and value:
+        inner = next((name for name, one in value.items() if isinstance(one, bool | int | float)), next(iter(value)))
+        raise FieldError(f"{field}: expected 0 or 1, found {show(value)}: --map score={field}.{inner}")
     raise FieldError(
         f"{field}: expected 0 or 1, true or false, found {show(value)}: with --threshold T a response is correct if "
         "its score is at least T; or name a field that says it, --map correct=FIELD"

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from dphrl.config.errors import nearest, show
+from dphrl.config.errors import show
 from dphrl.sample_files.records import Record, SourceError, leaves, names_of
 
 # Columns of `SampleFile.rows`, in this order.
@@ -204,6 +204,11 @@ _USUAL: Final[dict[str, tuple[str, ...]]] = {
     "n": ("n", "num_samples", "n_samples", "total"),
     "c": ("c", "num_correct", "n_correct", "correct_count"),
 }
+# Parts of the names of likely fields, for hints.
+_OF_QUESTION: Final = ("question", "problem", "prompt", "query", "input", "item", "task", "name", "id")
+_OF_TEXT: Final = ("response", "output", "completion", "generation", "text", "reply", "solution", "pred", "answer")
+_OF_RIGHT: Final = ("right", "correct", "pass", "solved", "ok", "success")
+_OF_TOTAL: Final = ("sample", "total", "tries", "attempt", "num", "n")
 _JUDGE: Final = ("correct", "score")
 
 _NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
@@ -254,14 +259,24 @@ def _first(usual: Sequence[str], record: Record) -> str | None:
 
 
 def _nearest(fields: Record, names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Likely fields for the response, the question and the verdict."""
+    """Likely fields for the question, the response and the verdict, or for counts."""
     texts = [name for name, value in fields.items() if isinstance(value, str)]
-    longest = sorted(texts, key=lambda name: -len(fields[name]))
-    question = names["question"][0] if "question" in names else next(reversed(longest[1:]), None)
-    text = next((name for name in longest if name != question), None)
-    verdict = next((name for name, value in fields.items() if isinstance(value, bool)), nearest("correct", fields))
-    found = {"text": text, "question": question, "correct": verdict}
+    question = names.get("question", names.get("question_id", (_like(texts, _OF_QUESTION),)))[0]
+    others = [name for name in texts if name != question]
+    text = _like(others, _OF_TEXT) or max(others, key=lambda name: len(fields[name]), default=None)
+    marks = [name for name, value in fields.items() if isinstance(value, bool | int | float) and value in (0, 1)]
+    found = {"text": text, "question": question, "correct": _like(marks, _OF_RIGHT) or next(iter(marks), None)}
+    numbers = [name for name, value in fields.items() if isinstance(value, int) and not isinstance(value, bool)]
+    right = _like(numbers, _OF_RIGHT)
+    total = _like([name for name in numbers if name != right], _OF_TOTAL)
+    if text is None and right and total:
+        found = {"question_id": question, "n": total, "c": right}
     return {ours: "FIELD" if name is None else show(name, 60)[1:-1] for ours, name in found.items()}
+
+
+def _like(names: Sequence[str], parts: Sequence[str]) -> str | None:
+    """The first name with one of these parts, in order of the parts."""
+    return next((name for part in parts for name in names if part in name.lower()), None)
 
 
 def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:

@@ -117,7 +117,8 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
         found = type(value).__name__
         if isinstance(value, dict):
             keys = ", ".join(repr(key) for key in list(value)[:3])
-            found = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list"
+            rows = "jq -c 'to_entries[] | {id: .key} + .value' FILE > ROWS.jsonl"
+            found = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list, {rows}"
         raise SourceError(f"{path}: expected a list of objects, found {found}")
     for index, row in enumerate(value):
         yield index, _object(path, index, row)
