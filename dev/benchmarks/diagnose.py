@@ -200,7 +200,7 @@ def hot(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     before, k = rates("mixed", random, cell.questions), verdict_k(np.array([n]))
     sharp = lowered(before, "mixed", 0.25, k, True, random)
     # Accuracy is not lost: the questions that remain are solved more often.
-    sharp = np.where(sharp > 0, np.minimum(1.0, 1.25 * sharp + 0.1), 0.0)
+    sharp = np.where(sharp > 0, np.minimum(1.0, 1.5 * sharp + 0.2), 0.0)
     loss = 0.0 if cell.kind == "recovered" else MARGIN
     files = {f"T{t}": policy(draw(random, lowered(before, "mixed", loss, k, t == 1, random), n)) for t in range(3)}
     base = policy(draw(random, before, n))

@@ -9,6 +9,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from dphrl.__main__ import main as command
@@ -124,6 +125,15 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
         for shard in range(2):
             keys = range(40 * shard, 40 * shard + 40)
             verdicts(folder / f"{shard}.parquet", {f"q{n:02}": (1, 2 if name == "base" else 1, 0) for n in keys})
+    golds = [
+        {"prompt_id": f"q{n:02}", "ground_truth": json.dumps({"db_id": f"db{n % 8}", "gold_sql": "SELECT 1"})}
+        for n in range(80)
+    ]
+    Path("results/demo/gold").mkdir()
+    pl.DataFrame(golds).write_parquet("results/demo/gold/in_domain.parquet")
+    assert main([*map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 4
+    assert "over 80 questions in 8 groups" in capsys.readouterr().out
+    Path("results/demo/gold/in_domain.parquet").unlink()
     assert main([*map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 0
     out = capsys.readouterr().out
     assert "pass@2 of grpo-s1/step40 is 100.0 %, of the base 100.0 %" in out
@@ -181,6 +191,38 @@ def test_hostile_text_is_escaped_on_the_page_and_visible_in_the_terminal(tmp_pat
     json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
 
 
+def test_hotter_files_trainings_and_groups(tmp_path, capsys):
+    """A base that is right half of the time, a cold model that solves half of the questions, and hotter files."""
+    half = {f"q{n:03}": "+-+-+-+-" for n in range(200)}
+    cold = {key: "++++++++" if n < 100 else "--------" for n, key in enumerate(half)}
+    base, tuned, warm, hot = (
+        write(tmp_path / f"{name}.jsonl", marks)
+        for name, marks in (("base", half), ("tuned", cold), ("T13", cold), ("T16", half))
+    )
+    assert main([base, tuned]) == 3
+    assert "Next step: draw tuned at higher temperatures and add the files with --hotter" in capsys.readouterr().out
+    assert main([base, tuned, "--hotter", warm, hot, "--json", str(tmp_path / "d.json")]) == 0
+    assert "\nSHARPENED: drawing hotter recovers the lost coverage. pass@4 of tuned" in capsys.readouterr().out
+    found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
+    assert (found["verdict"], found["hotter"]["chosen"]) == ("SHARPENED", ["T16", "T16"])
+    assert main([base, tuned, "--hotter", warm]) == 3
+    capsys.readouterr()
+    assert main([base, "--trainings", f"grpo={tuned},{warm},{tuned}"]) == 3
+    out = capsys.readouterr().out
+    assert "over 200 questions and 3 trainings (" in out
+    assert "grpo (2)" in out
+    grouped = [
+        write(tmp_path / f"{name}-grouped.jsonl", {key: marks for key in half}, topic="one")
+        for name, marks in (("base", "+-+-"), ("tuned", "+-+-"))
+    ]
+    for path in map(Path, grouped):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = (json.dumps(row | {"topic": f"t{int(row['question_id'][1:]) % 20}"}) + "\n" for row in rows)
+        path.write_text("".join(lines), encoding="utf-8")
+    main([*grouped, "--cluster", "topic"])
+    assert "over 200 questions in 20 groups" in capsys.readouterr().out
+
+
 def test_usage_errors(files, tmp_path, capsys):
     for arguments, said in (
         ([files[0]], "required: TUNED"),
@@ -189,6 +231,8 @@ def test_usage_errors(files, tmp_path, capsys):
         ([*files, "--margin", "0"], "expected points between 0 and 100"),
         ([*files, "--styles", "plain"], "expected NAME=VALUE"),
         ([*files, "--styles", "a=S", "--styles", "b=SE"], "can never match"),
+        ([*files, "--hotter", files[1]], "name one TUNED, and no --trainings"),
+        ([*files, "--trainings", "grpo"], "expected NAME=VALUE"),
         ([*files, "--gold", "x"], "add --task math"),
         ([*files, "--task", "sql"], "--databases DIR"),
     ):

@@ -228,8 +228,7 @@ def test_odd_files_are_noted(tmp_path: Path) -> None:
     assert read_samples(lines(tmp_path / "a.jsonl", *rows)).notes == (
         "2 of 4 responses are empty",
         "2 rows have the sample_index of another row of the question: was a file joined with itself?",
-        "1 of 4 responses are exact copies of an earlier one to the same question, 200 bytes or longer: was a file "
-        "joined with itself, or was the temperature 0?",
+        "1 of 4 responses are exact copies of an earlier one to the same question, 200 bytes or longer",
         "1 question ids have more than one question: '1'",
         "1 questions have more than one id: 'q'",
     )

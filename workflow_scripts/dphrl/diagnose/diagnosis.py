@@ -176,6 +176,7 @@ def _compare(
     (base,), tuned = by_method[BASE], by_method[name]
     if hot:
         verdict = hotter(verdict, base, {one: by_method[one][0] for one in hot}, seed)
+        study = replace(study, policies=[base, *tuned])
     shares = checks.answers(joined)
     qualified = checks.qualifications(shares, verdict, own, extracted=base_file.format == DPHRL.name)
     named = {BASE: base_file, **dict(zip(own, of_model, strict=True))}

@@ -1,5 +1,6 @@
 """A file of samples, whatever tool wrote it, as one table."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,6 +112,8 @@ def read_samples(
     if rows.is_empty():
         raise SourceError("; ".join([f"{path}: found no samples", *notes]))
     notes += _notes_of(rows, extracted=known is DPHRL)
+    if known is DPHRL:
+        rows = _in_databases(path, rows)
     rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
     settings = _settings_of(path, known, first) | ({"grader": score} if score else {})
     # The file's own numbers were for the notes.
@@ -215,6 +218,22 @@ def _of_reader(reader: Reader, score: str | None) -> Iterator[str]:
         )
 
 
+def _in_databases(path: Path, rows: pl.DataFrame) -> pl.DataFrame:
+    """Verdicts of this workflow with the database of each question, where the golds of their run are there."""
+    parts = Path(os.path.abspath(path)).parts
+    if "verdicts" not in parts:
+        return rows
+    place = len(parts) - 1 - parts[::-1].index("verdicts")
+    dataset = next((part.partition(".")[0] for part in parts[place:] if ".evaluate" in part), "")
+    golds = Path(*parts[:place], "gold", f"{dataset}.parquet")
+    if not golds.is_file():
+        return rows
+    database = pl.col("ground_truth").str.json_path_match("$.db_id")
+    of_question = dict(pl.read_parquet(golds, glob=False).select("prompt_id", database).iter_rows())
+    cluster = pl.col("question_id").replace_strict(of_question, default=None, return_dtype=pl.String)
+    return rows.with_columns(cluster=cluster)
+
+
 def _settings_of(path: Path, known: Format, record: Record) -> dict[str, str]:
     """temperature, top_p, max_tokens, grader and model, those that are there.
 
@@ -260,8 +279,7 @@ def _notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
     copies = long.height - long.select(pl.struct("question_id", pl.col("text").hash()).n_unique()).item()
     if copies and not extracted:
         yield (
-            f"{copies:,} of {total} are exact copies of an earlier one to the same question, {_LONG} bytes or longer: "
-            "was a file joined with itself, or was the temperature 0?"
+            f"{copies:,} of {total} are exact copies of an earlier one to the same question, {_LONG} bytes or longer"
         )
     pairs = rows.select("question_id", "question").unique(maintain_order=True)
     mixed = _repeated(pairs, "question_id")
