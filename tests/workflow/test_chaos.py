@@ -32,7 +32,7 @@ BEGINNINGS = {
     "training": TRAINED,
 }
 # Part of a victim's command line; the process of Snakemake is that which the test started.
-VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "training.rank_process"}
+VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "dphrl.ranks.process"}
 FIRST_MIB, MORE_MIB = 4, 6
 
 
