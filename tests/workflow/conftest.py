@@ -20,7 +20,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pristine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """A finished, uninterrupted run; not to be changed."""
+    """A finished, uninterrupted run. Tests may plan in its folder, with other files of its configuration."""
     workflow = Workflow(project, tmp_path_factory.mktemp("pristine"), TINY)
     (workflow.folder / "temporary").mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -33,7 +33,7 @@ def pristine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflo
 
 @pytest.fixture
 def finished(pristine: Workflow, tmp_path: Path) -> Workflow:
-    """A copy of the finished run, which a test may change."""
+    """A copy of the finished run, for a test that runs jobs or changes files."""
     return pristine.copied(tmp_path / "run")
 
 
