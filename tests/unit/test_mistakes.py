@@ -10,9 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-import torch
 import yaml
-from safetensors.torch import save_file
 from small_run import config_slice
 
 from dphrl.artifacts.catalogue import SCHEMAS
@@ -25,15 +23,13 @@ from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.layout.folder import check_folder
-from dphrl.model.checkpoint import tensor_files
-from dphrl.sample_files.records import SourceError, read_source
+from dphrl.sample_files.records import SourceError
 from dphrl.scoring.factory import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.partition import candidates
 from dphrl.tasks.partition_counts import NoRehearsalError, require_rehearsal, sizes, thresholds
 from dphrl.tasks.prepare import prepare
 from dphrl.training.job import SegmentJob, _online_prompts, train_segment
-from dphrl.training.schedule import epoch_indices
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT: dict[str, Any] = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
@@ -57,26 +53,6 @@ def changed(data: Mapping[str, Any], path: str, value: object) -> dict[str, Any]
         block = block.setdefault(name, {})
     block[last] = value
     return copy
-
-
-ROWS = [
-    ("broken.jsonl", b'{"a": 1}\n{"a": \n', "broken.jsonl, line 2: expected one JSON object in UTF-8"),
-    ("empty.jsonl", b"", "found no rows"),
-    ("table.csv", b"a,b\n", "expected a file in .jsonl, .json or .parquet, found .csv"),
-    ("latin.jsonl", '{"a": "\xe9"}'.encode("latin-1"), "line 1: expected one JSON object in UTF-8"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "message"), ROWS)
-def test_a_dataset_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:  # 31
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(SourceError, match=message.replace(".", r"\.")):
-        read_source(tmp_path / name)
-
-
-def test_windows_line_ends_and_other_alphabets_in_rows_are_fine(tmp_path: Path) -> None:  # 36
-    (tmp_path / "rows.jsonl").write_bytes('\ufeff{"question": "\u4e2d \U0001f600"}\r\n'.encode())
-    assert read_source(tmp_path / "rows.jsonl") == [{"question": "\u4e2d \U0001f600"}]
 
 
 def test_rejected_rows_are_counted_in_the_terminal_with_the_first_reason() -> None:  # 32
@@ -108,12 +84,6 @@ def test_a_dataset_without_a_single_prompt(row: dict[str, str], options: dict[st
         prepare([row] * 2, "math", "s.jsonl", encode, 10, **options)
     assert "none of 2 rows is a prompt" in str(caught.value)
     assert message in str(caught.value).replace("'", "")
-
-
-def test_a_database_that_is_not_there(tmp_path: Path) -> None:  # 35
-    row = {"question": "x", "db_id": "nope", "gold_sql": "SELECT 1"}
-    with pytest.raises(SourceError, match=r"db_id: no database 'nope'"):
-        prepare([row], "sql", "s.jsonl", None, 10, databases=tmp_path)
 
 
 def gold(ids: str) -> pl.DataFrame:
@@ -148,11 +118,6 @@ def test_without_any_right_sample_no_threshold_is_proposed() -> None:
 def test_the_audit_decodes_the_rollouts_of_an_empty_d_pef() -> None:  # 51
     # transformers decodes no sequences as one empty text.
     assert _undecoded(SCHEMAS["rollouts"].frame([]), lambda tokens: [""]).is_empty()
-
-
-def test_nothing_to_draw_from_is_named() -> None:
-    with pytest.raises(ValueError, match="no rehearsal to draw from"):
-        epoch_indices(1, "rehearsal", 1, 4, 0)
 
 
 SCORER = """
@@ -329,14 +294,6 @@ def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_l
     job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
     with pytest.raises(NoRehearsalError, match="mine-dph_f-s1 rehearses it"):
         train_segment(job.model_copy(update={"reference": "responses.safetensors"}))
-
-
-def test_a_truncated_file_of_weights_is_named(tmp_path: Path) -> None:  # 40
-    file = tmp_path / "model.safetensors"
-    save_file({"weight": torch.zeros(64, 64)}, file)
-    file.write_bytes(file.read_bytes()[:500])
-    with pytest.raises(ValueError, match=f"{file}: .*download the model again"):
-        tensor_files(tmp_path)
 
 
 @pytest.mark.parametrize("command", [["-m", "dphrl.config.documentation"], ["workflow_scripts/launch.py"]])
