@@ -148,10 +148,11 @@ def files_refused(data: Mapping[str, Any], folder: Path) -> str:
     return str(caught.value)
 
 
-def test_an_id_of_the_hub_is_answered_with_the_download_command(tmp_path: Path) -> None:  # 19
-    found = files_refused(changed(DEFAULT, "policy.base", "meta-llama/Llama-3.1-8B"), tmp_path)
-    assert "An id of the Hub is not fetched" in found
-    assert "hf download meta-llama/Llama-3.1-8B --local-dir models/Llama-3.1-8B" in found
+def test_a_missing_folder_is_answered_with_the_other_reading(tmp_path: Path) -> None:  # 19
+    (tmp_path / "models").mkdir()
+    found = files_refused(changed(DEFAULT, "policy.base", "models/Llama-3.1-8B"), tmp_path)
+    assert "a folder that holds a Hugging Face model" in found
+    assert "or hf://ORG/NAME: a model of the hub" in found
 
 
 @pytest.mark.parametrize(

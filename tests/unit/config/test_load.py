@@ -299,7 +299,7 @@ def test_the_divergence_sets_the_papers_weight(data: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("empty", [None, {}])
 def test_an_empty_configuration_says_what_is_required(empty: Any) -> None:
-    assert "run, datasets, train_dataset" in problems(empty)[""].allowed
+    assert "required are run, datasets" in problems(empty)[""].allowed
 
 
 def test_a_configuration_that_is_a_list_is_refused() -> None:
@@ -424,7 +424,7 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     real["datasets"]["train"]["source"] = "rows.jsonl"
     real["replay"] = {"base": {"train": "answers.jsonl"}}
     real["scoring"]["custom"] = {"mine": {"source": "mine.py"}}
-    real["checkpoints"] = {"trl": ["model", "out/2"]}
+    real["checkpoints"] = {"trl": ["model", "out/trl/2"]}
     with pytest.raises(ConfigError) as caught:
         check_files(load_config(real), tmp_path)
     assert [p.path for p in caught.value.problems] == [
@@ -436,11 +436,11 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
         "checkpoints.trl",
         "checkpoints.trl",
     ]
-    for name in ("model", "database", "out/2"):
+    for name in ("model", "database", "out/trl/2"):
         (tmp_path / name).mkdir(parents=True)
     for name in (
         "model/config.json",
-        "out/2/config.json",
+        "out/trl/2/config.json",
         "model/tokenizer.json",
         "rows.jsonl",
         "answers.jsonl",
@@ -550,3 +550,47 @@ def test_divisors_of_a_huge_number_are_found_in_a_moment(data: dict[str, Any]) -
     found = problems(put(data, "train.steps", 63 * 10**16 + 63))
     assert "for instance" in found["train.eval_every"].allowed
     assert time.process_time() - start < 2
+
+
+def test_with_checkpoints_nothing_is_trained_unless_methods_are_named(data: dict[str, Any]) -> None:
+    del data["methods"]
+    assert set(load_config(data).methods) == {"grpo", "dapo", "rkl", "exp_only", "dph_f", "dph_js"}
+    assert load_config(data | {"checkpoints": {"trl": "out"}}).methods == {}
+    both = load_config(data | {"checkpoints": {"trl": "out"}, "methods": {"mine": {"rollout_on": "all"}}})
+    assert set(both.methods) == {"mine"}
+
+
+def test_only_a_run_that_trains_needs_a_training_set(data: dict[str, Any]) -> None:
+    del data["train_dataset"]
+    assert "a name under datasets" in problems(data)["train_dataset"].allowed
+    first, *_ = data["evaluate"]["datasets"]
+    config = load_config(data | {"methods": {}})
+    assert config.roles[first] == "in_domain"
+    assert not config.presamples
+
+
+def test_a_model_is_a_name_of_the_hub_or_a_folder(data: dict[str, Any], tmp_path: Path) -> None:
+    for base in ("org/model", "hf://org/model@v1"):
+        check_files(load_config(put(data, "policy.base", base)), tmp_path)
+    # The owner is a folder here, so this is a path.
+    (tmp_path / "org").mkdir()
+    for base, part in (("org/model", "or hf://ORG/NAME"), ("hf://datasets/org/data/a.json", "expected a model")):
+        with pytest.raises(ConfigError, match=part):
+            check_files(load_config(put(data, "policy.base", base)), tmp_path)
+
+
+def test_shards_of_verl_are_refused_with_the_command_that_merges_them(data: dict[str, Any], tmp_path: Path) -> None:
+    actor = tmp_path / "ckpt/global_step_2/actor"
+    actor.mkdir(parents=True)
+    (actor / "model_world_size_2_rank_0.pt").touch()
+    (actor / "config.json").touch()
+    for place in ("ckpt/global_step_2", "ckpt/global_step_2/actor"):
+        with pytest.raises(ConfigError, match=r"python -m verl\.model_merger merge --backend fsdp") as caught:
+            check_files(load_config(data | {"checkpoints": {"verl": place}}), tmp_path)
+        command = f"--local_dir ckpt/global_step_2/actor --target_dir {place}/merged"
+        assert command in str(caught.value)
+
+
+def test_data_of_the_hub_with_queries_needs_a_folder_of_databases(data: dict[str, Any]) -> None:
+    data["datasets"]["train"] = {"task": "sql", "source": "hf://datasets/org/data/train.jsonl"}
+    assert "the hub brings one file" in problems(data)["datasets.train.databases"].allowed
