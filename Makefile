@@ -114,13 +114,12 @@ test-slurm: install ## The workflow on a separate SLURM on this machine (needs D
 	@$(PIP) install -qq --no-deps --require-hashes -r envs/slurm.txt
 	@$(BIN)/python -m pytest -m slurm tests/slurm
 
-lint: install ## Style, formatting, types and words (the findings of `snakemake --lint` are a unit test).
+lint: install ## Style, formatting, types and spelling (the findings of `snakemake --lint` are a unit test).
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/snakefmt --check Snakefile rules
 	@$(BIN)/mypy
 	@$(BIN)/codespell
-	@$(BIN)/python dev/words.py
 
 format: install ## Rewrite Python and Snakemake files in the project's style.
 	@$(BIN)/ruff check --fix .

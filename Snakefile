@@ -27,6 +27,10 @@ try:
     FILES = read_files(FILES)  # Snakemake has read them too, but takes the last of two equal keys
     CONFIG = load_config(config)
     check_files(CONFIG, Path.cwd())
+    if workflow.is_main_process and any(method.functions for method in CONFIG.methods.values()):
+        from dphrl.objective.plug import check_functions  # with torch, which takes seconds to import
+
+        check_functions(CONFIG.methods)
     jobs_start = workflow.is_main_process and not workflow.output_settings.dryrun
     check_folder(CONFIG, Path.cwd(), jobs_start)
     PLAN = list(at_start(CONFIG, Path.cwd()))

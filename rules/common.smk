@@ -92,8 +92,7 @@ TOY_DATABASES = branch(LAYOUT.has_toy_databases, then="<results>/toy/databases")
 def code(script, schemas=(), modules=()):
     """The code of a job as a param: a digest of its script, of all that this imports, and of the schemas it writes.
 
-    Snakemake does not see imported modules (docs/decisions/what-reruns.md). `modules` are those that the script imports
-    by a computed name.
+    Snakemake sees no import (docs/decisions/what-reruns.md). `modules`: those that are imported by a computed name.
     """
     sources = dict(sources=[script, *modules], schemas=list(schemas))
     return sources | dict(digest=code_digest(**sources))

@@ -18,6 +18,7 @@ rule train_segment:
         # Methods that need the base policy next to the trained one.
         base=branch(has("needs_base"), then=BASE_POLICY),
         base_weights=ancient(branch(has("needs_base"), then=BASE_WEIGHTS)),
+        functions=has("files"),
         # The pre-samples, with which the probes compare.
         rollouts=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=LAYOUT.draw_of, presample=PROBED),
         databases=ancient(databases_of),

@@ -6,8 +6,8 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
-from dphrl.artifacts.progress import counted
 from dphrl.hub import HubName, fetch
+from dphrl.machine.progress import counted
 
 with stage() as job:
     listing = fetch(HubName(**snakemake.params.name))

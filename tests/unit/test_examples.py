@@ -79,8 +79,9 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_sample() -> None:
         assert (low, high) == pytest.approx((100 * mean - half, 100 * mean + half), abs=2.0)
 
 
-def test_a_new_divergence_has_its_closed_form_and_leads_back_to_the_reference() -> None:
-    assert numbers("new_divergence") == [round(2 - 2 * (math.sqrt(0.4) + math.sqrt(0.1)), 4), 0.8, 0.5]
+def test_a_divergence_of_the_user_has_its_closed_form_and_leads_back_to_the_reference() -> None:
+    expected = [round(2 - 2 * (math.sqrt(0.4) + math.sqrt(0.1)), 4), 0.8, 0.5]
+    assert numbers("own_functions") == [*expected, 0.75, -0.25, -0.25, -0.25]
 
 
 def test_the_diagnosis_is_the_t_interval_of_a_quarter_of_the_questions() -> None:

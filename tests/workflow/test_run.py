@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -27,6 +29,7 @@ from dphrl.model.logprobs import load_model
 
 pytestmark = pytest.mark.workflow
 
+EXAMPLE = Path(__file__).parents[2] / "examples/own_functions.py"
 SAMPLING = "sampling base on train (presample)"
 END = {"estimating pass@k, styles, keep and exploration", "auditing the artifacts", "writing the report"}
 
@@ -159,6 +162,26 @@ def test_a_new_method_reruns_nothing_that_is_done(finished: Workflow) -> None:
     trained = [job for job in plan if job.startswith("training ")]
     assert trained == ["training dph_f, seed 1, up to step 2", "training dph_f, seed 1, up to step 4"]
     assert all("dph_f" in job for job in plan if job.startswith("sampling "))
+
+
+def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workflow) -> None:
+    example, mine = EXAMPLE.read_text(encoding="utf-8"), finished.folder / "mine.py"
+    mine.write_text(example)
+    method = {"divergence": "mine.py:hellinger", "advantage": "mine.py:centred", "eta": 1.0}
+    own = finished.overlaid(methods={"hellinger": method})
+    own.run()
+    recorded = json.loads((own.results / "policies/hellinger-s1/step4.json").read_text())["inputs"]["function_0"]
+    assert recorded == {"paths": ["mine.py"], "digest": hashlib.sha256(mine.read_bytes()).hexdigest()}
+    assert "hellinger" in (own.results / "report/index.html").read_text()
+    mine.write_text(example.replace("torch.expm1(l / 2).square()", "2 * torch.expm1(l / 2).square()"))
+    trained = [job for job in own.plan() if job.startswith("training")]
+    assert trained == ["training hellinger, seed 1, up to step 2", "training hellinger, seed 1, up to step 4"]
+    mine.write_text(example.replace("torch.expm1(l / 2).square()", "torch.expm1(l / 2).detach().square()"))
+    assert own.start("--dry-run").wait() == 1
+    assert "methods.hellinger.divergence" in own.output()
+    mine.unlink()
+    assert own.start("--dry-run").wait() == 1
+    assert "a file that exists" in own.output()
 
 
 def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(

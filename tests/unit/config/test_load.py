@@ -297,6 +297,23 @@ def test_the_divergence_sets_the_papers_weight(data: dict[str, Any]) -> None:
     assert (methods["f"].eta, methods["j"].eta, methods["n"].eta) == (0.01, 0.2, 0.0)
 
 
+def test_a_function_of_the_user_has_the_keys_of_a_rehearsed_divergence(data: dict[str, Any]) -> None:
+    place = "folder/mine.py:f"
+    method = {"divergence": place, "advantage": "mine.py:g", "l_cap": 2.0}
+    mine = load_config(put(data, "methods", {"mine": method})).methods["mine"]
+    assert (mine.rehearses, mine.needs_reference_model, mine.eta, mine.curvature) == (True, False, 0.01, None)
+    assert mine.functions == {"divergence": place, "advantage": "mine.py:g"}
+    assert mine.files == ["folder/mine.py", "mine.py"]
+    refused = problems(put(data, "methods", {"m": {"divergence": place, "alpha": 0.1}}))
+    assert "only with divergence alpha, not FILE.py:NAME" in refused["methods.m.alpha"].allowed
+    refused = problems(put(data, "methods", {"m": {"advantage": place, "advantage_std": False}}))
+    assert "no effect with `advantage`" in refused["methods.m.advantage_std"].allowed
+    assert (
+        "a function in a Python file"
+        in problems(put(data, "methods.grpo.advantage", "mine:f"))["methods.grpo.advantage"].allowed
+    )
+
+
 @pytest.mark.parametrize("empty", [None, {}])
 def test_an_empty_configuration_says_what_is_required(empty: Any) -> None:
     assert "required are run, datasets" in problems(empty)[""].allowed

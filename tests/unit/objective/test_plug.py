@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from dphrl.config.blocks.training import MethodConfig
+from dphrl.config.errors import ConfigError
 from dphrl.objective.divergences import divergence
-from dphrl.objective.plug import advantage_of, divergence_of
+from dphrl.objective.plug import advantage_of, check_functions, divergence_of
 
 GOOD = """
 import torch
@@ -44,6 +46,9 @@ def unbounded(rewards: Tensor) -> Tensor:
 
 def random(rewards: Tensor) -> Tensor:
     return torch.rand_like(rewards)
+
+def across(rewards: Tensor) -> Tensor:
+    return rewards - rewards.mean()
 
 constant = 3
 """
@@ -107,8 +112,30 @@ def test_advantages_are_the_function_of_the_rewards(file: Path) -> None:
         ("flat", r"expected advantages of the shape \(4, 4\), found \(16,\)"),
         ("unbounded", "an advantage is not finite"),
         ("random", "two calls with the same rewards give other advantages"),
+        ("across", "advantages of a group depend on other groups"),
     ],
 )
 def test_advantages_that_cannot_be_trained_with_are_refused(file: Path, name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         advantage_of(f"{file}:{name}")
+
+
+def test_every_function_that_a_training_would_refuse_is_named_with_its_key(file: Path) -> None:
+    methods = {
+        "good": MethodConfig(divergence=f"{file}:hellinger", advantage=f"{file}:centred"),
+        "detached": MethodConfig(divergence=f"{file}:detached"),
+        "random": MethodConfig(advantage=f"{file}:random"),
+        "built_in": MethodConfig(divergence="js"),
+    }
+    with pytest.raises(ConfigError) as raised:
+        check_functions(methods)
+    assert [problem.path for problem in raised.value.problems] == [
+        "methods.detached.divergence",
+        "methods.random.advantage",
+    ]
+
+
+def test_an_error_of_the_file_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import no_such_module\n")
+    with pytest.raises(ConfigError, match="No module named 'no_such_module'"):
+        check_functions({"mine": MethodConfig(advantage=f"{tmp_path}/broken.py:f")})

@@ -15,7 +15,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 
 _PACKAGE = "dphrl"
 # Not part of any digest: the digest has the schemas that a stage writes, and the footer its slice of the config.
-_OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout"))
+_OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout", "machine"))
 _ROOT = Path(__file__).resolve().parents[1]
 # Code and templates name templates, style sheets and page scripts by their file names.
 _ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")

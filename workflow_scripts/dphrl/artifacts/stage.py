@@ -16,9 +16,8 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import project_commit, verify_code
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.files import remembered_sha256, sha256_file
 from dphrl.artifacts.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.artifacts.remembered import remembered_sha256
 from dphrl.artifacts.tables import check_listed, read_and_digest, stream_digest, write_parts, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
@@ -149,15 +148,17 @@ class Stage:
         return digests
 
     def scoring_files(self, given: Mapping[str, Any]) -> str | None:
-        """Record the files that answers are judged with; return the path of a custom scorer, if the job has one.
+        """Record databases and the user's files of Python; return the path of a custom scorer, if the job has one.
 
         Args:
-            given: the inputs of the job. Each of `databases`, `world` and `scorer` may be empty.
+            given: the inputs of the job. Each of `databases`, `world`, `functions` and `scorer` may be empty.
         """
         if given.get("databases"):
             self.scan("databases", given["databases"])
         if given.get("world"):
             self.folder("world", given["world"], below="databases/")
+        for number, file in enumerate(given.get("functions") or ()):
+            self.file(f"function_{number}", file)
         return str(self.file("scorer", given["scorer"])) if given.get("scorer") else None
 
     def _record(self, name: str, files: Sequence[Path], digest: str) -> None:

@@ -93,13 +93,14 @@ def strengths(config: Config) -> Iterator[str]:
         term = "rehearsal" if method.rehearses else "divergence on rollouts"
         if method.divergence == "js_definition" and method.js_beta == "auto":
             term = "each half of the divergence"
-        strength = f"{weight * method.curvature:g}{unit}"
+        curvature = method.curvature
+        strength = f"f''(1) times it, for {method.divergence}" if curvature is None else f"{weight * curvature:g}{unit}"
         yield f"{name}: {term} weighs {weight:g}{unit} of the policy loss ({reason}); strength {strength}"
-        if method.js_beta != "auto":
+        if method.js_beta != "auto" and curvature is not None:
             half = method.eta * method.js_beta
             yield (
                 f"{name}: divergence on rollouts weighs {half:g} of the policy loss (eta {method.eta:g}, js_beta "
-                f"{method.js_beta:g}); strength {half * method.curvature:g}"
+                f"{method.js_beta:g}); strength {half * curvature:g}"
             )
 
 

@@ -32,6 +32,7 @@ _LETTER = 0.9
 _NAMES = {
     r"^[A-Za-z][A-Za-z0-9_]*$": "a name of letters, digits and _, a letter first",
     r"^[A-Za-z0-9][A-Za-z0-9_.-]*$": "a name of letters, digits, ., _ and -, a letter or digit first",
+    r"^.+\.py:[A-Za-z_]\w*$": "FILE.py:NAME, a function in a Python file",
 }
 
 
@@ -118,7 +119,7 @@ def problem_of(details: ErrorDetails) -> Problem:
         allowed = _NAMES[context["pattern"]]
     else:
         allowed = details["msg"].removeprefix("Input should be ").removeprefix("String should ")
-    choices = map(str, resolve(node).get("enum", ()))
+    choices = [str(each) for form in node.get("anyOf", [node]) for each in resolve(form).get("enum", ())]
     choice = nearest(value, choices) if kind == "literal_error" and isinstance(value, str) else None
     return Problem(path, show(value), allowed + (f" -- {description}" if description else ""), choice)
 

@@ -127,6 +127,8 @@ def check_files(config: Config, folder: Path) -> None:
     files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}
     files |= {f"partition.given.{name}": path for name, path in config.partition.given.items()}
     folders = {f"datasets.{name}.databases": dataset.database_folder for name, dataset in config.datasets.items()}
+    for name, method in config.methods.items():
+        files |= {f"methods.{name}.{key}": place.rpartition(":")[0] for key, place in method.functions.items()}
     databases = {key: path for key, path in folders.items() if path not in (None, TOY)}
     here = f"(paths are relative to {folder})"
     expected = f"a file that exists {here}"

@@ -1,7 +1,8 @@
 """The blocks of the configuration that each stage depends on: the params of its rule, and the `config` of its footer.
 
 A key that is in no block can change without a rerun: the number of workers, and values that are in the path.
-A block contains no file or folder: footers record it, and they hold wherever the inputs are stored.
+A block contains no file or folder: footers record it, and they hold wherever the inputs are stored. The user's
+functions are an exception, FILE.py:NAME, because they name a method.
 """
 
 import json

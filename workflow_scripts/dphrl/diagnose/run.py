@@ -15,12 +15,11 @@ from tqdm import tqdm
 from dphrl.artifacts.files import replacing
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
-from dphrl.diagnose.document import to_json
 from dphrl.diagnose.judge import check_extra, judged, read_golds
-from dphrl.diagnose.terminal import text
+from dphrl.diagnose.page import page, to_json
+from dphrl.diagnose.tables import text
 from dphrl.pages.visible import visible
-from dphrl.sample_files.columns import SampleFileError
-from dphrl.sample_files.records import parts_of
+from dphrl.sample_files.records import SourceError, parts_of
 from dphrl.sample_files.samples import SampleFile, read_samples
 from dphrl.scoring.verdict import InfrastructureError
 
@@ -64,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     except (
         OSError,
         pl.exceptions.PolarsError,
-        SampleFileError,
+        SourceError,
         InfrastructureError,
         ValueError,
     ) as error:
@@ -184,9 +183,6 @@ def _write(found: Diagnosis, files: Sequence[SampleFile], given: argparse.Namesp
         with replacing(given.json) as temporary:
             temporary.write_text(to_json(found, files), encoding="utf-8")
     if given.html:
-        # Drawing is slow to import.
-        from dphrl.diagnose.page import page
-
         with replacing(given.html) as temporary:
             temporary.write_text(page(found, files), encoding="utf-8", errors="replace")
 

@@ -12,9 +12,8 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
-from dphrl.artifacts.private import use_private_caches
-from dphrl.model.batch import Batch, Form, Row, collate
-from dphrl.model.micro_batches import MicroBatch, PromptSharing, plan
+from dphrl.machine.private import use_private_caches
+from dphrl.model.batch import Batch, Form, MicroBatch, PromptSharing, Row, collate, plan
 from dphrl.model.packing import packing_obstacle
 from dphrl.model.prompt_sharing import ATTENTION, sharing_obstacle
 
@@ -185,7 +184,7 @@ class LogProbs(nn.Module):
         return "padded"
 
     def plan(self, rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing) -> list[MicroBatch]:
-        """Micro-batches of rows as `micro_batches.plan` cuts them, in the form and with the sharing that are possible.
+        """Micro-batches of rows as `batch.plan` cuts them, in the form and with the sharing that are possible.
 
         Raises:
             ValueError: this model cannot do what is wanted of it.

@@ -1,19 +1,22 @@
 """Divergences and advantages from a user's file (`methods.<name>.divergence: path/to/mine.py:name`).
 
 A divergence is a function of l = log pi_theta - log pi_ref per token on the stored responses of D_pef. Autograd gives
-its gradient. An advantage is a function of the rewards of a step, group by group. Both are checked before a training.
+its gradient. An advantage is a function of the rewards of one group. Both are checked at the start of a run, and again
+before each training.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
+from dphrl.config.blocks.training import MethodConfig
+from dphrl.config.errors import ConfigError, Problem
 from dphrl.objective.divergences import Divergence
 
 Advantage = Callable[[Tensor], Tensor]
@@ -54,12 +57,12 @@ def advantage_of(place: str) -> Advantage:
     """The advantages of a user's function.
 
     Args:
-        place: FILE.py:NAME. The function takes rewards, float32 (groups, responses per group), and returns the
+        place: FILE.py:NAME. The function takes rewards, float64 (groups, responses per group), and returns the
             advantages, of the same shape.
 
     Raises:
-        ValueError: no such file or function; or its advantages have another shape, are not finite, or differ between
-            two calls with the same rewards.
+        ValueError: no such file or function; or its advantages have another shape, are not finite, differ between
+            two calls with the same rewards, or depend on other groups, which are spread over ranks.
     """
     function = _function(place)
 
@@ -72,10 +75,28 @@ def advantage_of(place: str) -> Advantage:
             raise ValueError(f"{place}: an advantage is not finite for the rewards {rewards.tolist()}")
         return advantages.to(rewards.dtype)
 
-    rewards = torch.tensor([[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0], [0.2, 0.8, -1.0, 0.0]])
-    if not torch.equal(checked(rewards), checked(rewards)):
+    groups = [[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0], [0.2, 0.8, -1.0, 0.0]]
+    rewards = torch.tensor(groups, dtype=torch.float64)
+    together = checked(rewards)
+    if not torch.equal(together, checked(rewards)):
         raise ValueError(f"{place}: two calls with the same rewards give other advantages; expected a function of them")
+    if not torch.allclose(together, torch.cat([checked(group[None]) for group in rewards]), rtol=1e-9, atol=1e-12):
+        raise ValueError(f"{place}: advantages of a group depend on other groups; expected a function of one group")
     return checked
+
+
+def check_functions(methods: Mapping[str, MethodConfig]) -> None:
+    """Raise `ConfigError` with each function of the user that a training would refuse."""
+    problems = []
+    for name, method in methods.items():
+        for key, place in method.functions.items():
+            try:
+                divergence_of(place, method.l_cap) if key == "divergence" else advantage_of(place)
+            except Exception as error:  # whatever the user's file raises
+                said = str(error).removeprefix(f"{place}: ") if isinstance(error, ValueError) else repr(error)
+                problems.append(Problem(f"methods.{name}.{key}", place, said))
+    if problems:
+        raise ConfigError(problems)
 
 
 def _function(place: str) -> Callable[[Tensor], Tensor]:

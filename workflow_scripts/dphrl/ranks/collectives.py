@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.functional import pad
 
-from dphrl.artifacts.private import use_private_caches
+from dphrl.machine.private import use_private_caches
 
 # How long ranks wait for each other. By default it is 10 minutes, which refills and slow queries of one rank exceed; a
 # rank that is lost does not count, as it ends the others (see `launch`).

@@ -32,7 +32,8 @@ def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for members in alike.values():
         if len(members) > 1:
-            family = _DIVERGENCES[methods[members[0]]["divergence"]]
+            divergence = methods[members[0]]["divergence"]
+            family = _DIVERGENCES.get(divergence, divergence)
             # A second family of one divergence is named after its first method.
             found[f"{family}, as {label(members[0])}" if family in found else family] = members
     return found

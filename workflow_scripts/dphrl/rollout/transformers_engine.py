@@ -8,15 +8,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.machine.progress import ProgressLines
 from dphrl.model.logprobs import device_of_job, load_model
 from dphrl.rollout.decoding import Batch, Response, uniforms_of
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.shared_cache import install_shared_cache
-from dphrl.rollout.stops import stop_tokens
-from dphrl.rollout.texts import TOKENS_BEFORE, decode, response_text
+from dphrl.rollout.tokens import TOKENS_BEFORE, decode, response_text, stop_tokens
 from dphrl.tasks.tokens import load_tokenizer
 
 # Finished responses stay in the batch until they are this share of it, since each refill costs a prefill.

@@ -11,14 +11,13 @@ import torch._inductor.config
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from dphrl.artifacts.private import use_private_caches
-from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.machine.private import use_private_caches
+from dphrl.machine.progress import ProgressLines
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
-from dphrl.rollout.stops import stop_tokens
-from dphrl.rollout.texts import response_text
+from dphrl.rollout.tokens import response_text, stop_tokens
 from dphrl.tasks.tokens import load_tokenizer
 
 _LONGEST_BATCH = 8192

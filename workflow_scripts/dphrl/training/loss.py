@@ -3,6 +3,7 @@
 | `divergence`                 | rollouts                               | rehearsal                            |
 | null (GRPO, DAPO)            | policy loss (Eq. 5)                    | -                                    |
 | forward_kl, js, alpha        | policy loss                            | eta f(u) (Eq. 6 and 7, Table 5)      |
+| FILE.py:NAME                 | policy loss                            | eta f(u) of the user's function      |
 | js_definition                | policy loss + eta beta f(u) (Eq. 15)   | eta f(u) of the other half (Eq. 17)  |
 | reverse_kl, k3 and k2        | policy loss + eta f(u)                 | -                                    |
 | reverse_kl, reward_k1, to_go | policy loss of A - eta (k1 - baseline) | -                                    |
@@ -10,7 +11,7 @@
 | term                                          | computed in                                                 |
 | policy loss                                   | `objective.ppo.policy_loss`                                 |
 | its advantages; k1 and its baseline           | `training.segment`, `objective.advantages`                  |
-| f(u), u = pi_theta / pi_ref                   | `objective.divergences`                                     |
+| f(u), u = pi_theta / pi_ref                   | `objective.divergences`; of the user: `objective.plug`      |
 | f(u) over the reference's top-K tokens        | `objective.topk.topk_value`                                 |
 | eta, beta (Eq. 16) and the means over tokens  | `Objective.loss_weights`, `objective.aggregation`           |
 | importance weights of the policy loss         | `objective.importance.tis_weights`                          |
@@ -29,6 +30,7 @@ from dphrl.model.batch import Row
 from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
 from dphrl.objective.divergences import Divergence, divergence
 from dphrl.objective.importance import off_policy, tis_weights
+from dphrl.objective.plug import divergence_of
 from dphrl.objective.ppo import policy_loss
 from dphrl.objective.topk import topk_value
 
@@ -190,4 +192,6 @@ def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | 
             return divergence("js_definition", l_cap=cap), on_rollouts
         case "reverse_kl" if not method.in_advantage:
             return None, divergence("reverse_kl", estimator=method.estimator, l_cap=cap)
+        case str(place) if place in method.functions.values():
+            return divergence_of(place, cap), None
     return None, None

@@ -2,8 +2,16 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text, Whole
 
@@ -153,12 +161,14 @@ ESTIMATORS: dict[str, tuple[Estimator, ...]] = {
     "js_definition": ("k3", "exact"),
     "reverse_kl": ("k3", "k2", "reward_k1", "to_go"),
 }
+# A function of the user, in place of a name. It has the keys of a divergence on stored responses.
+OWN = "FILE.py:NAME"
 # Losses on rollouts that each form of `off_policy` corrects, by divergence and estimator.
 OFF_POLICY = {
     "weight": {("reverse_kl", "k3"), ("reverse_kl", "k2"), ("js_definition", "k3"), ("js_definition", "exact")},
     "differentiate": {("reverse_kl", "k3")},
 }
-ALL = tuple(PAPER_ETA)
+ALL = (*PAPER_ETA, OWN)
 REHEARSED = tuple(name for name in ALL if name != "reverse_kl")
 # A key acts only with these divergences.
 NEEDS = {
@@ -174,7 +184,20 @@ NEEDS = {
 
 
 def _paper_eta(data: dict[str, Any]) -> float:
-    return PAPER_ETA.get(data.get("divergence") or "", 0.0)
+    chosen = data.get("divergence")
+    return PAPER_ETA.get(chosen, 0.01) if chosen else 0.0
+
+
+def _name_or_function(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """One error in place of one for each form that a divergence can have."""
+    try:
+        return check(value)
+    except ValidationError:
+        names = ", ".join(map(repr, ALL[:-1]))
+        raise PydanticKnownError("literal_error", {"expected": f"{names}, a function {OWN} or null"}) from None
+
+
+OwnFunction = Annotated[str, StringConstraints(pattern=r"^.+\.py:[A-Za-z_]\w*$")]
 
 
 class LoraConfig(Block):
@@ -195,11 +218,13 @@ class MethodConfig(Block):
     rollout_on: Literal["all", "exp"] = Field(
         "exp", description="Rollout prompts: all (the training set) or exp (D_exp)."
     )
-    divergence: DivergenceName | None = Field(
+    divergence: Annotated[DivergenceName | OwnFunction | None, WrapValidator(_name_or_function)] = Field(
         None,
         description="Divergence from the reference. forward_kl, js and alpha use the stored responses of D_pef; "
         "js_definition uses them for one half and the rollouts for the other; reverse_kl uses the rollouts. The last "
-        "two keep the base model in memory. null: none.",
+        "two keep the base model in memory. FILE.py:NAME: a function of log-ratios, used on stored responses "
+        "(docs/how-to/own-divergence.md). null: none.",
+        examples=["mine.py:hellinger"],
     )
     estimator: Estimator = Field(
         "k3",
@@ -246,6 +271,12 @@ class MethodConfig(Block):
     advantage_std: bool = Field(
         True, description="Divide advantages by the group's standard deviation; false: Dr. GRPO (arXiv 2503.20783)."
     )
+    advantage: OwnFunction | None = Field(
+        None,
+        description="FILE.py:NAME: a function from the rewards of groups to their advantages "
+        "(docs/how-to/own-divergence.md). null: reward less the group's mean, and `advantage_std`.",
+        examples=["mine.py:rank_in_group"],
+    )
     dynamic_sampling_rounds: Whole = Field(
         0,
         description="Dynamic sampling (DAPO): rounds of a step that replace the prompts whose responses are all "
@@ -268,7 +299,7 @@ class MethodConfig(Block):
 
     @model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Self:
-        chosen, fields = self.divergence or "null", type(self).model_fields
+        chosen, fields = self._form or "null", type(self).model_fields
         for key, names in NEEDS.items():
             default = 0.0 if key == "eta" else fields[key].default
             if chosen not in names and getattr(self, key) != default:
@@ -285,12 +316,31 @@ class MethodConfig(Block):
         if self.off_policy_cap is not None and self.off_policy is None:
             text = "null, or with off_policy: it caps its rho"
             raise PydanticCustomError("key_without_effect", "{text}", {"key": "off_policy_cap", "text": text})
+        if self.advantage and not self.advantage_std:
+            text = "true: it has no effect with `advantage`, a function of the rewards"
+            raise PydanticCustomError("key_without_effect", "{text}", {"key": "advantage_std", "text": text})
         return self
+
+    @property
+    def _form(self) -> str | None:
+        """The name of the divergence, the same for all functions of a user."""
+        return OWN if self.divergence and ".py:" in self.divergence else self.divergence
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """The user's functions, FILE.py:NAME, by key."""
+        places = {"divergence": self.divergence if self._form == OWN else None, "advantage": self.advantage}
+        return {key: place for key, place in places.items() if place}
+
+    @property
+    def files(self) -> list[str]:
+        """The files of the user's functions, each once."""
+        return list(dict.fromkeys(place.rpartition(":")[0] for place in self.functions.values()))
 
     @property
     def rehearses(self) -> bool:
         """Whether it trains on the stored responses of D_pef."""
-        return self.divergence in REHEARSED
+        return self._form in REHEARSED
 
     @property
     def needs_draw(self) -> bool:
@@ -303,9 +353,12 @@ class MethodConfig(Block):
         return self.estimator in ("reward_k1", "to_go")
 
     @property
-    def curvature(self) -> float:
-        """f''(1): near l = 0 the divergence (each half of js_definition) acts as weight * f''(1) / 2 * l^2."""
-        return {"js": self.js_scale / 2, "js_definition": 0.25}.get(self.divergence or "", 1.0)
+    def curvature(self) -> float | None:
+        """f''(1): near l = 0 the divergence (each half of js_definition) acts as weight * f''(1) / 2 * l^2.
+
+        None for a function of the user.
+        """
+        return {OWN: None, "js": self.js_scale / 2, "js_definition": 0.25}.get(self._form or "", 1.0)
 
     @property
     def needs_reference_model(self) -> bool:
