@@ -211,7 +211,7 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
 
 def test_a_moved_branch_is_reported_and_a_commit_is_not(hub: Hub, tmp_path: Path, monkeypatch: Any) -> None:
     path = _listing(tmp_path, MODEL, "model.base.json")
-    listings = {"hf://org/model": path, "hf://org/other": tmp_path / "not yet"}
+    listings = {str(path): "hf://org/model", str(tmp_path / "not yet"): "hf://org/other"}
     assert [*moved(listings)] == []
     hub.commits["org/model"] = "2" * 40
     (line,) = moved(listings)

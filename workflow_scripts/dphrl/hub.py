@@ -263,18 +263,18 @@ def one_file(name: HubName, file: str, *, online: bool) -> Path | None:
         raise HubError(f"{name}: {_sentence(name, error)}") from None
 
 
-def moved(listings: Mapping[str, Path]) -> Iterator[str]:
+def moved(listings: Mapping[str, str]) -> Iterator[str]:
     """A line for each name whose branch or tag has another commit now than its listing; nothing without a network.
 
     Args:
-        listings: by name; those that are not there yet are left out.
+        listings: the name of each, by the path; a listing that is not there yet is left out.
     """
     from huggingface_hub import HfApi
 
-    for name, path in listings.items():
-        if not path.is_file():
+    for path, name in listings.items():
+        if not Path(path).is_file():
             continue
-        listed = json.loads(path.read_text(encoding="utf-8"))
+        listed = json.loads(Path(path).read_text(encoding="utf-8"))
         try:
             now = HfApi().repo_info(
                 listed["id"], repo_type=listed["kind"], revision=listed["revision"], timeout=_SECONDS

@@ -128,11 +128,11 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
         evaluate={"datasets": ["cross"]},
         checkpoints={"trl": ["org/a@x", "org/b"], "mine": str(tmp_path)},
     )
-    assert {str(name): path.name for name, path in layout.listings().items()} == {
-        "hf://org/base": "model.base.json",
-        "hf://org/a@x": "model.trl-s1.json",
-        "hf://org/b": "model.trl-s2.json",
-        "hf://datasets/org/data@v1/main/train.jsonl": "data.cross.json",
+    assert {Path(path).name: name for path, name in layout.listings().items()} == {
+        "model.base.json": "hf://org/base",
+        "model.trl-s1.json": "hf://org/a@x",
+        "model.trl-s2.json": "hf://org/b",
+        "data.cross.json": "hf://datasets/org/data@v1/main/train.jsonl",
     }
     assert layout.files_of_model({"model": "trl-s2/step0"}) == ["results/run/hub/model.trl-s2.json"]
     # No pickles, and nothing of the optimizer.

@@ -150,9 +150,9 @@ class Layout:
         data = {f"data.{name}": data_name(dataset.source) for name, dataset in self.config.datasets.items()}
         return {name: found for name, found in {**models, **data}.items() if found}
 
-    def listings(self) -> dict[str, Path]:
-        """The listings of the names of the hub, by name."""
-        return {str(found): Path(self.path("hub", of=name)) for name, found in self.hub_names().items()}
+    def listings(self) -> dict[str, str]:
+        """The path of each listing, with the name of the hub that it lists."""
+        return {self.path("hub", of=name): str(found) for name, found in self.hub_names().items()}
 
     def files_of_model(self, wildcards: Mapping[str, str]) -> list[str]:
         """The files of a model's folder that a run takes, not those of its subfolders; of the hub the listing."""
