@@ -1,13 +1,16 @@
 """What a rank is started with; ranks that run are in tests/unit/ranks/test_ranks.py."""
 
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.ranks import launch
-from dphrl.ranks.launch import cores_of_rank, threads_of_rank
+from dphrl.ranks.launch import RankJob, cores_of_rank, threads_of_rank
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,17 @@ def test_the_workers_of_a_rank_share_its_cores(
     if of_task is not None:
         monkeypatch.setenv("SLURM_CPUS_PER_TASK", of_task)
     assert cores_of_rank(ranks, nodes) == cores
+
+
+class Job(RankJob):
+    after_failure = ""
+    options: dict[str, Any]
+
+    def work(self) -> None:
+        """Nothing."""
+
+
+def test_a_rank_receives_the_job_that_was_sent() -> None:
+    options = {"limit": math.inf, "least": -math.inf, "share": 0.1, "names": ["é", None, True], "most": 2**60}
+    job = Job(hardware=HardwareConfig(ranks=2), label="test", options=options)
+    assert Job.model_validate_json(job.model_dump_json()) == job
