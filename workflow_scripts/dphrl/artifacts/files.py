@@ -47,8 +47,8 @@ def remembered_sha256(path: Path) -> str:
     state = json.dumps([place, status.st_size, status.st_ctime_ns])
     entry = _REMEMBERED / hashlib.sha256(os.fsencode(place)).hexdigest()
     with suppress(OSError, ValueError):
-        known, _, digest = entry.read_text(encoding="ascii").rpartition(" ")
-        if known == state:
+        remembered, _, digest = entry.read_text(encoding="ascii").rpartition(" ")
+        if remembered == state:
             return digest
     digest = sha256_file(path)
     with suppress(OSError), replacing(entry) as temporary:
@@ -95,9 +95,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty hidden folder next to `folder`; on success its files replace those of `folder`.
+    """Yield an empty hidden folder next to `folder`; on success its files replace the files of `folder`.
 
-    Hidden files of `folder` stay: Snakemake has one there.
+    Hidden files of `folder` stay: Snakemake keeps one there.
 
     Raises:
         OSError: with the name of the folder, if the disk is full.
@@ -131,7 +131,7 @@ def remove_parts(path: str | Path) -> None:
 
 
 def link_folder(source: Path, folder: Path) -> None:
-    """Replace the files of `folder` by links to those of `source`; large models are not copied.
+    """Replace the files of `folder` by links to the files of `source`; large models are not copied.
 
     Raises:
         ValueError: `source` holds weights as pickles, which are never loaded.

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.blocks.training import TrainConfig
-from dphrl.ranks.collectives import rank, world_size
-from dphrl.ranks.divided import partition
+from dphrl.ranks.collectives import partition, rank, world_size
 from dphrl.training.weights import pieces
 
 _EPSILON = 1e-8
