@@ -177,7 +177,7 @@ class MathHandler:
         if len(answers) == 1 and answers[0].sides.kind == "unsolved":
             return self._solves(golds, answers[0], tolerance)
         texts = task["gold"], task["answer"]
-        tuples = [one[0] for one in (golds, answers) if len(one) == 1 and "\\pm" not in one[0].text and one[0].entries]
+        tuples = [one[0] for one in (golds, answers) if len(one) == 1 and one[0].entries]
         if any(map(is_set, texts)) and (tuples or texts[0].count("\\{") != texts[1].count("\\{")):
             self._objections.append("brackets")
             return False
