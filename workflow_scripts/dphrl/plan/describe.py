@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from dphrl.artifacts.progress import counted, duration
 from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.layout.run import Layout
+from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
     GB,
     Phase,
