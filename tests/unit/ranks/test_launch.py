@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dphrl.ranks import launch
-from dphrl.ranks.launch import cores_of_rank, threads_of_rank
+from dphrl.ranks.launch import Nodes, cores_of_rank, run_ranks, threads_of_rank
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,10 @@ def test_the_workers_of_a_rank_share_its_cores(
     if of_task is not None:
         monkeypatch.setenv("SLURM_CPUS_PER_TASK", of_task)
     assert cores_of_rank(ranks, nodes) == cores
+
+
+def test_ranks_that_nodes_cannot_share_evenly_are_refused() -> None:
+    nodes = Nodes.of({"nodes": 2, "mpi": "srun --mpi=none"})
+    assert nodes == Nodes(2, "srun --mpi=none")
+    with pytest.raises(ValueError, match="3 ranks on 2 nodes"):
+        run_ranks(3, ["-c", ""], nodes)
