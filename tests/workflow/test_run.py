@@ -12,9 +12,11 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
+import peft
 import polars as pl
 import pytest
 import yaml
+from hub_server import Hub, serve
 from huggingface_hub import ModelCard
 from runs import Workflow
 from transformers import AutoModelForCausalLM
@@ -23,6 +25,7 @@ from dphrl.artifacts.manifest import read_manifest
 from dphrl.artifacts.tables import read_footer
 from dphrl.audit.artifacts import manifest_above
 from dphrl.audit.run import audit_run, failed_checks
+from dphrl.model.logprobs import load_model
 
 pytestmark = pytest.mark.workflow
 
@@ -181,24 +184,57 @@ def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workfl
     assert "a file that exists" in own.output()
 
 
-def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(finished: Workflow) -> None:
+def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
+    finished: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = finished.results / "policies/base"
     trained = {name: f"results/tiny/policies/{name}-s1/step4" for name in ("grpo", "dph_js")}
-    data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "methods": {}}
-    data |= {"policy": {"base": "results/tiny/policies/base"}, "checkpoints": {"ours": [*trained.values()]}}
+    adapter = peft.get_peft_model(load_model(base, "float32"), peft.LoraConfig(r=2, target_modules=["q_proj"]))
+    adapter.save_pretrained(finished.folder / "adapter")
+    # The base and one set of questions are on the hub.
+    data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "policy": {"base": "org/base"}}
+    data["datasets"]["maths"]["source"] = "hf://datasets/org/data/maths.jsonl"
+    data["checkpoints"] = {"ours": [*trained.values()], "lora": "adapter"}
+    del data["methods"], data["train_dataset"], data["datasets"]["train"]
     path = finished.folder / "checked.yaml"
     path.write_text(yaml.safe_dump(data))
     checked = replace(finished, config=path, name="checked")
-    checked.run()
-    assert checked.stages()["import_model"] == 3
-    assert not {"train_base", "train_segment"} & checked.stages().keys()
+    monkeypatch.setenv("HF_HOME", str(finished.folder / "cache"))
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    folders = {"org/base": base, "datasets/org/data": finished.results / "toy/questions"}
+    with serve(Hub(folders)) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        checked.run()
+        stages = checked.stages()
+        assert (stages["fetch"], stages["import_model"]) == (2, 4)
+        hub.commits["org/base"] = "2" * 40
+        assert "Nothing to be done" in checked.run()
+    assert not {"train_base", "train_segment", "find_candidates", "tensorise"} & stages.keys()
+    assert not (checked.results / "draws").exists()
     assert failed_checks(audit_run(checked.results)) == []
     weights = [checked.results / f"policies/ours-s{seed}/step0/model.safetensors" for seed in (1, 2)]
     assert [file.read_bytes() for file in weights] == [
         (finished.folder / place / "model.safetensors").read_bytes() for place in trained.values()
     ]
-    compared = pl.read_parquet(checked.results / "tables/comparisons.parquet").filter(method="ours", against="base")
-    assert compared["seeds"].unique().to_list() == [2]
-    assert "ours" in (checked.results / "report/index.html").read_text()
+    # The digests of adapter and base are in the manifest.
+    read = read_manifest(checked.results / "policies/lora.json")["inputs"]
+    assert {name: one["paths"] for name, one in read.items()} == {
+        "base": ["policies/base.json"],
+        "files": ["adapter_config.json", "adapter_model.safetensors"],
+    }
+    # The footers of a run by names are those of a run with folders.
+    prompts = [pl.read_parquet(one.results / "prompts/maths.parquet") for one in (finished, checked)]
+    assert prompts[0].equals(prompts[1])
+    compared = pl.read_parquet(checked.results / "tables/comparisons.parquet").filter(against="base")
+    assert dict(compared.select("method", "seeds").unique().iter_rows()) | {"base_itself": 1} == {
+        "ours": 2,
+        "lora": 1,
+        "base_itself": 1,
+    }
+    page = (checked.results / "report/index.html").read_text()
+    assert "Base, ours (2 checkpoints) and lora, evaluated on in_domain and maths." in page
+    kept = (path for path in checked.results.rglob("*") if path.is_file() and path.suffix in {".json", ".log", ".html"})
+    assert not any("hf_secret" in file.read_text(errors="replace") for file in kept)
 
 
 def test_a_division_made_elsewhere_gives_the_same_partition_without_pre_samples(finished: Workflow) -> None:

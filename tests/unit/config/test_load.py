@@ -326,7 +326,7 @@ def test_a_function_of_the_user_has_the_keys_of_a_rehearsed_divergence(data: dic
 
 @pytest.mark.parametrize("empty", [None, {}])
 def test_an_empty_configuration_says_what_is_required(empty: Any) -> None:
-    assert "run, datasets, train_dataset" in problems(empty)[""].allowed
+    assert "required are run, datasets" in problems(empty)[""].allowed
 
 
 def test_a_configuration_that_is_a_list_is_refused() -> None:
@@ -451,7 +451,7 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     real["datasets"]["train"]["source"] = "rows.jsonl"
     real["replay"] = {"base": {"train": "answers.jsonl"}}
     real["scoring"]["custom"] = {"mine": {"source": "mine.py"}}
-    real["checkpoints"] = {"trl": ["model", "out/2"]}
+    real["checkpoints"] = {"trl": ["model", "out/trl/2"]}
     with pytest.raises(ConfigError) as caught:
         check_files(load_config(real), tmp_path)
     assert [p.path for p in caught.value.problems] == [
@@ -463,11 +463,11 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
         "checkpoints.trl",
         "checkpoints.trl",
     ]
-    for name in ("model", "database", "out/2"):
+    for name in ("model", "database", "out/trl/2"):
         (tmp_path / name).mkdir(parents=True)
     for name in (
         "model/config.json",
-        "out/2/config.json",
+        "out/trl/2/config.json",
         "model/tokenizer.json",
         "rows.jsonl",
         "answers.jsonl",
@@ -509,10 +509,11 @@ def files_refused(data: dict[str, Any], folder: Path, base: str = "base", **file
     return str(caught.value)
 
 
-def test_an_id_of_the_hub_is_answered_with_the_download_command(data: dict[str, Any], tmp_path: Path) -> None:
-    found = files_refused(data, tmp_path, "meta-llama/Llama-3.1-8B")
-    assert "An id of the Hub is not fetched" in found
-    assert "hf download meta-llama/Llama-3.1-8B --local-dir models/Llama-3.1-8B" in found
+def test_a_missing_folder_is_answered_with_the_other_reading(data: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    found = files_refused(data, tmp_path, "models/Llama-3.1-8B")
+    assert "a folder that holds a Hugging Face model" in found
+    assert "or hf://ORG/NAME: a model of the hub" in found
 
 
 POSITIONS = '"max_position_embeddings": 64'
@@ -645,3 +646,47 @@ def test_divisors_of_a_huge_number_are_found_in_a_moment(data: dict[str, Any]) -
     found = problems(put(data, "train.steps", 63 * 10**16 + 63))
     assert "for instance" in found["train.eval_every"].allowed
     assert time.process_time() - start < 2
+
+
+def test_with_checkpoints_nothing_is_trained_unless_methods_are_named(data: dict[str, Any]) -> None:
+    del data["methods"]
+    assert set(load_config(data).methods) == {"grpo", "dapo", "rkl", "exp_only", "dph_f", "dph_js"}
+    assert load_config(data | {"checkpoints": {"trl": "out"}}).methods == {}
+    both = load_config(data | {"checkpoints": {"trl": "out"}, "methods": {"mine": {"rollout_on": "all"}}})
+    assert set(both.methods) == {"mine"}
+
+
+def test_only_a_run_that_trains_needs_a_training_set(data: dict[str, Any]) -> None:
+    del data["train_dataset"]
+    assert "a name under datasets" in problems(data)["train_dataset"].allowed
+    first, *_ = data["evaluate"]["datasets"]
+    config = load_config(data | {"methods": {}})
+    assert config.roles[first] == "in_domain"
+    assert not config.presamples
+
+
+def test_a_model_is_a_name_of_the_hub_or_a_folder(data: dict[str, Any], tmp_path: Path) -> None:
+    for base in ("org/model", "hf://org/model@v1"):
+        check_files(load_config(put(data, "policy.base", base)), tmp_path)
+    # The owner is a folder here, so this is a path.
+    (tmp_path / "org").mkdir()
+    for base, part in (("org/model", "or hf://ORG/NAME"), ("hf://datasets/org/data/a.json", "expected a model")):
+        with pytest.raises(ConfigError, match=part):
+            check_files(load_config(put(data, "policy.base", base)), tmp_path)
+
+
+def test_shards_of_verl_are_refused_with_the_command_that_merges_them(data: dict[str, Any], tmp_path: Path) -> None:
+    actor = tmp_path / "ckpt/global_step_2/actor"
+    actor.mkdir(parents=True)
+    (actor / "model_world_size_2_rank_0.pt").touch()
+    (actor / "config.json").touch()
+    for place in ("ckpt/global_step_2", "ckpt/global_step_2/actor"):
+        with pytest.raises(ConfigError, match=r"python -m verl\.model_merger merge --backend fsdp") as caught:
+            check_files(load_config(data | {"checkpoints": {"verl": place}}), tmp_path)
+        command = f"--local_dir ckpt/global_step_2/actor --target_dir {place}/merged"
+        assert command in str(caught.value)
+
+
+def test_data_of_the_hub_with_queries_needs_a_folder_of_databases(data: dict[str, Any]) -> None:
+    data["datasets"]["train"] = {"task": "sql", "source": "hf://datasets/org/data/train.jsonl"}
+    assert "the hub brings one file" in problems(data)["datasets.train.databases"].allowed

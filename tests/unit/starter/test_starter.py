@@ -239,7 +239,11 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
             ("--databases", "none"),
             "my.jsonl: expected its databases, none/<db_id>/<db_id>.sqlite: name their folder with --databases",
         ),
-        ([{**QUESTION, "answer": 7}], ("--model", "Qwen/Qwen3-0.6B"), "allowed: a Hugging Face folder on this machine"),
+        (
+            [{**QUESTION, "answer": 7}],
+            ("--model", "models/Qwen/none"),
+            "allowed: a model of the hub (ORG/NAME), or a folder",
+        ),
         ([{**QUESTION, "answer": 7}], ("--field", "asked=chat"), "fields: unknown asked: expected some of prompt,"),
     ],
 )
