@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import nn
 
 from dphrl.config.blocks.base import Dtype
-from dphrl.ranks.divided import divide_frozen
+from dphrl.ranks.collectives import divide_frozen
 from dphrl.reference import build
 
 divided: list[nn.Module] = []

@@ -49,11 +49,11 @@ def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> 
     assert not list((pristine.folder / "temporary").iterdir())
 
 
-def test_the_audit_asks_for_each_file_that_it_may_say_to_delete(finished: Workflow) -> None:
+def test_the_audit_asks_for_each_file_that_it_may_say_to_delete(pristine: Workflow) -> None:
     # Snakemake makes a missing file again only for a job that is due and reads it.
-    rows = [line.split("\t") for line in finished.run("--detailed-summary").splitlines()]
+    rows = [line.split("\t") for line in pristine.run("--detailed-summary").splitlines()]
     asked = {name for row in rows if row[0] == "results/tiny/audit/audit.parquet" for name in row[4].split(",")}
-    audited = pl.read_parquet(finished.results / "audit/audit.parquet")["artifact"]
+    audited = pl.read_parquet(pristine.results / "audit/audit.parquet")["artifact"]
     assert {f"results/tiny/{name}" for name in audited} - asked == set()
 
 
@@ -100,12 +100,12 @@ def _maker(path: str) -> str:
     return manifest_above(Path(path) / "any") or path
 
 
-def test_footers_name_the_inputs_that_the_rules_declare(finished: Workflow) -> None:
-    rows = [line.split("\t") for line in finished.run("--detailed-summary").splitlines() if line.startswith("results/")]
+def test_footers_name_the_inputs_that_the_rules_declare(pristine: Workflow) -> None:
+    rows = [line.split("\t") for line in pristine.run("--detailed-summary").splitlines() if line.startswith("results/")]
     declared = {row[0]: row[4].split(",") for row in rows if row[2] != "audit"}
     compared = 0
     for output, inputs in declared.items():
-        file = finished.folder / output
+        file = pristine.folder / output
         if file.suffix == ".parquet":
             footer = read_footer(file)
         elif file.with_suffix("").is_dir() and file.suffix == ".json":
@@ -137,16 +137,16 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     assert all(name in names for name in ("claims.md", "headline.csv", "index.html"))
 
 
-def test_a_wrong_config_stops_before_the_plan_is_made(finished: Workflow) -> None:
-    process = finished.configured(train={"lr_": 1e-3}).start("--dry-run")
+def test_a_wrong_config_stops_before_the_plan_is_made(pristine: Workflow) -> None:
+    process = pristine.configured(train={"lr_": 1e-3}).start("--dry-run")
     assert process.wait() != 0
-    assert "train.lr_" in finished.output()
-    assert "train.lr" in finished.output()
-    assert "Building DAG" not in finished.output()
+    assert "train.lr_" in pristine.output()
+    assert "train.lr" in pristine.output()
+    assert "Building DAG" not in pristine.output()
 
 
-def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(finished: Workflow) -> None:
-    changed = finished.configured(partition={"pef_min_correct": 2})
+def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(pristine: Workflow) -> None:
+    changed = pristine.configured(partition={"pef_min_correct": 2})
     plan = changed.plan()
     assert {"dividing the training prompts", "writing the final partition", "sampling base on train (refine)"} <= set(
         plan
@@ -157,8 +157,8 @@ def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(f
     assert "computing reference log-probs" in changed.plan("reference")
 
 
-def test_a_new_method_reruns_nothing_that_is_done(finished: Workflow) -> None:
-    plan = finished.configured(methods={"dph_f": {"divergence": "forward_kl", "eta": 0.1}}).plan()
+def test_a_new_method_reruns_nothing_that_is_done(pristine: Workflow) -> None:
+    plan = pristine.configured(methods={"dph_f": {"divergence": "forward_kl", "eta": 0.1}}).plan()
     trained = [job for job in plan if job.startswith("training ")]
     assert trained == ["training dph_f, seed 1, up to step 2", "training dph_f, seed 1, up to step 4"]
     assert all("dph_f" in job for job in plan if job.startswith("sampling "))
@@ -256,10 +256,10 @@ def test_a_division_made_elsewhere_gives_the_same_partition_without_pre_samples(
     assert stored[0].read_bytes() == stored[1].read_bytes()
 
 
-def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> None:
-    trained = [job for job in finished.configured(train={"steps": 8}).plan() if job.startswith("training ")]
+def test_more_steps_and_seeds_go_on_from_what_is_done(pristine: Workflow) -> None:
+    trained = [job for job in pristine.configured(train={"steps": 8}).plan() if job.startswith("training ")]
     assert [job.rsplit(" ", 1)[1] for job in trained] == ["6", "8", "6", "8"]
-    trained = [job for job in finished.configured(train={"seeds": [1, 2]}).plan() if job.startswith("training ")]
+    trained = [job for job in pristine.configured(train={"seeds": [1, 2]}).plan() if job.startswith("training ")]
     assert {job.split(", ")[1] for job in trained} == {"seed 2"}
 
 

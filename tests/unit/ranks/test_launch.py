@@ -1,4 +1,4 @@
-"""What a rank is started with; ranks that run are in tests/workflow/test_ranks.py."""
+"""What a rank is started with; ranks that run are in tests/unit/ranks/test_ranks.py."""
 
 import os
 from pathlib import Path

@@ -47,8 +47,8 @@ def remembered_sha256(path: Path) -> str:
     state = json.dumps([place, status.st_size, status.st_ctime_ns])
     entry = _REMEMBERED / hashlib.sha256(os.fsencode(place)).hexdigest()
     with suppress(OSError, ValueError):
-        known, _, digest = entry.read_text(encoding="ascii").rpartition(" ")
-        if known == state:
+        remembered, _, digest = entry.read_text(encoding="ascii").rpartition(" ")
+        if remembered == state:
             return digest
     digest = sha256_file(path)
     with suppress(OSError), replacing(entry) as temporary:
@@ -95,9 +95,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty hidden folder next to `folder`; on success its files replace those of `folder`.
+    """Yield an empty hidden folder next to `folder`; on success its files replace the files of `folder`.
 
-    Hidden files of `folder` stay: Snakemake has one there.
+    Hidden files of `folder` stay: Snakemake keeps one there.
 
     Raises:
         OSError: with the name of the folder, if the disk is full.

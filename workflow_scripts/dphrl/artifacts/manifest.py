@@ -1,8 +1,8 @@
 """Lists of files with their sha256: the manifest of a folder, and SHA256SUMS of a run.
 
 A manifest is next to its folder: `step4.json` lists the files in `step4/`. Snakemake does not see a changed file inside
-a folder; a manifest holds the size and sha256 of each file and is written last. SHA256SUMS has every file of a run, as
-`sha256sum -c SHA256SUMS` reads it in the folder of the run.
+a folder; a manifest holds the size and sha256 of each file and is written last. SHA256SUMS lists every file of a run,
+in the format of `sha256sum -c SHA256SUMS`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dphrl.artifacts.files import PARTS, listed, replacing, sha256_file, write_t
 from dphrl.artifacts.footer import sealed, unsealed
 
 SUMS: Final = "SHA256SUMS"
-# What jobs and trackers write for people, and the seconds of jobs: a job that is repeated changes its own alone.
+# Logs and tracking are for people. A repeated job changes its own seconds.
 _LEFT_OUT = ("logs", "tracking", "timings")
 _LINE = re.compile(rb"(\\?)([0-9a-f]{64})  (.+)")
 # As coreutils 9 writes names that would break a line.
@@ -43,8 +43,8 @@ def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, 
     Args:
         digests: the sha256 of files that were hashed while they were written, by name; the others are read.
     """
-    known = digests or {}
-    files = {name: listed(folder_of(path) / name, known.get(name)) for name in _files(path)}
+    hashed = digests or {}
+    files = {name: listed(folder_of(path) / name, hashed.get(name)) for name in _files(path)}
     write_text(path, json.dumps(sealed({"files": files, **footer}), indent=1, sort_keys=True) + "\n")
 
 
@@ -149,7 +149,7 @@ def read_sums(root: Path) -> dict[str, str]:
     Raises:
         ValueError: a line is none of `sha256sum`.
     """
-    found = {}
+    sums = {}
     content = (root / SUMS).read_bytes()
     for number, line in enumerate(content.split(b"\n")[:-1], 1):
         parts = _LINE.fullmatch(line)
@@ -158,10 +158,10 @@ def read_sums(root: Path) -> dict[str, str]:
         escaped, digest, name = parts.groups()
         if escaped:
             name = re.sub(rb"\\[\\nr]", lambda sign: _UNESCAPED[sign[0]], name)
-        found[os.fsdecode(name)] = digest.decode()
+        sums[os.fsdecode(name)] = digest.decode()
     if not content.endswith(b"\n"):
         raise ValueError("its last line is cut off")
-    return found
+    return sums
 
 
 def is_temporary(name: str) -> bool:

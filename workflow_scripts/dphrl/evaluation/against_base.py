@@ -19,6 +19,9 @@ from dphrl.evaluation.estimator import right_among
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 
+FEWEST_EXPECTED = 30.0
+"""A rate of fewer expected prompts than this has no interval: the resampled intervals are too narrow there."""
+
 
 @dataclass(frozen=True)
 class Solved:
@@ -99,6 +102,8 @@ def _rates(found: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
     rates = np.stack(one.bootstrap.ratio(above, below)).reshape(3, 3, -1)
+    few = below.sum(axis=0).reshape(3, -1) < FEWEST_EXPECTED
+    rates[1:] = np.where(few, np.nan, rates[1:])
     net = np.stack(one.bootstrap.ratio(gained - lost, both + lost + gained, proportion=False))
     ends = np.concatenate([rates.swapaxes(0, 1), net[None]]).reshape(12, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))

@@ -216,6 +216,9 @@ def _row(
 ) -> dict[str, object]:
     found = crossed.difference(method, other)
     low, high = found.interval(config.bootstrap.confidence)
+    if not metric.startswith("distinct_"):
+        # Differences of shares.
+        low, high = np.clip([low, high], -1.0, 1.0).tolist()
     return {
         **{"dataset": dataset, "metric": metric, "method": method, "against": other},
         **{"difference": found.value, "low": low, "high": high},
@@ -223,6 +226,7 @@ def _row(
         **{"seeds": found.seeds[0], "seeds_against": found.seeds[1]},
         **{"questions": crossed.number, "clusters": crossed.clusters},
         **{"of_seeds": found.of_seeds, "of_questions": found.of_questions, "of_both": found.of_both},
+        "trainings": crossed.trainings(method, other),
     }
 
 

@@ -2,7 +2,7 @@
 
 All layers but attention treat each token separately, so they run on the sequence as it is: no prompt twice, no padding.
 Attention runs on padded parts of it: the prompts, and the responses over the keys of their prompt and their own.
-Each token thus sees what it would see in a separate row, and no mask grows with the square of the whole sequence.
+Each token thus sees the same keys as in a separate row, and no mask grows with the square of the whole sequence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -128,7 +128,7 @@ def sharing_obstacle(model: PreTrainedModel) -> str | None:
 
 
 def check_plain(module: nn.Module, options: Mapping[str, Any]) -> None:
-    """Refuse what transformers asks of an attention function beyond plain causal attention.
+    """Refuse options of transformers beyond plain causal attention.
 
     Raises:
         ValueError: the layer's options have a window, a cap or sinks.
@@ -194,8 +194,8 @@ def _over_copies(
         torch.cat([_take(of_prompt, layout.prompt_of), own], dim=1)
         for of_prompt, own in zip(prompt[1:], response[1:], strict=True)
     )
-    found, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
-    return _take(found.flatten(0, 1), layout.in_responses)
+    attended, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
+    return _take(attended.flatten(0, 1), layout.in_responses)
 
 
 def _take(states: Tensor, index: Tensor) -> Tensor:
@@ -223,7 +223,7 @@ def merged_attention(
 
     Args:
         one: queries, keys and values of the part in which each query sees all keys, (rows, heads, length, width).
-        other: those of the part in which a query sees the keys up to its own; both have queries of the same tokens.
+        other: the same for the part in which a query sees the keys up to its own, with queries of the same tokens.
         in_one: (tokens,), int64: index of each token among the flattened queries of `one`.
         in_other: (tokens,), int64: the same in `other`.
         seen: bool, broadcast to (rows, heads, queries, keys): which keys of `one` are not padding; None: all.
@@ -242,11 +242,11 @@ class _Merged(torch.autograd.Function):
         in_one, in_other, mask, scaling = arguments[6:]
         of_one, sums_of_one = _flash(*arguments[:3], attn_mask=mask, scale=scaling)
         of_other, sums_of_other = _flash(*arguments[3:6], is_causal=True, scale=scaling)
-        one, other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
-        sums = torch.logaddexp(one, other)
+        sums_one, sums_other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
+        sums = torch.logaddexp(sums_one, sums_other)
         # The sums are float32 whatever the model's type, and so is the weighted mean.
-        merged = _flat(of_one)[in_one] * (one - sums).exp()[..., None]
-        merged += _flat(of_other)[in_other] * (other - sums).exp()[..., None]
+        merged = _flat(of_one)[in_one] * (sums_one - sums).exp()[..., None]
+        merged += _flat(of_other)[in_other] * (sums_other - sums).exp()[..., None]
         merged = merged.to(of_one.dtype)
         ctx.save_for_backward(*arguments[:9], merged, sums)
         ctx.scaling = scaling

@@ -40,7 +40,7 @@ class RankJob(BaseModel, ABC):
     Attributes:
         hardware: the block `hardware`.
         label: of messages and progress lines.
-        after_failure: the end of the message about a failed rank: which results are kept, and what to do.
+        after_failure: the end of the message about a failed rank: which results are kept, and the next step.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -104,7 +104,7 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     with this process, even if it is killed.
 
     Args:
-        arguments: those of the Python interpreter.
+        arguments: of the Python interpreter.
         nodes: the machines that the ranks are spread over.
 
     Raises:
@@ -154,8 +154,8 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
 def threads_of_rank(ranks: int) -> int:
     """Threads of each of the ranks on a machine.
 
-    Those of the rule, divided by the ranks. With a GPU, where threads change no result and an offloaded optimizer needs
-    them, those of the SLURM job, or without one the GPU's share of the machine, if they are more.
+    On a CPU the threads of the rule, divided by the ranks. With a GPU threads change no result, and an offloaded
+    optimizer needs them: then at least a share of the SLURM job or, without SLURM, of the machine.
     """
     threads = torch.get_num_threads() // ranks
     if torch.cuda.is_available():
@@ -167,7 +167,7 @@ def threads_of_rank(ranks: int) -> int:
 
 
 def cores_of_rank(ranks: int, nodes: int) -> int:
-    """Cores for the other processes of a rank: its share of the job's on one machine, over several those of a task."""
+    """Cores for the other processes of a rank: a share of the job on one machine, all of its task on several."""
     if nodes > 1:
         return int(os.environ.get("SLURM_CPUS_PER_TASK", 1))
     return max(1, len(os.sched_getaffinity(0)) // ranks)

@@ -1,6 +1,6 @@
 """The job of the reference stage: responses as tensors, with their log-probs under the base policy.
 
-The log-probs are those of the forward pass of training. Where training divides the weights between ranks, ranks divide
+The log-probs come from the forward pass of training. Where training divides the weights between ranks, ranks divide
 them here too.
 """
 
@@ -23,8 +23,7 @@ from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.config.blocks.base import Dtype
 from dphrl.model.batch import MicroBatch, Row
 from dphrl.model.logprobs import Attention, LogProbs, by_row, device_of_job, load_model
-from dphrl.ranks.collectives import rank, start_process_group, sum_on_first, world_size
-from dphrl.ranks.divided import divide_frozen
+from dphrl.ranks.collectives import divide_frozen, rank, start_process_group, sum_on_first, world_size
 from dphrl.ranks.launch import ONE_NODE, Nodes, RankJob, run_on_ranks
 
 Tensors = dict[str, np.ndarray]
@@ -134,9 +133,9 @@ def load_reference(folder: Path, dtype: str, attention: Attention) -> LogProbs:
 def compute_here(
     module: LogProbs, rows: Sequence[Row], cut: Sequence[MicroBatch], top_k: int
 ) -> list[tuple[Tensor, ...]]:
-    """What is stored of the rows in these micro-batches, separately for each row, on the CPU.
+    """The values to store of the rows in these micro-batches, separately for each row, on the CPU.
 
-    With `top_k` what `LogProbs.topk` gives, else the log-probs alone.
+    With `top_k` the result of `LogProbs.topk`, else the log-probs alone.
     """
     stored = partial(module.topk, k=top_k) if top_k else lambda batch: module(batch)[:1]
     return by_row(stored, rows, cut, module.device)
@@ -146,9 +145,9 @@ def compute_with_ranks(
     module: LogProbs, rows: Sequence[Row], cut: Sequence[MicroBatch], top_k: int
 ) -> list[tuple[Tensor, ...]]:
     """As `compute_here`, of which each rank does a share: all ranks must call, and rank 0 gets the whole."""
-    # The longest micro-batches come first, so those of one pass are about as long.
+    # The longest micro-batches come first, so the micro-batches of one pass are about as long.
     share = cut[rank() :: world_size()]
-    # Ranks exchange weights in every pass, so all make as many: one that has no more repeats the last of all.
+    # Ranks exchange weights in every pass, so all make as many. A rank without further micro-batches repeats the last.
     idle = -(-len(cut) // world_size()) - len(share)
     computed = compute_here(module, rows, [*share, *[*cut[-1:]] * idle], top_k)
     lengths = [len(row.response) for row in rows]
@@ -189,15 +188,15 @@ def tensorise(
     row = start = response_start = 0
     for part in parts:
         pairs = [Row(p, r) for p, r in part.select("prompt_token_ids", "token_ids").iter_rows()]
-        found = compute(module, pairs, module.plan(pairs, token_budget, "off"), top_k)
+        computed = compute(module, pairs, module.plan(pairs, token_budget, "off"), top_k)
         tokens = [token for pair in pairs for token in (*pair.prompt, *pair.response)]
         tensors = {
             "token_ids": np.array(tokens, dtype=np.int32),
-            "logprobs": _joined([of_row[0] for of_row in found], np.empty(0, np.float32)),
+            "logprobs": _joined([of_row[0] for of_row in computed], np.empty(0, np.float32)),
         }
         if top_k:
-            tensors["topk_ids"] = _joined([of_row[1] for of_row in found], np.empty((0, top_k), np.int32))
-            tensors["topk_logprobs"] = _joined([of_row[2] for of_row in found], np.empty((0, top_k), np.float32))
+            tensors["topk_ids"] = _joined([of_row[1] for of_row in computed], np.empty((0, top_k), np.int32))
+            tensors["topk_logprobs"] = _joined([of_row[2] for of_row in computed], np.empty((0, top_k), np.float32))
         prompt_lengths = np.array([len(pair.prompt) for pair in pairs], dtype=np.int64)
         lengths = np.array([len(pair.response) for pair in pairs], dtype=np.int64)
         index = SCHEMAS["reference_index"].frame(
@@ -211,7 +210,7 @@ def tensorise(
                 "response_start": response_start + lengths.cumsum() - lengths,
                 "max_sampler_gap": [
                     float(np.abs(of_row[0].numpy() - np.asarray(sampler, dtype=np.float32)).max()) if sampler else None
-                    for of_row, sampler in zip(found, part["sampler_logprobs"].to_list(), strict=True)
+                    for of_row, sampler in zip(computed, part["sampler_logprobs"].to_list(), strict=True)
                 ],
             }
         )

@@ -225,7 +225,13 @@ def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, 
     low, high = over.interval(confidence)
     numbers = {name: sum(row[name] for row in rows) for name in ("seeds", "seeds_against", "questions")}
     known = {"difference": over.value, "low": low, "high": high, "error": error, "freedom": freedom, "p": over.p}
-    unknown = {"of_seeds": float("nan"), "of_questions": 0.0, "of_both": 0.0, "clusters": None}
+    unknown: dict[str, Any] = {
+        "of_seeds": float("nan"),
+        "of_questions": 0.0,
+        "of_both": 0.0,
+        "clusters": None,
+        "trainings": [],
+    }
     return {**{name: rows[0][name] for name in _PAIR}, **known, **numbers, **unknown}
 
 

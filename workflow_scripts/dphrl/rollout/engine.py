@@ -45,7 +45,7 @@ class Engine(Protocol):
         """
 
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1."""
+        """Log-probs of token_ids[1:], each after the tokens before it, float32 (len(token_ids) - 1), temperature 1."""
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the weights (Hugging Face names) and drop everything computed with the old ones.

@@ -64,9 +64,9 @@ class SamplingPlan:
         settings: number of samples, temperature, limits.
         seed: of the run.
         policy: name of the policy. It is part of each seed, so that the draws of two policies are independent: with
-            one seed a policy that hardly moved repeats the samples of the base. The base, which is the same in every
-            run, has no name in its seeds.
-        draw: of stage 1. Draws are independent; the draw of the run's seed alone has no name in its seeds.
+            one seed a policy that hardly moved repeats the samples of the base. The base is the same in every run:
+            its name is not in its seeds.
+        draw: of stage 1. Draws are independent; the name of the draw of the run's seed is not in its seeds.
     """
 
     name: str

@@ -73,7 +73,7 @@ class SamplingJob(RankJob):
 
     @cached_property
     def parts(self) -> Parts:
-        """The requests in parts, and those that were drawn before."""
+        """The requests in parts."""
         # On other hardware an interrupted job goes on.
         footer = {key: value for key, value in self.footer.items() if key != "hardware"}
         return Parts(self.plan.requests(self.prompts), Path(self.output), footer)

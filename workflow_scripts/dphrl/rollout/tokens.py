@@ -39,13 +39,16 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Sequence
     """The tokenizer's EOS, the end tokens of generation_config (else of config.json), and others.
 
     Warns where the end-of-turn token of the chat template is not among them: a response would go on after its answer.
-    That of a base model such as Qwen2.5-Math-7B is not its EOS.
+    In a base model such as Qwen2.5-Math-7B this token is not the EOS.
 
     Args:
         folder: of the model.
         more: further tokens; None: the end-of-turn token of the chat template, if there is a template.
     """
-    ends = {tokenizer.eos_token_id, *_of_config(folder), *(more or ())} - {None}
+    files = [folder / name for name in ("generation_config.json", "config.json")]
+    listed = next((json.loads(file.read_text("utf-8")).get("eos_token_id") for file in files if file.is_file()), None)
+    of_config = listed if isinstance(listed, list) else [listed]
+    ends = {tokenizer.eos_token_id, *of_config, *(more or ())} - {None}
     if tokenizer.chat_template is None:
         return frozenset(ends)
     problem = "has no special token after an answer"
@@ -64,10 +67,3 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Sequence
             stacklevel=2,
         )
     return frozenset(ends)
-
-
-def _of_config(folder: Path) -> list[int]:
-    """The end tokens that generation uses by default."""
-    files = [folder / name for name in ("generation_config.json", "config.json")]
-    found = next((json.loads(file.read_text("utf-8")).get("eos_token_id") for file in files if file.is_file()), None)
-    return found if isinstance(found, list) else [] if found is None else [found]

@@ -55,7 +55,7 @@ def drop_shared_memory(parts: int) -> None:
     rank = dist.get_rank()
     first = rank - rank % parts
     ranks = "-".join(map(str, range(first, first + parts)))
-    # The port is that of this training (`SpreadWorker`); other files are of other trainings.
+    # The port identifies this training (`SpreadWorker`); other files belong to other trainings.
     for file in Path("/dev/shm").glob(f"{os.environ['MASTER_PORT']}-tp:*-[[]{ranks}]-cpushm_{rank % parts}"):
         file.unlink(missing_ok=True)
 
@@ -66,7 +66,7 @@ def llm_arguments(
     """The arguments of `vllm.LLM`; the first five as `VllmEngine`."""
     arguments: dict[str, Any] = {
         "model": str(folder),
-        # What the trainer reads; by default a second form of weights and tokenizer (Mistral's) would be preferred.
+        # The files that the trainer reads; by default vLLM prefers a second form of weights and tokenizer (Mistral's).
         "load_format": "safetensors",
         "config_format": "hf",
         "tokenizer_mode": "hf",
@@ -214,7 +214,7 @@ class VllmEngine:
 
     def _completion(self, request: Request, drawn: Any) -> Completion:
         tokens = list(drawn.token_ids)
-        # At each position only the drawn token has a log-prob.
+        # Each position holds the log-prob of the drawn token alone.
         logprobs = [logprob for logprob, _ in zip(drawn.logprobs.logprobs, tokens, strict=True)]
         prompt = request.prompt_token_ids
         text = drawn.text if self._stop else response_text(self._tokenizer, self._ends, prompt, tokens)
@@ -226,9 +226,9 @@ class VllmEngine:
 
 
 def model_digests(model: nn.Module) -> dict[str, Digest]:
-    """The digests of a model of vLLM; of fused layers (qkv_proj, gate_up_proj) those of each part, as it is pushed."""
+    """The digests of a vLLM model; fused layers (qkv_proj, gate_up_proj) get one for each part, as it is pushed."""
     parts: Mapping[str, Sequence[str]] = getattr(model, "packed_modules_mapping", {})
-    found: dict[str, Digest] = {}
+    digests: dict[str, Digest] = {}
     for name, tensor in model.named_parameters():
         layer, _, kind = name.rpartition(".")
         block, _, fused = layer.rpartition(".")
@@ -237,10 +237,10 @@ def model_digests(model: nn.Module) -> dict[str, Digest]:
             continue
         if fused in parts and len(sizes) == len(parts[fused]):
             slices = zip(parts[fused], tensor.split(sizes), strict=True)
-            found |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
+            digests |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
         else:
-            found[name] = Digest.of(tensor)
-    return found
+            digests[name] = Digest.of(tensor)
+    return digests
 
 
 def _pack_head(model: nn.Module) -> None:

@@ -39,7 +39,7 @@ class Canary:
 
     In float32 that is the largest |difference| on one text, which rounding leaves below 1e-5 nats. In bfloat16 it is
     the mean over eight texts: the largest of a few hundred changes so much from push to push that no bound on it spares
-    every right training and still finds wrong weights (docs/gpu.md has the rates).
+    every right training and still finds wrong weights (rates: docs/gpu.md).
 
     Attributes:
         texts: token ids; at most 128 each.
@@ -54,7 +54,7 @@ class Canary:
         """The first tokens of the concatenation of `texts`, cut so that an engine with this limit can read them."""
         tokens, length = chain.from_iterable(texts), min(TOKENS, max_model_len - 1)
         cut = [[*islice(tokens, length)] for _ in range(1 if dtype == "float32" else TEXTS)]
-        # A text without a second token has no log-prob.
+        # The first token of a text is without a log-prob.
         return cls([text for text in cut if len(text) > 1], dtype)
 
     def of_engine(self, engine: Engine) -> Tensor:
@@ -84,7 +84,7 @@ class WeightSync:
     Args:
         tolerance: largest gap (`Canary.gap`), in nats. None: 1e-4 in float32; in bfloat16 three times the gap at the
             start, and from the positive control on at least a 200th of its gap. Merging adapters rounds weights that
-            the trainer does not round: with adapters the gap is also that of weights which are rounded once more.
+            the trainer does not round: with adapters the start is also measured with weights rounded once more.
         texts: token ids, for `Canary`.
         start: the log-probs of the canary by the engine at the start of the segment, if it sleeps since; it has
             forgotten its own weights then. None: it is awake.
@@ -131,7 +131,12 @@ class WeightSync:
         pushed: dict[str, Digest] = {}
         self._engine.wake(_recorded(self._trainer.named_weights(), pushed))
         held = self._engine.digests()
-        stale = [name for name in pushed.keys() & held.keys() if _differs(pushed[name], held[name])]
+        # A tensor that the engine keeps in another shape or type cannot be compared.
+        stale = [
+            name
+            for name in pushed.keys() & held.keys()
+            if pushed[name][:2] == held[name][:2] and pushed[name].bits != held[name].bits
+        ]
         if stale:
             raise StaleWeightsError(
                 f"step {step}: after the weight push {len(stale)} of the engine's tensors are not the trainer's, "
@@ -157,11 +162,6 @@ def _recorded(weights: Iterable[tuple[str, Tensor]], digests: dict[str, Digest])
         yield name, tensor
 
 
-def _differs(ours: Digest, theirs: Digest) -> bool:
-    """Whether the bits differ; a tensor that the engine keeps in another shape or type cannot be compared."""
-    return ours[:2] == theirs[:2] and ours.bits != theirs.bits
-
-
 def _rounded(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
     """The weights with random changes of up to 2^-8, which round a quarter of them to a neighbour in bfloat16."""
     for name, tensor in weights:
@@ -179,7 +179,7 @@ def _perturbed(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Ten
 
 
 class ReferenceMismatchError(RuntimeError):
-    """The stored log-probs are not those of the policy that a training starts from."""
+    """The stored log-probs are of another policy than the start of the training."""
 
 
 def log_ratios(trainer: Trainer, responses: ReferenceResponses) -> Tensor:
@@ -192,9 +192,9 @@ def log_ratios(trainer: Trainer, responses: ReferenceResponses) -> Tensor:
 
 
 def check_reference(trainer: Trainer, responses: ReferenceResponses, policy: Path, mismatch: float) -> float:
-    """Compare the stored log-probs with those of the policy that a training starts from. Returns the mean |l|.
+    """Compare the stored log-probs with the policy at the start of a training. Returns the mean |l|.
 
-    Every divergence starts at zero only if the policy is the one whose log-probs are stored.
+    Every divergence must start at zero.
 
     Args:
         policy: folder of the policy, for the message.

@@ -28,10 +28,10 @@ from dphrl.rollout.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
 from dphrl.tasks.partition_counts import require_rehearsal
 from dphrl.training.checks import Canary, check_reference
+from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
-from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
 
 
@@ -152,7 +152,7 @@ def run_job(job: SegmentJob) -> Trained:
         if hardware.tensor_parallel > 1:
             engine = SharedEngine(engine, hardware.tensor_parallel)
         # An engine needs memory for its profiling run, a trainer to divide its model. In this order, with the engine
-        # asleep, neither has to fit next to the most that the other needs.
+        # asleep, neither must fit next to the peak of the other.
         canary = Canary.of((prompt.tokens for prompt in prompts), config.dtype, engine.max_model_len)
         start = canary.of_engine(engine)
         engine.sleep()
@@ -172,7 +172,11 @@ def run_job(job: SegmentJob) -> Trained:
         trackers = job.trackers if rank() == 0 else ()
         lines = Path(job.lines) if job.lines and rank() == 0 else None
         track = open_trackers(trackers, Path(job.tracking), job.training, lines, stack)
-        probes = Probes(trainer, engine, _probe_prompts(job), scorer.score, config, job.seed)
+        probed = list[ProbePrompt]()
+        if job.presamples:
+            presamples = pl.scan_parquet([Path(path) for path in job.presamples], glob=False)
+            probed = probe_prompts(*_tables(job), presamples, config=config)
+        probes = Probes(trainer, engine, probed, scorer.score, config, job.seed)
         parts = trainer, engine, prompts, rehearsal, scorer.score
         segment = Segment(*parts, config, method, job.seed, track, start, probes)
         segment.seconds["start"] = time.perf_counter() - started
@@ -205,14 +209,6 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
 
 
-def _probe_prompts(job: SegmentJob) -> list[ProbePrompt]:
-    """The prompts of the probes; none without `presamples`."""
-    if not job.presamples:
-        return []
-    presamples = pl.scan_parquet([Path(path) for path in job.presamples], glob=False)
-    return probe_prompts(*_tables(job), presamples, config=job.train)
-
-
 def _tables(job: SegmentJob) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame]:
     """Partition, prompts and golds. Lazily: few columns are needed, and the stage has checked the tables."""
     partition, prompts, gold = (
@@ -222,7 +218,7 @@ def _tables(job: SegmentJob) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame]:
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> dict[str, dict[str, str]]:
-    """Write policy and state, each rank its part; tokenizer and settings are those of the policy before, unchanged.
+    """Write policy and state, each rank its part; tokenizer and settings are copied from the policy before.
 
     Returns:
         `digests` of `Trained`.
@@ -241,7 +237,7 @@ def _save(trainer: Trainer, job: SegmentJob) -> dict[str, dict[str, str]]:
 class SharedEngine:
     """This rank's part of an engine, with the requests of all ranks that share it (see `Engine`).
 
-    Ranks with consecutive numbers share one. They may call `generate` unequally often and keep generating for the
+    Ranks with consecutive numbers share an engine. They may call `generate` unequally often and keep generating for the
     others until all ranks sleep; they make all other calls at the same time and with the same arguments. `push` and
     `wake` take whole tensors; `digests` are of this rank's part, so a split tensor has another shape than when pushed.
 
@@ -258,7 +254,7 @@ class SharedEngine:
         self.push, self.wake = engine.push, engine.wake
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
-        """One completion per request of this rank, in order; those of the other ranks are generated with them."""
+        """One completion per request of this rank, in order; the requests of other ranks run with them."""
         return self._together(requests, label) or []
 
     def sleep(self) -> None:

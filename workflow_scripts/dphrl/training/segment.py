@@ -22,11 +22,10 @@ from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Engine
 from dphrl.training.checks import WeightSync
 from dphrl.training.loss import Example
-from dphrl.training.metrics import speed, step_metrics
+from dphrl.training.metrics import Sampled, Track, speed, step_metrics
 from dphrl.training.probes import Probes
 from dphrl.training.rollouts import Group, OnlinePrompt, Score, rollout_request
 from dphrl.training.schedule import epoch_indices, learning_rate
-from dphrl.training.trackers import Sampled, Track
 from dphrl.training.trainer import Trainer, Update
 
 # Rollouts that trackers show of each step.

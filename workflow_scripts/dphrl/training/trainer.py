@@ -19,8 +19,7 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import MicroBatch, Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.objective.aggregation import ComponentWeights
-from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
-from dphrl.ranks.divided import divide_frozen
+from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, divide_frozen, rank, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize, load_state, load_trained, save_state
 from dphrl.training.weights import add_adapters, merged_weights, save_policy
@@ -129,8 +128,8 @@ class Trainer:
     def divergence_share(self, examples: Sequence[Example]) -> float | None:
         """The divergence's share of the gradient on a mini-batch: |g_D| / (|g_D| + |g_P|), P the policy loss.
 
-        No weight and no state changes. None for a method whose loss has no divergence, or for one that has it in the
-        advantages; and with ZeRO-3, where no rank has a whole gradient.
+        No weight and no state changes. None for a loss without a divergence, for a divergence in the advantages, and
+        with ZeRO-3, where no rank holds a whole gradient.
         """
         counts = self._counts(examples)
         if self._partitioned or not any(counts):
@@ -151,8 +150,8 @@ class Trainer:
             if group is None:
                 continue
             loss, *_ = self._micro_batch(self._deepspeed.module, [examples[i] for i in part], group, weights)
-            found = torch.autograd.grad(loss, parameters, allow_unused=True)
-            for sum_, gradient in zip(total, found, strict=True):
+            gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+            for sum_, gradient in zip(total, gradients, strict=True):
                 if gradient is not None:
                     sum_ += gradient
         if world_size() > 1:
@@ -174,7 +173,7 @@ class Trainer:
         return save_policy(self.model, folder, self._gather, write=rank() == 0)
 
     def save_state(self, folder: Path) -> dict[str, str]:
-        """Write what `Trainer(state=...)` restores: each rank its part, and gets the sha256 of its file."""
+        """Write the files that `Trainer(state=...)` restores; each rank writes its part, and gets its sha256."""
         return save_state(self._deepspeed, folder)
 
     @property

@@ -56,7 +56,7 @@ def merged_weights(
     Args:
         model: with or without adapters.
         gather: a context in which partitioned parameters are whole (ZeRO-3); it ends when the next weight is asked for.
-        names: which, in this order; None: all, in that of the model.
+        names: of the weights, in this order; None: all, in the order of the model.
     """
     adapted = {f"{n}.weight": layer for n, layer in model.named_modules() if hasattr(layer, "get_delta_weight")}
     parameters = plain_parameters(model)

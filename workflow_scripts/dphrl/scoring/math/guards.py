@@ -26,6 +26,7 @@ from sympy import (
     simplify,
     zoo,
 )
+from sympy.logic.boolalg import BooleanAtom
 
 _Value = TypeVar("_Value")
 # Of a value; sympy computes with more where they cancel.
@@ -88,7 +89,9 @@ def complex_value(value: Any) -> Any:
     if isinstance(value, str) or all(symbol.name != "i" for symbol in value.free_symbols):
         return value
     units = {symbol: I for symbol in value.free_symbols if symbol.name == "i"}
-    return next(iter(_or_nothing(lambda: [value.subs(units)])), value)
+    substituted = next(iter(_or_nothing(lambda: [value.subs(units)])), value)
+    # With real symbols `a i x = 4` is false for sympy.
+    return value if isinstance(substituted, BooleanAtom) else substituted
 
 
 def _or_nothing(computed: Callable[[], list[Any]]) -> list[Any]:
@@ -134,8 +137,8 @@ def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callabl
 
 
 def _defined(value: Basic | MatrixBase) -> bool:
-    # All poles are complex infinity for sympy.
-    return not value.has(zoo, nan)
+    # All poles are complex infinity for sympy, all false statements are equal.
+    return not isinstance(value, BooleanAtom) and not value.has(zoo, nan)
 
 
 def _exact(value: Any) -> bool:

@@ -42,7 +42,7 @@ from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer, Update
 
-pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
+pytestmark = pytest.mark.usefixtures("one_rank")
 
 ETA = 0.5
 LR = 1e-4
@@ -342,6 +342,24 @@ def test_a_state_is_the_same_at_every_stage_and_loads_into_every_other(
     again = make_trainer(tmp_path / "policy", method, policy, tmp_path / f"{len(layouts)}", dtype=dtype)
     assert first.update(examples[:9], LR).grad_norm == again.update(examples[:9], LR).grad_norm
     assert equal(weights_of(first), weights_of(again))
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_an_offloaded_optimizer_steps_as_another_does_and_goes_on_from_its_state(
+    stage: int, policy: Path, examples: list[Example], tmp_path: Path
+) -> None:
+    """It is fused, which rounds otherwise."""
+    plain, offloaded = (make_trainer(policy, JS, zero_stage=stage, offload_optimizer=value) for value in (False, True))
+    for trainer in (plain, offloaded):
+        trainer.update(examples, LR)
+    offloaded.save_state(tmp_path / "state")
+    offloaded.save_policy(tmp_path / "policy")
+    again = make_trainer(tmp_path / "policy", JS, policy, tmp_path / "state", zero_stage=stage, offload_optimizer=True)
+    for trainer in (plain, offloaded, again):
+        trainer.update(examples, LR)
+    assert equal(weights_of(again), weights_of(offloaded))
+    for name, weight in weights_of(plain).items():
+        torch.testing.assert_close(weights_of(offloaded)[name], weight, rtol=1e-5, atol=1e-6)
 
 
 def test_a_state_of_other_parameters_or_of_a_part_of_them_is_refused(policy: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from dphrl.training.checks import Canary, StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 
-pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
+pytestmark = pytest.mark.usefixtures("one_rank")
 
 
 @pytest.fixture(scope="module")
