@@ -326,6 +326,7 @@ RIGHT = {
         \boldsymbol{#1} ## #1
         \bm{\frac{#1}{2}} ## #1/2
         \mathbf{#1} ## #1
+        x\cdot\mathbf{#1} ## #1x
         \mathsf{#1} ## #1
         \textcolor{red}{#1} ## #1
         \color{red}#1 ## #1

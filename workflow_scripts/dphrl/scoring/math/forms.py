@@ -27,7 +27,7 @@ _FULL_WIDTH: Final = re.compile("[\uff01-\uff5e]")
 
 _ARGUMENT: Final = r"\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}"
 _STYLED: Final = re.compile(
-    rf"(?<![A-Za-z])\\(?:boldsymbol|bm|mathbf|mathsf|mathnormal|underline|ensuremath|emph|"
+    rf"\\(?:boldsymbol|bm|mathbf|mathsf|mathnormal|underline|ensuremath|emph|"
     rf"(?:textcolor|color)\s*\{{[A-Za-z]*+\}}){_ARGUMENT}(?P<script>\s*[\^_])?"
 )
 _STYLES: Final = re.compile(r"\\(?:boldsymbol|bm|mathbf|mathsf|mathnormal|underline|ensuremath|emph|textcolor|color)\b")
@@ -128,7 +128,9 @@ def _without_styles(text: str) -> str:
 
     def content(match: re.Match[str]) -> str:
         inner, script = match[1], match["script"] or ""
-        return f"({inner}){script}" if script and len(inner) > 1 else inner + script
+        # `\cdot\mathbf{v}` must not become `\cdotv`.
+        gap = " " if match.string[match.start() - 1 : match.start()].isalpha() else ""
+        return f"{gap}({inner}){script}" if script and len(inner) > 1 else gap + inner + script
 
     for _ in range(_NESTED_STYLES):
         text, changes = _STYLED.subn(content, text)
