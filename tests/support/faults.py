@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,11 @@ class Fault:
     """The audit names no other artifact."""
     recorded: bool = False
     """The run ended with an audit and `SHA256SUMS` before the fault."""
+
+
+# Other artifacts are named too, as they follow from the damaged ones.
+Followed = partial(Fault, alone=False)
+Recorded = partial(Fault, recorded=True)
 
 
 def put(run: SmallRun, source: str, target: str) -> None:
@@ -253,12 +259,7 @@ FAULTS: dict[str, Fault] = {
     # Bytes.
     **{
         f"flipped byte of {path}": Fault(_of_file(flipped, path), {path: (text, f"Delete {path} and")})
-        for path, text in (
-            (FINAL, CHANGED),
-            (SHARD, CHANGED),
-            (MODEL, "no manifest"),
-            (TENSORS, CHANGED),
-        )
+        for path, text in ((FINAL, CHANGED), (SHARD, CHANGED), (MODEL, "no manifest"), (TENSORS, CHANGED))
     },
     "flipped byte of weights": Fault(
         _of_file(flipped, f"policies/{BASE}/model.safetensors"),
@@ -276,7 +277,7 @@ FAULTS: dict[str, Fault] = {
     "no parquet": Fault(_file(FINAL, b"PAR1" + b"\xff" * 100 + b"PAR1"), {FINAL: ()}),
     "no safetensors": Fault(_file(TENSORS, b"\xff" * 8 + b"{}", relist=INDEX), {TENSORS: ()}),
     "manifest nested": Fault(_file(MODEL, "[" * 100_000), {MODEL: ()}),
-    "tokenizer": Fault(_file(TOKENIZER, _BPE, listed=MODEL), {MODEL: ()}, alone=False),
+    "tokenizer": Followed(_file(TOKENIZER, _BPE, listed=MODEL), {MODEL: ()}),
     "rows that take no bytes": Fault(_many_rows, {METRICS: ()}),
     # Files that are missing, left over, in another place or unknown.
     "missing file of a manifest": Fault(
@@ -297,7 +298,7 @@ FAULTS: dict[str, Fault] = {
             CANDIDATES: f"made from 'verdicts', but {VERDICTS}/1.parquet is not there",
         },
     ),
-    "left-over shard": Fault(
+    "left-over shard": Followed(
         _all(*(_put(f"{folder}/1.parquet", f"{folder}/2.parquet") for folder in (ROLLOUTS, VERDICTS))),
         {
             SHARD: (
@@ -305,21 +306,16 @@ FAULTS: dict[str, Fault] = {
                 "an earlier config left behind",
             )
         },
-        alone=False,
     ),
-    "shard of a large number": Fault(
-        _put(SHARD, SHARD.replace("0.parq", "99999999999.parq")), {SHARD: ()}, alone=False
-    ),
-    "swapped shards": Fault(
+    "shard of a large number": Followed(_put(SHARD, SHARD.replace("0.parq", "99999999999.parq")), {SHARD: ()}),
+    "swapped shards": Followed(
         _swapped_shards,
         {f"{VERDICTS}/{i}.parquet": ("was made from other 'rollouts'", "without a verdict") for i in (0, 1)},
-        alone=False,
     ),
     "another kind of table": Fault(_put(EVAL, GOLD), {GOLD: "holds the schema 'prompts', but 'gold' belongs there"}),
-    "rollouts of another policy": Fault(
+    "rollouts of another policy": Followed(
         _of_another_policy,
         {f"rollouts/{TRAINED}/eval.evaluate/0.parquet": f"was written as rollouts/{BASE}/eval.evaluate/0.parquet"},
-        alone=False,
     ),
     **{
         f"{stray} is not listed": Fault(
@@ -365,7 +361,7 @@ FAULTS: dict[str, Fault] = {
             f"{VERDICTS}/0.parquet": (),
         },
     ),
-    "infinite and missing log-probs": Fault(
+    "infinite and missing log-probs": Followed(
         _all(
             _lists(SHARD, 0, "sampler_logprobs", lambda row: row.__setitem__(1, float("-inf"))),
             _lists(SHARD, 1, "sampler_logprobs", list.pop),
@@ -376,45 +372,37 @@ FAULTS: dict[str, Fault] = {
                 "infinite log-probs: 1 (prompt_id train0, sample_index 0)",
             )
         },
-        alone=False,
     ),
-    "altered token of a stored response": Fault(
+    "altered token of a stored response": Followed(
         _at("token_ids", -1, 6),
         {TENSORS: "rows whose tokens are not those of the prompt and its refined sample: 1 (row 3"},
-        alone=False,
     ),
     **{
-        f"stored log-prob {value}": Fault(
-            _at("logprobs", place, value),
-            {TENSORS: f"1 log-probs are not finite and <= 0, first at [{place}]"},
-            alone=False,
+        f"stored log-prob {value}": Followed(
+            _at("logprobs", place, value), {TENSORS: f"1 log-probs are not finite and <= 0, first at [{place}]"}
         )
         for place, value in ((0, 0.5), (4, np.nan))
     },
     **{
-        f"likeliest token {value}": Fault(
+        f"likeliest token {value}": Followed(
             _at("topk_logprobs", (2, 1), value),
             {TENSORS: ("top-K log-probs of 12 places", "wrong at 1 places, first [2]")},
-            alone=False,
         )
         for value in (0.5, np.nan, -1e-3, -50.0)
     },
-    "tensors that do not fit the index": Fault(
+    "tensors that do not fit the index": Followed(
         _cut(-1),
         {TENSORS: ("holds {'logprobs': 11, 'token_ids': 19} values", "expects {'logprobs': 12, 'token_ids': 20}")},
-        alone=False,
     ),
-    "reference without rows": Fault(
+    "reference without rows": Followed(
         _all(_cut(0), _rows(INDEX, lambda rows: rows[:0])),
         {INDEX: "D_pef prompts that it lacks: 4 (prompt_id train0, sample_index 0;"},
-        alone=False,
     ),
-    "missing row of the partition": Fault(
+    "missing row of the partition": Followed(
         _rows(FINAL, lambda rows: rows.filter(pl.col("prompt_id") != "train2")),
         {FINAL: _TRAIN2, INDEX: "no reference sample of D_pef: 1 (prompt_id train2"},
-        alone=False,
     ),
-    "reference sample without a correct verdict": Fault(
+    "reference sample without a correct verdict": Followed(
         _rows(
             JUDGED,
             lambda rows: rows.with_columns(
@@ -422,22 +410,20 @@ FAULTS: dict[str, Fault] = {
             ),
         ),
         {INDEX: "without a correct verdict of the refine plan: 1 (prompt_id train3"},
-        alone=False,
     ),
-    "prompt without gold": Fault(
-        _rows(GOLD, lambda rows: rows.head(2)), {EVAL: f"that {GOLD} does not have: 1 (prompt_id eval2)"}, alone=False
+    "prompt without gold": Followed(
+        _rows(GOLD, lambda rows: rows.head(2)), {EVAL: f"that {GOLD} does not have: 1 (prompt_id eval2)"}
     ),
     "rows out of order": Fault(
         lambda run: write_raw(run.read(FINAL)[::-1], run.root / FINAL, read_footer(run.root / FINAL)),
         {FINAL: f"{FINAL}: not sorted by prompt_id. Delete {FINAL} and run snakemake again."},
     ),
-    "segment that starts elsewhere": Fault(
+    "segment that starts elsewhere": Followed(
         _rows(METRICS, lambda rows: rows.filter(step=2)),
         {
             METRICS: f"begins with step 2, but was made from 'policy' {MODEL}, not from "
             f"{TRAINED.replace('grpo', 'policies/grpo').replace('step2', 'step1')}.json"
         },
-        alone=False,
     ),
     # Footers that do not belong to their place.
     **{
@@ -514,16 +500,14 @@ FAULTS: dict[str, Fault] = {
         )
     },
     # Of a run that ended with its audit.
-    "changed text and missing figure": Fault(
+    "changed text and missing figure": Recorded(
         _all(_file(TEXT, "| of another run |\n"), _of_file(missing, FIGURE)),
         {TEXT: "is not the file that SHA256SUMS lists", FIGURE: "is missing, but SHA256SUMS lists it"},
-        recorded=True,
     ),
     **{
-        f"flipped byte of audited {path}": Fault(
+        f"flipped byte of audited {path}": Recorded(
             _of_file(flipped, path),
             {path: (f"{path} is not the file that SHA256SUMS lists (", f"Delete {path} and run snakemake again")},
-            recorded=True,
         )
         for path in (TEXT, FIGURE)
     },
@@ -533,13 +517,12 @@ FAULTS: dict[str, Fault] = {
         alone=False,
         recorded=True,
     ),
-    "timings and audit": Fault(
+    "timings and audit": Recorded(
         _all(_of_file(flipped, f"timings/{FINAL}"), _of_file(flipped, "audit/audit.parquet")),
         {f"timings/{FINAL}": (), "audit/audit.parquet": ()},
-        recorded=True,
     ),
-    "missing SHA256SUMS": Fault(
-        _of_file(missing, SUMS), {SUMS: "SHA256SUMS is missing, but an audit of this run wrote it"}, recorded=True
+    "missing SHA256SUMS": Recorded(
+        _of_file(missing, SUMS), {SUMS: "SHA256SUMS is missing, but an audit of this run wrote it"}
     ),
     **{
         f"SHA256SUMS {name}": Fault(_sums(change), {SUMS: text}, alone=name != "of others", recorded=True)
@@ -556,8 +539,8 @@ FAULTS: dict[str, Fault] = {
         )
     },
     **{
-        f"audit with the config {config}": Fault(
-            _key("audit/audit.parquet", config, "config"), {"audit/audit.parquet": ()}, recorded=True
+        f"audit with the config {config}": Recorded(
+            _key("audit/audit.parquet", config, "config"), {"audit/audit.parquet": ()}
         )
         for config in ({}, {"stages": {}, "figures": {}}, {"figures": []}, {"figures": {"passk": 1}})
     },

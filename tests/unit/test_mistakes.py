@@ -55,7 +55,7 @@ def changed(data: Mapping[str, Any], path: str, value: object) -> dict[str, Any]
     return copy
 
 
-def test_rejected_rows_are_counted_in_the_terminal_with_the_first_reason() -> None:  # 32
+def test_rejected_rows_are_counted_in_the_terminal_with_the_first_reason() -> None:
     rows = [{"question": "1 + 1?", "answer": "2"}, {"question": "2?"}, {"question": "1 + 1?", "answer": "2"}]
     found = prepare(rows, "math", "s.jsonl", None, 10).summary()
     assert found.startswith("1 prompt, 2 rows rejected (1 malformed, 1 duplicate; row 1: expected answer or")
@@ -69,13 +69,13 @@ def test_rejected_rows_are_counted_in_the_terminal_with_the_first_reason() -> No
             {"problem": "x", "gold": "1"},
             {},
             "row 0: expected answer or target or final_answer or solution, found only problem",
-        ),  # 33
-        ({"question": "x"}, {"fields": {"answer": "solution"}}, "row 0: expected solution, found only question"),  # 34
+        ),
+        ({"question": "x"}, {"fields": {"answer": "solution"}}, "row 0: expected solution, found only question"),
         (
             {"question": "x" * 99, "answer": "1"},
             {"encode": True},
             "(1 overlong, 1 duplicate); row 0: 99 tokens, limit 10",
-        ),  # 37
+        ),
     ],
 )
 def test_a_dataset_without_a_single_prompt(row: dict[str, str], options: dict[str, Any], message: str) -> None:
@@ -97,7 +97,7 @@ def verdicts(right: Mapping[str, int], n: int) -> pl.DataFrame:
     return frame.with_columns(verdict=pl.when("correct").then(pl.lit("correct")).otherwise(pl.lit("wrong")))
 
 
-def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None:  # 50
+def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None:
     divided = candidates(gold("abc"), verdicts({"a": 5, "b": 3, "c": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
     assert sizes(divided.lazy()) == "0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped"
     more = "5 or more: 1, 4 or more: 1, 3 or more: 2, 2 or more: 2, 1 or more: 2"
@@ -115,7 +115,7 @@ def test_without_any_right_sample_no_threshold_is_proposed() -> None:
         require_rehearsal(divided.lazy(), "demo-dph_f-s1")
 
 
-def test_the_audit_decodes_the_rollouts_of_an_empty_d_pef() -> None:  # 51
+def test_the_audit_decodes_the_rollouts_of_an_empty_d_pef() -> None:
     # transformers decodes no sequences as one empty text.
     assert _undecoded(SCHEMAS["rollouts"].frame([]), lambda tokens: [""]).is_empty()
 
@@ -136,17 +136,13 @@ class Mine(CustomScorer):
     [
         ("[right] * (len(responses) - 1)", ValueError, "returned 1 verdicts for 2 responses: expected one Verdict for"),
         ("[True, False]", TypeError, r"returned True \(bool\) for response 0: expected one Verdict for each response"),
-        (
-            "[Verdict('right', False, 0.0)] * 2",
-            ValueError,
-            "returned the verdict 'right': expected correct, wrong",
-        ),  # 49
+        ("[Verdict('right', False, 0.0)] * 2", ValueError, "returned the verdict 'right': expected correct, wrong"),
         ("[g['lst'] for g in ground_truths]", KeyError, "lst"),
     ],
 )
 def test_a_scorer_that_returns_something_else(
     tmp_path: Path, returned: str, error: type[Exception], message: str
-) -> None:  # 48
+) -> None:
     (tmp_path / "mine.py").write_text(SCORER.format(returned=returned))
     scorer = load_scorer("mine", tmp_path / "mine.py", {})
     drawn = pl.DataFrame({"prompt_id": ["a", "a"], "sample_index": [0, 1], "text": ["1", "2"]})
@@ -159,19 +155,14 @@ def test_a_scorer_that_returns_something_else(
 @pytest.mark.parametrize(
     ("text", "options", "error", "message"),
     [
-        (
-            SCORER.replace('"mine"', '"other"'),
-            {},
-            ValueError,
-            r"registers other; expected a class under @register",
-        ),
+        (SCORER.replace('"mine"', '"other"'), {}, ValueError, r"registers other; expected a class under @register"),
         (SCORER, {"strict": True}, TypeError, "Mine"),
         ("def f(:\n", {}, SyntaxError, "mine.py, line 1"),
     ],
 )
 def test_a_scorer_that_cannot_be_loaded(
     tmp_path: Path, text: str, options: dict[str, Any], error: type[Exception], message: str
-) -> None:  # 47
+) -> None:
     (tmp_path / "mine.py").write_text(text.replace("{returned}", "[]"))
     with pytest.raises(error, match=message):
         load_scorer("mine", tmp_path / "mine.py", options)
@@ -206,7 +197,7 @@ SAMPLED = changed(DEFAULT, "policy.base", None)
 PRESAMPLE = "draws/main/rollouts/train.presample/0.parquet"
 
 
-def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:  # 55
+def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:
     config = load_config(SAMPLED)
     path = tmp_path / "results/demo" / PRESAMPLE
     footer = {"stage": "sample", "config": config_slice(config, PRESAMPLE), "code": "c0de", "inputs": {}}
@@ -235,7 +226,7 @@ def test_a_folder_of_version_0_4_is_refused_in_a_sentence(
     assert sentence in capsys.readouterr().err
 
 
-def test_two_runs_in_one_folder_are_refused_but_a_plan_is_not(tmp_path: Path) -> None:  # 58
+def test_two_runs_in_one_folder_are_refused_but_a_plan_is_not(tmp_path: Path) -> None:
     lock = tmp_path / ".snakemake/locks/0.output.lock"
     lock.parent.mkdir(parents=True)
     lock.write_text("results/other/prompts/train.parquet\n")
@@ -249,7 +240,7 @@ def test_two_runs_in_one_folder_are_refused_but_a_plan_is_not(tmp_path: Path) ->
 
 def test_results_that_cannot_be_written_are_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # 53
+) -> None:
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "results")
     with pytest.raises(ConfigError, match=f"{tmp_path}/results, which is read-only or another user's"):
@@ -258,7 +249,7 @@ def test_results_that_cannot_be_written_are_refused_at_the_start(
 
 
 @pytest.mark.parametrize("name", ["answers.jsonl", "answers.parquet"])
-def test_greedy_answers_that_were_not_recorded_are_missed_at_the_start(tmp_path: Path, name: str) -> None:  # 20
+def test_greedy_answers_that_were_not_recorded_are_missed_at_the_start(tmp_path: Path, name: str) -> None:
     rows = pl.DataFrame({"source_index": [0, 0], "sample_index": [0, 1], "response": ["a", "-1"]})
     write = pl.DataFrame.write_parquet if name.endswith("parquet") else pl.DataFrame.write_ndjson
     write(rows, tmp_path / name)
@@ -284,7 +275,7 @@ def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJo
     return SegmentJob(**blocks, **steps, **files, training="mine-dph_f-s1", label="")
 
 
-def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:  # 36c
+def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="prompts_per_step is 64, but D_exp, which mine-dph_f-s1 trains on, has 3"):
         _online_prompts(segment_job(tmp_path, {"rollout_on": "exp"}, prompts_per_step=64))
     assert len(_online_prompts(segment_job(tmp_path, {"rollout_on": "all"}, prompts_per_step=3))) == 3

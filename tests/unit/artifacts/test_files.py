@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dphrl.artifacts.files import link_files, replacing, replacing_folder, sha256_file, write_text
+from dphrl.artifacts.files import link_files, list_databases, replacing, replacing_folder, sha256_file, write_text
 from dphrl.artifacts.manifest import (
     ManifestError,
     folder_of,
@@ -35,6 +35,14 @@ def _content(folder: Path) -> dict[str, str]:
 def test_the_sha256_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "big.bin").write_bytes(b"\0" * (3 << 20) + b"1")
     assert sha256_file(tmp_path / "big.bin") == hashlib.sha256((tmp_path / "big.bin").read_bytes()).hexdigest()
+
+
+def test_the_digests_of_databases_do_not_depend_on_the_threads(tmp_path: Path) -> None:
+    for name in ("east", "west"):
+        write_text(tmp_path / name / f"{name}.sqlite", name)
+    alone = list_databases(tmp_path, 1)
+    assert len(alone) == 2
+    assert alone == list_databases(tmp_path, 4)
 
 
 @pytest.mark.parametrize("error", [ValueError, Interrupted])

@@ -414,3 +414,53 @@ def test_answers_are_alike_by_value():
     texts += ["- \\boxed{-4}", "- \\boxed{4_8}", "- \\boxed{4", "- \\boxed{99999999999999999999}", "- nothing"]
     found = diagnose([sample_file(name, {"a": texts}) for name in ("base", "two")])
     assert found.models["two"].study.policies[0].codes("answers")[0].tolist() == [0, 0, 0, 0, 0, 0, 6, 7, -1, 9, -1]
+
+
+def test_where_a_loss_lies_and_shares_of_right_samples_by_enumeration(found):
+    """pass@2 by right samples of the base: a has 3 of 4, b one, c none, d all."""
+    rows = found.tables["by_base"].select("right", "questions", "base", "tuned").rows()
+    assert rows == [("none", 1, 0.0, 0.5), ("1", 1, 0.5, 0.0), ("more", 2, 1.0, 1.0)]
+    shares = {row["metric"]: row["value"] for row in found.tables["cover"].filter(method="base").to_dicts()}
+    assert shares["Cover@1/8"] == shares["Cover@1/4"] == 0.75
+    assert shares["Cover@1/2"] == 0.5
+    assert shares["pass^2"] == pytest.approx((3 / 6 + 0 + 0 + 1) / 4)
+
+
+def test_classes_at_their_ceiling_are_compared_by_compression():
+    """Both models write eight different responses, the tuned one with one long part in all of them."""
+    random, letters = np.random.default_rng(0), np.array(list("abcdefghij "))
+
+    def words(number):
+        return "".join(random.choice(letters, number))
+
+    base = {f"q{n}": [f"+ {words(400)}" for _ in range(8)] + ["-"] * 8 for n in range(40)}
+    tuned = {key: [f"+ {part} {words(40)}" for _ in range(8)] + ["-"] * 8 for key in base for part in [words(360)]}
+    model = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"]
+    first, counted = model.varieties
+    assert (first.kind, counted.kind, counted.difference.base, counted.difference.tuned) == (
+        "compressed",
+        "responses",
+        8,
+        8,
+    )
+    assert first.difference.tuned < 3 < 6 < first.difference.base
+    assert model.verdict.word == "CANNOT TELL"
+    assert "different responses by compression among 8 right answers" in model.sentences[1]
+
+
+def test_copies_are_reported_with_the_shares_of_both_files():
+    base = {f"q{n}": ["+a", "+b", "-c", "-d"] for n in range(40)}
+    found = diagnose([sample_file("base", base), sample_file("two", {key: ["+a", "+a", "-c", "-c"] for key in base})])
+    assert (
+        "50.0 % of the responses of two repeat an earlier one to the same question, 0.0 % of the base's." in found.notes
+    )
+
+
+def test_a_further_file_changes_neither_k_nor_the_questions_of_another():
+    files = [
+        drawn_file(name, [0.4] * 80, n, seed) for seed, (name, n) in enumerate([("b", 16), ("same", 16), ("few", 4)])
+    ]
+    alone = diagnose(files[:2]).models["same"].verdict
+    together = diagnose(files).models
+    assert (together["same"].verdict.k, together["few"].verdict.k) == (8, 2)
+    assert together["same"].verdict.coverage == alone.coverage

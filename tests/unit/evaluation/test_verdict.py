@@ -142,6 +142,8 @@ def test_guesses_by_enumeration():
         if key != other
     ]
     assert guessed({"base": frame}, 2) == {"base": pytest.approx(np.mean(hits))}
+    same = frame.with_columns(answer_class=pl.when("correct").then(pl.lit("A")).otherwise("answer_class"))
+    assert guessed({"base": same}, 2) is None
 
 
 def test_a_loss_that_guesses_explain_is_refused():

@@ -527,7 +527,7 @@ def test_a_push_forgets_prefixes_of_the_weights_before(base: Path, engine: VllmE
     for scale in (0.0, 1e-2):
         if scale:
             trainer.update([Example(Row(prompt, [5, 6, 7]), advantage=1.0)], scale)
-        engine.push(trainer.named_weights())
+        engine.wake(trainer.named_weights())
         for _ in range(2):
             (completion,) = engine.generate([request])
             (ours,) = trainer.logprobs([Row(prompt, completion.token_ids)])

@@ -117,12 +117,12 @@ _TOLERANCE = 1e-9
 
 
 def crossing(study: Study) -> pl.DataFrame:
-    """The smallest k of which pass@k of a policy is below that of the base; null if there is none up to `up_to`.
+    """The smallest k at which pass@k of a policy is below the base's; null if there is none up to `up_to`.
 
-    `low` and `high` are the smallest k at which the interval of the difference (bootstrap over prompts) reaches below 0
-    and is wholly below 0: the k at which "not below yet" is first doubted, and first refused. Where the curves cross
-    once in every resample they are the quantiles of the resampled crossing. `high` is null if the policy may not cross
-    up to `up_to`, `low` if it does not cross for sure. k = 1 says that the policy is below from the start.
+    `low`: first k whose interval of the difference (bootstrap over prompts) contains negative values. `high`: first k
+    whose interval is entirely negative. Where the curves cross once in every resample they are the quantiles of the
+    resampled crossing. A null `high`: the policy may not cross up to `up_to`. A null `low`: it does not cross. k = 1:
+    the policy is below from the start.
 
     Returns:
         The table "crossing".

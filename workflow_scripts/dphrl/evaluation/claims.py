@@ -168,7 +168,7 @@ def registered(endpoints: tuple[EndpointConfig, ...]) -> tuple[Claim, ...]:
 def claims(
     comparisons: pl.DataFrame, levels: pl.DataFrame, roles: Mapping[str, str], rules: ClaimsConfig
 ) -> pl.DataFrame:
-    """Each claim with what was measured, primary ones first; claims about methods that were not compared are left out.
+    """Each claim with its measurement and verdict, primary claims first; without claims about methods not compared.
 
     A claim of a direction is supported (contradicted) where the corrected test finds a difference on (against) the
     claimed side; else equivalent where the 90 % interval lies within the margin and methods have five seeds or more;

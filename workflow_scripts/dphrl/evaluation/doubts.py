@@ -47,7 +47,8 @@ def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | Non
         files: prompt_id, answer_class, correct; the same questions in each, k samples of each or more.
 
     Returns:
-        None where fewer than two questions have a right class.
+        None where fewer than two questions have a right class, or most pairs of questions have the same: then another
+        question's answer is no guess.
     """
     key = ("prompt_id", "answer_class")
     right = pl.concat(frame.filter("correct").select(key) for frame in files.values()).drop_nulls()
@@ -56,6 +57,9 @@ def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | Non
     if golds.height < 2:
         return None
     weights = golds.group_by("answer_class").agg(others=pl.len())
+    alike = weights.select((pl.col("others") * (pl.col("others") - 1)).sum()).item()
+    if alike > golds.height * (golds.height - 1) / 2:
+        return None
     found = {}
     for name, frame in files.items():
         sizes = frame.group_by("prompt_id").agg(n=pl.len())

@@ -100,7 +100,7 @@ class Reader:
     def _column(
         self, name: str, convert: Convert, records: Sequence[Record], as_is: frozenset[type] = frozenset()
     ) -> list[Any]:
-        """One value per record, converted if any is of another type than `as_is`; those of nulls without the field."""
+        """A value per record, converted if any has another type than `as_is`; without the field, converted nulls."""
         field = self._fields.get(name)
         if field is None:
             return [convert(Field(()), None)] * len(records)
@@ -168,7 +168,7 @@ class Reader:
     def _per_response(
         self, sources: Mapping[str, Convert], records: Sequence[Record], sizes: Sequence[int]
     ) -> list[bool | None]:
-        """What the first field that a record has says of each response: a value of the record, or a list of them."""
+        """A verdict per response, from the first of the fields that a record has: one value for all, or a list."""
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
         if not fields:
             return [None] * sum(sizes)

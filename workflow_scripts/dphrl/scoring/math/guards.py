@@ -72,11 +72,6 @@ def union(alternatives: list[list[Any]]) -> list[Any]:
     )
 
 
-def listed(value: Any) -> list[Any]:
-    r"""The members of a set as it was written (`\pm 2` has two), or the value as the only one."""
-    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
-
-
 def solutions(equation: Any) -> list[Any]:
     """The solutions of an equation in one symbol; none where sympy does not find all of them."""
     if not isinstance(equation, Eq) or len(equation.free_symbols) != 1:
@@ -85,7 +80,7 @@ def solutions(equation: Any) -> list[Any]:
 
 
 def complex_value(value: Any) -> Any:
-    """The value with the letter i as the imaginary unit, where it stays what it is."""
+    """The value with the letter i as the imaginary unit; unchanged where sympy cannot replace it."""
     if isinstance(value, str) or all(symbol.name != "i" for symbol in value.free_symbols):
         return value
     units = {symbol: I for symbol in value.free_symbols if symbol.name == "i"}
@@ -113,8 +108,13 @@ def equal(gold: Any, answer: Any) -> bool:
         return False
     if isinstance(gold, str):
         return True
-    repeats = any(isinstance(value, FiniteSet) and len(listed(value)) > len(value.args) for value in (gold, answer))
-    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(listed(gold), listed(answer), equal))
+    repeats = any(isinstance(value, FiniteSet) and len(_listed(value)) > len(value.args) for value in (gold, answer))
+    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(_listed(gold), _listed(answer), equal))
+
+
+def _listed(value: Basic | MatrixBase) -> list[Any]:
+    # The parser's sets remember the members as they were written.
+    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
 
 
 def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callable[[_Value, _Value], bool]) -> bool:
