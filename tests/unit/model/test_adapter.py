@@ -39,7 +39,9 @@ def base(tmp_path: Path) -> Path:
 
 def test_an_adapter_is_merged_in_float32_and_saved_in_the_type_of_the_base(base: Path, tmp_path: Path) -> None:
     adapter = _adapter(base, tmp_path / "adapter")
+    (base / ".hidden").touch()
     merge_adapter(adapter, base, tmp_path / "merged")
+    assert not (tmp_path / "merged/.hidden").exists()
     check_base(tmp_path / "merged")
     check_same_tokenizer(tmp_path / "merged", base)
     before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "merged"))

@@ -51,7 +51,7 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
     merged = adapted.merge_and_unload(safe_merge=True).to(kind)
     with replacing_folder(folder) as written:
         merged.save_pretrained(written)
-        for file in base.iterdir():
+        for file in base.glob("[!.]*"):  # Snakemake has a hidden file there
             if file.is_file() and file.suffix != ".safetensors" and not file.name.endswith(".index.json"):
                 (written / file.name).unlink(missing_ok=True)
                 (written / file.name).symlink_to(file.resolve())
