@@ -2,39 +2,35 @@
 
 Snakemake cannot do this: after a kill -9 it refuses to start, and its jobs go on as orphans. This program ends them,
 removes their temporary files and the lock, unless another Snakemake of the folder is running; then it runs Snakemake.
-After Ctrl-C the exit status is 130, and the same command goes on.
+
+Ctrl-C, SIGTERM (docker stop, a batch system) and SIGHUP end the jobs within seconds, in the background of a script too,
+with the exit status 130, 143 or 129. The same command goes on. `snakemake` by itself lets the jobs end after SIGTERM.
 """
 
 import argparse
-import logging
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from snakemake.cli import main
+from snakemake.scheduling.job_scheduler import JobScheduler
 
-from dphrl.artifacts.leftovers import AtWorkError, UnwritableError, remove_leftovers
-
-interrupted = False
-
-
-def interrupt(number: int, frame: FrameType | None) -> None:
-    """Note the Ctrl-C, which Snakemake answers with an ordinary failure."""
-    global interrupted
-    interrupted = True
-    # Without it Snakemake would print errors of its asyncio loop, which the interrupt may have left running.
-    logging.lastResort = logging.NullHandler()
-    signal.default_int_handler(number, frame)
-
+from dphrl.machine.leftovers import AtWorkError, JobsEnder, UnwritableError, end_jobs, remove_leftovers
 
 parser = argparse.ArgumentParser(description=__doc__, epilog="Options of Snakemake: snakemake --help")
 parser.add_argument("--directory", "-d", type=Path, default=Path(), help="where to run; default: the current folder")
+folder = parser.parse_known_args()[0].directory.resolve()
 try:
-    remove_leftovers(parser.parse_known_args()[0].directory.resolve())
-    signal.signal(signal.SIGINT, interrupt)
-    main(sys.argv[1:])
+    remove_leftovers(folder)
 except (AtWorkError, UnwritableError) as error:
     sys.exit(str(error))
-except (KeyboardInterrupt, SystemExit) as ended:
-    sys.exit(130 if interrupted else ended.code if isinstance(ended, SystemExit) else 1)
+ender = JobsEnder()
+# Snakemake sets this handler of SIGTERM later; its own lets the jobs at work end by themselves.
+JobScheduler.exit_gracefully = ender
+try:
+    main(sys.argv[1:])
+except (KeyboardInterrupt, SystemExit):
+    if not ender.number:
+        raise
+end_jobs()
+remove_leftovers(folder)
+sys.exit(128 + ender.number)

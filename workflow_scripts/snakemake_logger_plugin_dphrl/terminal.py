@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.artifacts.progress import counted, duration
 from dphrl.config.errors import ConfigError, nearest
 from dphrl.config.files import read_yaml
+from dphrl.machine.progress import counted, duration
 from dphrl.pages.visible import visible
 
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
@@ -24,6 +24,7 @@ WORDS: Final = {
     "hash_databases": "hashing the databases of {dataset}",
     "build_world": "making the demo's databases and questions",
     "train_base": "training the base model from scratch",
+    "fetch": "fetching {hub} from the hub",
     "import_model": "taking the model {model}",
     "prepare_prompts": "preparing the prompts of {dataset}",
     "audit_gold": "auditing the gold answers of {dataset}",

@@ -9,7 +9,7 @@ import polars as pl
 from dphrl.artifacts.schema import Schema
 from dphrl.artifacts.verdicts import VERDICTS
 
-GOLD_REASONS = ("unrunnable", "empty", "nondeterministic", "order-ambiguous", "conflicting")
+GOLD_REASONS = ("unrunnable", "empty", "nondeterministic", "order-ambiguous", "constant", "text-only", "conflicting")
 
 _STR, _I32, _I64, _F32, _F64, _BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float32(), pl.Float64(), pl.Boolean()
 _TOKENS, _LOGPROBS = pl.List(_I32), pl.List(_F32)
@@ -37,6 +37,7 @@ _COMPARISON = (
     | _columns(_F64, "difference", "low", "high", "error", "freedom", "p", "p_holm")
     | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
     | _columns(_F64, "of_seeds", "of_questions", "of_both")
+    | {"trainings": pl.List(_F64)}
 )
 _UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds", "of_questions", "of_both"}
 _comparisons = partial(
@@ -93,7 +94,7 @@ _DECLARED = (
         ("dataset",),
         {"dataset": _STR}
         | _columns(_I64, "rows", "prompts", "duplicate", "overlong", "malformed", "kept")
-        | _columns(_I64, "unrunnable", "empty", "nondeterministic", "order_ambiguous", "conflicting")
+        | _columns(_I64, *(reason.replace("-", "_") for reason in GOLD_REASONS))
         | _columns(_I64, "overlap_exact", "overlap_normalised"),
     ),
     Schema(
@@ -205,8 +206,12 @@ _DECLARED = (
         | _columns(_F64, "difference", "low", "high", "p", "p_corrected", "margin")
         | _columns(_I32, "seeds", "questions", "clusters")
         | {"verdict": _STR, "detectable": _F64}
-        | _columns(_I32, "seeds_needed", "questions_needed"),
+        | _columns(_I32, "seeds_needed", "questions_needed")
+        | {"trainings": pl.List(_F64), "fell": _I32, "fell_low": _F64, "fell_high": _F64},
         nullable={
+            "fell",
+            "fell_low",
+            "fell_high",
             "level",
             "low",
             "high",

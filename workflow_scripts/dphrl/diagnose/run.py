@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -15,6 +15,7 @@ from tqdm import tqdm
 from dphrl.artifacts.files import replacing
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
+from dphrl.diagnose.joined import policy_names
 from dphrl.diagnose.judge import check_extra, judged, read_golds
 from dphrl.diagnose.page import page, to_json
 from dphrl.diagnose.tables import text
@@ -23,7 +24,6 @@ from dphrl.sample_files.records import SourceError, parts_of
 from dphrl.sample_files.samples import SampleFile, read_samples
 from dphrl.scoring.verdict import InfrastructureError
 
-_STEPS = 5
 # Files of so many bytes together are read by two processes.
 _LARGE = 64 * 2**20
 _READERS = 2
@@ -35,11 +35,12 @@ examples:
   dphrl diagnose base.jsonl tuned.jsonl --task math --gold answers.jsonl
   dphrl diagnose results/demo/verdicts/base/maths.evaluate results/demo/verdicts/grpo-s1/step40/maths.evaluate
 
-The verdict is about coverage at one k: COLLAPSED if the whole 95 % interval of pass@k(tuned) - pass@k(base) is below 0;
-else NOT COLLAPSED if its 90 % interval is above the margin; else CANNOT TELL, with what would tell. A model can keep
-its coverage and lose variety among its right answers: the sentence after the verdict says whether it did.
+Verdicts: COLLAPSED (coverage fell, by more than lower accuracy explains), WORSE (accuracy explains it), SHARPENED
+(drawing hotter recovers it), NARROWED (coverage holds, right answers vary less), NOT COLLAPSED (no loss of the margin
+is left open), CANNOT TELL (with the reason). docs/diagnose.md says what each does not mean, and what to do next.
 
-exit status: 0 NOT COLLAPSED, 3 COLLAPSED (any of the tuned models), 4 CANNOT TELL, 1 error in a file, 2 usage"""
+exit status: 0 NOT COLLAPSED, NARROWED or SHARPENED, 2 usage or an unreadable file, 3 COLLAPSED or WORSE (a model, after
+correction for several), 4 CANNOT TELL"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,16 +49,26 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     _check(parser, given)
     try:
-        files = _read(given)
-        with tqdm(total=_STEPS, unit="", delay=2, disable=None, leave=False) as bar:
+        files, trainings, hotter = _read(given)
+        with tqdm(total=len(files) - 1 + len(trainings), unit="", delay=2, disable=None, leave=False) as bar:
 
             def step(name: str) -> None:
                 bar.set_description(name)
                 bar.update()
 
-            rules = given.styles or ()
-            found = diagnose(files, k=given.k, margin=given.margin / 100.0, styles=rules, seed=given.seed, step=step)
-        _write(found, files, given)
+            found = diagnose(
+                files,
+                trainings=trainings,
+                hotter_files=hotter,
+                k=given.k,
+                margin=given.margin / 100.0,
+                styles=given.styles or (),
+                seed=given.seed,
+                step=step,
+            )
+        named = dict(zip(policy_names(files), files, strict=True))
+        named |= {f"{name} ({n})": file for name, several in trainings.items() for n, file in enumerate(several, 1)}
+        _write(found, named | {f"hotter ({n})": file for n, file in enumerate(hotter, 1)}, given)
     except KError as error:
         parser.error(visible(str(error)))
     except (
@@ -68,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
         ValueError,
     ) as error:
         print(visible(f"dphrl diagnose: {error}"), file=sys.stderr)
-        return 1
+        return 2
     print(text(found))
     for path in (given.html, given.json):
         if path:
@@ -90,10 +101,26 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="samples of the base model: .jsonl, .json, .parquet, or a folder of .parquet files",
     )
-    parser.add_argument("tuned", metavar="TUNED", nargs="+", type=Path, help="samples of a tuned model, or of several")
+    parser.add_argument("tuned", metavar="TUNED", nargs="*", type=Path, help="samples of a tuned model, or of several")
+    parser.add_argument(
+        "--trainings",
+        metavar="NAME=FILE,FILE,...",
+        action="append",
+        type=_trainings,
+        default=[],
+        help="several trainings of one method, judged as one model; several times",
+    )
+    parser.add_argument(
+        "--hotter",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        default=[],
+        help="samples of the tuned model at higher temperatures: does drawing hotter recover a loss?",
+    )
     verdict = parser.add_argument_group("verdict")
     verdict.add_argument(
-        "--k", type=int, help="k of pass@k (default: the largest power of two that every question allows)"
+        "--k", type=int, help="k of pass@k (default: the largest power of two up to half of the samples)"
     )
     verdict.add_argument(
         "--margin", type=float, default=5.0, help="loss in points that NOT COLLAPSED excludes (default: 5)"
@@ -116,8 +143,13 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         type=_pair,
         default=[],
-        help="the file's name of a field: question_id, question, text, correct, score, gold, level, truncated, "
-        "finish_reason, sample_index",
+        help="the file's name of a field: question_id, question, text, correct, score, gold, level, cluster, n, c, "
+        "truncated, finish_reason, sample_index; nested: rollouts.*.text",
+    )
+    reading.add_argument(
+        "--cluster",
+        metavar="FIELD",
+        help="the file's field that groups questions, such as db_id: intervals over groups",
     )
     reading.add_argument("--threshold", type=float, help="a sample is right if its score is at least this")
     judging = parser.add_argument_group("judging here, in a sandbox")
@@ -137,6 +169,11 @@ def _pair(given: str) -> tuple[str, str]:
     return name, value
 
 
+def _trainings(given: str) -> tuple[str, list[Path]]:
+    name, files = _pair(given)
+    return name, [Path(file) for file in files.split(",") if file]
+
+
 def _style(given: str) -> StyleRule:
     name, prefix = _pair(given)
     try:
@@ -151,6 +188,10 @@ def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         parser.error(f"--k {given.k}: expected 1 or more")
     if not 0.0 < given.margin < 100.0:
         parser.error(f"--margin {given.margin:g}: expected points between 0 and 100")
+    if not given.tuned and not given.trainings:
+        parser.error("the following arguments are required: TUNED (or --trainings NAME=FILE,FILE)")
+    if given.hotter and (len(given.tuned) != 1 or given.trainings):
+        parser.error("--hotter is about one tuned model: name one TUNED, and no --trainings")
     if given.gold and not given.task:
         parser.error("--gold is for judging here: add --task math or --task sql")
     if given.task == "sql" and not given.databases:
@@ -161,24 +202,29 @@ def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         parser.error(f"--styles: {error.errors()[0]['msg']}")
 
 
-def _read(given: argparse.Namespace) -> list[SampleFile]:
+def _read(given: argparse.Namespace) -> tuple[list[SampleFile], dict[str, list[SampleFile]], list[SampleFile]]:
+    """The base and the tuned models, the trainings of further models, and the hotter files."""
     if given.task:
         # Before files are read: it may take a while.
         check_extra(given.task)
-    paths = (given.base, *given.tuned)
-    read = partial(read_samples, format=given.format, mapping=dict(given.map), threshold=given.threshold)
+    trainings = dict(given.trainings)
+    paths = [given.base, *given.tuned, *(path for several in trainings.values() for path in several), *given.hotter]
+    mapping = dict(given.map) | ({"cluster": given.cluster} if given.cluster else {})
+    read = partial(read_samples, format=given.format, mapping=mapping, threshold=given.threshold)
     if sum(part.stat().st_size for path in paths for part in parts_of(path)) < _LARGE:
         files = list(map(read, paths))
     else:
         with ProcessPoolExecutor(_READERS, mp_context=get_context("spawn")) as processes:
             files = list(processes.map(read, paths))
-    if not given.task:
-        return files
-    golds = read_golds(given.gold) if given.gold else None
-    return [judged(file, given.task, golds, given.databases) for file in files]
+    if given.task:
+        golds = read_golds(given.gold) if given.gold else None
+        files = [judged(file, given.task, golds, given.databases) for file in files]
+    rest = iter(files)
+    first = [next(rest) for _ in range(1 + len(given.tuned))]
+    return first, {name: [next(rest) for _ in several] for name, several in trainings.items()}, list(rest)
 
 
-def _write(found: Diagnosis, files: Sequence[SampleFile], given: argparse.Namespace) -> None:
+def _write(found: Diagnosis, files: Mapping[str, SampleFile], given: argparse.Namespace) -> None:
     if given.json:
         with replacing(given.json) as temporary:
             temporary.write_text(to_json(found, files), encoding="utf-8")

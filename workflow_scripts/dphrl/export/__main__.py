@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--draw", default="main", help="draw of stage 1: main (default), or s<seed> of a further training seed"
     )
     parser.add_argument(
-        "--tokenizer", metavar="DIR", type=Path, help="the trainer's tokenizer (default: that of the run's base)"
+        "--tokenizer", metavar="DIR", type=Path, help="for trl and verl: the trainer's tokenizer (default: the base's)"
     )
     parser.add_argument(
         "--databases", metavar="DIR", type=Path, help="for SQL on your databases: their folder, as in the run"
@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--force", action="store_true", help="write prompts whose tokens the trainer's tokenizer changes"
     )
     given = parser.parse_args(arguments)
+    if given.to == "jsonl" and given.tokenizer:
+        parser.error("--tokenizer has no effect with --to jsonl: its prompts are tokens of the run; leave it out")
     # Help needs none of this.
     from polars.exceptions import PolarsError
 

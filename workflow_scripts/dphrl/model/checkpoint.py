@@ -1,4 +1,4 @@
-"""Checks of the folder of a base model before anything is drawn from it: whole, finite, and what its config says."""
+"""Checks of a base model before sampling: its files are complete, finite, and fit its config."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, __version__
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel, __version__
 
 from dphrl.model.logprobs import check_head, filled, refuse_adapter, untied
 
@@ -24,7 +24,7 @@ def check_base(folder: Path) -> None:
         folder: of Hugging Face, with config, tokenizer and safetensors.
 
     Raises:
-        ValueError: what is missing, damaged or cannot be used; the text names the file or the tensor.
+        ValueError: a part is missing, damaged or cannot be used; the text names the file or the tensor.
     """
     refuse_adapter(folder)
     model = check_model(folder)
@@ -68,7 +68,7 @@ def check_model(folder: Path) -> PreTrainedModel:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Raise `ValueError` unless a folder has a tokenizer that transformers can load, and that has a vocabulary."""
+    """Raise `ValueError` unless transformers can load the tokenizer of a folder, and it has a vocabulary."""
     expected = "expected tokenizer.json and tokenizer_config.json of this model"
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -79,26 +79,41 @@ def check_tokenizer(folder: Path) -> None:
 
 
 def check_same_tokenizer(folder: Path, base: Path) -> None:
-    """Raise `ValueError` unless the tokenizer of a checkpoint is that of the base: prompts are tokenised once.
+    """Raise `ValueError` unless a checkpoint and the base have the same tokenizer and the same end tokens.
 
-    Contents are compared and not files, as trainers write tokenizer_config.json in other forms.
+    Prompts are tokenised once. Contents are compared and not files, as trainers write tokenizer_config.json anew.
     """
-    ours, theirs = (AutoTokenizer.from_pretrained(one, local_files_only=True) for one in (folder, base))
+    ours, theirs = (AutoTokenizer.from_pretrained(tokenizer, local_files_only=True) for tokenizer in (folder, base))
     for what, get in (
-        ("vocabulary", lambda one: one.get_vocab()),
-        ("added tokens", lambda one: one.get_added_vocab()),
-        ("end token", lambda one: one.eos_token_id),
-        ("chat template", lambda one: one.chat_template),
+        ("vocabulary", lambda tokenizer: tokenizer.get_vocab()),
+        ("added tokens", lambda tokenizer: tokenizer.get_added_vocab()),
+        ("end token", lambda tokenizer: tokenizer.eos_token_id),
+        ("chat template", lambda tokenizer: tokenizer.chat_template),
     ):
         if get(ours) != get(theirs):
             raise ValueError(
                 f"{folder}: another {what} than the base has, so the run's prompts are not this model's; its recorded "
-                "answers can be compared (docs/replay.md)"
+                "answers can be compared under the key `replay`"
             )
+    # An adapter has no model of its own, and the end tokens of its base.
+    if (folder / "config.json").is_file() and _ends(folder) != _ends(base):
+        raise ValueError(
+            f"{folder}: its responses end with the tokens {sorted(_ends(folder))}, those of the base with "
+            f"{sorted(_ends(base))}: give generation_config.json the eos_token_id of the base"
+        )
+
+
+def _ends(folder: Path) -> set[int]:
+    """The end tokens that generation uses by default, of a model's folder."""
+    try:
+        found = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
+    except OSError:
+        found = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eos_token_id
+    return set(found) if isinstance(found, list) else {found} - {None}
 
 
 def _reason(error: Exception) -> str:
-    """What transformers objects to, without the option that it proposes to run code of the folder."""
+    """The objection of transformers, without its proposal of an option that runs code of the folder."""
     if "trust_remote_code" in str(error):
         return "it needs code that comes with it"
     return str(error).strip().partition("\n")[0].rstrip(": ")
@@ -137,7 +152,7 @@ def tensor_files(folder: Path) -> dict[str, Path]:
 
 
 def _listed(index: Path) -> dict[str, str]:
-    """The name of the file of each tensor, as the index has it."""
+    """The name of the file of each tensor, by the index."""
     try:
         listed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         named = all(isinstance(name, str) and name == Path(name).name for name in listed.values())

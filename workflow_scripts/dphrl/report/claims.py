@@ -5,13 +5,13 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.evaluation.claims import SUPPORTED, UNDECIDED, VERDICTS
+from dphrl.evaluation.claims import LEVEL, SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.report.headline import in_words
 from dphrl.report.text import markdown_table
 
-HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Verdict")
-_CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "decided")
+HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Trainings", "Verdict")
+_CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "each", "decided")
 _NEEDED = ("seeds_needed", "questions_needed")
 _TITLES = {True: "Primary endpoints", False: "Other claims"}
 _NO_INTERVAL = "no interval: all questions agree"
@@ -26,7 +26,7 @@ def claims_markdown(found: pl.DataFrame) -> str:
     sections = ["# Claims\n"]
     for title, note, rows in claim_tables(found):
         cells = [[row[name] for name in _CELLS] for row in rows]
-        sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrl')}")
+        sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrll')}")
     if found.is_empty():
         sections.append("No methods were compared, so no claim was measured.\n")
     return "\n".join(sections)
@@ -65,7 +65,7 @@ def chance(p: float | None) -> str:
 def _texts(row: dict[str, Any]) -> dict[str, str]:
     where = row["dataset"] if row["level"] is None else f"{row['dataset']}, {row['level']}"
     texts = {"where": where, "metric": in_words(row["metric"]), "measured": interval(row)}
-    return {**texts, "chance": chance(row["p_corrected"]), "decided": _decided(row)}
+    return {**texts, "chance": chance(row["p_corrected"]), "each": _trainings(row), "decided": _decided(row)}
 
 
 def _decided(row: dict[str, Any]) -> str:
@@ -88,3 +88,17 @@ def _decided(row: dict[str, Any]) -> str:
         holds = "the questions are on" if row["verdict"] == UNDECIDED else "for these"
         remarks.append(f"{holds} {row['clusters']} databases only")
     return "; ".join([row["verdict"], *remarks])
+
+
+def _trainings(row: dict[str, Any]) -> str:
+    """The difference of each training, how many fall below the margin, and the limit of their agreement."""
+    values = row["trainings"] or []
+    if len(values) < 2:
+        return "-"
+    each = ", ".join(difference(row["metric"], value) for value in values)
+    low, high = (f"{100 * row[name]:.0f}" for name in ("fell_low", "fell_high"))
+    text = f"{each}; {row['fell']} of {len(values)} fell below the margin [{low}, {high} %]"
+    if len({value > 0 for value in values}) > 1:
+        return text
+    others = 100 * (1.0 - LEVEL ** (1.0 / len(values)))
+    return f"{text}; all agree, and {others:.0f} % of other trainings could still do otherwise"

@@ -54,6 +54,6 @@ def _write(runs: Sequence[FinishedRun], out: Path) -> None:
     write_table(claims, "claims", out / "claims.parquet", footer)
     headlines = pl.concat(run.headline.select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)
     write_text(out / "headline.csv", headlines.write_csv())
-    write_text(out / "differences.csv", differences.write_csv())
+    write_text(out / "differences.csv", differences.drop("trainings", strict=False).write_csv())
     write_text(out / "claims.md", claims_markdown(claims))
     write_text(out / "index.html", render_pooled(runs, differences, compared, claims))

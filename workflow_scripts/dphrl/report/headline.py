@@ -46,9 +46,9 @@ class Headline:
         self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
 
     def policy_name(self, policy: tuple[str, int, int]) -> str:
-        """Label of a policy, with its seed and step if it was trained."""
+        """Label of a policy, with the seed and step of its training."""
         method, seed, step = policy
-        return f"{label(method)} (seed {seed}, step {step})" if step else label(method)
+        return f"{label(method)} ({training(seed, step)})" if seed or step else label(method)
 
     def cell(self, policy: tuple[str, int, int], dataset: str, metric: str) -> tuple[str, str] | None:
         """Value and interval as text, in per cent where the metric is a proportion; None if it was not measured."""
@@ -66,6 +66,11 @@ class Headline:
         for policy in self.policies:
             cells = [self.cell(policy, *column) for column in columns]
             yield [self.policy_name(policy), *(" ".join(cell) if cell else "-" for cell in cells)]
+
+
+def training(seed: int, step: int) -> str:
+    """Seed and step of a policy; a checkpoint of another trainer has no step, a policy without seeds neither."""
+    return f"seed {seed}, step {step}" if step else f"seed {seed}" if seed else ""
 
 
 def variety_of(metrics: Collection[str]) -> str | None:

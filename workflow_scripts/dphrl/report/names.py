@@ -4,6 +4,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
+# Rows of the policies of a training: here, or elsewhere for a list under `checkpoints`, which has seeds and no steps.
+# A single checkpoint and recorded answers have neither.
+OF_TRAININGS = (pl.col("step") > 0) | (pl.col("seed") > 0)
+
 
 def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
     """The datasets of a table in the given order, all others after them alphabetically."""

@@ -11,6 +11,7 @@ from dphrl.pages.visible import visible
 _EPILOG = """\
 examples:
   dphrl init --data questions.jsonl --model models/Qwen3-0.6B
+  dphrl init --data hf://datasets/ORG/NAME/FILE --model ORG/NAME
   dphrl init --data train.json --databases databases --test dev.json --model models/Llama-3.1-8B-Instruct
   dphrl init --data mine.jsonl --field question=prompt_text --field answer=label --model models/mine --cpu
   dphrl init --data mine.jsonl --task one_of --scorer my_scorer.py --model models/mine
@@ -32,10 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--data", metavar="FILE", required=True, help="questions to train on: .jsonl, .json or .parquet"
+        "--data",
+        metavar="FILE",
+        required=True,
+        help="questions to train on: .jsonl, .json or .parquet, or their name on the hub",
     )
     parser.add_argument(
-        "--model", metavar="DIR", required=True, help="the base model: config.json, *.safetensors, tokenizer"
+        "--model",
+        metavar="DIR",
+        required=True,
+        help="the base model: a folder (config.json, *.safetensors, tokenizer), or its name on the hub",
     )
     parser.add_argument("--test", metavar="FILE", help="questions to evaluate on (default: those of --data)")
     parser.add_argument(

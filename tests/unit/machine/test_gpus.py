@@ -1,0 +1,130 @@
+"""Jobs on one machine get different GPUs, wait for them, and free them however they end."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dphrl.machine.gpus import take_gpus, use_expandable_segments
+
+EIGHT = ",".join(map(str, range(8)))
+JOB = """
+import os, sys, time
+from pathlib import Path
+from dphrl.machine.gpus import take_gpus
+number, locks, seconds = int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+taken = take_gpus(number, locks)
+print(time.time(), os.environ.get("CUDA_VISIBLE_DEVICES", ""), flush=True)
+time.sleep(seconds)
+print(time.time(), flush=True)
+"""
+
+
+def job(number: int, locks: Path, seconds: float, visible: str = EIGHT) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", JOB, str(number), str(locks), str(seconds)]
+    environment = {"CUDA_VISIBLE_DEVICES": visible, "PYTHONPATH": ":".join(sys.path), "PATH": ""}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def held(process: "subprocess.Popen[str]") -> tuple[float, float, list[str]]:
+    """When a job took its GPUs and left them, and which."""
+    out, problem = process.communicate(timeout=60)
+    assert process.returncode == 0, problem
+    (start, gpus), (end,) = (line.split() for line in out.splitlines())
+    return float(start), float(end), gpus.split(",")
+
+
+def test_no_two_jobs_hold_a_gpu_at_the_same_time(tmp_path):
+    jobs = [held(one) for one in [job(number, tmp_path, 0.3) for number in (1, 2, 4, 1, 8, 3, 1, 2)]]
+    assert sorted(len(gpus) for *_, gpus in jobs) == [1, 1, 1, 2, 2, 3, 4, 8]
+    for i, (start, end, gpus) in enumerate(jobs):
+        assert len({*gpus}) == len(gpus)
+        for other_start, other_end, others in jobs[:i]:
+            assert end <= other_start or other_end <= start or not {*gpus} & {*others}
+
+
+def test_a_killed_job_frees_its_gpus(tmp_path):
+    first = job(8, tmp_path, 600)
+    assert first.stdout is not None
+    assert first.stdout.readline()
+    second = job(1, tmp_path, 0)
+    time.sleep(0.5)
+    assert second.poll() is None
+    first.kill()
+    first.wait()
+    assert held(second)[2] == ["0"]
+
+
+def test_a_job_that_needs_many_comes_before_later_ones(tmp_path):
+    first = job(1, tmp_path, 4)
+    assert first.stdout is not None
+    assert first.stdout.readline()
+    many = job(8, tmp_path, 0)
+    assert many.stderr is not None
+    assert many.stderr.readline() == "waiting for 8 of 8 GPUs\n"
+    later = job(1, tmp_path, 0)
+    assert held(many)[0] <= held(later)[0]
+    first.wait()
+
+
+def test_only_visible_gpus_are_taken(tmp_path):
+    assert held(job(2, tmp_path, 0, "5,GPU-8932f937"))[2] == ["5", "GPU-8932f937"]
+
+
+def test_too_few_gpus_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with pytest.raises(ValueError, match=r"needs 4 GPUs, and this machine shows 2 \(0, 1\): lower hardware.ranks"):
+        take_gpus(4, tmp_path)
+
+
+@pytest.mark.parametrize(("number", "visible"), [(0, "0,1"), (2, "")])
+def test_nothing_is_taken_without_need_or_gpus(tmp_path, monkeypatch, number, visible):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert take_gpus(number, tmp_path) == []
+    assert not any(tmp_path.iterdir())
+
+
+def test_locks_have_the_names_of_the_cards(tmp_path, monkeypatch):
+    tool = tmp_path / "bin/nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho 0, GPU-aa\necho 1, GPU-bb\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/bin:/usr/bin")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    assert take_gpus(1, locks) == ["0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert take_gpus(1, locks) == ["1"]
+    assert {path.name for path in locks.iterdir()} == {"queue", "GPU-aa", "GPU-bb"}
+
+
+@pytest.mark.parametrize(
+    ("given", "parts", "expected"),
+    [
+        ({}, 1, {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
+        ({}, 2, {}),
+        *(
+            ({name: value}, 1, {name: value})
+            for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+            for value in ("", "expandable_segments:False", "max_split_size_mb:512")
+        ),
+    ],
+)
+def test_blocks_of_memory_grow_unless_the_user_or_a_shared_engine_wants_other_ones(
+    given: dict[str, str], parts: int, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k not in names} | given)
+    use_expandable_segments(parts)
+    assert {name: os.environ[name] for name in names if name in os.environ} == expected
+
+
+def test_a_script_chooses_the_allocator_before_torch_is_imported() -> None:
+    """PyTorch reads the variable when it starts; what all scripts share is imported before their libraries."""
+    imported = "import sys, dphrl.machine.gpus, dphrl.machine.progress, dphrl.config.blocks.sampling"
+    check = f"{imported}, dphrl.artifacts.stage; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], env={"PYTHONPATH": ":".join(sys.path), "PATH": ""}, check=True)

@@ -1,0 +1,167 @@
+"""Private folders: where they are, and those that another user could have filled."""
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dphrl.machine.private import (
+    UnsafeFolderError,
+    private_folder,
+    private_temporary_folder,
+    use_private_caches,
+)
+
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files; no cache folder is set, and the home is an empty folder."""
+    for name in ("home", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
+
+
+def _mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_it_is_in_the_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert private_folder("locks") == tmp_path / "home/.cache/dphrl/locks"
+    for place in ("relative", ""):
+        monkeypatch.setenv("XDG_CACHE_HOME", place)
+        assert private_folder("a/b") == tmp_path / "home/.cache/dphrl/a/b"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new/cache"))
+    assert private_folder("locks") == tmp_path / "new/cache/dphrl/locks"
+    (private_folder("locks") / "mine").touch()
+    assert [file.name for file in private_folder("locks").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_nobody_else_can_enter_it(umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        folder = private_folder("locks")
+    finally:
+        os.umask(before)
+    assert (_mode(folder), _mode(folder.parent)) == (0o700, 0o700)
+
+
+@pytest.mark.parametrize("home", ["missing", "file", "unset"])
+def test_without_a_home_it_is_in_the_folder_of_temporary_files(
+    home: str, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / home))
+    if home == "unset":  # a container whose user has no entry in /etc/passwd
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(os, "getuid", lambda: 2**31 - 3)
+    assert private_folder("locks") == temporary / f"dphrl-{os.geteuid()}/locks"
+    assert _mode(temporary / f"dphrl-{os.geteuid()}") == 0o700
+    assert not (tmp_path / "missing").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o777])
+def test_a_folder_that_another_user_made_is_refused(tmp_path: Path, mode: int) -> None:
+    taken = tmp_path / "home/.cache/dphrl"
+    taken.mkdir(parents=True)
+    taken.chmod(mode)
+    os.chown(taken, NOBODY, NOBODY)
+    with pytest.raises(UnsafeFolderError, match=rf"{taken}: belongs to user {NOBODY}, expected 0.*XDG_CACHE_HOME"):
+        private_folder("locks")
+    assert [*taken.iterdir()] == []
+
+
+@needs_root
+def test_no_cache_is_read_from_a_folder_that_another_user_made_in_the_folder_of_temporary_files(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/nonexistent")
+    taken = temporary / f"dphrl-{os.geteuid()}"
+    taken.mkdir(mode=0o700)
+    os.chown(taken, NOBODY, NOBODY)
+    before = dict(os.environ)
+    with pytest.raises(UnsafeFolderError, match="belongs to user"):
+        use_private_caches()
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o707, 0o701])
+def test_a_folder_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
+    private_folder("locks")
+    (tmp_path / "home/.cache/dphrl").chmod(mode)
+    with pytest.raises(UnsafeFolderError, match=f"has mode {mode:o}, expected 700"):
+        private_folder("locks")
+
+
+@pytest.mark.parametrize("to", ["elsewhere", "missing"])
+def test_a_link_is_refused(to: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "home/.cache").mkdir()
+    (tmp_path / "home/.cache/dphrl").symlink_to(tmp_path / to)
+    with pytest.raises(UnsafeFolderError, match="is a link or a file, expected a folder"):
+        private_folder("locks")
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
+
+
+def test_a_folder_that_everyone_may_rename_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared))
+    shared.chmod(0o777)
+    with pytest.raises(UnsafeFolderError, match=rf"is in {shared}, where everyone may replace it"):
+        private_folder("locks")
+    shared.chmod(0o1777)
+    assert private_folder("locks") == shared / "dphrl/locks"
+
+
+def test_caches_of_compiled_code_are_private_and_shared_by_all_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Set by torch itself when it is asked for its default.
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "VLLM_CACHE_ROOT", "TORCH_EXTENSIONS_DIR"):
+        monkeypatch.setenv(variable, f"{tempfile.gettempdir()}/torchinductor_{os.environ.get('USER')}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "environ", os.environ.copy())
+        use_private_caches()
+        first = {
+            name: value for name, value in os.environ.items() if str(tmp_path / "home") in value and name != "HOME"
+        }
+        use_private_caches()
+        assert first.items() <= os.environ.items()
+    assert {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "VLLM_CACHE_ROOT", "TORCH_EXTENSIONS_DIR"} <= first.keys()
+    (compiled,) = {Path(value).parent for value in first.values()}
+    assert compiled.parent == private_folder("compiled")
+
+
+@pytest.mark.parametrize("set_before", [True, False])
+def test_temporary_files_of_a_job_are_in_a_folder_that_ends_with_it(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, set_before: bool
+) -> None:
+    if set_before:
+        monkeypatch.setenv("TMPDIR", str(temporary))
+    else:
+        monkeypatch.delenv("TMPDIR", raising=False)
+    before = dict(os.environ)
+    for error in (None, RuntimeError()):
+        with suppress(RuntimeError), private_temporary_folder():
+            inside = Path(tempfile.gettempdir())
+            assert (inside.parent, _mode(inside)) == (temporary, 0o700)
+            child = [sys.executable, "-c", "import tempfile; open(tempfile.mkdtemp() + '/left', 'w')"]
+            subprocess.run(child, check=True)
+            assert len([*inside.iterdir()]) == 1
+            if error:
+                raise error
+        assert [*temporary.iterdir()] == []
+        assert (tempfile.gettempdir(), dict(os.environ)) == (str(temporary), before)

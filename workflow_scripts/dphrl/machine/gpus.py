@@ -1,0 +1,110 @@
+"""The GPUs of a machine: each job takes as many as it asks for and holds them until it ends. And their allocator."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from dphrl.machine.private import private_folder
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_POLL_SECONDS = 1.0
+# Two names of the settings of PyTorch's allocator, the older one last.
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+# Open for as long as this process lives: the kernel frees their locks, however it ends.
+_held: list[int] = []
+
+
+def take_gpus(number: int, locks: Path | None = None) -> list[str]:
+    """Wait until `number` GPUs are free, and make them the only ones that this process and its children see.
+
+    Call it before CUDA starts. Which GPUs there are says CUDA_VISIBLE_DEVICES, as a user or a scheduler sets it, else
+    nvidia-smi. All jobs that use the same locks get different GPUs; jobs of other users are not seen.
+
+    Args:
+        number: 0 takes none and changes nothing.
+        locks: folder of the lock files, which only this user can write to; None: the folder of this user and machine.
+
+    Returns:
+        Their entries for CUDA_VISIBLE_DEVICES, in its order; none on a machine without GPUs.
+
+    Raises:
+        ValueError: there are GPUs, but fewer than `number`.
+    """
+    gpus = _gpus() if number else {}
+    if not gpus:
+        return []
+    if len(gpus) < number:
+        raise ValueError(
+            f"this job needs {number} GPUs, and this machine shows {len(gpus)} ({', '.join(gpus)}): lower"
+            f" hardware.ranks or hardware.tensor_parallel, or set {_VISIBLE} to more"
+        )
+    locks = locks or private_folder(f"gpus/{os.uname().nodename}")
+    # First come, first served: else jobs that need one GPU would pass one that waits for several.
+    queue = _open(locks / "queue")
+    fcntl.flock(queue, fcntl.LOCK_EX)
+    taken = _take(number, gpus, locks)
+    if len(taken) < number:
+        print(f"waiting for {number} of {len(gpus)} GPUs", file=sys.stderr, flush=True)
+    while len(taken) < number:
+        time.sleep(_POLL_SECONDS)
+        taken = _take(number, gpus, locks)
+    os.close(queue)
+    _held.extend(taken.values())
+    os.environ[_VISIBLE] = ",".join(taken)
+    return list(taken)
+
+
+def use_expandable_segments(tensor_parallel: int) -> None:
+    """Let this process and its children grow their blocks of GPU memory, which then fragment less.
+
+    Call it before torch is imported. A user's settings of the allocator stay as they are. Ranks that share an engine
+    keep fixed blocks: vLLM's all-reduce between GPUs cannot export others (see docs/decisions/expandable-segments.md).
+
+    Args:
+        tensor_parallel: ranks per engine.
+    """
+    if tensor_parallel == 1 and not any(name in os.environ for name in _ALLOCATOR):
+        os.environ[_ALLOCATOR[0]] = "expandable_segments:True"
+
+
+def _take(number: int, gpus: dict[str, str], locks: Path) -> dict[str, int]:
+    """As many free GPUs, each with the descriptor that holds its lock; none if there are too few."""
+    taken: dict[str, int] = {}
+    for entry, name in gpus.items():
+        if len(taken) < number:
+            descriptor = _open(locks / name)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                taken[entry] = descriptor
+            except BlockingIOError:
+                os.close(descriptor)
+    if len(taken) < number:
+        for descriptor in taken.values():
+            os.close(descriptor)
+        return {}
+    return taken
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _gpus() -> dict[str, str]:
+    """The visible GPUs: entry for CUDA_VISIBLE_DEVICES, and a name that is the same in all containers and jobs.
+
+    A number may stand for different GPUs in two jobs, of which a scheduler shows each only some; a UUID does not.
+    """
+    try:
+        query = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
+        answer = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout
+        uuids = dict(line.split(", ") for line in answer.splitlines())
+    except (OSError, subprocess.SubprocessError, ValueError):
+        uuids = {}
+    visible = os.environ.get(_VISIBLE)
+    entries = list(uuids) if visible is None else [entry.strip() for entry in visible.split(",") if entry.strip()]
+    return {entry: uuids.get(entry, entry).replace("/", "_") for entry in entries}

@@ -1,0 +1,107 @@
+"""Leftovers of a killed Snakemake in a folder: orphaned jobs, their temporary files, and a lock."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+_SNAKEMAKE = ("snakemake", "launch.py")
+# For Snakemake to note the interrupt before a job fails; then for jobs that ignore SIGTERM.
+_NOTED_S, _PATIENCE_S = 0.3, 5.0
+
+
+class JobsEnder:
+    """A handler of SIGINT, SIGTERM and SIGHUP: it ends all jobs, and Snakemake as by Ctrl-C.
+
+    Attributes:
+        number: of the first signal; 0 before any.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        # Set, and not only caught: a shell starts commands in the background with SIGINT ignored.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            return
+        self.number = number
+        threading.Thread(target=end_jobs, daemon=True).start()
+        # Without it Snakemake would print errors of its asyncio loop, which the interrupt may have left running.
+        logging.lastResort = logging.NullHandler()
+        signal.default_int_handler(number, frame)
+
+
+def end_jobs() -> None:
+    """SIGTERM to all processes below this one; SIGKILL to those that are left after some seconds."""
+    time.sleep(_NOTED_S)
+    jobs = psutil.Process().children(recursive=True)
+    for job in jobs:
+        with suppress(psutil.NoSuchProcess):
+            job.terminate()
+    for job in psutil.wait_procs(jobs, timeout=_PATIENCE_S)[1]:
+        with suppress(psutil.NoSuchProcess):
+            job.kill()
+
+
+class AtWorkError(RuntimeError):
+    """Another Snakemake is at work in the folder, or may be."""
+
+
+class UnwritableError(RuntimeError):
+    """Snakemake cannot write into the folder; the text says what to do."""
+
+
+def remove_leftovers(folder: Path) -> None:
+    """End the orphans of an interrupted run, remove its files and its lock, and write down this machine.
+
+    Raises `AtWorkError` unless the run has ended; then nothing is changed. `UnwritableError` if it cannot write there.
+    """
+    locks, started_on, here = folder / ".snakemake/locks", folder / ".snakemake/started_on", os.uname().nodename
+    if locks.is_dir() and any(locks.iterdir()) and started_on.exists() and (host := started_on.read_text()) != here:
+        raise AtWorkError(
+            f"Snakemake was started on {host} and may still be at work in {folder}. If it has ended: rm -r {locks}"
+        )
+    orphans = []
+    for process in psutil.process_iter():
+        try:
+            command = process.cmdline()
+            if any(part.startswith(f"{folder}/.snakemake/scripts/") for part in command):
+                orphans.append(process)
+            elif (
+                process.pid != os.getpid()
+                and any(Path(part).name in _SNAKEMAKE for part in command[:3])
+                and Path(process.cwd()) == folder
+            ):
+                raise AtWorkError(
+                    f"Snakemake (process {process.pid}) is at work in {folder}: wait for it, or stop it with Ctrl-C. "
+                    "Two runs at once need two folders (--directory)"
+                )
+        except psutil.Error:
+            continue  # ended meanwhile, or another user's
+    for orphan in orphans:
+        print(f"ending process {orphan.pid}, which an interrupted run left behind", file=sys.stderr)
+        orphan.kill()
+    psutil.wait_procs(orphans)
+    shutil.rmtree(locks, ignore_errors=True)
+    for leftover in [*(folder / "results").rglob(".*.tmp")]:
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+    try:
+        started_on.parent.mkdir(parents=True, exist_ok=True)
+        started_on.write_text(here)
+    except OSError as error:
+        raise UnwritableError(
+            f"{folder}: Snakemake cannot write its folder .snakemake there ({error.strerror}): change the permissions, "
+            "or start in another folder (--directory)"
+        ) from None
