@@ -5,7 +5,7 @@ from typing import Final
 _EXTRAS: Final = {
     **dict.fromkeys(("latex2sympy2_extended", "math_verify", "sympy"), "math"),
     "sqlglot": "sql",
-    **dict.fromkeys(("accelerate", "huggingface_hub", "peft", "psutil", "snakemake"), "workflow"),
+    **dict.fromkeys(("accelerate", "gguf", "huggingface_hub", "peft", "psutil", "snakemake"), "workflow"),
     **dict.fromkeys(("torch", "transformers"), "workflow"),
 }
 

