@@ -20,8 +20,8 @@ from small_run import INDEX, TENSORS, SmallRun, build
 
 from dphrl.artifacts.manifest import write_manifest
 from dphrl.artifacts.sums import SUMS, read_sums
-from dphrl.audit.__main__ import main
 from dphrl.audit.run import audit_run, failed_checks, summary
+from dphrl.cli import main
 
 AUDIT, BASE = "audit/audit.parquet", "policies/base.json"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -230,7 +230,7 @@ def _checked(run: SmallRun, path: str, known: bool) -> str:
         print(summary(table))
         for command in ("show", "lineage"):
             for file in (path, "evaluation/grpo-s1/step2/eval.parquet"):
-                assert main([command, str(run.root / file)]) in (0, 2), command
+                assert main(["audit", command, str(run.root / file)]) in (0, 2), command
     printed = out.getvalue() + errors.getvalue().lstrip("\0")
     assert not CONTROL.search(printed), f"{path}: {CONTROL.findall(printed)} in\n{printed}"
     failed, folder = failed_checks(table), path.rpartition("/")[0]

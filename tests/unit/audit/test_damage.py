@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from raw_tables import flip_byte, write_raw
 
-from dphrl.audit.__main__ import main
 from dphrl.audit.run import AuditError, audit_run, require_passed, summary
+from dphrl.cli import main
 
 FINAL, CANDIDATES = "draws/main/partition/final.parquet", "draws/main/partition/candidates.parquet"
 BASE, TRAINED = "policies/base", "policies/grpo-s1/step2"
@@ -285,7 +285,7 @@ def test_damage_of_any_shape_can_be_shown(small_run: Any, damage: str, capfd: py
     damaged = DAMAGES[damage](small_run)
     for command in ("show", "lineage"):
         for path in (damaged, STATE, "evaluation/base/eval.parquet"):
-            assert main([command, str(small_run.root / path)]) in (0, 2)
+            assert main(["audit", command, str(small_run.root / path)]) in (0, 2)
     assert not CONTROL.search("".join(capfd.readouterr()))
 
 
@@ -318,10 +318,10 @@ def hostile_runs(run: Any) -> Iterator[str]:
 def test_no_text_of_a_run_reaches_the_terminal_as_a_command(small_run: Any, capfd: pytest.CaptureFixture[str]) -> None:
     for file in hostile_runs(small_run):
         for arguments in (["show", f"{small_run.root}/{file}"], ["lineage", f"{small_run.root}/{file}"]):
-            main(arguments)
+            main(["audit", *arguments])
             printed = "".join(capfd.readouterr())
             assert not CONTROL.search(printed), (arguments, CONTROL.findall(printed))
-    assert main([str(small_run.root)]) == 1
+    assert main(["audit", str(small_run.root)]) == 1
     printed = capfd.readouterr().out
     assert not CONTROL.search(printed)
     # A line break of a text does not begin a line of the audit.

@@ -35,6 +35,21 @@ def audit_run(folder: Path) -> pl.DataFrame:
     return audit(Run(folder))
 
 
+def print_audit(folder: Path) -> int:
+    """Audit the run in a folder and print the summary; the exit status is 1 if a check failed.
+
+    Raises:
+        NoRunError: the folder holds no run.
+    """
+    run = Run(folder)
+    table = audit(run)
+    print(summary(table))
+    for text in (*facts(run), again(table, folder)):
+        if text:
+            print(visible(text))
+    return 1 if failed_checks(table) else 0
+
+
 def audit(run: Run) -> pl.DataFrame:
     """Check every artifact of a run folder by itself and against the others; nothing is changed.
 

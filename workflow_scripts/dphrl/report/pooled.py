@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file
-from dphrl.artifacts.tables import read_footer, read_table
+from dphrl.artifacts.files import sha256_file, write_text
+from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
 from dphrl.config.blocks.evaluation import ClaimsConfig, EvaluateConfig
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, corrected
@@ -19,7 +19,7 @@ from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
 from dphrl.pages.render import render
-from dphrl.report.claims import chance, difference, interval
+from dphrl.report.claims import chance, claims_markdown, difference, interval
 from dphrl.report.headline import Headline, how_to_read, metric_name
 from dphrl.report.names import last_steps
 from dphrl.report.views import claims_table, headline_table
@@ -140,6 +140,34 @@ def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
     plain = tuple(one for one in rules.primary if one.level is None and one.at_mean is None)
     rules = rules.model_copy(update={"primary": plain})
     return claims(compared, SCHEMAS["comparisons_levels"].frame(), run.settings["roles"], rules)
+
+
+def write_pooled(runs: Sequence[FinishedRun], out: Path) -> None:
+    """Write the page and the tables of finished runs into a folder.
+
+    Raises:
+        RunsError: no run has a training.
+    """
+    differences = differences_by_run(runs)
+    if differences.is_empty():
+        raise RunsError("no run has a training, so there is nothing to pool")
+    compared = pooled(runs)
+    claims = pooled_claims(compared, runs[0])
+    inputs = {
+        run.name: {
+            "paths": [f"{run.name}/tables/headline.parquet"],
+            "digest": content_digest(run.headline, "headline"),
+        }
+        for run in runs
+    }
+    footer = {"stage": "together", "config": runs[0].settings, "inputs": inputs}
+    write_table(compared, "comparisons", out / "comparisons.parquet", footer)
+    write_table(claims, "claims", out / "claims.parquet", footer)
+    headlines = pl.concat(run.headline.select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)
+    write_text(out / "headline.csv", headlines.write_csv())
+    write_text(out / "differences.csv", differences.write_csv())
+    write_text(out / "claims.md", claims_markdown(claims))
+    write_text(out / "index.html", render_pooled(runs, differences, compared, claims))
 
 
 def render_pooled(
