@@ -5,10 +5,10 @@ from collections import Counter
 import polars as pl
 from script import snakemake, stage
 
+from dphrl.sample_files.records import read_source
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import audit_gold
 from dphrl.tasks.gold import gold_of
-from dphrl.tasks.source import read_source
 
 with stage("reading", "gold", "task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
     given, params = snakemake.input, snakemake.params

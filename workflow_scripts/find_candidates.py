@@ -5,10 +5,10 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.training import PartitionConfig
+from dphrl.sample_files.records import read_source
 from dphrl.tasks.fields import Fields
 from dphrl.tasks.partition import candidates, given
 from dphrl.tasks.partition_counts import sizes, thresholds
-from dphrl.tasks.source import read_source
 
 with stage("n", "partition", "fields") as job:
     params, files = snakemake.params, snakemake.input

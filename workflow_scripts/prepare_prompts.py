@@ -4,8 +4,8 @@ from pathlib import Path
 
 from script import snakemake, stage
 
+from dphrl.sample_files.records import read_source
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.source import read_source
 from dphrl.tasks.tokens import encoder
 
 policy = snakemake.input.get("policy")

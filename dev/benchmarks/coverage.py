@@ -21,8 +21,7 @@ import numpy as np
 
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import CONTRADICTED, EQUIVALENT, LEVEL, SUPPORTED, judge
-from dphrl.evaluation.comparisons import holm
-from dphrl.evaluation.crossed import Crossed, Difference, Estimate, Questions
+from dphrl.evaluation.crossed import Crossed, Difference, Estimate, Questions, holm
 
 SEED_SD, QUESTION_SD, BOTH_SD, CORRELATION = 0.021, 0.16, 0.14, 0.1
 METHODS = ("grpo", "dph_f", "dph_js", "exp_only", "rkl", "dapo")

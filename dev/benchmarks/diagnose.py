@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.diagnose.portfolio import portfolio
-from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, NOT_COLLAPSED, decide
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.study import Policy, PolicyKey
+from dphrl.evaluation.verdict import CANNOT_TELL, COLLAPSED, NOT_COLLAPSED, decide
 
 Floats = NDArray[np.float64]
 SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {

@@ -17,14 +17,12 @@ import numpy as np
 import polars as pl
 
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
+from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.crossing import crossing
-from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import consistency, diversity, headline, passk
-from dphrl.evaluation.transitions import transitions
 
 # Policies, prompts and samples per prompt.
 SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000), "small": (4, 20, 64)}

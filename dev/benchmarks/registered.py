@@ -20,9 +20,10 @@ from world import RADIUS
 
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
-from dphrl.evaluation.comparisons import UNTRAINED, at_equal_mean, holm
-from dphrl.evaluation.crossed import Crossed, Difference, Questions, detectable
+from dphrl.evaluation.comparisons import at_equal_mean
+from dphrl.evaluation.crossed import Crossed, Difference, Questions, detectable, holm
 from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.names import UNTRAINED
 from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName

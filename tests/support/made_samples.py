@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dphrl.sample_files.columns import COLUMNS
+from dphrl.sample_files.formats import COLUMNS
 from dphrl.sample_files.samples import SampleFile
 
 _SCHEMA = {"question_id": pl.String, "question": pl.String, "sample_index": pl.Int32, "text": pl.String}

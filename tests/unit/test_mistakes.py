@@ -28,12 +28,12 @@ from dphrl.config.load import check_files, load_config, read_config
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.layout.folder import check_folder
 from dphrl.model.checkpoint import tensor_files
+from dphrl.sample_files.records import SourceError, read_source
 from dphrl.scoring.custom import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.partition import candidates
 from dphrl.tasks.partition_counts import NoRehearsalError, require_rehearsal, sizes, thresholds
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.source import SourceError, read_source
 from dphrl.training.job import SegmentJob, _online_prompts
 from dphrl.training.launch import train_segment
 from dphrl.training.schedule import epoch_indices

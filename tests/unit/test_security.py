@@ -29,8 +29,8 @@ from dphrl.reference import load as load_reference
 from dphrl.reference.build import save_tensors, tensorise
 from dphrl.rollout.factory import make_engine
 from dphrl.rollout.requests import Request
+from dphrl.sample_files.records import read_source
 from dphrl.tasks.databases import database_path
-from dphrl.tasks.source import read_source
 from dphrl.tasks.tokens import encoder, response_encoder
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,9 +17,8 @@ from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.judge import judged
 from dphrl.diagnose.portfolio import splits
-from dphrl.diagnose.sentences import sentences
 from dphrl.evaluation.names import BASE_ITSELF
-from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.records import SourceError
 from dphrl.sample_files.samples import read_samples
 
 # "+" is right; letters are ways.
@@ -169,7 +168,7 @@ def test_questions_of_one_file_only_are_counted_and_named():
 
 
 def test_files_without_a_common_question_are_an_error():
-    with pytest.raises(SampleFileError, match="no question in common, neither by id"):
+    with pytest.raises(SourceError, match="no question in common, neither by id"):
         join([sample_file("base", {"a": ["+"]}), sample_file("two", {"b": ["+"]})])
 
 
@@ -196,7 +195,7 @@ def test_samples_that_are_not_judged_are_left_out_or_an_error():
     assert found.rows["base"].height == 3
     assert "base: 1 of 4 samples are not judged and left out" in found.notes
     none = type(base)(base.path, "plain", base.rows.with_columns(correct=pl.lit(None, pl.Boolean)), {}, ())
-    with pytest.raises(SampleFileError, match=r"base.jsonl: no sample is judged; judge them here with --task"):
+    with pytest.raises(SourceError, match=r"base.jsonl: no sample is judged; judge them here with --task"):
         join([none, part])
 
 
@@ -228,10 +227,10 @@ def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
     files = [read_samples(tmp_path / f"{name}.jsonl") for name in ("base", "two")]
     (note,) = (one for one in diagnose(files).notes if one.startswith("Questions have different numbers"))
     assert note.endswith("the fewest limit K: 1 have only 1, for instance 'What is 1 + 1?'.")
-    with pytest.raises(SampleFileError, match=r"question 'What is 0 \+ 1\?' has no gold answer"):
+    with pytest.raises(SourceError, match=r"question 'What is 0 \+ 1\?' has no gold answer"):
         judged(files[0], "math")
     other = read_samples(lines(tmp_path / "other.jsonl", {"question": "Why?", "text": "1", "correct": True}))
-    with pytest.raises(SampleFileError, match=r"nor by text \(for instance 'What is 0 \+ 1\?' and 'Why\?'\)"):
+    with pytest.raises(SourceError, match=r"nor by text \(for instance 'What is 0 \+ 1\?' and 'Why\?'\)"):
         join([files[0], other])
 
 
@@ -246,7 +245,7 @@ def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
 )
 def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path, row, said):
     file = read_samples(lines(tmp_path / "a.jsonl", {"question": "q", "text": "t"} | row))
-    with pytest.raises(SampleFileError, match=said):
+    with pytest.raises(SourceError, match=said):
         join([file, file])
 
 
@@ -273,7 +272,7 @@ def test_the_verdict_says_that_it_is_about_coverage_and_variety_follows(base, tu
     for name, given in (("base", base), ("two", tuned)):
         answers = {f"q{n}": ways[given] for n in range(40)} | {f"same{n}": ["+x", "+y"] for n in range(40)}
         files.append(sample_file(name, answers))
-    verdict, variety, *_ = sentences(diagnose(files, margin=margin).models["two"])
+    verdict, variety, *_ = diagnose(files, margin=margin).models["two"].sentences
     assert verdict.startswith(first)
     assert variety.startswith(second)
 
@@ -282,21 +281,21 @@ def test_coverage_that_rose_is_said_to():
     """40 of 80 questions gained and one lost: 48.75 points, far more than their error."""
     base = {f"q{n}": ["+", "+"] if n == 79 else ["-", "-"] for n in range(80)}
     tuned = {f"q{n}": ["+", "+"] if n < 40 else ["-", "-"] for n in range(80)}
-    verdict, *_ = sentences(diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"])
+    verdict, *_ = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"].sentences
     assert verdict.startswith("NOT COLLAPSED: coverage rose. pass@2 of two is 50.0 %, of the base 1.2 %: +48.8 points")
 
 
 def test_variety_that_falls_with_coverage_falls_too():
     base = {f"q{n}": ["+x", "+y"] for n in range(80)}
     tuned = {f"q{n}": ["+x", "+x"] if n < 40 else ["-", "-"] for n in range(80)}
-    _, variety = sentences(diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"])
+    _, variety = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"].sentences
     assert variety.startswith("Variety fell too: two has 1.00 different answers among 2 right answers to a question")
 
 
 def test_equal_texts_of_all_right_answers_are_said_to_show_no_variety():
     answers = {f"q{n}": ["+x", "+x", "-", "-"] for n in range(40)}
     found = diagnose([sample_file("base", answers), sample_file("two", answers)])
-    _, variety, *_ = sentences(found.models["two"])
+    _, variety, *_ = found.models["two"].sentences
     assert variety.startswith("Variety of two is not known: 2 right answers to a question are always the same, in both")
     assert "over 40 questions; such short answers cannot show variety" in variety
 
@@ -335,8 +334,8 @@ def test_truncated_answers_qualify_what_they_may_explain():
 def test_one_sample_is_not_called_coverage():
     found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
     assert found.k == 1
-    assert sentences(found.models["two"])[0].startswith(
-        "CANNOT TELL: accuracy may or may not have fallen. pass@1 of two"
+    assert (
+        found.models["two"].sentences[0].startswith("CANNOT TELL: accuracy may or may not have fallen. pass@1 of two")
     )
     assert found.models["two"].qualified[0].startswith("K is 1, and pass@1 is accuracy")
 

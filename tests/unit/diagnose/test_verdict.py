@@ -8,9 +8,9 @@ from made_samples import sample_file
 from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.diagnose.diagnosis import diagnose
 from dphrl.diagnose.portfolio import portfolio
-from dphrl.diagnose.verdict import paired
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.study import Policy, PolicyKey
+from dphrl.evaluation.verdict import paired
 
 
 def of_pairs(both, lost, gained, neither, margin=0.05):

@@ -6,8 +6,7 @@ from made_comparisons import comparison
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig
-from dphrl.evaluation.claims import claims
-from dphrl.evaluation.paper_claims import CLAIMS
+from dphrl.evaluation.claims import CLAIMS, claims
 
 LEVELS = SCHEMAS["comparisons_levels"].frame()
 ROLES = {"d": "in_domain", "e": "cross_domain"}

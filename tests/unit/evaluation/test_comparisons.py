@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
 from dphrl.config.blocks.evaluation import BootstrapConfig, ClaimsConfig, EndpointConfig, EvaluateConfig
-from dphrl.evaluation.comparisons import at_equal_mean, comparisons, holm
-from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.against_base import keep_explore
+from dphrl.evaluation.comparisons import at_equal_mean, comparisons
+from dphrl.evaluation.crossed import holm
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 

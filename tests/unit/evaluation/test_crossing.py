@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.crossing import compared_k, crossing
+from dphrl.evaluation.against_base import compared_k, crossing
 
 
 def policies(base, trained, n=16):

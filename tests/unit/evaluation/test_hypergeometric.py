@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.evaluation.estimator import pass_at_k, pass_hat_k
-from dphrl.evaluation.hypergeometric import g_pass_at_k, mg_pass_at_k, right_among
+from dphrl.evaluation.estimator import g_pass_at_k, mg_pass_at_k, pass_at_k, pass_hat_k, right_among
 
 COUNTS = st.tuples(st.integers(1, 8), st.integers(1, 8)).map(sorted)
 

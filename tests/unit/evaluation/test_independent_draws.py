@@ -8,7 +8,7 @@ from engine_suite import Policy
 from made_evaluations import study
 
 from dphrl.config.blocks.sampling import EvaluatePlan
-from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.rollout.engine import Engine

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.evaluation.keep_explore import keep_explore, solved_numerators
+from dphrl.evaluation.against_base import keep_explore, solved_numerators
 from dphrl.evaluation.names import BASE_ITSELF
 
 NUMBERS = ("kept", "lost", "gained", "neither")

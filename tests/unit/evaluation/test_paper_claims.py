@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dphrl.evaluation.comparisons import UNTRAINED
-from dphrl.evaluation.paper_claims import CLAIMS, NOT_BORNE_OUT, PASS
+from dphrl.evaluation.claims import CLAIMS, NOT_BORNE_OUT, PASS
+from dphrl.evaluation.names import UNTRAINED
 from dphrl.report import published
 
 TABLES = Path(published.__file__).with_name("published.yaml")

@@ -7,12 +7,11 @@ import polars as pl
 import pytest
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
+from dphrl.evaluation.against_base import keep_explore, transitions
 from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
 from dphrl.evaluation.study import Study
-from dphrl.evaluation.transitions import transitions
 
 RIGHT = {"base": [[1, 0, 1], [1, 0, 0, 0, 1], [0, 0]], "tuned": [[1, 1], [0, 1, 0, 1], [0, 0, 1, 0]]}
 

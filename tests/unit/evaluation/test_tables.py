@@ -8,9 +8,8 @@ from made_evaluations import BOOTSTRAP, evaluation, study, with_classes
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
+from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
-from dphrl.evaluation.crossing import crossing
-from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
@@ -23,7 +22,6 @@ from dphrl.evaluation.tables import (
     styles,
     tabulate,
 )
-from dphrl.evaluation.transitions import transitions
 
 
 def samples(seed, prompts=30, n=16):

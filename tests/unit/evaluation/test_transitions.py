@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
+from dphrl.evaluation.against_base import BINS, against_itself, transitions
 from dphrl.evaluation.names import BASE_ITSELF
-from dphrl.evaluation.transitions import BINS, against_itself, transitions
 
 
 def percent(right, k):

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from dphrl.config.blocks.evaluation import BootstrapConfig, EvaluateConfig, StyleRule
+from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.keep_explore import keep_explore
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline, passk, style_counts, styles

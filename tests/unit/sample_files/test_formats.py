@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from written_samples import CHAT, lines, lm_eval, qwen_math, verifiers, verl, write_every_format
 
-from dphrl.sample_files.samples import SampleFile, SampleFileError, read_samples
+from dphrl.sample_files.samples import SampleFile, SourceError, read_samples
 
 
 def column(found: SampleFile, name: str) -> list[Any]:
@@ -32,7 +32,7 @@ def test_rollouts_of_one_input_are_one_question_of_a_verl_dump(tmp_path: Path) -
 
 def test_shaped_scores_of_verl_need_a_threshold_or_another_field(tmp_path: Path) -> None:
     path = lines(tmp_path / "80.jsonl", verl("4", 1.0, acc=True), verl("5", -1.0, acc=False), verl("4", 0.5, acc=True))
-    with pytest.raises(SampleFileError, match=r"80\.jsonl, line 2: score: expected 0 or 1.*found -1\.0.*--threshold T"):
+    with pytest.raises(SourceError, match=r"80\.jsonl, line 2: score: expected 0 or 1.*found -1\.0.*--threshold T"):
         read_samples(path)
     assert column(read_samples(path, threshold=0.5), "correct") == [True, False, True]
     assert column(read_samples(path, threshold=0.6), "correct") == [True, False, False]
@@ -75,7 +75,7 @@ def test_the_reward_function_of_trl_judges(tmp_path: Path) -> None:
 def test_one_of_several_reward_functions_must_be_named(tmp_path: Path) -> None:
     rewards: dict[str, list[float | None]] = {"format_reward": [0.5] * 4, "accuracy_reward": [1.0, 0.0, 0.0, 1.0]}
     path = trl(tmp_path / "completions_00100.parquet", **rewards)
-    with pytest.raises(SampleFileError, match=r"several scores \(format_reward, accuracy_reward\).*--map score="):
+    with pytest.raises(SourceError, match=r"several scores \(format_reward, accuracy_reward\).*--map score="):
         read_samples(path)
     assert column(read_samples(path, mapping={"score": "accuracy_reward"}), "correct") == [True, False, False, True]
 
@@ -109,7 +109,7 @@ def test_every_filter_of_lm_eval_repeats_the_responses(tmp_path: Path) -> None:
 
 def test_choices_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
     row = lm_eval(0, [], 1.0) | {"resps": [[["-3.2", "False"]], [["-1.0", "True"]]], "metrics": ["acc"], "acc": 1.0}
-    with pytest.raises(SampleFileError, match=r"line 1: resps\.0: expected a text"):
+    with pytest.raises(SourceError, match=r"line 1: resps\.0: expected a text"):
         read_samples(lines(tmp_path / "samples_arc.jsonl", row))
 
 
@@ -158,7 +158,7 @@ def test_lists_of_qwen_math_are_samples(tmp_path: Path) -> None:
 
 def test_lists_of_other_lengths_are_named(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.jsonl", qwen_math(0, ["4"], [True]), qwen_math(1, ["4", "5"], [True]))
-    with pytest.raises(SampleFileError, match=r"line 2: score: expected 2 values, one per response, found 1"):
+    with pytest.raises(SourceError, match=r"line 2: score: expected 2 values, one per response, found 1"):
         read_samples(path)
 
 
@@ -195,9 +195,9 @@ def test_a_folder_is_its_parquet_files_in_the_order_of_their_numbers(tmp_path: P
     assert found.notes[0] == "5 greedy responses (sample_index -1) are left out"
     broken = pl.read_parquet(tmp_path / "in" / "9.parquet").with_columns(extracted=pl.lit(3))
     broken.write_parquet(tmp_path / "in" / "9.parquet")
-    with pytest.raises(SampleFileError, match=r"9\.parquet, row 0: extracted: expected a text"):
+    with pytest.raises(SourceError, match=r"9\.parquet, row 0: extracted: expected a text"):
         read_samples(tmp_path / "in")
-    with pytest.raises(SampleFileError, match=r"it has none; name one of its folders: in$"):
+    with pytest.raises(SourceError, match=r"it has none; name one of its folders: in$"):
         read_samples(tmp_path)
 
 

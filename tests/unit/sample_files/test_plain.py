@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.sample_files.columns import COLUMNS
-from dphrl.sample_files.samples import SampleFileError, read_samples
+from dphrl.sample_files.formats import COLUMNS
+from dphrl.sample_files.samples import SourceError, read_samples
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "diagnose-formats.md"
 
@@ -114,7 +114,7 @@ def test_words_of_judges(tmp_path: Path, value: object, verdict: bool) -> None:
 
 def test_an_unknown_file_is_answered_with_fields_and_ways(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {"query": "2 + 2?", "answer": "4"})
-    with pytest.raises(SampleFileError) as failed:
+    with pytest.raises(SourceError) as failed:
         read_samples(path)
     text = str(failed.value)
     assert text.startswith(f"{path}: the fields of the first object are those of no known format")
@@ -128,7 +128,7 @@ def test_an_unknown_file_is_answered_with_fields_and_ways(tmp_path: Path) -> Non
 
 def test_a_message_names_not_all_of_many_fields(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {f"\x1b{number}": number for number in range(1000)})
-    with pytest.raises(SampleFileError, match=r"found:      \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.\n"):
+    with pytest.raises(SourceError, match=r"found:      \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.\n"):
         read_samples(path)
 
 
@@ -150,7 +150,7 @@ PLAIN = {"question": "q", "text": "t"}
     ],
 )
 def test_a_wrong_row_is_named(tmp_path: Path, row: dict[str, Any], problem: str) -> None:
-    with pytest.raises(SampleFileError, match=problem):
+    with pytest.raises(SourceError, match=problem):
         read_samples(lines(tmp_path / "a.jsonl", PLAIN, row))
 
 
@@ -163,15 +163,19 @@ def test_a_wrong_row_is_named(tmp_path: Path, row: dict[str, Any], problem: str)
         ("a.jsonl", b"[" * 100_000, r"line 1: expected one JSON object in UTF-8: recursion limit"),
         ("a.jsonl", b"\n\n[1]\n", r"line 3: expected a JSON object, found list"),
         ("a.jsonl", b"\n", r"found no samples"),
-        ("a.json", b'{"eval": {}}', r"expected a list of JSON objects, found dict with the keys eval"),
-        ("a.json", b'[{"text": "t"}', r"expected JSON in UTF-8 \(one object per line is \.jsonl\)"),
+        ("a.json", b'{"eval": {}}', r"found one object with the keys .eval., ..."),
+        (
+            "a.json",
+            b'[{"text": "t"}',
+            r"expected a list of objects \(one object per line is \.jsonl\) in UTF-8",
+        ),
         ("a.parquet", b"PAR1", r"a\.parquet: expected a parquet table"),
-        ("a.csv", b"", r"expected a file in \.jsonl, \.json, \.parquet, found \.csv"),
+        ("a.csv", b"", r"expected a file in \.jsonl, \.json or \.parquet, found \.csv"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(SampleFileError, match=problem):
+    with pytest.raises(SourceError, match=problem):
         read_samples(tmp_path / name)
 
 
@@ -183,28 +187,28 @@ def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path, name: str) -> 
 
 def test_options_are_checked(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {"input": "q", "text": "t", "question": "q"})
-    with pytest.raises(SampleFileError, match=r"--map: unknown 'guestion' \(nearest: question\): expected one of"):
+    with pytest.raises(SourceError, match=r"--map: unknown 'guestion' \(nearest: question\): expected one of"):
         read_samples(path, mapping={"guestion": "input"})
-    with pytest.raises(SampleFileError, match=r"--map gold=gild: the first object has no such field \(nearest: gold\)"):
+    with pytest.raises(SourceError, match=r"--map gold=gild: the first object has no such field \(nearest: gold\)"):
         read_samples(lines(tmp_path / "b.jsonl", {**PLAIN, "gold": "4"}), mapping={"gold": "gild"})
-    with pytest.raises(SampleFileError, match=r"--format: unknown 'very' \(nearest: verl\): .* dphrl, plain"):
+    with pytest.raises(SourceError, match=r"--format: unknown 'very' \(nearest: verl\): .* dphrl, plain"):
         read_samples(path, format="very")
     nested = {**PLAIN, "metric": {"match": 1.0}}
-    with pytest.raises(SampleFileError, match=r"no such field \(nearest: metric\.match\)"):
+    with pytest.raises(SourceError, match=r"no such field \(nearest: metric\.match\)"):
         read_samples(lines(tmp_path / "c.jsonl", nested), mapping={"correct": "metric.mach"})
-    with pytest.raises(SampleFileError, match=r"no such field; it has question, text, metric\.match"):
+    with pytest.raises(SourceError, match=r"no such field; it has question, text, metric\.match"):
         read_samples(lines(tmp_path / "c.jsonl", nested), mapping={"correct": "z"})
-    with pytest.raises(SampleFileError, match=r"line 1: output: expected a response, found nothing"):
+    with pytest.raises(SourceError, match=r"line 1: output: expected a response, found nothing"):
         read_samples(path, format="verl")
 
 
 def test_a_threshold_needs_scores(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {**PLAIN, "correct": True, "score": 0.2}, {**PLAIN, "correct": True})
     assert read_samples(path, threshold=0.5).rows["correct"].to_list() == [False, True]
-    with pytest.raises(SampleFileError, match=r"which field is the score\? Say --map score=FIELD"):
+    with pytest.raises(SourceError, match=r"which field is the score\? Say --map score=FIELD"):
         read_samples(path, threshold=0.5, mapping={"correct": "correct"})
     path = lines(tmp_path / "b.jsonl", {**PLAIN, "correct": "C"})
-    with pytest.raises(SampleFileError, match=r"correct: expected a number, as a threshold was given, found 'C'"):
+    with pytest.raises(SourceError, match=r"correct: expected a number, as a threshold was given, found 'C'"):
         read_samples(path, threshold=0.5, mapping={"score": "correct"})
 
 
@@ -234,7 +238,7 @@ def test_odd_files_are_noted(tmp_path: Path) -> None:
 def test_a_row_late_in_a_long_file_is_named(tmp_path: Path) -> None:
     good = '{"question": "q", "text": "t"}\n'
     (tmp_path / "a.jsonl").write_text(good * 40_000 + '{"question": "q", "text": 1}\n')
-    with pytest.raises(SampleFileError, match=r"line 40001: text"):
+    with pytest.raises(SourceError, match=r"line 40001: text"):
         read_samples(tmp_path / "a.jsonl")
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from dphrl.sample_files.records import read_source
 from dphrl.tasks.databases import database_path, schema_text
 from dphrl.tasks.gold import gold_of
 from dphrl.tasks.overlap import overlap
 from dphrl.tasks.prepare import Prepared, prepare
-from dphrl.tasks.source import read_source
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
 SPIDER, BIRD = DATA / "text2sql" / "spider", DATA / "text2sql" / "bird"

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.sample_files.records import SourceError, read_source
 from dphrl.tasks.fields import NAMES
 from dphrl.tasks.gold import gold_of
 from dphrl.tasks.overlap import overlap, shared
 from dphrl.tasks.prepare import prepare, prompt_id
-from dphrl.tasks.source import SourceError, read_source
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 

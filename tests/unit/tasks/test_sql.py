@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from dphrl.sample_files.records import SourceError
 from dphrl.tasks.databases import PendingChangesError, database_path, schema_text
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.source import SourceError
 
 SHOP = """
     create table customer (id integer primary key, "full name" varchar(80), `Order` int, picture blob, note);

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tiny_models import write_tokenizer
 
+from dphrl.sample_files.records import SourceError
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.source import SourceError
 from dphrl.tasks.tokens import TemplateError, encoder
 
 ASK = [{"role": "system", "content": "b"}, {"role": "user", "content": "a"}]

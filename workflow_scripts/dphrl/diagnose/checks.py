@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from dphrl.diagnose.joined import Joined, known_as
-from dphrl.diagnose.numbers import percent
-from dphrl.diagnose.verdict import COLLAPSED, NOT_COLLAPSED, Verdict
 from dphrl.evaluation.names import BASE
+from dphrl.evaluation.sentences import percent
 from dphrl.evaluation.study import Study
+from dphrl.evaluation.verdict import COLLAPSED, NOT_COLLAPSED, Verdict
 from dphrl.sample_files.samples import SampleFile
 
 QUALIFIES = 0.05

@@ -11,14 +11,23 @@ from dphrl.diagnose.checks import answers, largest_k, left_out, limits, qualific
 from dphrl.diagnose.classes import study_of
 from dphrl.diagnose.joined import Joined, join, known_as
 from dphrl.diagnose.portfolio import SCHEMA, portfolio
-from dphrl.diagnose.variety import KINDS, Variety, variety
-from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, EXIT, NOT_COLLAPSED, Verdict, decide, paired
-from dphrl.evaluation.crossing import crossing
-from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
+from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk, per_level
-from dphrl.evaluation.transitions import transitions
+from dphrl.evaluation.verdict import (
+    CANNOT_TELL,
+    COLLAPSED,
+    EXIT,
+    KINDS,
+    NOT_COLLAPSED,
+    Variety,
+    Verdict,
+    decide,
+    paired,
+    variety,
+)
 from dphrl.sample_files.formats import DPHRL
 from dphrl.sample_files.samples import SampleFile
 
@@ -51,6 +60,11 @@ class OfModel:
     qualified: list[str]
     varieties: list[Variety]
     lost: list[Lost]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict, the variety and what qualifies the verdict, in words."""
+        return sentences(self.verdict, next(iter(self.varieties), None), self.qualified)
 
 
 @dataclass(frozen=True)
@@ -101,7 +115,7 @@ def diagnose(
 
     Raises:
         KError: k is larger than the number of samples of a question.
-        SampleFileError: as `dphrl.diagnose.joined.join`.
+        SourceError: as `dphrl.diagnose.joined.join`.
     """
     step("joining questions")
     joined = join(files)

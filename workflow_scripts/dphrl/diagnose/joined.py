@@ -10,9 +10,9 @@ import polars as pl
 
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.sample_files.batches import key_of_text
-from dphrl.sample_files.columns import CLASSES, SampleFileError
 from dphrl.sample_files.fields import likely_verdict
-from dphrl.sample_files.records import leaves, names_of
+from dphrl.sample_files.formats import CLASSES
+from dphrl.sample_files.records import SourceError, leaves, names_of
 from dphrl.sample_files.samples import SampleFile
 
 _KEY = "prompt_id"
@@ -80,7 +80,7 @@ def join(files: Sequence[SampleFile]) -> Joined:
     are left out, with a note.
 
     Raises:
-        SampleFileError: a file has no judged sample, or the files have no question in common.
+        SourceError: a file has no judged sample, or the files have no question in common.
     """
     names = policy_names(files)
     notes = [f"{name}: {note}" for name, file in zip(names, files, strict=True) for note in file.notes]
@@ -89,7 +89,7 @@ def join(files: Sequence[SampleFile]) -> Joined:
         judged[name] = file.rows.filter(pl.col("correct").is_not_null())
         missing = file.rows.height - judged[name].height
         if judged[name].is_empty():
-            raise SampleFileError(
+            raise SourceError(
                 f"{file.path}: no sample is judged; judge them here with --task math or --task sql, or name the field"
                 f" of the verdict with --map correct=FIELD (and --threshold for scores){_fields(file)}."
                 " A scorer that you wrote judges them in a run of recorded answers (docs/replay.md)"
@@ -100,7 +100,7 @@ def join(files: Sequence[SampleFile]) -> Joined:
     common = _common([rows[_KEY] for rows in keyed.values()])
     if not common.len():
         ids = [known_as(*rows.row(0)) for rows in (one.select("question_id", "question") for one in judged.values())]
-        raise SampleFileError(
+        raise SourceError(
             f"{files[0].path} and {files[-1].path} have no question in common, neither by id nor by text (for instance"
             f" {ids[0][:60]!r} and {ids[-1][:60]!r}); name the field of the id with --map question_id=FIELD"
         )

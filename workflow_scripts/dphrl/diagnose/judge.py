@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from dphrl.diagnose.joined import known_as
 from dphrl.pages.visible import visible
-from dphrl.sample_files.columns import SampleFileError
+from dphrl.sample_files.records import SourceError, place, read_records
 from dphrl.sample_files.samples import SampleFile
 
 _NEEDED = {"math": "math_verify", "sql": "sqlglot"}
@@ -40,7 +40,7 @@ def judged(
         databases: folder of `<db_id>/<db_id>.sqlite`, for sql.
 
     Raises:
-        SampleFileError: a question has no gold, or it is not as the task needs it.
+        SourceError: a question has no gold, or it is not as the task needs it.
         ModuleNotFoundError: as `check_extra`.
     """
     check_extra(task)
@@ -73,38 +73,20 @@ def judged(
 
 
 def read_golds(path: Path) -> dict[str, Any]:
-    """Ground truths by question id or text, from a .jsonl or .parquet file with one of these and a gold in each row.
+    """Ground truths by question id or text, from a file with one of these and a gold in each row.
 
     Raises:
-        SampleFileError: a row has no such field.
+        SourceError: a row has no such field.
     """
     golds: dict[str, Any] = {}
-    for number, row in enumerate(_rows(path), start=1):
+    for part, number, row in read_records(path):
         key = next((row[name] for name in _IDS if row.get(name) is not None), None)
         gold = next((row[name] for name in _GOLDS if row.get(name) is not None), None)
         if key is None or gold is None:
-            raise SampleFileError(
-                f"{path}, row {number}: expected an id or question ({', '.join(_IDS)}) and a gold ({', '.join(_GOLDS)})"
-            )
+            expected = f"an id or question ({', '.join(_IDS)}) and a gold ({', '.join(_GOLDS)})"
+            raise SourceError(f"{place(part, number)}: expected {expected}")
         golds[str(key).strip()] = {"gold_sql": gold, "db_id": row["db_id"]} if "db_id" in row else gold
     return golds
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    if path.suffix == ".parquet":
-        yield from pl.read_parquet(path).iter_rows(named=True)
-        return
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise SampleFileError(f"{path}, line {number}: no JSON ({error})") from error
-            if not isinstance(row, dict):
-                raise SampleFileError(f"{path}, line {number}: expected an object with an id and a gold")
-            yield row
 
 
 def _truth(
@@ -113,12 +95,12 @@ def _truth(
     given = gold if golds is None else golds.get(key, golds.get(question.strip()))
     if given is None:
         where = "the file has none: give them with --gold FILE" if golds is None else "--gold has none"
-        raise SampleFileError(f"{file.path}: question {known_as(key, question)[:60]!r} has no gold answer; {where}")
+        raise SourceError(f"{file.path}: question {known_as(key, question)[:60]!r} has no gold answer; {where}")
     if task == "math":
         return {"answer": given}
     truth = _object(given)
     if not {"db_id", "gold_sql"} <= truth.keys():
-        raise SampleFileError(
+        raise SourceError(
             f"{file.path}: question {known_as(key, question)[:60]!r}: judging SQL needs gold_sql and db_id of each"
             " question; give them with --gold FILE"
         )

@@ -1,19 +1,21 @@
-"""A diagnosis as one HTML page that needs no network; all text of the files is escaped."""
+"""A diagnosis as one HTML page without network, with all text of the files escaped, and as JSON with stable keys."""
 
+import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
 
-from dphrl.diagnose import shown
+from dphrl.diagnose import tables as shown
 from dphrl.diagnose.diagnosis import Diagnosis, Lost
 from dphrl.diagnose.joined import known_as, shown_as
-from dphrl.diagnose.sentences import sentences, verdict_sentence
 from dphrl.evaluation.names import BASE
+from dphrl.evaluation.sentences import verdict_sentence
+from dphrl.evaluation.verdict import EXIT
 from dphrl.pages.render import render
 from dphrl.pages.visible import visible
-from dphrl.report.figures import passk
-from dphrl.report.page import vega_embed
 from dphrl.sample_files.samples import SampleFile
 
 _QUESTIONS = 10
@@ -27,11 +29,16 @@ _CAPTION = (
 
 def figure(found: Diagnosis) -> Any:
     """The pass@k curves, as an altair chart."""
+    # Slow to import.
+    from dphrl.report.figures import passk
+
     return passk.draw(found.tables["passk"]).properties(description=_CAPTION)
 
 
 def page(found: Diagnosis, files: Sequence[SampleFile]) -> str:
     """The page. The same files give the same text."""
+    from dphrl.report.page import vega_embed
+
     lost = {name: _lost(found, name, model.lost) for name, model in found.models.items()}
     tables = {
         "Coverage": [shown.coverage(found)],
@@ -53,7 +60,7 @@ def page(found: Diagnosis, files: Sequence[SampleFile]) -> str:
             visible(name, ""): {
                 "word": model.verdict.word,
                 "sentence": visible(verdict_sentence(model.verdict), ""),
-                "further": [visible(one, "") for one in sentences(model)[1:]],
+                "further": [visible(one, "") for one in model.sentences[1:]],
             }
             for name, model in found.models.items()
         },
@@ -117,3 +124,55 @@ def _visible(one: shown.Shown) -> shown.Shown:
     title, caption, frame = one
     rows = [[visible(str(cell), "") for cell in row] for row in frame.iter_rows()]
     return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
+
+
+VERSION = 1
+
+
+def document(found: Diagnosis, files: Sequence[SampleFile]) -> dict[str, Any]:
+    """The diagnosis as JSON values; numbers that are not known are null. docs/diagnose.md describes the keys."""
+    words = {code: word for word, code in EXIT.items()}
+    models = {}
+    for name, model in found.models.items():
+        verdict = asdict(model.verdict)
+        models[name] = {
+            "verdict": verdict.pop("word"),
+            **{key: value for key, value in verdict.items() if key != "policy"},
+            "qualified": model.qualified,
+            "varieties": [asdict(one) for one in model.varieties],
+            "lost": [one._asdict() for one in model.lost],
+            "sentences": model.sentences,
+        }
+    given: dict[str, Any] = {
+        "version": VERSION,
+        "verdict": words[found.exit_code],
+        "exit_code": found.exit_code,
+        "k": found.k,
+        "margin": found.margin,
+        "files": {
+            name: {"path": str(file.path), "format": file.format, "settings": file.settings}
+            for name, file in zip(found.joined.rows, files, strict=True)
+        },
+        "models": models,
+        "left_out": found.joined.left_out,
+        "notes": found.notes,
+        "tables": {
+            name: table.drop("seed", "step", "dataset", strict=False).to_dicts() for name, table in found.tables.items()
+        },
+    }
+    known: dict[str, Any] = _known(given)
+    return known
+
+
+def to_json(found: Diagnosis, files: Sequence[SampleFile]) -> str:
+    """`document` as text: the same files give the same bytes."""
+    return json.dumps(document(found, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _known(value: Any) -> Any:
+    """The value with null for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {key: _known(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

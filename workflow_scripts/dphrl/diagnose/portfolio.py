@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from dphrl.diagnose.verdict import paired
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.study import Policy
+from dphrl.evaluation.verdict import paired
 
 SCHEMA = {
     "method": pl.String(),

@@ -13,9 +13,9 @@ from tqdm import tqdm
 from dphrl.artifacts.files import replacing
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
-from dphrl.diagnose.document import to_json
 from dphrl.diagnose.judge import check_extra, judged, read_golds
-from dphrl.diagnose.terminal import text
+from dphrl.diagnose.page import page, to_json
+from dphrl.diagnose.tables import text
 from dphrl.sample_files.records import parts_of
 from dphrl.sample_files.samples import SampleFile, read_samples
 
@@ -78,8 +78,5 @@ def _write(found: Diagnosis, files: Sequence[SampleFile], options: Namespace) ->
         with replacing(options.json) as temporary:
             temporary.write_text(to_json(found, files), encoding="utf-8")
     if options.html:
-        # Drawing is slow to import.
-        from dphrl.diagnose.page import page
-
         with replacing(options.html) as temporary:
             temporary.write_text(page(found, files), encoding="utf-8", errors="replace")

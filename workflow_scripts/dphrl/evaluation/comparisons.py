@@ -9,14 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import EvaluateConfig
-from dphrl.evaluation.crossed import Crossed, Floats, Questions
+from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
+from dphrl.evaluation.claims import registered
+from dphrl.evaluation.crossed import Crossed, Floats, Questions, holm
 from dphrl.evaluation.estimator import maj_at_k
-from dphrl.evaluation.keep_explore import Solved, bases_of, solved_numerators
-from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered, published_k
-from dphrl.evaluation.paper_claims import registered
+from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered, published_k
 from dphrl.evaluation.study import Policy, Study
 
-UNTRAINED = (BASE, BASE_ITSELF)
 _RATES = ("keep@", "explore@")
 
 
@@ -145,23 +144,6 @@ def _at_mean(path: Sequence[Policy], inside: NDArray[np.bool_], k: int, target: 
     return np.asarray(value + on_line)
 
 
-def holm(p: ArrayLike) -> Floats:
-    """p values of one family after Holm's correction (Holm 1979): they bound the chance of any false finding.
-
-    Args:
-        p: (tests,) in [0, 1]; NaN, which is not a test, stays NaN.
-
-    Returns:
-        (tests,) float64, never less than `p`, at most 1.
-    """
-    given = np.asarray(p, dtype=np.float64)
-    order = np.argsort(given)[: np.count_nonzero(~np.isnan(given))]
-    corrected = np.full_like(given, np.nan)
-    scaled = given[order] * np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return corrected
-
-
 def _measure(last: Study) -> dict[str, _Measured]:
     answered = last.datasets_with("answers")
     found: dict[str, _Measured] = {}
@@ -200,11 +182,6 @@ def _by_role(measured: Mapping[str, _Measured], roles: Mapping[str, str]) -> dic
         if dataset in roles:
             found.setdefault(average_of(roles[dataset]), {})[dataset] = one
     return {name: members for name, members in found.items() if len(members) > 1}
-
-
-def average_of(role: str) -> str:
-    """The name that the average over the datasets of a role has among datasets."""
-    return f"average ({role.replace('_', ' ')})"
 
 
 def _crossed(members: Sequence[_Measured], names: Sequence[str]) -> Crossed:

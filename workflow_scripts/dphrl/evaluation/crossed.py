@@ -294,3 +294,20 @@ def sizes_needed(
     more_seeds = next((n for n in range(seeds, 100 * seeds + 1) if enough(n / seeds, True)), None)
     more_questions = np.unique(np.geomspace(questions, 100 * questions, 500).round().astype(int)).tolist()
     return more_seeds, next((n for n in more_questions if enough(n / questions, False)), None)
+
+
+def holm(p: ArrayLike) -> Floats:
+    """p values of one family after Holm's correction (Holm 1979): they bound the chance of any false finding.
+
+    Args:
+        p: (tests,) in [0, 1]; NaN, which is not a test, stays NaN.
+
+    Returns:
+        (tests,) float64, never less than `p`, at most 1.
+    """
+    given = np.asarray(p, dtype=np.float64)
+    order = np.argsort(given)[: np.count_nonzero(~np.isnan(given))]
+    corrected = np.full_like(given, np.nan)
+    scaled = given[order] * np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return corrected

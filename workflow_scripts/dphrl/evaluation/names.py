@@ -7,6 +7,9 @@ BASE_ITSELF = "base_itself"
 """The method of rows that compare the base with an independent draw from itself."""
 
 
+UNTRAINED = (BASE, BASE_ITSELF)
+
+
 def published_k(dataset: str) -> int:
     """The k of the paper's pass@k on a dataset."""
     return {"aime24": 64, "aime25": 64, "amc23": 16}.get(dataset, 8)
@@ -16,3 +19,8 @@ def numbered(metrics: Iterable[str], start: str) -> list[int]:
     """The k of the metrics that are called `start` and a number, such as pass@8, ascending."""
     ends = (name.removeprefix(start) for name in metrics if name.startswith(start))
     return sorted(int(end) for end in ends if end.isdigit())
+
+
+def average_of(role: str) -> str:
+    """The name that the average over the datasets of a role has among datasets."""
+    return f"average ({role.replace('_', ' ')})"

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.evaluation.against_base import bases_of
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import class_counts, rarefied
-from dphrl.evaluation.keep_explore import bases_of
 from dphrl.evaluation.study import Policy, Study
 
 SIZES = (2, 4, 8)

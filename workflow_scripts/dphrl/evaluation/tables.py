@@ -14,16 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
-from dphrl.evaluation.crossing import crossing
-from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
-from dphrl.evaluation.hypergeometric import g_pass_at_k, mg_pass_at_k
-from dphrl.evaluation.keep_explore import keep_explore
+from dphrl.evaluation.estimator import class_counts, entropy, g_pass_at_k, maj_at_k, mg_pass_at_k, pass_hat_k
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import Policy, Study
-from dphrl.evaluation.transitions import transitions
 
 TAUS = (0.5, 0.75)
 """Shares of k samples that must be right for G-Pass@k, next to 1, which is pass^k."""

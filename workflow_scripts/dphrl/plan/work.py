@@ -18,7 +18,7 @@ from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
 from dphrl.plan.memory import Setting, policy_bytes, state_bytes, training_bytes
 from dphrl.plan.specs import Machine, ModelShape
-from dphrl.tasks.source import read_source
+from dphrl.sample_files.records import read_source
 
 PLANS: Final[tuple[Plan, ...]] = get_args(Plan)
 # Mean tokens of a prompt and of a response: in the embedded world, and of real models, where BIRD's prompts hold whole

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.rollout.requests import GREEDY, Completion, Request
-from dphrl.tasks.source import read_source
+from dphrl.sample_files.records import read_source
 
 
 class RecordedError(ValueError):

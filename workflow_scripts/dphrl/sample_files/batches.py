@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from dphrl.sample_files.columns import CLASSES, COLUMNS
 from dphrl.sample_files.fields import (
     Field,
     FieldError,
@@ -24,6 +23,7 @@ from dphrl.sample_files.fields import (
     responses_of,
     truth_of,
 )
+from dphrl.sample_files.formats import CLASSES, COLUMNS
 from dphrl.sample_files.records import Record
 
 # The index of a greedy response in recorded answers (docs/replay.md).

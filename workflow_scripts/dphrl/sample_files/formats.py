@@ -5,8 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dphrl.sample_files.columns import CLASSES, SampleFileError
-from dphrl.sample_files.records import Record, leaves, names_of
+import polars as pl
+
+from dphrl.sample_files.records import Record, SourceError, leaves, names_of
+
+# Columns of `SampleFile.rows`, in this order.
+COLUMNS: Final[dict[str, pl.DataType]] = {
+    "question_id": pl.String(),
+    "question": pl.String(),
+    "sample_index": pl.Int32(),
+    "text": pl.String(),
+    "correct": pl.Boolean(),
+    "gold": pl.String(),
+    "level": pl.String(),
+    "truncated": pl.Boolean(),
+}
+# Further columns where a scorer of the workflow found which answers and programs are alike.
+CLASSES: Final = ("answer_class", "program_class")
 
 # What `--map` can name. `text` may be one response or a list of them; then `correct`, `score`, `truncated` and
 # `finish_reason` may be lists too.
@@ -168,7 +183,7 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
     """The format of a file by its first object.
 
     Raises:
-        SampleFileError: it is in no known format, and `mapping` does not name the responses and questions.
+        SourceError: it is in no known format, and `mapping` does not name the responses and questions.
     """
     for known in FORMATS.values():
         if known.fits(record):
@@ -176,7 +191,7 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
     if "text" in mapping and mapping.keys() & {"question_id", "question"}:
         return PLAIN
     needs = "\n".join(f"  {known.name + ':':<12}{_words(known.needs)}" for known in FORMATS.values())
-    raise SampleFileError(
+    raise SourceError(
         f"{path}: the fields of the first object are those of no known format\n"
         f"  found:      {names_of(leaves(record))}\n"
         f"{needs}\nSay which field is which: --map text=FIELD --map question=FIELD, and where the file has them "
@@ -188,7 +203,7 @@ def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str,
     """The field of the scores where every file has another name for it (a reward function, a metric); else None.
 
     Raises:
-        SampleFileError: there are several, and `mapping` does not say which.
+        SourceError: there are several, and `mapping` does not say which.
     """
     if mapping.keys() & {"score", "correct"}:
         return None
@@ -202,7 +217,7 @@ def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str,
     else:
         return None
     if len(found) > 1:
-        raise SampleFileError(
+        raise SourceError(
             f"{path}: the responses have several scores ({names_of(dict.fromkeys(found))}): say which one judges them, "
             f"--map score={found[0]}"
         )

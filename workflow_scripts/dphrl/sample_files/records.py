@@ -1,4 +1,4 @@
-"""The objects of a JSONL, JSON or parquet file, one after the other."""
+"""The reader of JSONL, JSON and parquet files, for datasets, recorded answers and files of samples."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -9,7 +9,6 @@ import polars as pl
 from pydantic_core import from_json
 
 from dphrl.config.errors import show
-from dphrl.sample_files.columns import SampleFileError
 
 Record = dict[str, Any]
 
@@ -18,11 +17,15 @@ _ROWS_AT_ONCE: Final = 16_384
 _NAMES: Final = 40
 
 
+class SourceError(ValueError):
+    """A file of rows cannot be used; the text names the file, the line or row, and the field."""
+
+
 def parts_of(path: Path) -> list[Path]:
     """The files that a path names: itself, or the parquet files in a folder, shards in the order of their numbers.
 
     Raises:
-        SampleFileError: a folder has no parquet file.
+        SourceError: a folder has no parquet file.
     """
     if not path.is_dir():
         return [path]
@@ -30,7 +33,7 @@ def parts_of(path: Path) -> list[Path]:
     if not parts:
         folders = names_of(dict.fromkeys(sorted(one.name for one in path.iterdir() if one.is_dir())))
         hint = f"; name one of its folders: {folders}" if folders else ""
-        raise SampleFileError(f"{path}: of a folder the .parquet files in it are read, and it has none{hint}")
+        raise SourceError(f"{path}: of a folder the .parquet files in it are read, and it has none{hint}")
     return parts
 
 
@@ -43,16 +46,24 @@ def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
     parquet files in it are read, one after the other.
 
     Raises:
-        SampleFileError: another suffix, or something in the file is not of that format.
+        SourceError: another suffix, or something in the file is not of that format.
         OSError: the file cannot be read.
     """
     readers = {".jsonl": _lines, ".json": _list, ".parquet": _table}
     for part in parts_of(path):
         if part.suffix not in readers:
-            known = ", ".join(readers)
-            raise SampleFileError(f"{part}: expected a file in {known}, found {part.suffix or 'no suffix'}")
+            known = ".jsonl, .json or .parquet"
+            raise SourceError(f"{part}: expected a file in {known}, found {part.suffix or 'no suffix'}")
         for number, record in readers[part.suffix](part):
             yield part, number, record
+
+
+def read_source(path: str | Path) -> list[Record]:
+    """All rows of a dataset or of recorded answers. Raises as `read_records`; no rows are a `SourceError` too."""
+    rows = [record for *_, record in read_records(Path(path))]
+    if not rows:
+        raise SourceError(f"{path}: found no rows")
+    return rows
 
 
 def place(path: Path, number: int) -> str:
@@ -89,7 +100,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
             try:
                 value = from_json(line.removeprefix(_BOM))
             except ValueError as error:
-                raise SampleFileError(f"{place(path, number)}: expected one JSON object in UTF-8: {error}") from None
+                raise SourceError(f"{place(path, number)}: expected one JSON object in UTF-8: {error}") from None
             yield number, _object(path, number, value)
 
 
@@ -97,12 +108,16 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
     try:
         value = from_json(path.read_bytes().removeprefix(_BOM))
     except ValueError as error:
-        raise SampleFileError(f"{path}: expected JSON in UTF-8 (one object per line is .jsonl): {error}") from None
+        expected = "a list of objects (one object per line is .jsonl)"
+        raise SourceError(f"{path}: expected {expected} in UTF-8: {error}") from None
     if isinstance(value, dict) and isinstance(value.get("samples"), list):
         value = value["samples"]
     if not isinstance(value, list):
-        keys = f" with the keys {names_of(value)}" if isinstance(value, dict) else ""
-        raise SampleFileError(f"{path}: expected a list of JSON objects, found {type(value).__name__}{keys}")
+        found = type(value).__name__
+        if isinstance(value, dict):
+            keys = ", ".join(repr(key) for key in list(value)[:3])
+            found = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list"
+        raise SourceError(f"{path}: expected a list of objects, found {found}")
     for index, row in enumerate(value):
         yield index, _object(path, index, row)
 
@@ -113,7 +128,7 @@ def _table(path: Path) -> Iterator[tuple[int, Record]]:
     try:
         table = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
-        raise SampleFileError(f"{path}: expected a parquet table: {error}") from None
+        raise SourceError(f"{path}: expected a parquet table: {error}") from None
     start = 0
     for part in table.iter_slices(_ROWS_AT_ONCE):
         yield from enumerate(part.iter_rows(named=True), start)
@@ -122,5 +137,5 @@ def _table(path: Path) -> Iterator[tuple[int, Record]]:
 
 def _object(path: Path, number: int, value: Any) -> Record:
     if not isinstance(value, dict):
-        raise SampleFileError(f"{place(path, number)}: expected a JSON object, found {type(value).__name__}")
+        raise SourceError(f"{place(path, number)}: expected a JSON object, found {type(value).__name__}")
     return value

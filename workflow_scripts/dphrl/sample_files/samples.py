@@ -1,26 +1,42 @@
 """A file of samples, whatever tool wrote it, as one table."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
+from pydantic_core import from_json
 from tqdm import tqdm
 
 from dphrl.config.errors import nearest, show
 from dphrl.sample_files.batches import Reader, RecordError
-from dphrl.sample_files.columns import CLASSES, SampleFileError
 from dphrl.sample_files.fields import Field
-from dphrl.sample_files.formats import DPHRL, FORMATS, LM_EVAL, OUR_FIELDS, PLAIN, Format, recognise, score_field
-from dphrl.sample_files.notes import notes_of
-from dphrl.sample_files.records import Record, leaves, names_of, place, read_records
-from dphrl.sample_files.settings import settings_of
+from dphrl.sample_files.formats import (
+    CLASSES,
+    DPHRL,
+    FORMATS,
+    LM_EVAL,
+    OUR_FIELDS,
+    PLAIN,
+    QWEN_MATH,
+    VERIFIERS,
+    Format,
+    recognise,
+    score_field,
+)
+from dphrl.sample_files.records import Record, SourceError, leaves, names_of, place, read_records
 
 _AT_ONCE: Final = 16_384
+# A model that samples hardly writes a text of this length twice.
+_LONG: Final = 200
+_NAMED: Final = 3
+# test_qwen25-math-cot_-1_seed0_t0.6_s0_e-1.jsonl
+_QWEN_NAME: Final = re.compile(r"_seed\d+_t(\d+(?:\.\d+)?)_s\d+_e-?\d+$")
 
 Numbered = tuple[Path, int, Record]
 
@@ -69,14 +85,14 @@ def read_samples(
         threshold: a response is correct if its score is at least this; needed where scores are not 0 or 1.
 
     Raises:
-        SampleFileError: the file is in no known format, or a row is not as its format has it.
+        SourceError: the file is in no known format, or a row is not as its format has it.
         OSError: the file cannot be read.
     """
     _check(format, mapping)
     records = read_records(path)
     head = next(records, None)
     if head is None:
-        raise SampleFileError(f"{path}: found no samples")
+        raise SourceError(f"{path}: found no samples")
     first = head[2]
     known = FORMATS[format] if format else recognise(path, first, mapping)
     absent = {name: given for name, given in mapping.items() if not Field((given,)).is_in(first)}
@@ -92,10 +108,10 @@ def read_samples(
     other = [f"no field {given}: {name} is read as in other {known.name} files" for name, given in absent.items()]
     notes = [*other, *kept.notes(), *_of_reader(reader, score)]
     if rows.is_empty():
-        raise SampleFileError("; ".join([f"{path}: found no samples", *notes]))
-    notes += notes_of(rows, extracted=known is DPHRL)
+        raise SourceError("; ".join([f"{path}: found no samples", *notes]))
+    notes += _notes_of(rows, extracted=known is DPHRL)
     rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
-    settings = settings_of(path, known, first) | ({"grader": score} if score else {})
+    settings = _settings_of(path, known, first) | ({"grader": score} if score else {})
     # The file's own numbers were for the notes.
     index = pl.int_range(pl.len(), dtype=pl.Int32).over("question_id").alias("sample_index")
     return SampleFile(path, known.name, rows.with_columns(index), settings, tuple(notes), first)
@@ -107,15 +123,15 @@ def _check(format: str | None, mapping: Mapping[str, str]) -> None:
             if name not in allowed:
                 near = nearest(name, allowed)
                 hint = f" (nearest: {near})" if near else ""
-                raise SampleFileError(f"{what}: unknown {show(name)}{hint}: expected one of {', '.join(allowed)}")
+                raise SourceError(f"{what}: unknown {show(name)}{hint}: expected one of {', '.join(allowed)}")
 
 
-def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> SampleFileError:
+def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> SourceError:
     name, given = next(iter(absent.items()))
     fields = leaves(record)
     near = nearest(given, fields)
     found = f" (nearest: {near})" if near else f"; it has {names_of(fields)}"
-    return SampleFileError(f"{path}: --map {name}={given}: the first object has no such field{found}")
+    return SourceError(f"{path}: --map {name}={given}: the first object has no such field{found}")
 
 
 def _names(
@@ -131,7 +147,7 @@ def _names(
         what for what, wanted in (("text", True), ("score", threshold is not None)) if wanted and what not in names
     ]
     if missing:
-        raise SampleFileError(f"{path}: which field is the {missing[0]}? Say --map {missing[0]}=FIELD")
+        raise SourceError(f"{path}: which field is the {missing[0]}? Say --map {missing[0]}=FIELD")
     return names
 
 
@@ -183,7 +199,7 @@ def _table(records: Iterator[Numbered], kept: _Kept, reader: Reader) -> pl.DataF
             frames.append(reader.read([record for *_, record in batch]))
         except RecordError as error:
             path, number, _ = batch[error.position]
-            raise SampleFileError(f"{place(path, number)}: {error}") from None
+            raise SourceError(f"{place(path, number)}: {error}") from None
     return pl.concat(frames)
 
 
@@ -195,3 +211,69 @@ def _of_reader(reader: Reader, score: str | None) -> Iterator[str]:
             f"{score or 'the score'} is one number for several responses in {reader.counts['one for all']:,} rows, so "
             "it judges none of them: judge them here, with --task"
         )
+
+
+def _settings_of(path: Path, known: Format, record: Record) -> dict[str, str]:
+    """temperature, top_p, max_tokens, grader and model, those that are there.
+
+    They are in the first record, for verifiers in metadata.json in the file's folder, and for Qwen2.5-Math the
+    temperature is in the file's name.
+    """
+    source = _metadata(path.with_name("metadata.json")) if known is VERIFIERS else record
+    found = {name: Field(names).find(source) for name, names in known.settings.items()}
+    named = _QWEN_NAME.search(path.stem)
+    if known is QWEN_MATH and named:
+        found["temperature"] = named[1]
+    return {name: str(value) for name, value in found.items() if isinstance(value, str | int | float)}
+
+
+def _metadata(path: Path) -> dict[str, Any]:
+    """The file's content; empty where there is none, as nothing but a comparison of settings depends on it."""
+    try:
+        content = from_json(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
+    """Notes on the samples of a file; `sample_index` is still the file's, null where it has none.
+
+    Args:
+        extracted: texts are extracted answers, of which copies are no surprise.
+    """
+    total = f"{rows.height:,} responses"
+    empty = int(rows["text"].str.strip_chars().eq("").sum())
+    if empty:
+        yield f"{empty:,} of {total} {'have no extracted answer' if extracted else 'are empty'}"
+    unjudged = rows["correct"].null_count()
+    if 0 < unjudged < rows.height:
+        yield f"{unjudged:,} of {total} have no verdict"
+    repeated = int(rows.select("question_id", "sample_index").drop_nulls().is_duplicated().sum())
+    if repeated:
+        yield f"{repeated:,} rows have the sample_index of another row of the question: was a file joined with itself?"
+    long = rows.filter(pl.col("text").str.len_bytes() >= _LONG)
+    copies = long.height - long.select(pl.struct("question_id", pl.col("text").hash()).n_unique()).item()
+    if copies and not extracted:
+        yield (
+            f"{copies:,} of {total} are exact copies of an earlier one to the same question, {_LONG} bytes or longer: "
+            "was a file joined with itself, or was the temperature 0?"
+        )
+    pairs = rows.select("question_id", "question").unique(maintain_order=True)
+    mixed = _repeated(pairs, "question_id")
+    if mixed:
+        yield f"{len(mixed):,} question ids have more than one question: {_first(mixed)}"
+    same = _repeated(pairs.filter(pl.col("question") != ""), "question")
+    if same:
+        yield f"{len(same):,} questions have more than one id: {_first(same)}"
+
+
+def _repeated(pairs: pl.DataFrame, column: str) -> list[str]:
+    """Values of a column that are in more than one pair."""
+    counts = pairs.group_by(column, maintain_order=True).len()
+    return counts.filter(pl.col("len") > 1)[column].to_list()
+
+
+def _first(values: Sequence[str]) -> str:
+    named = ", ".join(show(value, 60) for value in values[:_NAMED])
+    return f"{named}, ..." if len(values) > _NAMED else named

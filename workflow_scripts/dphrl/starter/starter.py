@@ -15,9 +15,9 @@ from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import check_files, load_config
 from dphrl.plan.describe import KEYS, at_start, shape_of
 from dphrl.plan.memory import Setting, changes_that_fit
+from dphrl.sample_files.records import SourceError, read_source
 from dphrl.starter.layouts import LayoutError, layout_of
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.source import SourceError, read_source
 
 _METHOD = "dph_js"
 _DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128}

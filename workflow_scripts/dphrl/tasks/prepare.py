@@ -13,10 +13,10 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.progress import counted
+from dphrl.sample_files.records import SourceError
 from dphrl.tasks.fields import Fields, MalformedError, Renames, Row, json_text, show
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prompts import Messages, messages_of
-from dphrl.tasks.source import SourceError
 from dphrl.tasks.tokens import TemplateError
 
 _LONGEST_LEVEL = 40

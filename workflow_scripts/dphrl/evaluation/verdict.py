@@ -6,7 +6,8 @@ from functools import lru_cache
 import numpy as np
 
 from dphrl.evaluation.crossed import Estimate, Floats, Questions, detectable, sizes_needed
-from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.estimator import class_counts, pass_at_k, rarefied
+from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
 from dphrl.evaluation.study import Policy
 
 COLLAPSED, NOT_COLLAPSED, CANNOT_TELL = "COLLAPSED", "NOT COLLAPSED", "CANNOT TELL"
@@ -133,3 +134,37 @@ def _variance(n: int, c: int, k: int, factor: int) -> float:
     chance = binom.pmf(right, factor * n, (c + 0.5) / (n + 1))
     estimate = np.asarray(pass_at_k(factor * n, right, k))
     return float(chance @ estimate**2 - (chance @ estimate) ** 2)
+
+
+KINDS = {"programs": "programs", "styles": "styles", "skeletons": "ways of calculating", "answers": "answers"}
+"""Kinds of classes in the order in which the first that there is is reported, with the words for them."""
+
+
+@dataclass(frozen=True)
+class Variety:
+    """Different classes among m right answers, over the questions of which both models have m.
+
+    Attributes:
+        kind: a key of `KINDS`.
+        m: right answers.
+        base, tuned: the expected numbers of classes among them, means over questions.
+        difference: of the two, per question.
+    """
+
+    kind: str
+    m: int
+    base: float
+    tuned: float
+    difference: Paired
+
+
+def variety(base: Policy, tuned: Policy, kind: str) -> Variety | None:
+    """The comparison at the largest m of 8, 4 and 2 with at least 30 questions; None where there is none."""
+    counts = [class_counts(policy.codes(kind), policy.samples) for policy in (base, tuned)]
+    for m in sorted(SIZES, reverse=True):
+        before, after = (rarefied(one, m) for one in counts)
+        common = ~np.isnan(before + after)
+        if common.sum() >= FEWEST_PROMPTS:
+            difference = paired(after[common] - before[common])
+            return Variety(kind, m, float(before[common].mean()), float(after[common].mean()), difference)
+    return None

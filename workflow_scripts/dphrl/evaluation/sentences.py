@@ -1,10 +1,29 @@
-"""The verdict and what goes with it, in sentences."""
+"""The verdict and what goes with it, in sentences; shares and differences of shares as text."""
 
-from dphrl.diagnose.diagnosis import OfModel
-from dphrl.diagnose.numbers import interval, percent, points, signed
-from dphrl.diagnose.variety import KINDS, Variety
-from dphrl.diagnose.verdict import CANNOT_TELL, COLLAPSED, NOT_COLLAPSED, Verdict
+from collections.abc import Iterable
+
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
+from dphrl.evaluation.verdict import CANNOT_TELL, COLLAPSED, KINDS, NOT_COLLAPSED, Variety, Verdict
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with one digit."""
+    return f"{100 * share:.1f}"
+
+
+def points(share: float) -> str:
+    """A margin in points, without needless digits."""
+    return f"{100 * share:g}"
+
+
+def signed(share: float) -> str:
+    """A difference of shares in points."""
+    return f"{100 * share:+.1f}"
+
+
+def interval(ends: Iterable[float]) -> str:
+    """An interval of a difference of shares, in points."""
+    return f"[{', '.join(signed(end) for end in ends)}]"
 
 
 def verdict_sentence(verdict: Verdict) -> str:
@@ -70,8 +89,7 @@ def variety_sentence(verdict: Verdict, found: Variety | None) -> str:
     )
 
 
-def sentences(model: OfModel) -> list[str]:
+def sentences(verdict: Verdict, variety: Variety | None, qualified: Iterable[str]) -> list[str]:
     """The verdict of a model, its variety, and what qualifies the verdict."""
-    first = next(iter(model.varieties), None)
-    qualified = (f"The verdict is qualified: {one}" for one in model.qualified)
-    return [verdict_sentence(model.verdict), variety_sentence(model.verdict, first), *qualified]
+    of_files = (f"The verdict is qualified: {one}" for one in qualified)
+    return [verdict_sentence(verdict), variety_sentence(verdict, variety), *of_files]

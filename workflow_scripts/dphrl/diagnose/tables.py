@@ -1,14 +1,16 @@
-"""The tables of a diagnosis as text, for the terminal and the page: title, caption and frame."""
+"""The tables of a diagnosis as text: title, caption and frame; and the text for a terminal."""
 
 from collections.abc import Iterator, Sequence
 
 import polars as pl
+from tabulate import tabulate
 
 from dphrl.diagnose.diagnosis import Diagnosis
-from dphrl.diagnose.numbers import interval, percent, signed
-from dphrl.diagnose.variety import KINDS
+from dphrl.evaluation.against_base import BINS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.transitions import BINS
+from dphrl.evaluation.sentences import interval, percent, signed
+from dphrl.evaluation.verdict import KINDS
+from dphrl.pages.visible import visible
 
 Shown = tuple[str, str, pl.DataFrame]
 _ITSELF = "base against itself (chance)"
@@ -179,3 +181,46 @@ def levels(found: Diagnosis) -> Shown:
 
 def _frame(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(heads, pl.String), orient="row")
+
+
+# What the heads of a table mean, in a line each; the captions of the page say it in full.
+_LEGENDS = (
+    "Per cent of the samples. Truncated: stopped at the length limit (-: the file does not say). Repeated: the text of"
+    " an earlier sample of the question. Empty: no text, or no answer in it for verdicts of this workflow.",
+    "Per cent of questions that at least one of k samples solves [95 % interval]. Last: the smallest k at which a model"
+    " is below the base (> 8: at none up to 8).",
+    "Questions solved by both (kept), the base only (lost), the model only (gained). Per cent: kept of what the base"
+    " solves (keep), gained of the rest (explore), gained of what the model solves (net discovery). The base against"
+    " itself shows what another draw changes; it needs 2 k samples, so its k may be smaller.",
+    "Expected number of different ones among m right answers to a question: means over the questions of which both"
+    " models have m.",
+    "pass@k in per cent with all k samples drawn from one model, or split between both. The split that is best on one"
+    " half of the questions is used on the other, where it can be worse than one model alone (two numbers: one"
+    " of each half). Gain in points.",
+)
+
+
+def text(found: Diagnosis) -> str:
+    """The tables at K, the notes, and last the verdicts. Control characters are visible symbols."""
+    shown = [answers(found), coverage(found), _at_k(kept(found), found), varied(found), portfolio(found, found.k)]
+    parts = [_table(one, legend) for one, legend in zip(shown, _LEGENDS, strict=True) if one[2].height]
+    parts += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in found.notes)])] if found.notes else []
+    verdicts = ("\n".join(visible(line, "") for line in model.sentences) for model in found.models.values())
+    return "\n\n".join([*parts, *verdicts])
+
+
+def _at_k(shown: Shown, found: Diagnosis) -> Shown:
+    """The rows of K, and of the largest k at which the base compares with itself, if that is smaller."""
+    table = found.tables["keep_explore"]
+    itself = table.filter(method=BASE_ITSELF)["k"].to_list()
+    ks = {str(found.k), *(str(max(itself)) for _ in itself[:1])}
+    title, caption, frame = shown
+    return title, caption, frame.filter(frame["k"].is_in(ks))
+
+
+def _table(shown: Shown, legend: str) -> str:
+    title, _, frame = shown
+    rows = [[visible(str(cell), "") for cell in row] for row in frame.iter_rows()]
+    sides = ["left", *["right"] * (len(frame.columns) - 1)]
+    table = tabulate(rows, frame.columns, tablefmt="simple", disable_numparse=True, colalign=sides)
+    return f"{title}\n{table}\n{legend}"
