@@ -6,9 +6,9 @@ import polars as pl
 
 from dphrl.diagnose.joined import Joined, known_as
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.sentences import percent
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.verdict import COLLAPSED, NOT_COLLAPSED, Verdict
+from dphrl.pages.numbers import percent
 from dphrl.sample_files.samples import SampleFile
 
 QUALIFIES = 0.05

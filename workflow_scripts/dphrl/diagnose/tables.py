@@ -8,8 +8,8 @@ from tabulate import tabulate
 from dphrl.diagnose.diagnosis import Diagnosis
 from dphrl.evaluation.against_base import BINS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.sentences import interval, percent, signed
 from dphrl.evaluation.verdict import KINDS
+from dphrl.pages.numbers import change, interval, percent, points
 from dphrl.pages.visible import visible
 
 Shown = tuple[str, str, pl.DataFrame]
@@ -42,7 +42,7 @@ def coverage(found: Diagnosis) -> Shown:
     rows = []
     for name in found.joined.rows:
         cells = {row["k"]: row for row in table.filter(method=name).iter_rows(named=True)}
-        values = [f"{percent(cells[k]['value'])} [{percent(cells[k]['low'])}, {percent(cells[k]['high'])}]" for k in ks]
+        values = [f"{percent(cells[k]['value'])} {interval((cells[k]['low'], cells[k]['high']), percent)}" for k in ks]
         rows.append([name, *values, _crossing(crossings.get(name))])
     caption = (
         "Share of questions solved by at least one of k samples, in per cent, with the 95 % interval over questions;"
@@ -69,7 +69,7 @@ def kept(found: Diagnosis) -> Shown:
         rates = (
             "-"
             if row[rate] is None
-            else f"{percent(row[rate])} [{percent(row[f'{rate}_low'])}, {percent(row[f'{rate}_high'])}]"
+            else f"{percent(row[rate])} {interval((row[f'{rate}_low'], row[f'{rate}_high']), percent)}"
             for rate in ("keep", "explore", "ndr")
         )
         rows.append([f"{row['k']}", name, *numbers, *rates])
@@ -89,7 +89,7 @@ def varied(found: Diagnosis) -> Shown:
     for name, model in found.models.items():
         for one in model.varieties:
             low, high = one.difference.wide
-            difference = f"{one.difference.value:+.2f} [{low:+.2f}, {high:+.2f}]"
+            difference = f"{change(one.difference.value)} {interval((low, high), change)}"
             questions = f"{one.difference.questions:,}"
             rows.append(
                 [name, KINDS[one.kind], f"{one.m}", f"{one.base:.2f}", f"{one.tuned:.2f}", difference, questions]
@@ -109,7 +109,8 @@ def split(found: Diagnosis) -> Shown:
     for (name, kind), part in table.group_by("method", "classes", maintain_order=True):
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
         texts = (
-            f"{one['value']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" for one in (cells[part] for part in _PARTS)
+            f"{change(one['value'])} {interval((one['low'], one['high']), change)}"
+            for one in (cells[part] for part in _PARTS)
         )
         rows.append([name, KINDS[str(kind)], *texts])
     caption = (
@@ -154,7 +155,7 @@ def portfolio(found: Diagnosis, only: int | None = None) -> Shown:
         one, other = row["from_base"], row["from_base_other_half"]
         draws = f"{one}" if one == other else f"{min(one, other)} or {max(one, other)}"
         values = (percent(row[name]) for name in ("base_alone", "tuned_alone", "best"))
-        gain = f"{signed(row['gain'])} {interval((row['low'], row['high']))}"
+        gain = f"{points(row['gain'])} {interval((row['low'], row['high']))}"
         rows.append([row["method"], f"{row['k']}", *values, draws, gain])
     caption = (
         "pass@k in per cent with all k samples from the base, all from the tuned model, and with the best split between"
@@ -171,7 +172,7 @@ def levels(found: Diagnosis) -> Shown:
     rows = []
     for row in found.tables["levels"].iter_rows(named=True):
         difference = (
-            f"{signed(row['difference'])} {interval((row['low'], row['high']))}" if row["low"] is not None else "-"
+            f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row["low"] is not None else "-"
         )
         values = (percent(row["base"]), percent(row["tuned"]))
         rows.append([row["level"], row["method"], f"{row['questions']:,}", *values, difference])

@@ -1,34 +1,15 @@
-"""The verdict and what goes with it, in sentences; shares and differences of shares as text."""
+"""The verdict, the variety and what qualifies the verdict, in sentences."""
 
 from collections.abc import Iterable
 
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.evaluation.verdict import CANNOT_TELL, COLLAPSED, KINDS, NOT_COLLAPSED, Variety, Verdict
-
-
-def percent(share: float) -> str:
-    """A share in per cent, with one digit."""
-    return f"{100 * share:.1f}"
-
-
-def points(share: float) -> str:
-    """A margin in points, without needless digits."""
-    return f"{100 * share:g}"
-
-
-def signed(share: float) -> str:
-    """A difference of shares in points."""
-    return f"{100 * share:+.1f}"
-
-
-def interval(ends: Iterable[float]) -> str:
-    """An interval of a difference of shares, in points."""
-    return f"[{', '.join(signed(end) for end in ends)}]"
+from dphrl.pages.numbers import change, interval, margin_in_points, percent, points
 
 
 def verdict_sentence(verdict: Verdict) -> str:
     """The verdict and what it is about, the two pass@k, their difference with its interval, and what that means."""
-    found, margin = verdict.difference, points(verdict.margin)
+    found, margin = verdict.difference, margin_in_points(verdict.margin)
     narrow = interval(found.narrow)
     means = {
         COLLAPSED: f"the loss is smaller than the margin of {margin} points" if -found.value < verdict.margin else "",
@@ -36,7 +17,7 @@ def verdict_sentence(verdict: Verdict) -> str:
     }.get(verdict.word, f"a loss of more than {margin} points is excluded (90 % interval {narrow})")
     numbers = (
         f"pass@{verdict.k} of {verdict.policy} is {percent(verdict.tuned)} %, of the base {percent(verdict.base)} %:"
-        f" {signed(found.value)} points, 95 % interval {interval(found.wide)}, over {found.questions:,} questions"
+        f" {points(found.value)} points, 95 % interval {interval(found.wide)}, over {found.questions:,} questions"
     )
     return f"{verdict.word}: {_about(verdict)}. {numbers}{'; ' + means if means else ''}.{_needed(verdict)}"
 
@@ -84,8 +65,8 @@ def variety_sentence(verdict: Verdict, found: Variety | None) -> str:
     said = fell if high < 0 else "Variety rose" if low > 0 else "No difference in variety is shown"
     return (
         f"{said}: {name} has {found.tuned:.2f} different {KINDS[found.kind]} among {found.m} right answers to a"
-        f" question, the base {found.base:.2f} ({difference.value:+.2f}, 95 % interval [{low:+.2f}, {high:+.2f}],"
-        f" {over})."
+        f" question, the base {found.base:.2f} ({change(difference.value)}, 95 % interval"
+        f" {interval(difference.wide, change)}, {over})."
     )
 
 

@@ -18,11 +18,11 @@ from dphrl.evaluation.crossed import Estimate, Part, mean_of
 from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
+from dphrl.pages.numbers import probability
 from dphrl.pages.render import render
-from dphrl.report.claims import chance, claims_markdown, difference, interval
-from dphrl.report.headline import Headline, how_to_read, metric_name
-from dphrl.report.names import last_steps
-from dphrl.report.views import claims_table, headline_table
+from dphrl.report.answers import claims_markdown
+from dphrl.report.headline import Headline, difference_text, how_to_read, interval_text, last_steps, metric_name
+from dphrl.report.page_tables import claims_table, headline_table
 
 _PAIR = ["dataset", "metric", "method", "against"]
 _MIN_REPLICATES = 100
@@ -280,9 +280,9 @@ def _compared(dataset: str, differences: pl.DataFrame, compared: pl.DataFrame, n
     rows = []
     for one in compared.filter(dataset=dataset).iter_rows(named=True):
         pair = (one["metric"], one["method"], one["against"])
-        by_run = [difference(one["metric"], of_run.get((*pair, name))) for name in names]
+        by_run = [difference_text(one["metric"], of_run.get((*pair, name))) for name in names]
         methods = f"{label(one['method'])} - {label(one['against'])}"
-        numbers = (interval(one), *by_run, str(one["seeds"]), chance(one["p_holm"]))
+        numbers = (interval_text(one), *by_run, str(one["seeds"]), probability(one["p_holm"]))
         rows.append((metric_name(one["metric"]), methods, *numbers))
     heads = ["Metric", "Methods", "Difference [95 %]", *(f"in {name}" for name in names), "Trainings", "p (Holm)"]
     return pl.DataFrame(rows, schema=heads, orient="row")

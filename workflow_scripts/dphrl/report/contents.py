@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dphrl.layout.run import Layout
 from dphrl.report import paper
-from dphrl.report.ablation import families
 from dphrl.report.figures import figures
+from dphrl.report.paper import families
 
 
 def _compares(layout: Layout) -> bool:
