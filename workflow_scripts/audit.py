@@ -5,13 +5,13 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
-from dphrl.artifacts.progress import counted
-from dphrl.artifacts.sums import write_sums
+from dphrl.artifacts.manifest import write_sums
 from dphrl.audit.artifacts import Run
 from dphrl.audit.page import render_page
 from dphrl.audit.run import audit, require_passed
 from dphrl.config.load import load_config
 from dphrl.layout.run import Layout
+from dphrl.machine.progress import counted
 
 with stage("figures", libraries=["tokenizers"]) as job:
     output = snakemake.output

@@ -2,9 +2,10 @@
 
 from script import snakemake, stage
 
-from dphrl.artifacts.databases import list_databases
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.files import list_databases
 
 with stage() as job:
-    listed = list_databases(snakemake.params.folder, snakemake.threads)
+    listed = SCHEMAS["databases"].frame(list_databases(snakemake.params.folder, snakemake.threads))
     job.note = f"{listed.height} databases, {listed['size'].sum() / 2**30:.1f} GiB"
     job.write(listed, "databases", snakemake.output.databases)

@@ -10,10 +10,10 @@ import psutil
 from snakemake.iocontainers import Snakemake
 
 import __main__
-from dphrl.artifacts.gpus import take_gpus, use_expandable_segments
-from dphrl.artifacts.progress import log_to
 from dphrl.artifacts.stage import Stage
 from dphrl.config.blocks.sampling import HardwareConfig
+from dphrl.machine.gpus import take_gpus, use_expandable_segments
+from dphrl.machine.progress import log_to
 
 # Imports leave no garbage. Looking for it costs a job with torch 0.9 s and the 85 jobs of the demo 9 s, of one core.
 # `stage` turns it on again.

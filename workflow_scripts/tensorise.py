@@ -3,10 +3,9 @@
 import polars as pl
 from script import hardware, label, snakemake, stage
 
-from dphrl.artifacts.private import private_temporary_folder
+from dphrl.machine.private import private_temporary_folder
 from dphrl.ranks.launch import Nodes
-from dphrl.reference.job import ReferenceJob
-from dphrl.reference.launch import store_responses
+from dphrl.reference.build import ReferenceJob, store_responses
 
 divided = ["deepspeed"] if hardware.reference_ranks > 1 else []
 with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divided]) as job, private_temporary_folder():
@@ -19,7 +18,7 @@ with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divide
         topk_logprobs=params.topk_logprobs,
         **tables,
         policy=str(job.folder("policy", given.policy)),
-        hardware=params.hardware,
+        hardware=hardware,
         output=output.tensors,
         label=label(),
     )

@@ -5,8 +5,8 @@ from pathlib import Path
 from script import label, snakemake, stage
 
 from dphrl.artifacts.files import replacing_folder
-from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.toy import ToyConfig
+from dphrl.machine.progress import ProgressLines
 from dphrl.toy.base import train_base
 
 with stage("toy", libraries=["torch", "transformers"]) as job:

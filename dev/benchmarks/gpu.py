@@ -35,13 +35,11 @@ from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_l
 from dphrl.plan.memory import GB, Setting, phases
 from dphrl.plan.specs import ModelShape
 from dphrl.ranks.collectives import start_process_group
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import Engine, make_engine
 from dphrl.rollout.requests import Completion, Request
-from dphrl.training.canary import Canary
+from dphrl.training.checks import Canary, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
-from dphrl.training.weight_sync import WeightSync
 
 METHOD, LR = MethodConfig(rollout_on="all"), 1e-6
 # Of transformers' configuration class; the biases of q, k and v are those of every Qwen2.

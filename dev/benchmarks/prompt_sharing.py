@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from dphrl.model.batch import Row, collate
+from dphrl.model.batch import PromptSharing, Row, collate
 from dphrl.model.logprobs import LogProbs
-from dphrl.model.micro_batches import PromptSharing
 
 VOCABULARY = 512
 SETTINGS: tuple[PromptSharing, PromptSharing] = ("off", "on")

@@ -17,10 +17,9 @@ import polars as pl
 
 from dphrl.artifacts.tables import read_footer, read_table
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig, PlanConfig
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
-from dphrl.rollout.parts import Parts
-from dphrl.rollout.requests import Request, plan_requests
+from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.requests import Request, SamplingPlan, shard
+from dphrl.rollout.sampling import Parts
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("run", type=Path, help="folder of a finished run, e.g. results/demo")
@@ -38,7 +37,7 @@ def requests_of(run: Path) -> tuple[EngineConfig, list[Request]]:
     dataset = table.parent.name.partition(".")[0]
     prompts = read_table(run / f"prompts/{dataset}.parquet", "prompts").head(given.prompts)
     plan = PlanConfig(**config["plan"]).model_copy(update={"greedy": False})
-    return EngineConfig(**config["engine"]), plan_requests(prompts, "evaluate", plan, 1)
+    return EngineConfig(**config["engine"]), SamplingPlan("evaluate", plan, 1).requests(shard(prompts, 0, 1))
 
 
 def stage(engine: Engine, requests: Sequence[Request]) -> Callable[[], int]:

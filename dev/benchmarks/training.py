@@ -30,16 +30,14 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig, LlamaForCausalLM
 from word_tokenizer import write_word_tokenizer
 
-from dphrl.artifacts.progress import send_to
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import Row, collate
+from dphrl.machine.progress import send_to
+from dphrl.model.batch import PromptSharing, Row, collate, plan
 from dphrl.model.logprobs import LogProbs, load_model, response_topk
-from dphrl.model.micro_batches import PromptSharing, plan
 from dphrl.ranks.collectives import rank, start_process_group
 from dphrl.ranks.launch import run_ranks
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import Engine, make_engine
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt

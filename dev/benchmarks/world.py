@@ -24,9 +24,8 @@ from dphrl.artifacts.tables import read_table
 from dphrl.config.config import Config
 from dphrl.config.load import read_config
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
-from dphrl.rollout.requests import plan_requests, rollout_frame
+from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.tokens import load_tokenizer
@@ -126,7 +125,7 @@ class Sampler:
         """prompt_id, level, n and c of each question, with n samples whose responses begin so."""
         plan = self.config.sampling.evaluate.model_copy(update={"greedy": False, "n": n})
         tokens = pl.col("prompt_token_ids").list.concat(pl.lit(self.tokenizer(begin)["input_ids"], pl.List(pl.Int32)))
-        requests = plan_requests(self.prompts.with_columns(tokens), label, plan, self.config.seed)
+        requests = SamplingPlan(label, plan, self.config.seed).requests(shard(self.prompts.with_columns(tokens), 0, 1))
         drawn = rollout_frame(requests, engine.generate(requests, label)).with_columns(text=begin + pl.col("text"))
         settings = self.config.scoring.sql.model_dump(exclude={"workers"})
         with make_scorer("sql", settings, databases=self.run / "toy/databases", programs=False) as scorer:

@@ -18,8 +18,7 @@ from typing import Any
 
 from small_run import INDEX, TENSORS, SmallRun, build
 
-from dphrl.artifacts.manifest import write_manifest
-from dphrl.artifacts.sums import SUMS, read_sums
+from dphrl.artifacts.manifest import SUMS, read_sums, write_manifest
 from dphrl.audit.run import audit_run, failed_checks, summary
 from dphrl.cli import main
 

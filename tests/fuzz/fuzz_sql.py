@@ -11,10 +11,9 @@ from tempfile import TemporaryDirectory
 
 from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.scoring import SqlScorer
-from dphrl.scoring.sql.budget import within
 from dphrl.scoring.sql.compare import gold_orders
-from dphrl.scoring.sql.extract import extract_sql, is_select, normalise_sql
-from dphrl.scoring.sql.program import nondeterministic, program_class, tie_breaks
+from dphrl.scoring.sql.handler import within
+from dphrl.scoring.sql.program import extract_sql, is_select, nondeterministic, normalise_sql, program_class, tie_breaks
 
 Unfinished = Callable[[], bool]
 

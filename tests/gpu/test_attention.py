@@ -11,9 +11,8 @@ from tiny_models import KINDS
 from torch import nn
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from dphrl.model.batch import Form, Row, collate
+from dphrl.model.batch import Form, Row, collate, plan
 from dphrl.model.logprobs import LogProbs
-from dphrl.model.micro_batches import plan
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 

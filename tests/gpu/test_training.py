@@ -23,8 +23,7 @@ from tiny_training import process_group, recorded_rows, write_moved_policy
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.model.logprobs import load_model
-from dphrl.ranks.launch import answer_of_ranks, run_ranks
-from dphrl.training import rank_process
+from dphrl.ranks.launch import run_on_ranks, run_ranks
 from dphrl.training.job import SegmentJob
 
 pytestmark = pytest.mark.gpu
@@ -37,7 +36,7 @@ def _run(job: SegmentJob) -> dict[str, list[float]]:
     """Run a segment in a process, which may have one vLLM engine only; its metrics by name."""
     folder = Path(job.policy_out).parent
     folder.mkdir()
-    answer = answer_of_ranks(1, rank_process.__name__, job.to_json(), folder)
+    answer = run_on_ranks(job, 1, folder)
     metrics = SCHEMAS["metrics"].frame(answer["metrics"])
     assert metrics["step"].unique().sort().to_list() == [job.first, job.last]
     assert {part for part, _, _ in answer["timings"]} >= {"start", "generate", "train", "push"}

@@ -32,12 +32,11 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.ranks.collectives import start_process_group
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import make_engine
 from dphrl.rollout.requests import Request
-from dphrl.training.canary import Canary
+from dphrl.training.checks import Canary, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
-from dphrl.training.weight_sync import WeightSync
 
 _LLAMA = {"vocab_size": 128_256, "num_key_value_heads": 8, "num_attention_heads": 32, "rms_norm_eps": 1e-5}
 _QWEN = {"rope_theta": 1e6, "rms_norm_eps": 1e-6}

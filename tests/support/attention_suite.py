@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
-from dphrl.model.batch import Row, collate
+from dphrl.model.batch import PromptSharing, Row, collate
 from dphrl.model.logprobs import Attention, LogProbs
-from dphrl.model.micro_batches import PromptSharing
 from dphrl.model.packing import packed_attention, packed_layout
 
 VOCABULARY = 512

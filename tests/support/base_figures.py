@@ -10,8 +10,8 @@ import polars as pl
 
 from dphrl.config.load import read_config
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.rollout.factory import make_engine
-from dphrl.rollout.requests import plan_requests
+from dphrl.rollout.engine import make_engine
+from dphrl.rollout.requests import SamplingPlan
 from dphrl.scoring.factory import make_scorer
 from dphrl.tasks.tokens import load_tokenizer
 from dphrl.toy.databases import TRAINING_DATABASES, Oracle, write
@@ -46,8 +46,8 @@ def base_figures(policy: Path, folder: Path) -> dict[str, float]:
     # Free, then each response begun as the style that most answers have.
     for begin in ("", PREFIXES["plain"].rstrip()):
         begun = [ids + tokenizer(begin)["input_ids"] for ids in tokens]
-        prompts = pl.DataFrame({"prompt_id": list(by_prompt), "prompt_token_ids": begun})
-        requests = plan_requests(prompts, f"forced/{begin}" if begin else "evaluate", plan, config.seed)
+        sampled = SamplingPlan(f"forced/{begin}" if begin else "evaluate", plan, config.seed)
+        requests = sampled.requests(zip(by_prompt, begun, strict=True))
         texts = [begin + completion.text for completion in engine.generate(requests)]
         asked = [by_prompt[request.prompt_id] for request in requests]
         truths = [{"db_id": one.database, "gold_sql": one.sql} for one in asked]

@@ -12,8 +12,8 @@ from pathlib import Path
 from torch import nn
 
 from dphrl.config.blocks.base import Dtype
-from dphrl.ranks.divided import divide_frozen
-from dphrl.reference import rank_process
+from dphrl.ranks.collectives import divide_frozen
+from dphrl.reference import build
 
 divided: list[nn.Module] = []
 
@@ -33,9 +33,9 @@ def check_divided(module: nn.Module) -> None:
 def main(seconds: str, *jobs: str) -> None:
     """Do the jobs."""
     faulthandler.dump_traceback_later(float(seconds), exit=True)
-    rank_process.divide_frozen = divide
+    build.divide_frozen = divide
     for job in jobs:
-        rank_process.work(Path(job).read_text())
+        build.ReferenceJob.model_validate_json(Path(job).read_text()).work()
         check_divided(divided[-1])
 
 

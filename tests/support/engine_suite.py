@@ -14,10 +14,9 @@ from tiny_models import EOS, tiny_model, write_tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from dphrl.artifacts import progress
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
-from dphrl.rollout.engine import AsleepError, Digest, Engine
-from dphrl.rollout.factory import make_engine
+from dphrl.machine import progress
+from dphrl.rollout.engine import AsleepError, Digest, Engine, make_engine
 from dphrl.rollout.requests import Completion, Request
 
 MAX_MODEL_LEN = 64

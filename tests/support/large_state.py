@@ -26,7 +26,7 @@ from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.ranks.collectives import start_process_group
 from dphrl.training.loss import Example
-from dphrl.training.optimizer_state import load_state
+from dphrl.training.optimizer import load_state
 from dphrl.training.trainer import Trainer
 
 

@@ -24,8 +24,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from dphrl.model import logprobs, prompt_sharing
-from dphrl.model.batch import Batch, Form, Row, collate
-from dphrl.model.micro_batches import MicroBatch, plan
+from dphrl.model.batch import Batch, Form, MicroBatch, Row, collate, plan
 
 BUDGET = 32_384
 LLAMA_8B = LlamaConfig(

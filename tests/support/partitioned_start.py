@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from dphrl.ranks.divided import partition
+from dphrl.ranks.collectives import partition
 
 
 class CopyingMoves(TorchFunctionMode):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import signal
 import time
 from pathlib import Path
 
-from dphrl.scoring.custom import CustomScorer, register
+from dphrl.scoring.factory import CustomScorer, register
 from dphrl.scoring.verdict import Verdict
 
 
@@ -93,14 +92,12 @@ def first_segment(folder: Path, dtype: str = "float32", **changes: Any) -> Segme
     write_table(pl.DataFrame(drawn), "rollouts", folder / "presamples.parquet", {})
     probe = {"every": 2, "prompts": 3, "samples": 2}
     return SegmentJob(
-        config={
-            "method": MethodConfig(divergence="js").model_dump(mode="json"),
-            "train": train_config(probe=probe, dtype=dtype).model_dump(mode="json"),
-            "engine": ENGINE.model_copy(update={"dtype": dtype}).model_dump(mode="json"),
-            "task": "even",
-            "scorer": {"options": {}},
-        },
-        hardware=hardware(ranks=2).model_dump(),
+        method=MethodConfig(divergence="js"),
+        train=train_config(probe=probe, dtype=dtype),
+        engine=ENGINE.model_copy(update={"dtype": dtype}),
+        task="even",
+        scorer={"options": {}},
+        hardware=hardware(ranks=2),
         seed=1,
         first=1,
         last=2,
@@ -112,20 +109,20 @@ def first_segment(folder: Path, dtype: str = "float32", **changes: Any) -> Segme
         training="grpo-s1",
         presamples=[str(folder / "presamples.parquet")],
         reference=str(folder / "responses.safetensors"),
-        scorer=str(folder / "scorer.py"),
+        scorer_file=str(folder / "scorer.py"),
     )
 
 
 def into(job: SegmentJob, folder: Path, hardware: Mapping[str, Any] | None = None, **changes: Any) -> SegmentJob:
     """The job with folders for its results, and the block `hardware` and blocks of its config updated."""
-    config = {
-        name: {**block, **changes.get(name, {})} if name in changes else block for name, block in job.config.items()
-    }
+    plain = job.model_dump(mode="json")
+    changed = {name: {**plain[name], **block} for name, block in {"hardware": hardware or {}, **changes}.items()}
     folders = {"policy_out": str(folder / "policy"), "state_out": str(folder / "state")}
-    return replace(job, **folders, config=config, hardware={**job.hardware, **(hardware or {})})
+    return SegmentJob(**{**plain, **folders, **changed})
 
 
 def following(job: SegmentJob) -> SegmentJob:
     """The job of as many steps more, without folders for its results."""
     steps = {"first": job.last + 1, "last": 2 * job.last - job.first + 1}
-    return replace(job, policy=job.policy_out, state=job.state_out, policy_out="", state_out="", **steps)
+    folders = {"policy": job.policy_out, "state": job.state_out, "policy_out": "", "state_out": ""}
+    return job.model_copy(update={**folders, **steps})

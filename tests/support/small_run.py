@@ -13,8 +13,7 @@ from tiny_models import EOS, TOKENS, write_tiny_policy
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file, write_text
 from dphrl.artifacts.footer import ADDED, sealed
-from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest
-from dphrl.artifacts.sums import SUMS, write_sums
+from dphrl.artifacts.manifest import SUMS, manifest_digest, read_manifest, write_manifest, write_sums
 from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_parts, write_table
 from dphrl.audit.run import audit_run
 from dphrl.config.config import Config

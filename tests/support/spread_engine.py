@@ -17,9 +17,9 @@ from torch import Tensor
 
 from dphrl.model.logprobs import load_model
 from dphrl.ranks.collectives import rank, start_process_group, world_size
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import make_engine
 from dphrl.rollout.requests import Request
-from dphrl.training.shared_engine import SharedEngine
+from dphrl.training.job import SharedEngine
 
 ROUNDS = 3
 TEXT = [3 + i * i % 50 for i in range(60)]

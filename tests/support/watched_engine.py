@@ -51,9 +51,9 @@ def main(folder: str) -> None:
     tempfile.gettempdir()  # writes a file to find out whether it can
     record = Record()
     sys.addaudithook(record)
-    from dphrl.artifacts.private import private_folder, private_temporary_folder
     from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
-    from dphrl.rollout.factory import make_engine
+    from dphrl.machine.private import private_folder, private_temporary_folder
+    from dphrl.rollout.engine import make_engine
     from dphrl.rollout.requests import Request
 
     config = EngineConfig(name="vllm", dtype="float32", max_model_len=64)

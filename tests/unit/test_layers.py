@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
+    ("machine",),
     ("artifacts", "config", "extras", "pages"),
     ("layout", "sample_files"),
     ("tasks", "objective", "evaluation", "model", "ranks"),
@@ -67,9 +68,9 @@ def test_a_package_imports_only_from_lower_layers(path: Path) -> None:
     assert {other for other in imported - {package} if LAYER[other] >= LAYER[package]} == set()
 
 
-def test_the_logger_plugin_imports_only_from_the_lowest_layer() -> None:
+def test_the_logger_plugin_imports_only_from_the_lowest_layers() -> None:
     names = [name for path in PLUGIN for name in _imports(path) if name.startswith("dphrl.")]
-    assert {name.split(".")[1] for name in names} <= {*LAYERS[0]}
+    assert {name.split(".")[1] for name in names} <= {*LAYERS[0], *LAYERS[1]}
 
 
 @pytest.mark.parametrize("library", ["torch", "deepspeed", "vllm"])

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +28,12 @@ from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.layout.folder import check_folder
 from dphrl.model.checkpoint import tensor_files
 from dphrl.sample_files.records import SourceError, read_source
-from dphrl.scoring.custom import load_scorer
+from dphrl.scoring.factory import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.partition import candidates
 from dphrl.tasks.partition_counts import NoRehearsalError, require_rehearsal, sizes, thresholds
 from dphrl.tasks.prepare import prepare
-from dphrl.training.job import SegmentJob, _online_prompts
-from dphrl.training.launch import train_segment
+from dphrl.training.job import SegmentJob, _online_prompts, train_segment
 from dphrl.training.schedule import epoch_indices
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -435,10 +433,10 @@ def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJo
     paths = {name: folder / f"{name}.parquet" for name in tables}
     for name, rows in tables.items():
         SCHEMAS[name].frame(rows).write_parquet(paths[name])
-    config = {"method": method, "train": {"mini_batches": 1, **train}, "engine": {}, "task": "math", "scorer": {}}
-    given = {field.name: "" for field in fields(SegmentJob) if field.default is MISSING}
-    named = {"config": config, "training": "mine-dph_f-s1", **{name: str(path) for name, path in paths.items()}}
-    return SegmentJob(**(given | named))  # type: ignore[arg-type]
+    blocks: dict[str, Any] = {"method": method, "train": {"mini_batches": 1, **train}, "engine": {}, "hardware": {}}
+    steps = {"seed": 1, "first": 1, "last": 1, "task": "math", "scorer": {}}
+    files = {name: str(path) for name, path in paths.items()} | dict.fromkeys(("policy", "policy_out", "state_out"), "")
+    return SegmentJob(**blocks, **steps, **files, training="mine-dph_f-s1", label="")
 
 
 def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:  # 36c
@@ -450,7 +448,7 @@ def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> Non
 def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
     with pytest.raises(NoRehearsalError, match="mine-dph_f-s1 rehearses it"):
-        train_segment(replace(job, reference="responses.safetensors"))
+        train_segment(job.model_copy(update={"reference": "responses.safetensors"}))
 
 
 def test_a_truncated_file_of_weights_is_named(tmp_path: Path) -> None:  # 40

@@ -27,7 +27,7 @@ from dphrl.model.checkpoint import check_base
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference import load as load_reference
 from dphrl.reference.build import save_tensors, tensorise
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import make_engine
 from dphrl.rollout.requests import Request
 from dphrl.sample_files.records import read_source
 from dphrl.tasks.databases import database_path
@@ -39,7 +39,7 @@ PACKAGE = ROOT / "workflow_scripts"
 RUNS_WHAT_IT_READS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 LOADS = {"torch.load", "numpy.load", "np.load", "yaml.load", "yaml.unsafe_load", "eval", "exec"}
 # A custom scorer is code by intent, and named in the config.
-NAMED_CODE = {"scoring/custom.py"}
+NAMED_CODE = {"scoring/factory.py"}
 EVIL = "from pathlib import Path\nPath({mark!r}).write_text('ran')\n"
 
 _unpickled: list[str] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dphrl.artifacts.progress import duration
+from dphrl.machine.progress import duration
 from snakemake_logger_plugin_dphrl.terminal import (
     LONG_RULES,
     TARGETS,

@@ -32,7 +32,7 @@ BEGINNINGS = {
     "training": TRAINED,
 }
 # Part of a victim's command line; the process of Snakemake is that which the test started.
-VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "training.rank_process"}
+VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "dphrl.ranks.process"}
 DAMAGED = (
     "prompts/train.parquet",
     "gold/in_domain.parquet",

@@ -13,7 +13,7 @@ from runs import TINY, Workflow
 
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.ranks.launch import Nodes, run_ranks
-from dphrl.rollout.requests import plan_requests, rollout_frame, shard
+from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
 
 PROMPTS = pl.DataFrame(
     {
@@ -33,7 +33,7 @@ def test_samples_do_not_depend_on_the_number_of_shards(shards: int, tmp_path: Pa
         """The samples of that many jobs, each with a new engine."""
         parts = []
         for index in range(number):
-            asked = plan_requests(shard(PROMPTS, index, number), "presample", PLAN, seed=1)
+            asked = SamplingPlan("presample", PLAN, seed=1).requests(shard(PROMPTS, index, number))
             parts.append(rollout_frame(asked, policy.engine("transformers").generate(asked) if asked else []))
         return pl.concat(parts)
 

@@ -16,8 +16,7 @@ import pytest
 import yaml
 from runs import Workflow
 
-from dphrl.artifacts.databases import list_databases
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.files import list_databases, sha256_file
 
 pytestmark = pytest.mark.workflow
 
@@ -163,4 +162,4 @@ def test_ten_gigabytes_of_databases_are_read_once(run: Workflow) -> None:
 
 def test_the_digests_do_not_depend_on_the_threads(tmp_path: Path) -> None:
     write_data(tmp_path)
-    assert list_databases(tmp_path / "database", 1).equals(list_databases(tmp_path / "database", 4))
+    assert list_databases(tmp_path / "database", 1) == list_databases(tmp_path / "database", 4)

@@ -18,12 +18,10 @@ from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
-from dphrl.training.canary import Canary
+from dphrl.rollout.engine import Engine, make_engine
+from dphrl.training.checks import Canary, StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
-from dphrl.training.weight_sync import StaleWeightsError, WeightSync
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 

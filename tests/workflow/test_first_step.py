@@ -1,6 +1,5 @@
 """At the first step of a training the stored log-probs are those of the policy that it starts from, or it stops."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from tiny_models import write_tiny_policy
 from tiny_training import make_trainer, process_group, write_moved_policy, write_reference
 
 from dphrl.config.blocks.training import MethodConfig
+from dphrl.training.checks import ReferenceMismatchError, check_reference, log_ratios
 from dphrl.training.job import SegmentJob, run_job
-from dphrl.training.stored import ReferenceMismatchError, check_reference, log_ratios
 
 pytestmark = pytest.mark.workflow
 
@@ -23,7 +22,7 @@ JS = MethodConfig(divergence="js")
 @pytest.fixture
 def start(tmp_path: Path) -> SegmentJob:
     """The job of a training's first step, on one rank with the engine of transformers."""
-    return into(replace(first_segment(tmp_path), last=1), tmp_path, {"ranks": 1})
+    return into(first_segment(tmp_path).model_copy(update={"last": 1}), tmp_path, {"ranks": 1})
 
 
 def _run(job: SegmentJob) -> Any:
@@ -47,7 +46,7 @@ def test_the_policy_whose_log_probs_are_stored_passes(start: SegmentJob) -> None
 
 def test_another_base_policy_stops_the_run(start: SegmentJob, tmp_path: Path) -> None:
     write_tiny_policy(tmp_path / "other", seed=5)
-    _stops(replace(start, policy=str(tmp_path / "other")))
+    _stops(start.model_copy(update={"policy": str(tmp_path / "other")}))
 
 
 def test_log_probs_of_another_policy_stop_the_run(start: SegmentJob, tmp_path: Path) -> None:
@@ -66,7 +65,7 @@ def test_damaged_log_probs_stop_the_run(start: SegmentJob, value: float) -> None
 
 def test_a_later_segment_starts_away_from_the_reference(start: SegmentJob, tmp_path: Path) -> None:
     _run(start)
-    later = replace(start, policy=start.policy_out, state=start.state_out, first=2, last=2)
+    later = start.model_copy(update={"policy": start.policy_out, "state": start.state_out, "first": 2, "last": 2})
     assert len(_run(into(later, tmp_path / "later")).metrics.filter(metric="divergence")) == 1
 
 

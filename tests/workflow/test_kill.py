@@ -75,8 +75,9 @@ def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:
 
 
 def test_a_killed_sampling_job_draws_no_finished_part_again(untrained: Workflow, code: Path) -> None:
-    parts = code / "rollout/parts.py"
-    parts.write_text(re.sub(r"REQUESTS: Final = .*", "REQUESTS: Final = 16", parts.read_text()))
+    requests = code / "rollout/requests.py"
+    name = "REQUESTS_PER_PART: Final"
+    requests.write_text(re.sub(rf"{name} = .*", f"{name} = 16", requests.read_text()))
     run = untrained.configured(engine={"name": "transformers"})
     table = run.results / "draws/main/rollouts/train.presample/0.parquet"
     target = str(table.relative_to(run.folder))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from runs import Workflow
@@ -86,16 +86,25 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
     assert "Not finished: 1 job failed." in workflow.output()
 
 
-def test_ctrl_c_is_one_line_and_the_exit_status_130(workflow: Workflow) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Workflow, number: signal.Signals) -> None:
+    # As in the background of a script: the jobs get no signal, and SIGINT is ignored.
+    ignored = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *workflow.command()]
     with (workflow.folder / "output.txt").open("w") as output:
-        options = {"cwd": workflow.project, "env": workflow.environment, "stdout": output, "stderr": subprocess.STDOUT}
-        process = subprocess.Popen(workflow.command(), start_new_session=True, text=True, **options)  # type: ignore[call-overload]
+        process = subprocess.Popen(
+            ignored, cwd=workflow.project, env=workflow.environment, stdout=output, stderr=subprocess.STDOUT, text=True
+        )
     workflow.wait_for("started: ", process)
     # The start of Python itself, before a job has its log, writes its traceback to the terminal.
     while not (workflow.folder / "results/custom-scorer/logs/prompts/capitals.log").exists():
         assert process.poll() is None, workflow.output()
         time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=120) == 130
+    process.send_signal(number)
+    assert process.wait(timeout=30) == 128 + number
     assert "Interrupted: ending the jobs at work. The same command goes on" in workflow.output()
     assert "Traceback" not in workflow.output()
+    jobs = f"{workflow.folder}/.snakemake/scripts/"
+    left = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"]]
+    assert not [command for command in left if jobs in " ".join(command)]
+    assert not list((workflow.folder / "results").rglob(".*.tmp"))
+    workflow.run()

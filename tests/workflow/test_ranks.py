@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,8 @@ from transformers import AutoModelForCausalLM
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.tables import read_footer
 from dphrl.ranks.launch import RankError, run_ranks
-from dphrl.rollout.engine import AsleepError, Engine
-from dphrl.rollout.factory import make_engine
-from dphrl.training.job import SegmentJob, run_job
-from dphrl.training.launch import train_segment
+from dphrl.rollout.engine import AsleepError, Engine, make_engine
+from dphrl.training.job import SegmentJob, run_job, train_segment
 from dphrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.workflow
@@ -145,7 +142,7 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
     start: SegmentJob, tmp_path: Path, engine: str, stage: int, parts: int
 ) -> None:
     changes = {"hardware": {"zero_stage": stage, "tensor_parallel": parts}, "engine": {"name": engine}}
-    whole = into(replace(start, last=4), tmp_path / "whole", **changes)
+    whole = into(start.model_copy(update={"last": 4}), tmp_path / "whole", **changes)
     metrics, probes, timings, digests = train_segment(whole)
     first = into(start, tmp_path / "first", **changes)
     second = into(following(first), tmp_path / "second")
@@ -199,7 +196,7 @@ def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("undisturbed")
     job = into(start, folder / "out")
     with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dphrl.artifacts.progress._stream", terminal)
+        patch.setattr("dphrl.machine.progress._stream", terminal)
         train_segment(job).probes.write_parquet(folder / "probes.parquet")
     return job
 
@@ -284,9 +281,8 @@ def test_ranks_start_from_a_process_too_large_to_fork() -> None:
 
 STAGE = """
 import sys
-from dphrl.training.job import SegmentJob
-from dphrl.training.launch import train_segment
-train_segment(SegmentJob.from_json(sys.argv[1]))
+from dphrl.training.job import SegmentJob, train_segment
+train_segment(SegmentJob.model_validate_json(sys.argv[1]))
 """
 
 
@@ -295,7 +291,7 @@ def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_p
     seen = tmp_path / "seen"
     seen.mkdir()
     job = into(start, tmp_path / "out", scorer={"options": {"harm": "wait", "seen": str(seen)}})
-    stage = psutil.Popen([sys.executable, "-c", STAGE, job.to_json()])
+    stage = psutil.Popen([sys.executable, "-c", STAGE, job.model_dump_json()])
     try:
         _wait_until(lambda: len(stage.children()) == 2)
         if moment == "in a step":

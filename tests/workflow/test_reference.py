@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,9 @@ from tiny_models import tiny_model, write_tokenizer
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import read_footer, write_table
 from dphrl.config.blocks.base import Dtype
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.ranks.launch import RankError, run_ranks
-from dphrl.reference.job import ReferenceJob
-from dphrl.reference.launch import store_responses
+from dphrl.reference.build import ReferenceJob, store_responses
 
 pytestmark = pytest.mark.workflow
 
@@ -62,12 +60,17 @@ def _job(folder: Path, responses: int, top_k: int, dtype: Dtype = "float32", **m
         policy=str(policy),
         dtype=dtype,
         topk_logprobs=top_k,
-        hardware={"token_budget": 40, "kv_cache_gib": 1},
+        hardware=HardwareConfig(token_budget=40, kv_cache_gib=1),
         **files,
         rollouts=[str(folder / "rollouts.parquet")],
         output="",
         label="test",
     )
+
+
+def _divided(job: ReferenceJob, **files: str) -> ReferenceJob:
+    """The job on two ranks that divide the model."""
+    return job.model_copy(update={"hardware": job.hardware.model_copy(update=DIVIDED), **files})
 
 
 KINDS: dict[str, tuple[int, int, dict[str, Any]]] = {
@@ -87,12 +90,12 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("one", "two"):
             (folder / kind / name).mkdir(parents=True)
         job = _job(folder / kind, *settings[:2], **settings[2])
-        pl.concat(store_responses(replace(job, output=str(folder / kind / "one" / TENSORS)))).write_parquet(
-            folder / kind / "one" / INDEX
-        )
-        files = {"tensors": str(folder / kind / "two" / TENSORS), "index": str(folder / kind / "two" / INDEX)}
+        pl.concat(
+            store_responses(job.model_copy(update={"output": str(folder / kind / "one" / TENSORS)}))
+        ).write_parquet(folder / kind / "one" / INDEX)
+        files = {"output": str(folder / kind / "two" / TENSORS), "index": str(folder / kind / "two" / INDEX)}
         texts.append(folder / kind / "text")
-        texts[-1].write_text(json.dumps({"job": asdict(replace(job, hardware=job.hardware | DIVIDED)), **files}))
+        texts[-1].write_text(_divided(job, **files).model_dump_json())
     run_ranks(2, [PROGRAM, "200", *map(str, texts)])
     return folder
 
@@ -113,7 +116,7 @@ def test_ranks_that_fail_leave_no_file(tmp_path: Path, capfd: pytest.CaptureFixt
     job = _job(tmp_path, 1, VOCABULARY + 1)
     out = tmp_path / "out"
     out.mkdir()
-    job = replace(job, hardware=job.hardware | DIVIDED, output=str(out / TENSORS))
+    job = _divided(job, output=str(out / TENSORS))
     with pytest.raises(RankError, match=r"test: rank [01] ended with status 1.* Nothing was kept: run snakemake again"):
         next(store_responses(job))
     assert "top-K with K = 2049: expected 1 to 2048" in capfd.readouterr().err

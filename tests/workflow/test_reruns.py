@@ -24,7 +24,7 @@ EDITS: list[tuple[str, set[str]]] = [
     ("dphrl/layout/kinds.py", set()),
     ("dphrl/layout/names.py", set()),
     ("dphrl/artifacts/tables.py", set()),
-    ("dphrl/artifacts/databases.py", set()),
+    ("dphrl/artifacts/files.py", set()),
     ("dphrl/config/slices.py", set()),
     ("dphrl/config/blocks/training.py", set()),
     ("dphrl/tasks/overlap.py", {"find_overlap"}),
@@ -59,7 +59,7 @@ EDITS: list[tuple[str, set[str]]] = [
 ]
 # In `make test-full` only: files whose stages another edit shows too.
 LONG = {
-    *(f"dphrl/{name}.py" for name in ("layout/names", "artifacts/databases", "config/blocks/training")),
+    *(f"dphrl/{name}.py" for name in ("layout/names", "artifacts/files", "config/blocks/training")),
     *(f"dphrl/{name}.py" for name in ("artifacts/tables", "tasks/ground_truth", "rollout/replay", "reference/build")),
     *(f"dphrl/rollout/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
     *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),

@@ -37,11 +37,10 @@ from dphrl.rollout.engine import Digest, Engine
 from dphrl.rollout.requests import Request
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.rollout.vllm_engine import VllmEngine
-from dphrl.training.canary import Canary
+from dphrl.training.checks import Canary, StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer, Update
-from dphrl.training.weight_sync import StaleWeightsError, WeightSync
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
 
@@ -381,7 +380,7 @@ def test_a_policy_has_the_bytes_that_transformers_writes_or_shards_of_them(
     assert _bytes(ours) == _bytes(theirs)
     assert digests == {"model.safetensors": sha256_file(ours / "model.safetensors")}
 
-    monkeypatch.setattr("dphrl.training.tensor_files._SHARD_BYTES", 50_000)
+    monkeypatch.setattr("dphrl.training.weights._SHARD_BYTES", 50_000)
     digests = trainer.save_policy(cut)
     assert digests == {f"model-0000{i}-of-00004.safetensors": sha256_file(f) for i, f in enumerate(_shards(cut), 1)}
     assert all(file.stat().st_size < 53_000 for file in _shards(cut))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.artifacts.progress import counted, duration
 from dphrl.config.errors import ConfigError, nearest
 from dphrl.config.files import read_yaml
+from dphrl.machine.progress import counted, duration
 from dphrl.pages.visible import visible
 
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")

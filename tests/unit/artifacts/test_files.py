@@ -18,7 +18,7 @@ from dphrl.artifacts.manifest import (
     remove_folders,
     write_manifest,
 )
-from dphrl.artifacts.progress import ProgressLines
+from dphrl.machine.progress import ProgressLines
 
 METRICS = pl.DataFrame({"step": [1], "metric": ["x"], "value": [1.0]})
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.artifacts import remembered
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts import files
+from dphrl.artifacts.files import remembered_sha256, sha256_file
 from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
-from dphrl.artifacts.remembered import remembered_sha256
 
 # Longer than a tick of a file system's clock: the two writes of a test are at different times.
 TICK = 0.05
@@ -26,7 +25,7 @@ def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".snakemake").mkdir(mode=0o755)
-    monkeypatch.setattr(remembered, "sha256_file", count)
+    monkeypatch.setattr(files, "sha256_file", count)
     return sizes
 
 
@@ -38,6 +37,7 @@ def policy(hashed: list[int], tmp_path: Path) -> Path:
     (folder / "model.safetensors").write_text("weights")
     (folder / "config.json").write_text("{}")
     write_manifest(tmp_path / "policy.json", {})
+    hashed.clear()
     return tmp_path / "policy.json"
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
         return digest
 
     with monkeypatch.context() as patch:
-        patch.setattr(remembered, "sha256_file", slow)
+        patch.setattr(files, "sha256_file", slow)
         before = remembered_sha256(weights)
     assert remembered_sha256(weights) == sha256_file(weights) != before
 

@@ -170,9 +170,7 @@ def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: p
     (tmp_path / "policy" / "model.safetensors").write_text("weights")
     write_manifest(tmp_path / "policy.json", {})
     read: list[str] = []
-    monkeypatch.setattr(
-        "dphrl.artifacts.remembered.sha256_file", lambda path: read.append(path.name) or sha256_file(path)
-    )
+    monkeypatch.setattr("dphrl.artifacts.files.sha256_file", lambda path: read.append(path.name) or sha256_file(path))
     for _ in range(2):
         _stage().folder("policy", "policy.json")
     assert read == ["model.safetensors"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dphrl.artifacts.files import sha256_file
-from dphrl.artifacts.sums import SUMS, read_sums, write_sums
+from dphrl.artifacts.manifest import SUMS, read_sums, write_sums
 
 LISTED = ["figures/a b.svg", "policies/base.json", "policies/base/model.safetensors", "tables/x.parquet"]
 LEFT_OUT = [

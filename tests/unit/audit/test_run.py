@@ -19,10 +19,8 @@ from safetensors.numpy import load_file, save_file
 
 from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file, write_text
-from dphrl.artifacts.manifest import read_manifest
-from dphrl.artifacts.remembered import remembered_sha256
-from dphrl.artifacts.sums import SUMS
+from dphrl.artifacts.files import remembered_sha256, sha256_file, write_text
+from dphrl.artifacts.manifest import SUMS, read_manifest
 from dphrl.artifacts.tables import read_footer, write_table
 from dphrl.audit import reference
 from dphrl.audit.across import check_rollouts

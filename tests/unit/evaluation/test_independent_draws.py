@@ -12,7 +12,7 @@ from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.rollout.engine import Engine
-from dphrl.rollout.requests import plan_requests, rollout_frame
+from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
 
 TOKENS = range(2, 12)
 PROMPTS = pl.DataFrame(
@@ -31,7 +31,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 def sampled(engine: Engine, name: str) -> pl.DataFrame:
     plan = EvaluatePlan(n=16, greedy=False, max_tokens=3, temperature=1.0, top_p=1.0)
-    requests = plan_requests(PROMPTS, "evaluate", plan, 1, name)
+    requests = SamplingPlan("evaluate", plan, 1, name).requests(shard(PROMPTS, 0, 1))
     return rollout_frame(requests, engine.generate(requests))
 
 

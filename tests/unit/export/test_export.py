@@ -15,8 +15,8 @@ from safetensors.numpy import load_file
 from small_run import FINAL, INDEX, TENSORS, SmallRun
 from tiny_models import write_tokenizer
 
-from dphrl.artifacts.databases import list_databases
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.files import list_databases, sha256_file
 from dphrl.artifacts.tables import write_table
 from dphrl.cli import main
 from dphrl.scoring.factory import make_scorer
@@ -185,7 +185,7 @@ def test_sql_is_judged_on_the_databases_of_the_run(run: SmallRun, capsys: pytest
     folder = _database(run.root.parent / "databases")
     _retask(run, "sql", {"answer": "bare", "repair": "always"}, {"db_id": "shop", "gold_sql": "SELECT 'pen'"})
     listed = "databases/train.parquet"
-    write_table(list_databases(folder, 1), "databases", run.root / listed, {})
+    write_table(SCHEMAS["databases"].frame(list_databases(folder, 1)), "databases", run.root / listed, {})
     run.change_footer(GOLD, lambda footer: footer["inputs"].update(databases={"paths": [listed], "digest": "0" * 64}))
     _export(run, "jsonl", code=1)
     assert "name their folder, as in the run: --databases DIR" in capsys.readouterr().err

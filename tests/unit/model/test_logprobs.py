@@ -21,10 +21,9 @@ from transformers import (
 )
 
 from dphrl.model import logprobs as policy
-from dphrl.model.batch import Row, collate
+from dphrl.model.batch import Row, collate, micro_batches
 from dphrl.model.checkpoint import check_model
 from dphrl.model.logprobs import LogProbs, response_logprobs, response_topk
-from dphrl.model.micro_batches import micro_batches
 
 VOCABULARY = 50
 ROWS = [

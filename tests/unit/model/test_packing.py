@@ -7,9 +7,8 @@ from flash_attention import flash_attention_on_cpu
 from layer_memory import BUDGET, LLAMA_8B, SHAPES, head_peak, layer_peak, worst
 from tiny_models import KINDS, tiny_llama
 
-from dphrl.model.batch import Row, collate
+from dphrl.model.batch import Row, collate, plan
 from dphrl.model.logprobs import _LOGITS_PER_CHUNK_ON_GPU, LogProbs
-from dphrl.model.micro_batches import plan
 from dphrl.model.packing import packing_obstacle
 
 ROWS = [Row([1, 2, 3], [4, 5]), Row([1, 2, 3], [6]), Row([7], [8])]

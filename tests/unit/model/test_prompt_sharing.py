@@ -20,9 +20,8 @@ from transformers import (
 )
 
 from dphrl.model import prompt_sharing as sharing
-from dphrl.model.batch import Batch, Form, Row, collate
+from dphrl.model.batch import Batch, Form, PromptSharing, Row, collate, plan
 from dphrl.model.logprobs import LogProbs, response_logprobs
-from dphrl.model.micro_batches import PromptSharing, plan
 from dphrl.model.packing import PackedLayout
 
 VOCABULARY = 50

@@ -6,7 +6,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import polars as pl
 import pytest
 import torch
 import torch.distributed as dist
@@ -18,9 +17,8 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from dphrl.config.blocks.sampling import EngineConfig, EvaluatePlan, HardwareConfig
 from dphrl.rollout.decoding import Settings, sample_tokens
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.factory import make_engine
-from dphrl.rollout.requests import plan_requests
+from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.requests import SamplingPlan
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.rollout.vllm_engine import drop_shared_memory
 
@@ -230,9 +228,9 @@ def test_shared_memory_of_other_trainings_is_left_alone(monkeypatch: pytest.Monk
 
 
 def test_the_base_under_another_name_answers_alike_greedily_and_draws_other_samples(engine: Engine) -> None:
-    prompts = pl.DataFrame({"prompt_id": list("abcdef"), "prompt_token_ids": [[2, 3, token] for token in range(2, 8)]})
+    prompts = [(name, [2, 3, token]) for token, name in enumerate("abcdef", 2)]
     plan = EvaluatePlan(n=8, max_tokens=12)
-    named = [plan_requests(prompts, "evaluate", plan, 1, name) for name in ("base", "again-s1/step8")]
+    named = [SamplingPlan("evaluate", plan, 1, name).requests(prompts) for name in ("base", "again-s1/step8")]
     base, again = (engine.generate(requests) for requests in named)
     greedy = [request.temperature == 0.0 for request in named[0]]
     equal = [one.token_ids == other.token_ids for one, other in zip(base, again, strict=True)]

@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 
 from dphrl.artifacts.files import parts_folder, remove_parts
 from dphrl.rollout.engine import Engine
-from dphrl.rollout.parts import REQUESTS, Parts
-from dphrl.rollout.requests import Request, rollout_frame
+from dphrl.rollout.requests import REQUESTS_PER_PART, Request, rollout_frame
+from dphrl.rollout.sampling import Parts
 
 # Eight prompts with three samples each.
 ASKED = requests(24)
@@ -34,7 +34,7 @@ def drawn(parts: Parts, engine: Engine, most: int = 1000) -> list[str]:
     return list(dict.fromkeys(one.prompt_id for number in numbers for one in parts.requests[number]))
 
 
-@pytest.mark.parametrize(("size", "lengths"), [(1, [3] * 8), (4, [6] * 4), (7, [9, 9, 6]), (REQUESTS, [24])])
+@pytest.mark.parametrize(("size", "lengths"), [(1, [3] * 8), (4, [6] * 4), (7, [9, 9, 6]), (REQUESTS_PER_PART, [24])])
 def test_the_samples_do_not_depend_on_the_parts(tmp_path: Path, engine: Engine, size: int, lengths: list[int]) -> None:
     parts = Parts(ASKED, tmp_path / "0.parquet", FOOTER, size)
     assert [len(part) for part in parts.requests] == lengths

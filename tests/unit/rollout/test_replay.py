@@ -11,7 +11,7 @@ import pytest
 
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.rollout.replay import RecordedError, ReplayEngine
-from dphrl.rollout.requests import plan_requests, rollout_frame
+from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
 
 PROMPTS = pl.DataFrame({"prompt_id": ["p", "q"], "source_index": [0, 2], "prompt_token_ids": [[1, 2], [3]]})
 
@@ -23,7 +23,7 @@ def recorded(folder: Path, *rows: dict[str, Any]) -> Path:
 
 
 def texts(file: Path, n: int, greedy: bool = False, first: int = 0) -> list[tuple[str, int, str]]:
-    requests = plan_requests(PROMPTS, "presample", PlanConfig(n=n, greedy=greedy), 1)
+    requests = SamplingPlan("presample", PlanConfig(n=n, greedy=greedy), 1).requests(shard(PROMPTS, 0, 1))
     frame = rollout_frame(requests, ReplayEngine(file, PROMPTS, first=first).generate(requests))
     return frame.select("prompt_id", "sample_index", "text").rows()
 
@@ -56,7 +56,7 @@ def test_answers_to_rows_that_are_no_prompts_are_left(tmp_path: Path) -> None:
 
 def test_tokens_come_from_the_policys_tokenizer_and_there_are_no_log_probs(tmp_path: Path) -> None:
     file = recorded(tmp_path, {"prompt_id": "p", "response": "ab", "finish_reason": "length"})
-    requests = plan_requests(PROMPTS.head(1), "presample", PlanConfig(n=1), 1)
+    requests = SamplingPlan("presample", PlanConfig(n=1), 1).requests([("p", [1, 2])])
     (completion,) = ReplayEngine(file, PROMPTS, tokenize=lambda text: [ord(c) for c in text]).generate(requests)
     assert (completion.token_ids, completion.logprobs, completion.finish_reason) == ([97, 98], [], "length")
 

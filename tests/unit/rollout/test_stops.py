@@ -8,7 +8,7 @@ import pytest
 from tiny_models import EOS, write_tiny_policy, write_tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from dphrl.rollout.stops import stop_tokens
+from dphrl.rollout.tokens import stop_tokens
 
 TURNS = "{% for m in messages %}{{ m['content'] }}<turn>\n{% endfor %}"
 

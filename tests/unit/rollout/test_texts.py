@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerFast
 
-from dphrl.rollout.texts import response_text
+from dphrl.rollout.tokens import response_text
 
 SPECIAL, END = "<special>", "<end>"
 # Tokens that follow each other, and the decoder. A byte of the first need not be a part of a character.

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.scoring import MathScorer
-from dphrl.scoring.math.answers import MAX_RESPONSE, clean, extract_boxed, final_answer, members, normal_form, number
+from dphrl.scoring.math.answers import MAX_RESPONSE, clean, extract_boxed, final_answer, normal_form, number
+from dphrl.scoring.math.members import members
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +108,6 @@ def test_the_normal_form(text: str, expected: str) -> None:
         ("-1./3", Fraction(-1, 3)),
         (r"-\frac{40}{153}", Fraction(-40, 153)),
         (r"20\%", Fraction(20)),
-        (r"5\text{cm}^2", Fraction(5)),
-        ("12dollars", Fraction(12)),
         ("1e401", None),
         (r"\frac{1}{0}", None),
         ("5x", None),
@@ -328,3 +327,15 @@ def test_the_audit_scores_each_gold_against_itself(scorer: MathScorer) -> None:
     golds: list[Any] = ["0", 27.0, r"\sqrt{2}", ["1,2", "3"], r"\text{(C)}", "", "x" * 4001, r"\frac{\}{p}2"]
     audited = scorer.audit([{"answer": gold} for gold in golds])
     assert audited == [("correct", None)] * 5 + [("gold_error", "unrunnable")] * 3
+
+
+def test_a_tolerance_pairs_each_number_with_one_that_is_free(scorer: MathScorer) -> None:
+    truth = {"answer": ["1", "2"], "tolerance": 1}
+    verdicts = scorer.score([r"\boxed{2, 0.5}", r"\boxed{0.5, 2}", r"\boxed{0.5, 0.5}"], [truth] * 3)
+    assert [verdict.correct for verdict in verdicts] == [True, True, False]
+
+
+def test_the_audit_names_golds_that_only_their_own_text_reaches(scorer: MathScorer) -> None:
+    golds = ["27", r"\sqrt{2}", "x+y=7", "t(0,4]", r"12\text{ or so}, about 7", r"\frac{40}{3}\approx 13.33", "0=1"]
+    reasons = [None, None, None, "text-only", "text-only", None, "constant"]
+    assert scorer.audit([{"answer": gold} for gold in golds]) == [("correct", reason) for reason in reasons]

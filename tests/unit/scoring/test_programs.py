@@ -15,8 +15,8 @@ import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.scoring.sql.budget import within
 from dphrl.scoring.sql.compare import gold_orders
+from dphrl.scoring.sql.handler import within
 from dphrl.scoring.sql.program import (
     MAX_PROGRAM_CHARACTERS,
     MAX_PROGRAM_DEPTH,

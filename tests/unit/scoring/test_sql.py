@@ -24,7 +24,7 @@ from dphrl.scoring import SqlScorer
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.math.answers import extract_boxed
 from dphrl.scoring.sql.compare import answer_class, equal, partial_credit
-from dphrl.scoring.sql.extract import extract_sql, normalise_sql
+from dphrl.scoring.sql.program import extract_sql, normalise_sql
 from dphrl.scoring.sql.scorer import MAX_RESPONSE
 from dphrl.scoring.tables import audit_gold, verdict_frame
 from dphrl.scoring.verdict import EMPTY_ANSWER, InfrastructureError, Verdict

@@ -13,8 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dphrl.training.canary import TEXTS, TOKENS, Canary
-from dphrl.training.weight_sync import LEAST_SHARE, MISMATCHES
+from dphrl.training.checks import LEAST_SHARE, MISMATCHES, TEXTS, TOKENS, Canary
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
 # Standard deviations of the logarithm of the scale: between positions, and between texts.

@@ -57,7 +57,7 @@ def test_in_bfloat16_each_mini_batch_is_computed_alone_as_in_its_update(
     unused: Any = None
     chosen = MethodConfig(rollout_on="all", **method)
     segment = Segment(trainer, unused, [], None, likes_even, config, chosen, seed=1)
-    examples = segment._examples(GROUPS)
+    examples = segment.examples(GROUPS)
     assert trainer.calls == expected
     known = 0 if method else 2
     assert [example.old for example in examples[:known]] == [None] * known
@@ -71,5 +71,5 @@ def test_a_single_mini_batch_needs_no_further_pass() -> None:
     unused: Any = None
     config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=1)
     segment = Segment(trainer, unused, [], None, likes_even, config, MethodConfig(rollout_on="all"), seed=1)
-    assert all(example.old is None for example in segment._examples(GROUPS))
+    assert all(example.old is None for example in segment.examples(GROUPS))
     assert trainer.calls == []

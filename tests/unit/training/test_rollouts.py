@@ -1,7 +1,6 @@
 """Which groups a step trains on: dynamic sampling, its bound and its inputs; and the metrics of rollouts."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.rollout.requests import Completion, Request
-from dphrl.training.rollouts import Collector, Group, OnlinePrompt
-from dphrl.training.segment import averages, rollout_sums
+from dphrl.training.metrics import averages, rollout_sums
+from dphrl.training.rollouts import Group, OnlinePrompt
+from dphrl.training.segment import Segment
 
 WANTED, SIZE = 4, 3
 
@@ -60,19 +60,15 @@ class Counting:
         return [Verdict(correct, float(correct)) for correct in right]
 
 
-def _collector(teaching: Sequence[int], prompts: int, rounds: int, seed: int = 1) -> Collector:
+def _segment(teaching: Sequence[int], prompts: int, rounds: int, seed: int = 1) -> Segment:
     config = TrainConfig(
         steps=2, segment_steps=1, eval_every=2, prompts_per_step=WANTED, rollouts_per_prompt=SIZE, mini_batches=2
     )
     online = [OnlinePrompt(f"p{i:02}", [1, 2], {}) for i in range(prompts)]
     score = Counting(frozenset(f"p{i:02}" for i in teaching)).score
     method = MethodConfig(dynamic_sampling_rounds=rounds)
-    return Collector(Echo(), online, score, config, method, seed, timed=lambda name: nullcontext())  # type: ignore[arg-type]
-
-
-def _collect(collector: Collector, step: int) -> tuple[list[Group], list[Group]]:
-    """The groups of a step, and those that it leaves out, as a segment gets them."""
-    return collector.refill(step, collector.score(collector.roll_out(step)))
+    unused: Any = None
+    return Segment(unused, Echo(), online, None, score, config, method, seed)  # type: ignore[arg-type]
 
 
 def _ids(groups: Sequence[Group]) -> list[str]:
@@ -84,28 +80,28 @@ def _is_informative(group: Group) -> bool:
 
 
 def test_without_refills_a_step_keeps_what_it_drew() -> None:
-    collector = _collector([], 9, 0)
-    kept, left = _collect(collector, 1)
+    segment = _segment([], 9, 0)
+    kept, left = segment.roll_out(1)
     assert len(kept) == WANTED
     assert left == []
-    assert len(collector.engine.asked) == WANTED * SIZE
+    assert len(segment.engine.asked) == WANTED * SIZE
 
 
 def test_where_enough_groups_teach_something_all_that_are_kept_do() -> None:
-    collector = _collector(range(0, 20, 2), 20, 8)
+    segment = _segment(range(0, 20, 2), 20, 8)
     for step in range(1, 9):
-        kept, left = _collect(collector, step)
+        kept, left = segment.roll_out(step)
         assert len(kept) == WANTED
         assert all(map(_is_informative, kept))
         assert left
-        assert len(kept) + len(left) == len(collector.engine.asked) / SIZE
-        collector.engine.asked.clear()
+        assert len(kept) + len(left) == len(segment.engine.asked) / SIZE
+        segment.engine.asked.clear()
 
 
 def test_where_no_group_is_informative_anything_the_first_ones_stay() -> None:
-    collector = _collector([], 20, 3)
-    kept, left = _collect(collector, 5)
-    assert _ids(kept) == _ids(_collect(_collector([], 20, 0), 5)[0])
+    segment = _segment([], 20, 3)
+    kept, left = segment.roll_out(5)
+    assert _ids(kept) == _ids(_segment([], 20, 0).roll_out(5)[0])
     assert len(left) == 3 * WANTED
 
 
@@ -113,35 +109,35 @@ def test_where_no_group_is_informative_anything_the_first_ones_stay() -> None:
     teaching=st.sets(st.integers(0, 9)), prompts=st.integers(1, 10), rounds=st.integers(0, 4), step=st.integers(1, 9)
 )
 def test_a_step_has_its_size_and_its_bound(teaching: set[int], prompts: int, rounds: int, step: int) -> None:
-    collector = _collector(sorted(teaching), prompts, rounds)
-    kept, left = _collect(collector, step)
-    first = _collect(_collector(sorted(teaching), prompts, 0), step)[0]
+    segment = _segment(sorted(teaching), prompts, rounds)
+    kept, left = segment.roll_out(step)
+    first = _segment(sorted(teaching), prompts, 0).roll_out(step)[0]
     assert len(kept) == WANTED
     assert len(left) <= rounds * WANTED
     # A group that teaches something keeps its place; one that is lacked is lacked only when all rounds are used up.
     for ours, at_first in zip(kept, first, strict=True):
         assert ours == at_first if _is_informative(at_first) else _is_informative(ours) or ours == at_first
     if not all(map(_is_informative, kept)):
-        assert len(collector.engine.asked) >= (WANTED + rounds) * SIZE
+        assert len(segment.engine.asked) >= (WANTED + rounds) * SIZE
     # None that teaches something is left out while one that does not is kept.
     assert all(map(_is_informative, kept)) or not any(map(_is_informative, left))
 
 
 def test_a_step_is_a_function_of_seed_and_step() -> None:
     def collected(seed: int, step: int) -> Any:
-        return _collect(_collector(range(0, 20, 2), 20, 3, seed), step)
+        return _segment(range(0, 20, 2), 20, 3, seed).roll_out(step)
 
-    running = _collector(range(0, 20, 2), 20, 3)
-    in_a_row = [_collect(running, step) for step in (1, 2, 3)]
+    running = _segment(range(0, 20, 2), 20, 3)
+    in_a_row = [running.roll_out(step) for step in (1, 2, 3)]
     assert in_a_row == [collected(1, step) for step in (1, 2, 3)]
     assert len({str(collected(seed, step)) for seed in (1, 2) for step in (1, 2)}) == 4
 
 
 def test_every_response_has_its_own_seed() -> None:
-    collector = _collector([0], 2, 4)
+    segment = _segment([0], 2, 4)
     for step in (1, 2, 3):
-        _collect(collector, step)
-    seeds = [request.seed for request in collector.engine.asked]
+        segment.roll_out(step)
+    seeds = [request.seed for request in segment.engine.asked]
     assert len(set(seeds)) == len(seeds) > 3 * WANTED * SIZE
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.training.trackers import Sampled, open_trackers
+from dphrl.training.metrics import Sampled, open_trackers
 
 ROLLOUTS = [Sampled("p1", 1.0, "SELECT 1\n\x1b[2J\ud800<script>")]
 METRICS = {1: {"reward": 0.25, "grad_norm": 3.0}, 2: {"reward": 0.5, "grad_norm": 2.0}}

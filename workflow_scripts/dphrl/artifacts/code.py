@@ -14,8 +14,8 @@ from pathlib import Path
 from dphrl.artifacts.catalogue import SCHEMAS
 
 _PACKAGE = "dphrl"
-# Not part of any digest: the digest has the schemas that a stage writes, and the footer its slice of the config.
-_OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout"))
+# Not part of any digest. The schemas that a stage writes are in the digest, its slice of the config in the footer.
+_OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout", "machine"))
 _ROOT = Path(__file__).resolve().parents[1]
 # Code and templates name templates, style sheets and page scripts by their file names.
 _ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
@@ -117,22 +117,22 @@ def _needs(name: str) -> tuple[str, ...]:
     """Names of the code and assets that `name` uses directly."""
     if _ASSET.fullmatch(name):
         return tuple(used for used in _QUOTED.findall(_content(name)) if _path(used))
-    found = [*_parents(name)]
+    names = [*_parents(name)]
     for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Import):
-            found += [module for alias in node.names for module in (alias.name, *_parents(alias.name))]
+            names += [module for alias in node.names for module in (alias.name, *_parents(alias.name))]
         elif isinstance(node, ast.ImportFrom):
             if node.level:
                 raise ValueError(f"{name} uses a relative import: this project imports by full name")
             defining = [_defining(str(node.module), alias.name) for alias in node.names]
-            found += [module for one in defining for module in (one, *_parents(one))]
+            names += [module for place in defining for module in (place, *_parents(place))]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
-            found.append(node.value)
-    return tuple(dict.fromkeys(module for module in found if _path(module)))
+            names.append(node.value)
+    return tuple(dict.fromkeys(module for module in names if _path(module)))
 
 
 def _parents(name: str) -> Iterator[str]:
-    """The packages above a module, but for those that only re-export names."""
+    """The packages above a module, without packages that only re-export names."""
     parts = name.split(".")
     for end in range(1, len(parts)):
         parent = ".".join(parts[:end])

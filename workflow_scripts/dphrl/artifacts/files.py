@@ -1,19 +1,25 @@
-"""Atomic writes of files and folders."""
+"""Files and folders: the sha256 of a file, and atomic writes."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dphrl.machine.private import UnsafeFolderError, make_private
+
 PARTS = ".parts"
+# Of digests, in the folder in which Snakemake runs. A copy of the results brings none with it.
+_REMEMBERED = Path(".snakemake", "dphrl-sha256")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -21,6 +27,33 @@ def sha256_file(path: Path) -> str:
     """Hex sha256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remembered_sha256(path: Path) -> str:
+    """Hex sha256 of a large file's bytes, read again only if its size or its time of change (ctime) is another one.
+
+    All jobs of a run compute it once. That saves a job 12 s for 8 billion weights (16 GB at 1.4 GB/s), in the 1,241
+    sampling jobs of `llama-math` four hours.
+
+    No program can set this time, so a file with a restored time of modification, or another file under this name, is
+    read. Without a `.snakemake` in the current folder, or if other users may write there, every call reads the file.
+    """
+    try:
+        make_private(_REMEMBERED)
+    except (OSError, UnsafeFolderError):
+        return sha256_file(path)
+    # Before the file is read: of a file that changes meanwhile the digest is not found again.
+    status, place = path.stat(), os.fspath(path.absolute())
+    state = json.dumps([place, status.st_size, status.st_ctime_ns])
+    entry = _REMEMBERED / hashlib.sha256(os.fsencode(place)).hexdigest()
+    with suppress(OSError, ValueError):
+        remembered, _, digest = entry.read_text(encoding="ascii").rpartition(" ")
+        if remembered == state:
+            return digest
+    digest = sha256_file(path)
+    with suppress(OSError), replacing(entry) as temporary:
+        temporary.write_text(f"{state} {digest}", encoding="ascii")
+    return digest
 
 
 def listed(file: Path, sha256: str | None = None) -> dict[str, Any]:
@@ -62,9 +95,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty hidden folder next to `folder`; on success its files replace those of `folder`.
+    """Yield an empty hidden folder next to `folder`; on success its files replace the files of `folder`.
 
-    Hidden files of `folder` stay: Snakemake has one there.
+    Hidden files of `folder` stay: Snakemake keeps one there.
 
     Raises:
         OSError: with the name of the folder, if the disk is full.
@@ -98,7 +131,7 @@ def remove_parts(path: str | Path) -> None:
 
 
 def link_folder(source: Path, folder: Path) -> None:
-    """Replace the files of `folder` by links to those of `source`; large models are not copied.
+    """Replace the files of `folder` by links to the files of `source`; large models are not copied.
 
     Raises:
         ValueError: `source` holds weights as pickles, which are never loaded.
@@ -115,3 +148,32 @@ def write_text(path: Path, text: str) -> None:
     """Write a text, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def database_states(folder: str | Path) -> str:
+    """A digest of name, size and time of change of every database in a folder, which is fast: no database is read."""
+    # A link to nothing is an error of the job that reads it.
+    files = [(name, Path(folder) / name) for name in _databases(folder)]
+    status = [(name, file.stat(follow_symlinks=file.exists())) for name, file in files]
+    states = [(name, state.st_size, state.st_mtime_ns) for name, state in status]
+    return hashlib.sha256(json.dumps(states).encode()).hexdigest()
+
+
+def list_databases(folder: str | Path, threads: int) -> list[tuple[str, int, str]]:
+    """Rows of the table "databases": name, size in bytes and sha256 of each, read in parallel threads.
+
+    Jobs depend on this table, not on gigabytes of SQLite files.
+
+    Raises:
+        OSError: a database cannot be read; the error names it.
+    """
+    names = _databases(folder)
+    files = [Path(folder) / name for name in names]
+    with ThreadPoolExecutor(threads) as pool:
+        digests = pool.map(sha256_file, files)
+        return [(name, file.stat().st_size, sha) for name, file, sha in zip(names, files, digests, strict=True)]
+
+
+def _databases(folder: str | Path) -> list[str]:
+    """`<db_id>/<db_id>.sqlite` of each, in order."""
+    return sorted(file.relative_to(folder).as_posix() for file in Path(folder).glob("*/*.sqlite"))

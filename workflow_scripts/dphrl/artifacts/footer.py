@@ -1,4 +1,4 @@
-"""The types of what a footer or a manifest holds; a file of a run may have been damaged, or written by other code."""
+"""The types of the values in a footer or a manifest. A file of a run may be damaged, or written by other code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 _SEAL: Final = "footer_sha256"
-# What a table adds to the footer that it is given.
+# The keys that a table adds to the footer of its stage.
 ADDED: Final = ("schema", "version", "rows", "digest", "files", "file_sha256")
 
 
@@ -36,7 +36,7 @@ _Files = dict[Annotated[str, AfterValidator(_inside)], _Entry]
 class Input(BaseModel):
     """One input of a stage: its files, relative to the run folder, and the digest of their content.
 
-    A file from outside of the run has its base name alone, so that two users' footers are equal.
+    Of a file from outside of the run only the base name is kept, so that two users' footers are equal.
     """
 
     model_config = ConfigDict(strict=True)
@@ -84,14 +84,14 @@ def unsealed(text: str) -> dict[str, Any]:
     Raises:
         ValueError: as `parsed`; or a value is not as it was written.
     """
-    found = parsed(text, Manifest)
+    manifest = parsed(text, Manifest)
     try:
-        digest = _digest(found)
+        digest = _digest(manifest)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if found.get(_SEAL) != digest:
+    if manifest.get(_SEAL) != digest:
         raise ValueError(f"{_SEAL}: its values are not those that were written")
-    return found
+    return manifest
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
@@ -123,5 +123,5 @@ def typed(value: Any, types: type[BaseModel]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
-    found: dict[str, Any] = value
-    return found
+    checked: dict[str, Any] = value
+    return checked

@@ -77,8 +77,8 @@ class Schema:
             for text, wrong in errors:
                 rows = frame.filter(wrong)
                 if rows.height:
-                    found = "" if listed else f": {rows[name][0]!r}"
-                    raise SchemaError(f"{where}: column {name!r} {text} in {self._named(rows)}{found}")
+                    example = "" if listed else f": {rows[name][0]!r}"
+                    raise SchemaError(f"{where}: column {name!r} {text} in {self._named(rows)}{example}")
         repeated = frame.filter(pl.struct(self.key).is_duplicated())
         if repeated.height:
             raise SchemaError(f"{where}: key {self.key} repeats in {self._named(repeated)}")

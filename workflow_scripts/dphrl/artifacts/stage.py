@@ -16,9 +16,8 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import project_commit, verify_code
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.files import remembered_sha256, sha256_file
 from dphrl.artifacts.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.artifacts.remembered import remembered_sha256
 from dphrl.artifacts.tables import check_listed, read_and_digest, stream_digest, write_parts, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
@@ -76,7 +75,7 @@ class Stage:
 
     @classmethod
     def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
-        """The stage of a job of a rule, which has the param `code` and the output `timings`.
+        """The stage of a job, whose rule declares the param `code` and the output `timings`.
 
         Args:
             job: the object `snakemake` of its script.
@@ -84,7 +83,7 @@ class Stage:
             libraries: as above.
         """
         run, code = job.config["run"], job.params.code
-        # <timings> is a folder of the run's folder, which has the name of the run.
+        # <timings> is in the folder of the run, whose name is the name of the run.
         above, _, _ = job.output.timings.partition(f"{run}/timings/")
         return cls(
             Path(f"{above}{run}"),
@@ -226,9 +225,9 @@ class Stage:
         self.timings.append({**row, "max_rss_mib": kib / 1024})
 
     def write_timings(self, path: str) -> None:
-        """Write the timings table: the one artifact whose bytes differ between equal runs.
+        """Write the timings table, the only artifact whose bytes differ between equal runs.
 
-        So its footer, and no other, has the commit of the project.
+        So the commit of the project is in its footer, and in no other.
         """
         footer = {"stage": self.name, **self._origin(path)}
         if commit := project_commit():

@@ -36,7 +36,7 @@ _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 class Digest(Protocol):
-    """What `hashlib.sha256` returns."""
+    """The type of a hash of `hashlib`."""
 
     def update(self, data: memoryview, /) -> None: ...
     def hexdigest(self) -> str: ...
@@ -187,7 +187,7 @@ def stream_digest(paths: Sequence[Path], schema: str) -> str:
 
     Raises:
         SchemaError: a file is no table, of another schema or version, or its rows break the schema, are out of key
-            order, or are not those that were written.
+            order, or differ from the rows that were written.
     """
     whole = hashlib.sha256()
     for _ in _of_all(paths, schema, whole):
@@ -244,9 +244,9 @@ def _checked(path: Path, schema: str, digests: Sequence[Digest]) -> Iterator[pl.
         SchemaError: as `stream_digest`.
     """
     footer, declared = read_footer(path), SCHEMAS[schema]
-    found = (footer.get("schema"), footer.get("version"))
-    if found != (schema, declared.version):
-        raise SchemaError(f"{path}: holds {found[0]!r} version {found[1]}, expected {schema!r} {declared.version}")
+    kind = (footer.get("schema"), footer.get("version"))
+    if kind != (schema, declared.version):
+        raise SchemaError(f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {declared.version}")
     for part in _readable(path):
         rows = declared.conform(part, str(path))
         if not rows.select(declared.key).equals(part.select(declared.key)):

@@ -1,6 +1,6 @@
 """safetensors files written from left to right: only a piece of a tensor needs to be in memory.
 
-The bytes are those of `safetensors.torch.save_file`.
+The bytes are equal to the output of `safetensors.torch.save_file`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 def file_order(entries: Mapping[str, Entry]) -> list[str]:
-    """The names of tensors in the order in which a file has them."""
+    """The names of tensors, in the order of a file."""
     dtypes = [*_WIDTHS]
     return sorted(entries, key=lambda name: (dtypes.index(entries[name].dtype), name))
 

@@ -13,8 +13,8 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.manifest import SUMS, is_temporary
 from dphrl.artifacts.schema import SchemaError
-from dphrl.artifacts.sums import SUMS, is_temporary
 from dphrl.artifacts.tables import stream_digest
 from dphrl.layout.folder import is_of_version_0_4
 from dphrl.layout.kinds import KINDS, is_known, kind_of, schema_of

@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.manifest import folder_of
-from dphrl.artifacts.progress import counted
 from dphrl.audit.artifacts import RECORDED, RERUN, Artifact, NoRunError, Run, is_removable, manifest_above
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.layout.kinds import KINDS, fill, kind_of
 from dphrl.layout.names import BASE, PolicyName
+from dphrl.machine.progress import counted
 from dphrl.pages.visible import visible
 
 # Folders of a run that hold files without a footer.

@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.progress import counted
-from dphrl.artifacts.sums import SUMS, read_sums
+from dphrl.artifacts.manifest import SUMS, read_sums
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import NAME_IT, RECORDED, Artifact, Run, is_removable, manifest_above
 from dphrl.audit.footers import check_footer
@@ -17,6 +16,7 @@ from dphrl.audit.lineage import check_lineage
 from dphrl.audit.one_artifact import check_artifact
 from dphrl.audit.reference import check_reference, decoder, lacks_tokenizer
 from dphrl.layout.kinds import is_known
+from dphrl.machine.progress import counted
 from dphrl.pages.visible import visible
 
 _TO_MAKE = r"(?:\bis missing\b|\bDelete )"

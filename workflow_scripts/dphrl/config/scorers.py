@@ -7,6 +7,7 @@ SqlAnswer = Literal["fenced", "bare"]
 Partial = Literal["none", "columns", "one_to_one"]
 SqlRepair = Literal["auto", "always", "never"]
 MathAnswer = Literal["boxed", "final"]
+MathComparison = Literal["rules", "published"]
 
 
 class SqlDefaults:
@@ -27,5 +28,6 @@ class MathDefaults:
     """Defaults of `MathScorer` and of the block `scoring.math`."""
 
     answer: Final[MathAnswer] = "boxed"
+    comparison: Final[MathComparison] = "rules"
     timeout_s: Final = 5.0
     memory_mib: Final = 1024

@@ -16,7 +16,8 @@ from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose.joined import Joined
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
 from dphrl.evaluation.study import Study
-from dphrl.scoring.math.answers import MAX_CHARACTERS, answer_class, clean, extract_boxed, members
+from dphrl.scoring.math.answers import MAX_CHARACTERS, clean, extract_boxed
+from dphrl.scoring.math.members import answer_class, members
 
 DATASET = "questions"
 _BOXED = r"(?s)^.*(\\boxed\s*\{.*)$"

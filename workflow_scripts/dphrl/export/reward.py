@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.scorer import Scorer
+from dphrl.scoring.verdict import Scorer
 
 # verl judges in threads; the worker processes answer one caller at a time.
 _lock = Lock()

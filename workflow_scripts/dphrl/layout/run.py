@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from dphrl.artifacts.databases import database_states
+from dphrl.artifacts.files import database_states
 from dphrl.artifacts.tables import stream_digest
 from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config

@@ -1,4 +1,4 @@
-"""Checks of the folder of a base model before anything is drawn from it: whole, finite, and what its config says."""
+"""Checks of a base model before sampling: its files are complete, finite, and fit its config."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_base(folder: Path) -> None:
         folder: of Hugging Face, with config, tokenizer and safetensors.
 
     Raises:
-        ValueError: what is missing, damaged or cannot be used; the text names the file or the tensor.
+        ValueError: a part is missing, damaged or cannot be used; the text names the file or the tensor.
     """
     refuse_adapter(folder)
     model = check_model(folder)
@@ -68,7 +68,7 @@ def check_model(folder: Path) -> PreTrainedModel:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Raise `ValueError` unless a folder has a tokenizer that transformers can load, and that has a vocabulary."""
+    """Raise `ValueError` unless transformers can load the tokenizer of a folder, and it has a vocabulary."""
     expected = "expected tokenizer.json and tokenizer_config.json of this model"
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -79,16 +79,16 @@ def check_tokenizer(folder: Path) -> None:
 
 
 def check_same_tokenizer(folder: Path, base: Path) -> None:
-    """Raise `ValueError` unless the tokenizer of a checkpoint is that of the base: prompts are tokenised once.
+    """Raise `ValueError` unless a checkpoint and the base have the same tokenizer: prompts are tokenised once.
 
     Contents are compared and not files, as trainers write tokenizer_config.json in other forms.
     """
-    ours, theirs = (AutoTokenizer.from_pretrained(one, local_files_only=True) for one in (folder, base))
+    ours, theirs = (AutoTokenizer.from_pretrained(tokenizer, local_files_only=True) for tokenizer in (folder, base))
     for what, get in (
-        ("vocabulary", lambda one: one.get_vocab()),
-        ("added tokens", lambda one: one.get_added_vocab()),
-        ("end token", lambda one: one.eos_token_id),
-        ("chat template", lambda one: one.chat_template),
+        ("vocabulary", lambda tokenizer: tokenizer.get_vocab()),
+        ("added tokens", lambda tokenizer: tokenizer.get_added_vocab()),
+        ("end token", lambda tokenizer: tokenizer.eos_token_id),
+        ("chat template", lambda tokenizer: tokenizer.chat_template),
     ):
         if get(ours) != get(theirs):
             raise ValueError(
@@ -98,7 +98,7 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What transformers objects to, without the option that it proposes to run code of the folder."""
+    """The objection of transformers, without its proposal of an option that runs code of the folder."""
     if "trust_remote_code" in str(error):
         return "it needs code that comes with it"
     return str(error).strip().partition("\n")[0].rstrip(": ")
@@ -137,7 +137,7 @@ def tensor_files(folder: Path) -> dict[str, Path]:
 
 
 def _listed(index: Path) -> dict[str, str]:
-    """The name of the file of each tensor, as the index has it."""
+    """The name of the file of each tensor, by the index."""
     try:
         listed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         named = all(isinstance(name, str) and name == Path(name).name for name in listed.values())

@@ -12,17 +12,16 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
-from dphrl.artifacts.private import use_private_caches
-from dphrl.model.batch import Batch, Form, Row, collate
-from dphrl.model.micro_batches import MicroBatch, PromptSharing, plan
+from dphrl.machine.private import use_private_caches
+from dphrl.model.batch import Batch, Form, MicroBatch, PromptSharing, Row, collate, plan
 from dphrl.model.packing import packing_obstacle
 from dphrl.model.prompt_sharing import ATTENTION, sharing_obstacle
 
 # "auto" packs rows where the model, its type and its device allow it, and pads them elsewhere.
 Attention = Literal["auto", "packed", "padded"]
 
-# Logits of one product with the head. They occupy 12 bytes each, with what is computed from them in float32: 0.2 GB on
-# a CPU, 1 GB on a GPU, where a product of few tokens waits for the head's weights.
+# Logits of one product with the head. With later values in float32 they occupy 12 bytes each: 0.2 GB on a CPU, 1 GB
+# on a GPU, where a product of few tokens waits for the head's weights.
 _LOGITS_PER_CHUNK = 1 << 24
 _LOGITS_PER_CHUNK_ON_GPU = 5 << 24
 # Tensors that an error names.
@@ -42,7 +41,7 @@ def check_head(config: PreTrainedConfig) -> None:
 
 
 def device_of_job() -> str:
-    """Where a job that is alone on its device computes: on the GPU, where it has one."""
+    """The device of a job that is alone on it: the GPU, if there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -88,7 +87,7 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
     Args:
         kind: a class with `from_pretrained`.
         folder: of the weights, for the message.
-        source: what to load; None: `options` have the weights.
+        source: folder to load; None: the weights are in `options`.
 
     Raises:
         ValueError: a tensor is missing, is not of this model, or has another shape.
@@ -96,12 +95,12 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
     disable_progress_bar()
     checks = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:
-        model, found = kind.from_pretrained(source, local_files_only=True, trust_remote_code=False, **checks, **options)
+        model, facts = kind.from_pretrained(source, local_files_only=True, trust_remote_code=False, **checks, **options)
     except RuntimeError as error:
         if "conversion of the weights" not in str(error):
             raise
         raise _other_weights(folder, "some are missing, see the report above") from error
-    _check_tensors(folder, found)
+    _check_tensors(folder, facts)
     return model
 
 
@@ -185,10 +184,10 @@ class LogProbs(nn.Module):
         return "padded"
 
     def plan(self, rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing) -> list[MicroBatch]:
-        """Micro-batches of rows as `micro_batches.plan` cuts them, in the form and with the sharing that are possible.
+        """Micro-batches of rows as `batch.plan` cuts them, in the form and with the sharing that are possible.
 
         Raises:
-            ValueError: this model cannot do what is wanted of it.
+            ValueError: this model cannot share prompts or pack rows, as wanted.
         """
         return plan(rows, token_budget, self.prompt_sharing(prompt_sharing), self.form())
 
@@ -197,7 +196,7 @@ class LogProbs(nn.Module):
 
         Args:
             top: (response tokens of all rows, K), integer: token ids at each position.
-            likeliest: above 0, the result is that of `topk` with this K.
+            likeliest: above 0, the result is the result of `topk` with this K.
 
         Returns:
             Two float32 tensors (response tokens of all rows, in row order); the entropy has no gradient. With `top` a
@@ -206,8 +205,8 @@ class LogProbs(nn.Module):
         if likeliest:
             return tuple(self._in_chunks(partial(_largest, k=likeliest), batch, batch.targets[:, None]))
         ids = batch.targets[:, None] if top is None else torch.cat([batch.targets[:, None], top.to(batch.targets)], 1)
-        found, entropy = self._in_chunks(_gathered, batch, ids)
-        return (found[:, 0], entropy) if top is None else (found[:, 0], entropy, found[:, 1:])
+        logprobs, entropy = self._in_chunks(_gathered, batch, ids)
+        return (logprobs[:, 0], entropy) if top is None else (logprobs[:, 0], entropy, logprobs[:, 1:])
 
     @torch.no_grad()
     def topk(self, batch: Batch, k: int) -> tuple[Tensor, ...]:

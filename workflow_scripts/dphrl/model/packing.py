@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-# What `torch.nn.attention.varlen` calls. Its own function changes its arguments with every release of PyTorch, and its
-# gradient leaves out the log-sum-exps, which the two parts of an attention are merged by.
+# The operator below `torch.nn.attention.varlen`. That function changes its arguments with every release of PyTorch, and
+# its gradient leaves out the log-sum-exps, which the two parts of an attention are merged by.
 _FLASH = "aten::_flash_attention_forward"
 _flash = torch.ops.aten._flash_attention_forward
 _flash_backward = torch.ops.aten._flash_attention_backward
@@ -116,31 +116,31 @@ class _Packed(torch.autograd.Function):
     ) -> Tensor:
         own = _bounds(layout.runs, layout.runs, causal=True)
         # The sums are (heads, tokens), float32 whatever the model's type, and so is the weighted mean.
-        found, sums, *_ = _flash(query, key, value, *own, False, scale=scaling)
+        attended, sums, *_ = _flash(query, key, value, *own, False, scale=scaling)
         if layout.shared is not None:
             prompts, responses = layout.shared
             start, end, over = -responses.tokens, prompts.tokens, _bounds(responses, prompts, causal=False)
             more, more_sums, *_ = _flash(query[start:], key[:end], value[:end], *over, False, scale=scaling)
             whole = torch.logaddexp(sums[:, start:], more_sums)
-            mean = found[start:] * _weight(sums[:, start:], whole)
+            mean = attended[start:] * _weight(sums[:, start:], whole)
             mean += more * _weight(more_sums, whole)
-            found[start:], sums[:, start:] = mean, whole
-        ctx.save_for_backward(query, key, value, found, sums)
+            attended[start:], sums[:, start:] = mean, whole
+        ctx.save_for_backward(query, key, value, attended, sums)
         ctx.layout, ctx.scaling = layout, scaling
-        return found
+        return attended
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, found, sums = ctx.saved_tensors
-        # The state of the random numbers, which only dropout has.
+        query, key, value, attended, sums = ctx.saved_tensors
+        # The state of random numbers: only dropout uses it.
         unused = [torch.empty(0, device=grad.device)] * 2
         own = _bounds(ctx.layout.runs, ctx.layout.runs, causal=True)
-        # Each part is given the result and the log-sum-exps of both, so the gradients add up to that of the whole.
-        gradients = _flash_backward(grad, query, key, value, found, sums, *own, *unused, scale=ctx.scaling)
+        # Each part is given the result and the log-sum-exps of both, so the gradients add up to the whole.
+        gradients = _flash_backward(grad, query, key, value, attended, sums, *own, *unused, scale=ctx.scaling)
         if ctx.layout.shared is not None:
             prompts, responses = ctx.layout.shared
             start, end, over = -responses.tokens, prompts.tokens, _bounds(responses, prompts, causal=False)
-            part = query[start:], key[:end], value[:end], found[start:], sums[:, start:].contiguous()
+            part = query[start:], key[:end], value[:end], attended[start:], sums[:, start:].contiguous()
             more = _flash_backward(grad[start:], *part, *over, *unused, scale=ctx.scaling)
             gradients[0][start:] += more[0]
             gradients[1][:end] += more[1]
@@ -149,7 +149,7 @@ class _Packed(torch.autograd.Function):
 
 
 def _bounds(queries: Runs, keys: Runs, causal: bool) -> tuple[Tensor, Tensor, int, int, float, bool]:
-    """What both operators take after the states: the runs, no dropout, and whether the future is hidden."""
+    """The arguments of both operators after the states: the runs, no dropout, and whether the future is hidden."""
     return queries.bounds, keys.bounds, queries.longest, keys.longest, 0.0, causal
 
 

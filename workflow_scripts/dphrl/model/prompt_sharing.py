@@ -2,7 +2,7 @@
 
 All layers but attention treat each token separately, so they run on the sequence as it is: no prompt twice, no padding.
 Attention runs on padded parts of it: the prompts, and the responses over the keys of their prompt and their own.
-Each token thus sees what it would see in a separate row, and no mask grows with the square of the whole sequence.
+Each token thus sees the same keys as in a separate row, and no mask grows with the square of the whole sequence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,13 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from dphrl.model.merged_attention import merged_attention
 from dphrl.model.packing import PackedLayout, packed_attention
 
 # With this attention a model takes a `layout` in its forward pass; without one it runs SDPA.
 ATTENTION = "prompt_sharing"
+# `scaled_dot_product_attention` runs these on a CPU, but does not return the log-sum-exp.
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def sharing_obstacle(model: PreTrainedModel) -> str | None:
 
 
 def check_plain(module: nn.Module, options: Mapping[str, Any]) -> None:
-    """Refuse what transformers asks of an attention function beyond plain causal attention.
+    """Refuse options of transformers beyond plain causal attention.
 
     Raises:
         ValueError: the layer's options have a window, a cap or sinks.
@@ -192,8 +194,8 @@ def _over_copies(
         torch.cat([_take(of_prompt, layout.prompt_of), own], dim=1)
         for of_prompt, own in zip(prompt[1:], response[1:], strict=True)
     )
-    found, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
-    return _take(found.flatten(0, 1), layout.in_responses)
+    attended, _ = sdpa_attention_forward(module, *_heads_first(response[0], keys, values), layout.visible, **options)
+    return _take(attended.flatten(0, 1), layout.in_responses)
 
 
 def _take(states: Tensor, index: Tensor) -> Tensor:
@@ -203,6 +205,82 @@ def _take(states: Tensor, index: Tensor) -> Tensor:
 
 def _heads_first(*states: Tensor) -> list[Tensor]:
     return [part.transpose(1, 2) for part in states]
+
+
+def merged_attention(
+    one: Sequence[Tensor],
+    other: Sequence[Tensor],
+    in_one: Tensor,
+    in_other: Tensor,
+    seen: Tensor | None,
+    scaling: float | None,
+) -> Tensor:
+    """Attention of tokens over keys in two separate parts, without copying them together, on a CPU.
+
+    Each part is computed separately, together with its log-sum-exp. These give the weights of the two results, as in
+    ring attention (arXiv 2310.01889): up to rounding the softmax over all keys. The backward pass of each part is given
+    the result and the log-sum-exp of both, and so is exact too.
+
+    Args:
+        one: queries, keys and values of the part in which each query sees all keys, (rows, heads, length, width).
+        other: the same for the part in which a query sees the keys up to its own, with queries of the same tokens.
+        in_one: (tokens,), int64: index of each token among the flattened queries of `one`.
+        in_other: (tokens,), int64: the same in `other`.
+        seen: bool, broadcast to (rows, heads, queries, keys): which keys of `one` are not padding; None: all.
+        scaling: of the scores; None: one over the root of the width.
+
+    Returns:
+        (tokens, heads, width).
+    """
+    added = None if seen is None else one[0].new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
+    return _Merged.apply(*one, *other, in_one, in_other, added, scaling)
+
+
+class _Merged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        in_one, in_other, mask, scaling = arguments[6:]
+        of_one, sums_of_one = _flash(*arguments[:3], attn_mask=mask, scale=scaling)
+        of_other, sums_of_other = _flash(*arguments[3:6], is_causal=True, scale=scaling)
+        sums_one, sums_other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
+        sums = torch.logaddexp(sums_one, sums_other)
+        # The sums are float32 whatever the model's type, and so is the weighted mean.
+        merged = _flat(of_one)[in_one] * (sums_one - sums).exp()[..., None]
+        merged += _flat(of_other)[in_other] * (sums_other - sums).exp()[..., None]
+        merged = merged.to(of_one.dtype)
+        ctx.save_for_backward(*arguments[:9], merged, sums)
+        ctx.scaling = scaling
+        return merged
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        *states, in_one, in_other, mask, merged, sums = ctx.saved_tensors
+        gradients: list[Tensor] = []
+        for part, places, causal in ((states[:3], in_one, False), (states[3:], in_other, True)):
+            gradients += _flash_backward(
+                _unflat(grad, part[0], places, 0.0),
+                *part,
+                _unflat(merged, part[0], places, 0.0),
+                _unflat(sums, part[0], places, torch.inf),  # So padding has weight 0.
+                0.0,
+                causal,
+                attn_mask=None if causal else mask,
+                scale=ctx.scaling,
+            )
+        return (*gradients, None, None, None, None)
+
+
+def _flat(states: Tensor) -> Tensor:
+    """From (rows, heads, queries, ...) to (rows * queries, heads, ...)."""
+    return states.transpose(1, 2).flatten(0, 1)
+
+
+def _unflat(of_tokens: Tensor, queries: Tensor, places: Tensor, padding: float) -> Tensor:
+    """The inverse of `_flat`."""
+    rows, _, length, _ = queries.shape
+    cut = of_tokens.new_full((rows * length, *of_tokens.shape[1:]), padding)
+    cut[places] = of_tokens
+    return cut.unflatten(0, (rows, length)).transpose(1, 2)
 
 
 AttentionInterface.register(ATTENTION, _attention)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from dphrl.artifacts.progress import counted, duration
 from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.config.load import read_config
 from dphrl.layout.run import Layout
+from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
     GB,
     Phase,

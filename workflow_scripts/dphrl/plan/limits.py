@@ -47,7 +47,7 @@ from dphrl.plan.work import (
     reference_tokens,
     step_seconds,
 )
-from dphrl.rollout.parts import REQUESTS
+from dphrl.rollout.requests import REQUESTS_PER_PART
 
 # Processes of a job on one node, at most: nodes have 8 GPUs. More ranks are spread over nodes.
 _RANKS_PER_NODE: Final = 8
@@ -138,7 +138,7 @@ class Limits:
         weights = policy_bytes(shape, setting)
         if rule == "sample":
             longest = max(getattr(config.sampling, plan).max_tokens for plan in PLANS)
-            return weights + REQUESTS * longest * _TOKEN + self._without_gpu([sampling_phase(shape, setting)])
+            return weights + REQUESTS_PER_PART * longest * _TOKEN + self._without_gpu([sampling_phase(shape, setting)])
         return weights + self._without_gpu([reference_phase(shape, setting)])
 
     def _of_training(self, shape: ModelShape, setting: Setting) -> float:

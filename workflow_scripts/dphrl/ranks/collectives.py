@@ -1,4 +1,7 @@
-"""The ranks of one job: their process group, and sums, lists and maxima over all of them."""
+"""The ranks of one job: their process group, sums, lists and maxima over all ranks, and models that they divide.
+
+The weights of a divided model (ZeRO-3) are parted between the ranks: a layer is whole only while it computes.
+"""
 
 import atexit
 import json
@@ -10,9 +13,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.nn.functional import pad
 
-from dphrl.artifacts.private import use_private_caches
+from dphrl.config.blocks.base import Dtype
+from dphrl.machine.private import use_private_caches
 
 # How long ranks wait for each other. By default it is 10 minutes, which refills and slow queries of one rank exceed; a
 # rank that is lost does not count, as it ends the others (see `launch`).
@@ -87,12 +92,12 @@ def all_gather(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
 
 
 def all_reduce_max(value: float) -> float:
-    """The largest value of all ranks; not a number if that of any rank is not."""
+    """The largest value of all ranks; NaN if the value of any rank is NaN."""
     return float(torch.tensor(all_gather(value), dtype=torch.float64).max())
 
 
 def sum_on_first(tensor: torch.Tensor) -> None:
-    """Put the sum over all ranks into the tensor of rank 0, which is on the CPU; those of other ranks are undefined."""
+    """Put the sum over all ranks into the tensor of rank 0, on the CPU. The tensors of other ranks become undefined."""
     dist.reduce(tensor, 0, group=_control)
 
 
@@ -100,3 +105,35 @@ def _gather_tensor(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> lis
     parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, tensor, group=group)
     return parts
+
+
+def partition(model: nn.Module, settings: dict[str, Any]) -> None:
+    """Divide the parameters of a model on the CPU between the ranks, one after the other.
+
+    DeepSpeed's own initialisation would first move the whole model to the GPU.
+    """
+    import deepspeed
+
+    dtype = torch.bfloat16 if settings["bf16"]["enabled"] else torch.float32
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)  # Not copied if it has this type, as all but new adapters do.
+    deepspeed.zero.Init(module=model, config_dict_or_path=settings)
+    for buffer in model.buffers():
+        buffer.data = buffer.data.to(deepspeed.accelerator.get_accelerator().current_device_name())
+
+
+def divide_frozen(module: nn.Module, dtype: Dtype) -> None:
+    """Divide a model of this dtype that is not trained; its calls, which all ranks make together, gather the weights.
+
+    Args:
+        module: on the CPU.
+    """
+    import deepspeed
+
+    settings = {
+        "train_micro_batch_size_per_gpu": 1,
+        "zero_optimization": {"stage": 3},
+        "bf16": {"enabled": dtype == "bfloat16"},
+    }
+    partition(module.requires_grad_(False), settings)
+    deepspeed.initialize(model=module, config=settings)  # Adds the hooks that gather a layer's weights.

@@ -1,4 +1,4 @@
-"""Starts a program on several ranks: processes that end with each other, and with the process that started them."""
+"""Starts a job on several ranks: processes that end with each other, and with the process that started them."""
 
 import json
 import os
@@ -9,16 +9,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch.distributed import TCPStore
 
-from dphrl.artifacts.progress import stream
-from dphrl.ranks import end_with_parent
+from dphrl.config.blocks.sampling import HardwareConfig
+from dphrl.machine.progress import stream
+from dphrl.ranks import end_with_parent, process
 
 _LOCALHOST = "127.0.0.1"
 # Gives each task of srun the variables that torchrun would set: its number among all, and on its node.
@@ -29,6 +32,26 @@ _DEVICES = Path("/dev")
 
 class RankError(RuntimeError):
     """A rank failed or was killed, which ends the job."""
+
+
+class RankJob(BaseModel, ABC):
+    """Inputs, outputs and settings of a job that one process or several ranks do; ranks receive it as JSON.
+
+    Attributes:
+        hardware: the block `hardware`.
+        label: of messages and progress lines.
+        after_failure: the end of the message about a failed rank: which results are kept, and the next step.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    after_failure: ClassVar[str]
+
+    hardware: HardwareConfig
+    label: str
+
+    @abstractmethod
+    def work(self) -> Any:
+        """Do the share of one rank. JSON can hold the result; the result of rank 0 is the answer of the job."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +75,25 @@ class Nodes:
 ONE_NODE = Nodes()
 
 
-def answer_of_ranks(ranks: int, module: str, job: str, folder: Path, nodes: Nodes = ONE_NODE) -> Any:
-    """Run a job on ranks, by a module whose `main` is `run_rank`; return the answer of rank 0.
+def run_on_ranks(job: RankJob, ranks: int, folder: Path, nodes: Nodes = ONE_NODE) -> Any:
+    """Do a job on ranks; return the answer of rank 0.
 
     Args:
-        module: name of the module.
-        job: text that each rank gets.
-        folder: where ranks on other machines see files too.
+        folder: for temporary files that ranks on other machines see too.
 
     Raises:
-        RankError, ValueError: as `run_ranks`.
+        RankError: a rank failed or was killed; the message ends with `after_failure` of the job.
+        ValueError: the ranks cannot be spread evenly over the nodes.
     """
+    kind = type(job)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".ranks.", suffix=".tmp") as temporary:
-        question, answer = Path(temporary, "job"), Path(temporary, "answer.json")
-        question.write_text(job, encoding="utf-8")
-        run_ranks(ranks, ["-m", module, str(question), str(answer)], nodes)
+        question, answer = Path(temporary, "job.json"), Path(temporary, "answer.json")
+        question.write_text(job.model_dump_json(), encoding="utf-8")
+        program = ["-m", process.__name__, kind.__module__, kind.__qualname__]
+        try:
+            run_ranks(ranks, [*program, str(question), str(answer)], nodes)
+        except RankError as error:
+            raise RankError(f"{job.label}: {error}; see the end of this log. {job.after_failure}") from None
         return json.loads(answer.read_text(encoding="utf-8"))
 
 
@@ -77,7 +104,7 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     with this process, even if it is killed.
 
     Args:
-        arguments: those of the Python interpreter.
+        arguments: of the Python interpreter.
         nodes: the machines that the ranks are spread over.
 
     Raises:
@@ -114,11 +141,11 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
             processes[name] = subprocess.Popen([*wrapper, *command], env=environment, stdout=stream().fileno())
         while None in statuses and not any(statuses):
             time.sleep(_POLL_SECONDS)
-            statuses = [process.poll() for process in processes.values()]
+            statuses = [started.poll() for started in processes.values()]
     finally:
-        for process in processes.values():
-            process.kill()
-            process.wait()
+        for started in processes.values():
+            started.kill()
+            started.wait()
     if any(statuses):
         ends = zip(processes, statuses, strict=True)
         raise RankError(", ".join(f"{name} {_describe(status)}" for name, status in ends if status))
@@ -127,8 +154,8 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
 def threads_of_rank(ranks: int) -> int:
     """Threads of each of the ranks on a machine.
 
-    Those of the rule, divided by the ranks. With a GPU, where threads change no result and an offloaded optimizer needs
-    them, those of the SLURM job, or without one the GPU's share of the machine, if they are more.
+    On a CPU the threads of the rule, divided by the ranks. With a GPU threads change no result, and an offloaded
+    optimizer needs them: then at least a share of the SLURM job or, without SLURM, of the machine.
     """
     threads = torch.get_num_threads() // ranks
     if torch.cuda.is_available():
@@ -140,7 +167,7 @@ def threads_of_rank(ranks: int) -> int:
 
 
 def cores_of_rank(ranks: int, nodes: int) -> int:
-    """Cores for the other processes of a rank: its share of the job's on one machine, over several those of a task."""
+    """Cores for the other processes of a rank: a share of the job on one machine, all of its task on several."""
     if nodes > 1:
         return int(os.environ.get("SLURM_CPUS_PER_TASK", 1))
     return max(1, len(os.sched_getaffinity(0)) // ranks)

@@ -79,18 +79,18 @@ def load(path: Path) -> ReferenceResponses:
     index, rows = pl.scan_parquet(path.with_name("index.parquet"), glob=False), footer["rows"]
     try:
         with safe_open(path, framework="pt") as file:
-            found = {name: tuple(file.get_slice(name).get_shape()) for name in sorted(file.keys())}
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in sorted(file.keys())}
     except SafetensorError as error:
         raise ValueError(f"{path}: not readable tensors ({error}); delete it and run snakemake again") from error
-    top_k = found.get("topk_ids", (0, 0))[-1]
+    top_k = shapes.get("topk_ids", (0, 0))[-1]
     last = index.slice(rows - 1, 1).select(_POSITION).collect().row(0) if rows else (0, 0, 0, 0)
     start, prompt_length, length, response_start = last
     responses = response_start + length
     expected: dict[str, tuple[int, ...]] = {"logprobs": (responses,), "token_ids": (start + prompt_length + length,)}
     if top_k:
         expected |= dict.fromkeys(("topk_ids", "topk_logprobs"), (responses, top_k))
-    if found != expected:
+    if shapes != expected:
         raise ValueError(
-            f"{path}: holds {found} values but index.parquet expects {expected}; rerun the reference stage"
+            f"{path}: holds {shapes} values but index.parquet expects {expected}; rerun the reference stage"
         )
     return ReferenceResponses(path, index, rows, top_k)

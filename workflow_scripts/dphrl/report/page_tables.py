@@ -10,9 +10,8 @@ from dphrl.layout.methods import in_order, label
 from dphrl.report.answers import HEADS, claim_tables
 from dphrl.report.headline import Headline, main_metrics, metric_name
 from dphrl.report.paper import LAYOUTS, shown
+from dphrl.report.rules import Scored, Shown, rules_of_run
 from dphrl.report.samples import Sample
-
-Shown = tuple[str, str, pl.DataFrame]
 
 TRAINING = {
     "training_use": (
@@ -51,7 +50,10 @@ def partition_sizes(partitions: Iterable[pl.DataFrame]) -> dict[str, str]:
 
 
 def page_tables(
-    papers: Mapping[str, pl.DataFrame], further: Mapping[str, pl.DataFrame], training: Mapping[str, pl.DataFrame]
+    papers: Mapping[str, pl.DataFrame],
+    further: Mapping[str, pl.DataFrame],
+    training: Mapping[str, pl.DataFrame],
+    scored: Scored = ((), {}, {}),
 ) -> list[Shown]:
     """Title, caption and frame of each table of the page after the headline.
 
@@ -59,10 +61,11 @@ def page_tables(
         papers: the tables in the paper's layout, by name.
         further: the tables of `FURTHER`, by name.
         training: the tables of `TRAINING`, by name; none where nothing was trained.
+        scored: the verdicts whose rules are counted.
     """
     found = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
     trainings = [(*TRAINING[name], _first_and_last(table)) for name, table in training.items()]
-    return [*found, *further_tables(further), *(one for one in trainings if one[-1].height)]
+    return [*found, *further_tables(further), *(one for one in trainings if one[-1].height), *rules_of_run(scored)]
 
 
 def _first_and_last(table: pl.DataFrame) -> pl.DataFrame:

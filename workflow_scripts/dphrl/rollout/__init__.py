@@ -1,1 +1,1 @@
-"""Responses: what is requested, with which seeds, and what answers: an engine or a file of recorded responses."""
+"""Responses: requests with their seeds, and the engines or files of recorded responses that answer them."""

@@ -120,7 +120,7 @@ class Batch:
 
     def _draw(self, logits: Tensor, responses: list[Response], settings: Settings) -> Tensor:
         """Draw a token of each of these responses, and append it to the unfinished ones."""
-        # Each response has its own stream, so it does not depend on the rest of the batch.
+        # A response does not depend on the rest of the batch: its random numbers come from its own stream.
         uniforms = torch.tensor([next(response.uniforms) for response in responses], dtype=torch.float64)
         logprobs = logits.log_softmax(-1)
         drawn = sample_tokens(logprobs, settings, uniforms.to(logits.device))
@@ -150,7 +150,7 @@ def sample_tokens(logits: Tensor, settings: Settings, uniforms: Tensor) -> Tenso
 
     Args:
         logits: (rows, vocabulary), float; log-probs give the same result.
-        settings: those of the rows.
+        settings: of the rows.
         uniforms: (rows), float64 in [0, 1).
 
     Returns:

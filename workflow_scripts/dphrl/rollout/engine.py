@@ -1,11 +1,13 @@
-"""The protocol of engines: responses, log-probs of a given text, and replaceable weights."""
+"""Engines: responses, log-probs of a given text, and replaceable weights; and the engine of a configuration."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
 
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.rollout.requests import Completion, Request
 
 
@@ -43,7 +45,7 @@ class Engine(Protocol):
         """
 
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        """Log-probs of token_ids[1:] given what precedes each, float32 (len(token_ids) - 1), temperature 1."""
+        """Log-probs of token_ids[1:], each after the tokens before it, float32 (len(token_ids) - 1), temperature 1."""
 
     def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the weights (Hugging Face names) and drop everything computed with the old ones.
@@ -78,3 +80,30 @@ def check_prompts(requests: Sequence[Request], max_model_len: int) -> None:
                 f"prompt {request.prompt_id} has {length} tokens: expected at least 1, and fewer than "
                 f"engine.max_model_len ({max_model_len}) to leave room for a response; raise that, or drop the prompt"
             )
+
+
+def make_engine(
+    folder: Path,
+    config: EngineConfig,
+    hardware: HardwareConfig,
+    *,
+    distributed: bool = False,
+    alone: bool = False,
+) -> Engine:
+    """An engine on the weights of a Hugging Face folder.
+
+    Args:
+        folder: model and tokenizer.
+        config: which engine; dtype, lengths.
+        hardware: memory, sequences at the same time, tensor parallelism.
+        distributed: the engine runs in the same processes as a trainer, inside an initialised process group.
+        alone: no trainer shares the device (sampling jobs).
+    """
+    # Imported here: only one of the two may be installed.
+    if config.name == "transformers":
+        from dphrl.rollout.transformers_engine import TransformersEngine
+
+        return TransformersEngine(folder, config, hardware.for_sampling() if alone else hardware)
+    from dphrl.rollout.vllm_engine import VllmEngine
+
+    return VllmEngine(folder, config, hardware, distributed=distributed, alone=alone)

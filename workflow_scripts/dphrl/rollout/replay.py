@@ -18,7 +18,7 @@ class RecordedError(ValueError):
 class ReplayEngine:
     """Answers requests from a file of recorded responses.
 
-    A row of the file has `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0),
+    A row of the file holds `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0),
     and `response` or `responses`. Optional are `sample_index` (-1: greedy; by default a prompt's responses are
     numbered in file order) and `finish_reason` (stop, length). Other fields are
     ignored, and rows that belong to no prompt, such as a duplicate question.
@@ -63,8 +63,8 @@ class ReplayEngine:
         if len(keys) != 1 or isinstance(keys[0], bool) or not isinstance(keys[0], int | str):
             raise self._error(number, "expected either prompt_id (text) or source_index (a whole number)")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            found = f"found only {', '.join(map(str, row))}" if texts is None else "found something else"
-            raise self._error(number, f"expected a text under response, or a list of texts under responses, {found}")
+            instead = f"found only {', '.join(map(str, row))}" if texts is None else "found something else"
+            raise self._error(number, f"expected a text under response, or a list of texts under responses, {instead}")
         if finish not in ("stop", "length"):
             raise self._error(number, f"finish_reason {finish!r}: expected stop or length")
         return keys[0], [Completion([], [], text, finish) for text in texts]
@@ -89,7 +89,7 @@ class ReplayEngine:
         index = GREEDY if request.sample_index == GREEDY else self._first + request.sample_index
         if index not in recorded:
             wanted = "a greedy response (sample_index -1)" if index == GREEDY else f"sample {index}"
-            found = f"the samples {', '.join(map(str, sorted(recorded)))}" if recorded else "no sample"
+            present = f"the samples {', '.join(map(str, sorted(recorded)))}" if recorded else "no sample"
             others = (
                 f"; {len(self._others)} rows belong to no prompt, the first names {self._others[0]!r}: is "
                 "source_index counted from 0?"
@@ -98,7 +98,7 @@ class ReplayEngine:
             )
             raise RecordedError(
                 f"{self._file}: row {self._source[request.prompt_id]} of the dataset (prompt {request.prompt_id}) has "
-                f"{found}, but {wanted} is needed: record it, or lower n (or switch greedy off) of the "
+                f"{present}, but {wanted} is needed: record it, or lower n (or switch greedy off) of the "
                 f"plan under sampling{others}"
             )
         response = recorded[index]

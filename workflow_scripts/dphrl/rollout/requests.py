@@ -1,8 +1,9 @@
-"""Requests to an engine and their completions: a sampling plan becomes one request per sample, each with its seed."""
+"""Requests to an engine and their completions. A sampling plan becomes one request per sample, each with its seed."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -11,6 +12,10 @@ from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.layout.names import BASE, DRAW
 
 GREEDY = -1
+# A sampling job is interrupted without a loss between its parts. This is some minutes of a GPU, since at the end of a
+# part the engine waits for its longest response: 512 prompts of 32 samples. Parts change the rounding of log-probs, so
+# their size is code that reruns, and no setting.
+REQUESTS_PER_PART: Final = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -49,42 +54,55 @@ def sample_seed(seed: int, *labels: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
 
 
-def plan_requests(
-    prompts: pl.DataFrame, name: str, plan: PlanConfig, seed: int, policy: str = BASE.method, draw: str = DRAW
-) -> list[Request]:
-    """The requests of a plan: prompts in the given order, greedy (sample_index -1) first if the plan has it.
+@dataclass(frozen=True)
+class SamplingPlan:
+    """A plan as one policy is asked by it: the prompts alone are still open.
 
-    Args:
-        prompts: frame with prompt_id and prompt_token_ids.
-        name: the plan's name, which is part of each seed: a refinement sample is independent of the pre-samples.
-        seed: the run's seed.
-        policy: name of the policy that answers. It is part of each seed, so that the draws of two policies are
-            independent: with one seed a policy that hardly moved repeats the samples of the base. The base, which is
-            the same in every run, has no name in its seeds.
-        draw: of stage 1. Draws are independent; that of the run's seed alone has no name in its seeds.
+    Attributes:
+        name: presample, refine or evaluate. It is part of each seed: a refinement sample is independent of the
+            pre-samples.
+        settings: number of samples, temperature, limits.
+        seed: of the run.
+        policy: name of the policy. It is part of each seed, so that the draws of two policies are independent: with
+            one seed a policy that hardly moved repeats the samples of the base. The base is the same in every run:
+            its name is not in its seeds.
+        draw: of stage 1. Draws are independent; the name of the draw of the run's seed is not in its seeds.
     """
-    labels = [name, *([] if policy == BASE.method else [policy]), *([] if draw == DRAW else [draw])]
-    indices = [*([GREEDY] if plan.greedy else []), *range(plan.n)]
-    return [
-        Request(
-            prompt_id,
-            index,
-            tokens,
-            seed=sample_seed(seed, *labels, prompt_id, index),
-            temperature=0.0 if index == GREEDY else plan.temperature,
-            top_p=1.0 if index == GREEDY else plan.top_p,
-            max_tokens=plan.max_tokens,
-        )
-        for prompt_id, tokens in prompts.select("prompt_id", "prompt_token_ids").iter_rows()
-        for index in indices
-    ]
+
+    name: str
+    settings: PlanConfig
+    seed: int
+    policy: str = BASE.method
+    draw: str = DRAW
+
+    def requests(self, prompts: Iterable[tuple[str, Sequence[int]]]) -> list[Request]:
+        """The requests to prompts (id and token ids), in their order; greedy (sample_index -1) first if wanted."""
+        plan, policy, draw = self.settings, self.policy, self.draw
+        labels = [self.name, *([] if policy == BASE.method else [policy]), *([] if draw == DRAW else [draw])]
+        indices = [*([GREEDY] if plan.greedy else []), *range(plan.n)]
+        return [
+            Request(
+                prompt_id,
+                index,
+                tokens,
+                seed=sample_seed(self.seed, *labels, prompt_id, index),
+                temperature=0.0 if index == GREEDY else plan.temperature,
+                top_p=1.0 if index == GREEDY else plan.top_p,
+                max_tokens=plan.max_tokens,
+            )
+            for prompt_id, tokens in prompts
+            for index in indices
+        ]
 
 
-def shard(prompts: pl.DataFrame, index: int, shards: int) -> pl.DataFrame:
-    """Part `index` of `shards` of the prompts in key order; parts differ by at most one row and may be empty."""
-    ordered = prompts.sort("prompt_id")
+def shard(prompts: pl.DataFrame, index: int, shards: int) -> list[tuple[str, list[int]]]:
+    """Id and token ids of the prompts of part `index` of `shards`, in key order.
+
+    Parts differ by at most one prompt and may be empty.
+    """
+    ordered = prompts.select("prompt_id", "prompt_token_ids").sort("prompt_id")
     start, end = (ordered.height * i // shards for i in (index, index + 1))
-    return ordered.slice(start, end - start)
+    return list(ordered.slice(start, end - start).iter_rows())
 
 
 def rollout_frame(requests: Sequence[Request], completions: Sequence[Completion]) -> pl.DataFrame:

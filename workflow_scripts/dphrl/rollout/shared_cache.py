@@ -1,8 +1,8 @@
 """A key-value cache that stores each prompt once for all its responses, and the attention that reads it.
 
 A step computes one token of every response. Its attention has two parts, as in Hydragen (arXiv 2402.05099): the queries
-of all responses to a prompt against the one copy of the prompt's keys, a dense product, and each query against the keys
-of the response so far. The softmax is over the scores of both parts, so the result is that of plain attention.
+of all responses to a prompt against the single copy of the prompt's keys, a dense product, and each query against the
+keys of the response so far. The softmax is over the scores of both parts, as in plain attention.
 
 All layers but attention run on one sequence: the concatenated prompts, or one token of each response.
 """

@@ -8,15 +8,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.machine.progress import ProgressLines
 from dphrl.model.logprobs import device_of_job, load_model
 from dphrl.rollout.decoding import Batch, Response, uniforms_of
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.shared_cache import install_shared_cache
-from dphrl.rollout.stops import stop_tokens
-from dphrl.rollout.texts import TOKENS_BEFORE, decode, response_text
+from dphrl.rollout.tokens import TOKENS_BEFORE, decode, response_text, stop_tokens
 from dphrl.tasks.tokens import load_tokenizer
 
 # Finished responses stay in the batch until they are this share of it, since each refill costs a prefill.
@@ -27,8 +26,8 @@ _TOKENS_PER_PREFILL = 1 << 14
 class TransformersEngine:
     """An engine on the weights of a Hugging Face folder, on the GPU where there is one (see `Engine`).
 
-    A batch holds as many responses as `max_num_seqs` and the memory of the cache allow; new ones replace those that
-    finish. Responses to one prompt share one copy of it in the cache (see `SharedCache`).
+    A batch holds as many responses as `max_num_seqs` and the memory of the cache allow; new ones replace finished
+    ones. Responses to one prompt share one copy of it in the cache (see `SharedCache`).
 
     Args:
         folder: model and tokenizer.
@@ -54,8 +53,8 @@ class TransformersEngine:
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         self._check_awake()
         check_prompts(requests, self.max_model_len)
-        known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        responses = [self._response(request, known) for request in requests]
+        tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
+        responses = [self._response(request, tuples) for request in requests]
         # The longest prompts first: a batch then needs little padding. Equal prompts follow each other and share it.
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
         progress = ProgressLines(total=len(responses), desc=label, unit=" responses", disable=label is None)
@@ -103,23 +102,23 @@ class TransformersEngine:
         own = dict(self._model.named_parameters(remove_duplicate=False))
         for name, tensor in weights:
             if name not in own or own[name].shape != tensor.shape:
-                found = f"one of shape {tuple(own[name].shape)}" if name in own else "none of that name"
-                raise ValueError(f"weight {name} of shape {tuple(tensor.shape)} was pushed: the engine has {found}")
+                held = f"one of shape {tuple(own[name].shape)}" if name in own else "none of that name"
+                raise ValueError(f"weight {name} of shape {tuple(tensor.shape)} was pushed: the engine has {held}")
             own[name].copy_(tensor)
 
     def _check_awake(self) -> None:
         if self._asleep:
             raise AsleepError
 
-    def _response(self, request: Request, known: dict[tuple[int, ...], tuple[int, ...]]) -> Response:
-        # A prompt usually has many requests: they share one tuple.
+    def _response(self, request: Request, tuples: dict[tuple[int, ...], tuple[int, ...]]) -> Response:
+        # The many requests to a prompt share one tuple.
         prompt = tuple(request.prompt_token_ids)
-        prompt = known.setdefault(prompt, prompt)
+        prompt = tuples.setdefault(prompt, prompt)
         limit = min(request.max_tokens, self.max_model_len - len(prompt))
         return Response(request, prompt, limit, uniforms_of(request.seed))
 
     def _admit(self, waiting: deque[Response], batch: Batch) -> list[Response]:
-        """Remove from `waiting` the responses that fit next to the batch, at most those of one prefill."""
+        """Remove from `waiting` the responses that fit next to the batch, at most one prefill."""
         prompts = set(batch.prompts)
         longest_prompt = max(map(len, prompts), default=0)
         longest_response = max((response.limit for response in batch.responses), default=0)

@@ -11,14 +11,13 @@ import torch._inductor.config
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from dphrl.artifacts.private import use_private_caches
-from dphrl.artifacts.progress import ProgressLines
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.machine.private import use_private_caches
+from dphrl.machine.progress import ProgressLines
 from dphrl.model.logprobs import refuse_adapter
 from dphrl.rollout.engine import AsleepError, Digest, check_prompts
 from dphrl.rollout.requests import Completion, Request
-from dphrl.rollout.stops import stop_tokens
-from dphrl.rollout.texts import response_text
+from dphrl.rollout.tokens import response_text, stop_tokens
 from dphrl.tasks.tokens import load_tokenizer
 
 _LONGEST_BATCH = 8192
@@ -56,7 +55,7 @@ def drop_shared_memory(parts: int) -> None:
     rank = dist.get_rank()
     first = rank - rank % parts
     ranks = "-".join(map(str, range(first, first + parts)))
-    # The port is that of this training (`SpreadWorker`); other files are of other trainings.
+    # The port identifies this training (`SpreadWorker`); other files belong to other trainings.
     for file in Path("/dev/shm").glob(f"{os.environ['MASTER_PORT']}-tp:*-[[]{ranks}]-cpushm_{rank % parts}"):
         file.unlink(missing_ok=True)
 
@@ -67,7 +66,7 @@ def llm_arguments(
     """The arguments of `vllm.LLM`; the first five as `VllmEngine`."""
     arguments: dict[str, Any] = {
         "model": str(folder),
-        # What the trainer reads; by default a second form of weights and tokenizer (Mistral's) would be preferred.
+        # The files that the trainer reads; by default vLLM prefers a second form of weights and tokenizer (Mistral's).
         "load_format": "safetensors",
         "config_format": "hf",
         "tokenizer_mode": "hf",
@@ -215,7 +214,7 @@ class VllmEngine:
 
     def _completion(self, request: Request, drawn: Any) -> Completion:
         tokens = list(drawn.token_ids)
-        # At each position only the drawn token has a log-prob.
+        # Each position holds the log-prob of the drawn token alone.
         logprobs = [logprob for logprob, _ in zip(drawn.logprobs.logprobs, tokens, strict=True)]
         prompt = request.prompt_token_ids
         text = drawn.text if self._stop else response_text(self._tokenizer, self._ends, prompt, tokens)
@@ -227,9 +226,9 @@ class VllmEngine:
 
 
 def model_digests(model: nn.Module) -> dict[str, Digest]:
-    """The digests of a model of vLLM; of fused layers (qkv_proj, gate_up_proj) those of each part, as it is pushed."""
+    """The digests of a vLLM model; fused layers (qkv_proj, gate_up_proj) get one for each part, as it is pushed."""
     parts: Mapping[str, Sequence[str]] = getattr(model, "packed_modules_mapping", {})
-    found: dict[str, Digest] = {}
+    digests: dict[str, Digest] = {}
     for name, tensor in model.named_parameters():
         layer, _, kind = name.rpartition(".")
         block, _, fused = layer.rpartition(".")
@@ -238,10 +237,10 @@ def model_digests(model: nn.Module) -> dict[str, Digest]:
             continue
         if fused in parts and len(sizes) == len(parts[fused]):
             slices = zip(parts[fused], tensor.split(sizes), strict=True)
-            found |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
+            digests |= {f"{block}.{part}.{kind}": Digest.of(rows) for part, rows in slices}
         else:
-            found[name] = Digest.of(tensor)
-    return found
+            digests[name] = Digest.of(tensor)
+    return digests
 
 
 def _pack_head(model: nn.Module) -> None:

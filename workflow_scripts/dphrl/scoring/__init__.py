@@ -3,7 +3,7 @@
 Nothing heavy is imported here: every worker process imports this package.
 """
 
-from dphrl.scoring.custom import CustomScorer, register
+from dphrl.scoring.factory import CustomScorer, register
 from dphrl.scoring.math.scorer import MathScorer
 from dphrl.scoring.sql.scorer import SqlScorer
 from dphrl.scoring.verdict import Verdict

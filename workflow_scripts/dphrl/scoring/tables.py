@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.scoring.scorer import Scorer
-from dphrl.scoring.verdict import Verdict
+from dphrl.scoring.verdict import Scorer, Verdict
 
 
 def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFrame:

@@ -1,9 +1,12 @@
-"""The verdict on one answer."""
+"""The verdict on one answer, and the interface of the scorers that give it."""
 
 import hashlib
 import json
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self
+
+from dphrl.scoring.workers.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,38 @@ def digest(value: Any) -> str:
 
 EMPTY_ANSWER: Final = digest("empty result")
 """The `answer_class` of every SQL answer whose result has no rows."""
+
+
+class Scorer(Protocol):
+    """Judges responses against ground truths; a context manager that closes itself."""
+
+    def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """Verdicts in the order of the responses; a ground truth is the row's `ground_truth` object."""
+
+    def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
+        """For each gold answer the verdict on it as a response, and the reason not to use it, or None."""
+
+    def close(self) -> None:
+        """Release worker processes and other resources."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class Task(Hashable, Protocol):
+    """An answer that a worker must judge; equal tasks run once."""
+
+    def message(self) -> Message:
+        """What the worker gets, without the id."""
+
+    def verdict(self, reply: Message) -> Verdict:
+        """The verdict that the worker's reply means."""
+
+
+def check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError unless the value of an option is one of `allowed`."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(allowed)}")

@@ -8,28 +8,34 @@ _BRACES: Final = re.compile(_BOX.pattern + r"|\\(?!\\boxed).|\{+|\}+", re.DOTALL
 
 
 def last_boxed(text: str) -> str | None:
-    r"""The content of the last complete \boxed{...} (nested braces allowed), or None. Linear in the length."""
+    r"""The content of the last complete \boxed{...} that is in no other, or None. Linear in the length."""
     first = _BOX.search(text)
     if first is None:
         return None
-    # Of each open box, where its content starts and how many other braces are open in it.
+    # Of each open box, where it and its content start, and how many other braces are open in it.
     open_boxes: list[list[int]] = []
-    best = (-1, -1)
+    # Of the last complete one, where it and its content start, and where that ends.
+    best = (-1, -1, -1)
     for match in _BRACES.finditer(text, first.start()):
         token = match.group()
         if token[0] == "\\" and len(token) > 2:
-            open_boxes.append([match.end(), 0])
+            open_boxes.append([match.start(), match.end(), 0])
         elif token[0] == "{" and open_boxes:
-            open_boxes[-1][1] += len(token)
+            open_boxes[-1][2] += len(token)
         elif token[0] == "}":
             closing = len(token)
-            while open_boxes and closing > open_boxes[-1][1]:
-                start, others = open_boxes.pop()
+            while open_boxes and closing > open_boxes[-1][2]:
+                opened, start, others = open_boxes.pop()
                 closing -= others + 1
-                best = max(best, (start, match.end() - closing - 1))
+                end = match.end() - closing - 1
+                # A box with nothing but a box in it is that box.
+                if not (start == best[0] and best[2] + 1 == end):
+                    best = (opened, start, end)
+                else:
+                    best = (opened, best[1], best[2])
             if open_boxes:
-                open_boxes[-1][1] -= closing
-    return text[best[0] : best[1]].strip() if best[0] >= 0 else None
+                open_boxes[-1][2] -= closing
+    return text[best[1] : best[2]].strip() if best[0] >= 0 else None
 
 
 def split_at_commas(text: str) -> list[str]:

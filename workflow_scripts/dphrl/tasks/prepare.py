@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.progress import counted
+from dphrl.machine.progress import counted
 from dphrl.sample_files.records import SourceError
 from dphrl.tasks.fields import Fields, MalformedError, Renames, Row, json_text, show
 from dphrl.tasks.ground_truth import truth_of

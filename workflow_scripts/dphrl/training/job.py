@@ -3,41 +3,47 @@
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import astuple
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import polars as pl
+import torch
+import torch.distributed as dist
 
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.files import replacing_folder
 from dphrl.artifacts.stage import Timing
-from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
+from dphrl.machine.private import private_temporary_folder
 from dphrl.model.logprobs import load_model
-from dphrl.ranks.collectives import all_gather, rank, start_process_group
+from dphrl.ranks.collectives import all_gather, control_group, rank, start_process_group
+from dphrl.ranks.launch import ONE_NODE, Nodes, RankJob, cores_of_rank, run_on_ranks, threads_of_rank
 from dphrl.reference.responses import load
-from dphrl.rollout.factory import make_engine
+from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
-from dphrl.training.canary import Canary
+from dphrl.tasks.partition_counts import require_rehearsal
+from dphrl.training.checks import Canary, check_reference
+from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
-from dphrl.training.shared_engine import SharedEngine
-from dphrl.training.stored import check_reference
-from dphrl.training.trackers import open_trackers
 from dphrl.training.trainer import Trainer
 
 
 class Trained(NamedTuple):
-    """What a segment reports.
+    """Results of a segment.
 
     Attributes:
         metrics: the metrics table.
         probes: the table of the probes' answers.
         timings: seconds and tokens of each part, on rank 0.
-        digests: the sha256 of files of the folders "policy" and "state" by name, made while they were written; others,
-            such as the tokenizer's, are missing.
+        digests: the sha256 of files of the folders "policy" and "state" by name, computed while they were written;
+            other files, such as the tokenizer's, are missing.
     """
 
     metrics: pl.DataFrame
@@ -46,13 +52,14 @@ class Trained(NamedTuple):
     digests: dict[str, dict[str, str]]
 
 
-@dataclass(frozen=True)
-class SegmentJob:
-    """Inputs, outputs and settings of a segment; paths are text, so that ranks can receive it as JSON.
+class SegmentJob(RankJob):
+    """Inputs, outputs and settings of a segment.
 
     Attributes:
-        config: the stage's blocks of the configuration: method, train, engine, task, scorer, ranks.
-        hardware: the block `hardware`.
+        method: the entry of `methods`.
+        train: the block `train`; schedule and seeds, which no segment depends on, have their defaults.
+        engine: the block `engine`.
+        task, scorer: the blocks `task` and `scorer` of the training set.
         seed: of the training.
         first, last: steps, both included.
         partition, prompts, gold: tables of the training set, already checked.
@@ -61,17 +68,23 @@ class SegmentJob:
         base: folder of the base policy, for methods that need it.
         state: folder of the state before the segment; None at the start.
         reference: the reference responses, for methods that rehearse.
-        databases, scorer: files of the task's scorer, see `make_scorer`.
+        databases, scorer_file: files of the task's scorer, see `make_scorer`.
         workers: scoring processes of each rank.
-        policy_out, state_out: folders of the policy and state after it; must be empty.
+        policy_out, state_out: folders of the policy and state after it.
         trackers, tracking: names of the trackers that get metrics while it runs, and the folder for their files.
         lines: file that gets a line of JSON with metrics, speed and some rollouts after each step.
-        label: of the progress lines.
-        training: name of the whole training for the trackers, with that of the run: they may keep several runs.
+        training: name of the run and the training for the trackers, which may keep several runs.
     """
 
-    config: Mapping[str, Any]
-    hardware: Mapping[str, Any]
+    after_failure: ClassVar[str] = (
+        "Nothing of this segment was kept: run snakemake again, and it starts from the last state."
+    )
+
+    method: MethodConfig
+    train: TrainConfig
+    engine: EngineConfig
+    task: str
+    scorer: dict[str, Any]
     seed: int
     first: int
     last: int
@@ -81,59 +94,65 @@ class SegmentJob:
     policy: str
     policy_out: str
     state_out: str
-    label: str
     training: str
     presamples: Sequence[str] = ()
     base: str | None = None
     state: str | None = None
     reference: str | None = None
     databases: str | None = None
-    scorer: str | None = None
+    scorer_file: str | None = None
     workers: int = 1
     trackers: Sequence[str] = ()
     tracking: str = "."
     lines: str | None = None
 
-    @property
-    def method(self) -> MethodConfig:
-        """The method that is trained."""
-        return MethodConfig(**self.config["method"])
+    def work(self) -> dict[str, Any]:
+        """Run the segment on this rank."""
+        trained = run_job(self)
+        return {**trained._asdict(), "metrics": trained.metrics.rows(), "probes": trained.probes.rows()}
 
-    @property
-    def train(self) -> TrainConfig:
-        """The block `train`; schedule and seeds, which no segment depends on, have their defaults."""
-        return TrainConfig(**self.config["train"])
 
-    @property
-    def machine(self) -> HardwareConfig:
-        """The block `hardware`."""
-        return HardwareConfig(**self.hardware)
+def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
+    """Run a segment on `hardware.ranks` ranks, spread over the nodes; a single one runs in this process.
 
-    def to_json(self) -> str:
-        """The job as text."""
-        return json.dumps(asdict(self))
+    Policy and state are put in place when all ranks are done.
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The job that `to_json` wrote."""
-        return cls(**json.loads(text))
+    Raises:
+        RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
+        NoRehearsalError: D_pef is empty, but the method rehearses it.
+        ValueError: the ranks cannot be spread evenly over the nodes.
+    """
+    if job.reference:
+        require_rehearsal(pl.scan_parquet(job.partition, glob=False), job.training)
+    ranks, outputs = job.hardware.ranks, (replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out)))
+    with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
+        workers = min(job.workers, cores_of_rank(ranks, nodes.number))
+        job = job.model_copy(update={"policy_out": str(policy), "state_out": str(state), "workers": workers})
+        if ranks == nodes.number == 1:
+            torch.set_num_threads(threads_of_rank(1))
+            return run_job(job)
+        # Temporary files are next to the job's folders, where ranks on other machines see them too.
+        answer = run_on_ranks(job, ranks, state.parent, nodes)
+    timings = [tuple(timing) for timing in answer["timings"]]
+    metrics, probes = (SCHEMAS[name].frame(answer[name]) for name in ("metrics", "probes"))
+    return Trained(metrics, probes, timings, answer["digests"])
 
 
 def run_job(job: SegmentJob) -> Trained:
     """Run a segment in this process, one of its ranks, and write policy and state after it."""
     started = time.perf_counter()
     start_process_group()
-    method, config, hardware = job.method, job.train, job.machine
+    method, config, hardware = job.method, job.train, job.hardware
     prompts, rehearsal = _online_prompts(job), load(Path(job.reference)) if job.reference else None
     with ExitStack() as stack:
-        files = {"databases": job.databases, "source": job.scorer}
-        scorer = make_scorer(job.config["task"], job.config["scorer"], workers=job.workers, programs=False, **files)
+        files = {"databases": job.databases, "source": job.scorer_file}
+        scorer = make_scorer(job.task, job.scorer, workers=job.workers, programs=False, **files)
         stack.enter_context(scorer)
-        engine = make_engine(Path(job.policy), EngineConfig(**job.config["engine"]), hardware, distributed=True)
+        engine = make_engine(Path(job.policy), job.engine, hardware, distributed=True)
         if hardware.tensor_parallel > 1:
             engine = SharedEngine(engine, hardware.tensor_parallel)
         # An engine needs memory for its profiling run, a trainer to divide its model. In this order, with the engine
-        # asleep, neither has to fit next to the most that the other needs.
+        # asleep, neither must fit next to the peak of the other.
         canary = Canary.of((prompt.tokens for prompt in prompts), config.dtype, engine.max_model_len)
         start = canary.of_engine(engine)
         engine.sleep()
@@ -153,7 +172,11 @@ def run_job(job: SegmentJob) -> Trained:
         trackers = job.trackers if rank() == 0 else ()
         lines = Path(job.lines) if job.lines and rank() == 0 else None
         track = open_trackers(trackers, Path(job.tracking), job.training, lines, stack)
-        probes = Probes(trainer, engine, _probe_prompts(job), scorer.score, config, job.seed)
+        probed = list[ProbePrompt]()
+        if job.presamples:
+            presamples = pl.scan_parquet([Path(path) for path in job.presamples], glob=False)
+            probed = probe_prompts(*_tables(job), presamples, config=config)
+        probes = Probes(trainer, engine, probed, scorer.score, config, job.seed)
         parts = trainer, engine, prompts, rehearsal, scorer.score
         segment = Segment(*parts, config, method, job.seed, track, start, probes)
         segment.seconds["start"] = time.perf_counter() - started
@@ -186,14 +209,6 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
 
 
-def _probe_prompts(job: SegmentJob) -> list[ProbePrompt]:
-    """The prompts of the probes; none without `presamples`."""
-    if not job.presamples:
-        return []
-    presamples = pl.scan_parquet([Path(path) for path in job.presamples], glob=False)
-    return probe_prompts(*_tables(job), presamples, config=job.train)
-
-
 def _tables(job: SegmentJob) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame]:
     """Partition, prompts and golds. Lazily: few columns are needed, and the stage has checked the tables."""
     partition, prompts, gold = (
@@ -203,7 +218,7 @@ def _tables(job: SegmentJob) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame]:
 
 
 def _save(trainer: Trainer, job: SegmentJob) -> dict[str, dict[str, str]]:
-    """Write policy and state, each rank its part; tokenizer and settings are those of the policy before, unchanged.
+    """Write policy and state, each rank its part; tokenizer and settings are copied from the policy before.
 
     Returns:
         `digests` of `Trained`.
@@ -217,3 +232,43 @@ def _save(trainer: Trainer, job: SegmentJob) -> dict[str, dict[str, str]]:
             shutil.copyfile(file, policy / file.name)
     of_ranks = all_gather(ours)
     return {name: {file: digest for part in of_ranks for file, digest in part[name].items()} for name in ours}
+
+
+class SharedEngine:
+    """This rank's part of an engine, with the requests of all ranks that share it (see `Engine`).
+
+    Ranks with consecutive numbers share an engine. They may call `generate` unequally often and keep generating for the
+    others until all ranks sleep; they make all other calls at the same time and with the same arguments. `push` and
+    `wake` take whole tensors; `digests` are of this rank's part, so a split tensor has another shape than when pushed.
+
+    Args:
+        engine: this rank's part, made with `tensor_parallel` above 1.
+        size: ranks per engine; divides the number of ranks.
+    """
+
+    def __init__(self, engine: Engine, size: int) -> None:
+        self._engine = engine
+        self._group = control_group(size)
+        self.max_model_len = engine.max_model_len
+        self.text_logprobs, self.digests = engine.text_logprobs, engine.digests
+        self.push, self.wake = engine.push, engine.wake
+
+    def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
+        """One completion per request of this rank, in order; the requests of other ranks run with them."""
+        return self._together(requests, label) or []
+
+    def sleep(self) -> None:
+        """Sleep together: until all ranks call this, this one keeps generating for the others."""
+        while self._together(None) is not None:
+            pass
+        self._engine.sleep()
+
+    def _together(self, requests: Sequence[Request] | None, label: str | None = None) -> list[Completion] | None:
+        """Completions of this rank's requests; `None` means this rank is done; returns `None` once all are."""
+        requested = all_gather(None if requests is None else [astuple(request) for request in requests], self._group)
+        if all(part is None for part in requested):
+            return None
+        # The same order on all ranks: each runs its own scheduler, and these must agree on every step.
+        completions = self._engine.generate([Request(*row) for part in requested for row in part or []], label)
+        start = sum(len(part or []) for part in requested[: dist.get_rank(self._group)])
+        return completions[start : start + len(requests or [])]

@@ -15,7 +15,7 @@
 | f(u) over the reference's top-K tokens        | `objective.topk.topk_value`                                 |
 | eta, beta (Eq. 16) and the means over tokens  | `Objective.loss_weights`, `objective.aggregation`           |
 | importance weights of the policy loss         | `objective.importance.tis_weights`                          |
-| those of f(u) on rollouts, `off_policy`       | `objective.importance.off_policy`                           |
+| weights of f(u) on rollouts, `off_policy`     | `objective.importance.off_policy`                           |
 """
 
 from collections.abc import Sequence
@@ -86,13 +86,13 @@ class Objective:
     def rollout_loss(
         self, logprobs: Tensor, entropy: Tensor, examples: Sequence[Example], weights: ComponentWeights
     ) -> tuple[Tensor, Sums]:
-        """The weighted sum of the clipped policy loss, and of the divergence on rollouts if the method has one.
+        """The weighted sum of the clipped policy loss, and of the divergence on rollouts, if any.
 
         Args:
             logprobs, entropy: of the examples' response tokens, flat in their order.
 
         Raises:
-            ValueError: an example lacks what the method or configuration needs.
+            ValueError: an example lacks log-probs that the method or configuration needs.
         """
         ours = logprobs.detach().split([len(e.row.response) for e in examples])
         old = torch.cat([p if e.old is None else e.old.to(p) for e, p in zip(examples, ours, strict=True)])
@@ -136,7 +136,7 @@ class Objective:
             topk: of the reference's likeliest tokens at each position (tokens, K); None without them.
 
         Raises:
-            ValueError: the method does not rehearse, or an example lacks what it needs.
+            ValueError: the method does not rehearse, or an example lacks log-probs.
         """
         form = self.rehearsal_divergence
         if form is None:
@@ -171,10 +171,10 @@ def _joined(examples: Sequence[Example], name: str) -> Tensor:
 
 def _present(examples: Sequence[Example], name: str) -> list[Any]:
     """The values of an attribute, which no example may lack."""
-    found = [getattr(example, name) for example in examples]
-    if any(value is None for value in found):
+    values = [getattr(example, name) for example in examples]
+    if any(value is None for value in values):
         raise ValueError(f"an example lacks `{name}`, which this method or configuration needs")
-    return found
+    return values
 
 
 def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | None]:

@@ -1,6 +1,6 @@
 """The probes: at some steps the policy answers a fixed sample of the prompts of D_pef and one of D_exp.
 
-They show what training does to prompts that it rehearses and to those that it explores, whatever the method trains on.
+They show the effect of a training on rehearsed and on explored prompts, whatever the method trains on.
 """
 
 import hashlib
@@ -19,7 +19,6 @@ from dphrl.model.batch import Row
 from dphrl.objective.divergences import divergence
 from dphrl.ranks.collectives import all_gather, all_reduce_sum, rank, world_size
 from dphrl.rollout.engine import Engine
-from dphrl.rollout.requests import Request
 from dphrl.training.rollouts import OnlinePrompt, Score, rollout_request
 from dphrl.training.trainer import Trainer
 
@@ -101,12 +100,16 @@ class Probes:
         """
         share = self.prompts[rank() :: world_size()]
         size = self.config.probe.samples
-        requests = [self._request(one.prompt, step, number) for one in share for number in range(size)]
+        requests = [
+            rollout_request(self.config, self.seed, ("probe", step), probe.prompt, number)
+            for probe in share
+            for number in range(size)
+        ]
         completions = self.engine.generate(requests)
         self.engine.sleep()
-        truths = [one.prompt.ground_truth for one in share for _ in range(size)]
+        truths = [probe.prompt.ground_truth for probe in share for _ in range(size)]
         verdicts = self.scorer([completion.text for completion in completions], truths)
-        subsets = [one.subset for one in share for _ in range(size)]
+        subsets = [probe.subset for probe in share for _ in range(size)]
         answers = zip(subsets, requests, completions, verdicts, strict=True)
         rows = [
             (step, asked.prompt_id, asked.sample_index, subset, answer.text, verdict.correct, verdict.answer_class)
@@ -134,9 +137,9 @@ class Probes:
 
     def _divergences(self, share: Sequence[ProbePrompt]) -> list[tuple[str, Tensor]]:
         """The subset of each response of the base to a share of the prompts, and k3 of its tokens."""
-        drawn = [(one.subset, row, logprobs) for one in share for row, logprobs in one.drawn]
+        drawn = [(probe.subset, row, logprobs) for probe in share for row, logprobs in probe.drawn]
         # All ranks take part in a pass, so one without a response computes one that does not count.
-        spare = [row for one in self.prompts for row, _ in one.drawn][:1]
+        spare = [row for probe in self.prompts for row, _ in probe.drawn][:1]
         rows = [row for _, row, _ in drawn] or spare
         ours = self.trainer.logprobs(rows) if rows else []
         form = divergence("forward_kl", estimator="k3")
@@ -144,6 +147,3 @@ class Probes:
             (subset, form.value(now - reference.to(now)))
             for (subset, _, reference), now in zip(drawn, ours, strict=False)
         ]
-
-    def _request(self, prompt: OnlinePrompt, step: int, number: int) -> Request:
-        return rollout_request(self.config, self.seed, ("probe", step), prompt, number)

@@ -1,13 +1,13 @@
 """Data order and learning rate as pure functions of (seed, step): there is no loader whose state could be lost."""
 
-import hashlib
+from hashlib import blake2b
 
 
 def epoch_indices(seed: int, label: str, step: int, per_step: int, total: int) -> list[int]:
     """Indices below `total` for one step: each epoch takes every index once, in its own order.
 
     Args:
-        label: what is drawn; different labels have unrelated orders.
+        label: kind of index; different labels have unrelated orders.
         step: counted from 1.
         per_step: indices per step; an epoch may end within a step, and the next begins there.
 
@@ -21,7 +21,8 @@ def epoch_indices(seed: int, label: str, step: int, per_step: int, total: int) -
     for position in range((step - 1) * per_step, step * per_step):
         epoch, offset = divmod(position, total)
         if epoch not in orders:
-            orders[epoch] = sorted(range(total), key=lambda i, n=epoch: _sort_key(seed, label, n, i))  # type: ignore[misc]
+            keys = [blake2b(f"{seed}/{label}/{epoch}/{i}".encode(), digest_size=16).digest() for i in range(total)]
+            orders[epoch] = sorted(range(total), key=keys.__getitem__)
         indices.append(orders[epoch][offset])
     return indices
 
@@ -29,7 +30,3 @@ def epoch_indices(seed: int, label: str, step: int, per_step: int, total: int) -
 def learning_rate(step: int, lr: float, warmup_steps: int) -> float:
     """Constant after a linear rise over `warmup_steps`; `step` counts from 1."""
     return lr * min(1.0, step / warmup_steps) if warmup_steps else lr
-
-
-def _sort_key(seed: int, label: str, epoch: int, index: int) -> bytes:
-    return hashlib.blake2b(f"{seed}/{label}/{epoch}/{index}".encode(), digest_size=16).digest()

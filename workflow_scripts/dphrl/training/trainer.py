@@ -3,8 +3,9 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -12,19 +13,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from dphrl.config.blocks.base import Dtype
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import Row, collate
+from dphrl.model.batch import MicroBatch, Row, collate
 from dphrl.model.logprobs import LogProbs, logprobs_by_row
-from dphrl.model.micro_batches import MicroBatch
 from dphrl.objective.aggregation import ComponentWeights
-from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, rank, world_size
-from dphrl.training.adapters import add_adapters, merged_weights
-from dphrl.training.frozen import FrozenModel
+from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, divide_frozen, rank, world_size
 from dphrl.training.loss import Example, Objective, Sums, topk_of
-from dphrl.training.optimizer import initialize
-from dphrl.training.optimizer_state import load_state, load_trained, save_state
-from dphrl.training.tensor_files import save_policy
+from dphrl.training.optimizer import initialize, load_state, load_trained, save_state
+from dphrl.training.weights import add_adapters, merged_weights, save_policy
 
 
 @dataclass(frozen=True)
@@ -130,8 +128,8 @@ class Trainer:
     def divergence_share(self, examples: Sequence[Example]) -> float | None:
         """The divergence's share of the gradient on a mini-batch: |g_D| / (|g_D| + |g_P|), P the policy loss.
 
-        No weight and no state changes. None for a method whose loss has no divergence, or for one that has it in the
-        advantages; and with ZeRO-3, where no rank has a whole gradient.
+        No weight and no state changes. None for a loss without a divergence, for a divergence in the advantages, and
+        with ZeRO-3, where no rank holds a whole gradient.
         """
         counts = self._counts(examples)
         if self._partitioned or not any(counts):
@@ -152,8 +150,8 @@ class Trainer:
             if group is None:
                 continue
             loss, *_ = self._micro_batch(self._deepspeed.module, [examples[i] for i in part], group, weights)
-            found = torch.autograd.grad(loss, parameters, allow_unused=True)
-            for sum_, gradient in zip(total, found, strict=True):
+            gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+            for sum_, gradient in zip(total, gradients, strict=True):
                 if gradient is not None:
                     sum_ += gradient
         if world_size() > 1:
@@ -175,7 +173,7 @@ class Trainer:
         return save_policy(self.model, folder, self._gather, write=rank() == 0)
 
     def save_state(self, folder: Path) -> dict[str, str]:
-        """Write what `Trainer(state=...)` restores: each rank its part, and gets the sha256 of its file."""
+        """Write the files that `Trainer(state=...)` restores; each rank writes its part, and gets its sha256."""
         return save_state(self._deepspeed, folder)
 
     @property
@@ -234,6 +232,35 @@ class Trainer:
         cut, idle_passes = self._cut(rows)
         # Repeating a pass changes no result.
         return logprobs_by_row(module, rows, cut + cut[-1:] * idle_passes, self.device)
+
+
+class FrozenModel:
+    """A policy that is only evaluated, and leaves the GPU to an engine in the meantime.
+
+    With ZeRO-3 it is divided between the ranks like the trained policy, else it is on the CPU between uses.
+
+    Args:
+        module: on the CPU, of this dtype.
+        device: where it is evaluated.
+    """
+
+    def __init__(self, module: nn.Module, dtype: Dtype, zero_stage: int, device: str) -> None:
+        self._module, self._device = module.requires_grad_(False), device
+        self._partitioned = zero_stage == 3
+        if self._partitioned:
+            divide_frozen(module, dtype)
+
+    @contextmanager
+    def loaded(self) -> Iterator[nn.Module]:
+        """The module, ready to be called."""
+        # The tensors on the CPU stay: weights that are mapped from a file would be copies if they came back.
+        moved = () if self._partitioned else chain(self._module.parameters(), self._module.buffers())
+        held = [(tensor, tensor.data) for tensor in moved]
+        for tensor, data in held:
+            tensor.data = data.to(self._device)
+        yield self._module
+        for tensor, data in held:
+            tensor.data = data
 
 
 def _checkpoint_gradients(model: PreTrainedModel) -> None:

@@ -6,11 +6,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from dphrl.config.blocks.base import Block, Count, Positive, Text
-from dphrl.config.scorers import Comparison, MathAnswer, MathDefaults, Partial, SqlAnswer, SqlDefaults, SqlRepair
+from dphrl.config.scorers import (
+    Comparison,
+    MathAnswer,
+    MathComparison,
+    MathDefaults,
+    Partial,
+    SqlAnswer,
+    SqlDefaults,
+    SqlRepair,
+)
 
 SQL, MATH = "sql", "math"
 TOY = "toy"
-OptionalDrop = Literal["empty", "nondeterministic", "order-ambiguous", "conflicting"]
+OptionalDrop = Literal["empty", "nondeterministic", "order-ambiguous", "constant", "text-only", "conflicting"]
 FieldName = Literal[
     "prompt",
     "messages",
@@ -69,7 +78,8 @@ class DatasetConfig(Block):
         ("empty", "nondeterministic", "conflicting"),
         description="Gold answers that are excluded, in addition to those that do not run: empty (no rows), "
         "nondeterministic (random(), date('now')), order-ambiguous (the result depends on the order in which SQLite "
-        "reads a table), conflicting (rows with the same prompt disagree). Findings not listed are only reported.",
+        "reads a table), constant (a fixed wrong answer such as 0=1 is right), text-only (only its text is right), "
+        "conflicting (rows with the same prompt disagree). Findings not listed are only reported.",
     )
 
     @property
@@ -134,6 +144,11 @@ class SqlScoringConfig(Block):
 class MathScoringConfig(Block):
     """Configuration of `scoring.math`: answers are compared with the gold by value."""
 
+    comparison: MathComparison = Field(
+        MathDefaults.comparison,
+        description="rules: math-verify with the rules of docs/scoring.md, which refuse answers that hedge or answer "
+        "something else; published: math-verify's own verdicts, for numbers that compare with papers.",
+    )
     workers: Count = Field(2, description="Number of worker processes that compare expressions.")
     answer: MathAnswer = Field(
         MathDefaults.answer,

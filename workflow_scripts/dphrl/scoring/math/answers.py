@@ -1,14 +1,12 @@
 r"""Mathematical answers as text: the final answer of a response, and normal forms that make equal answers equal."""
 
 import re
-import unicodedata
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dphrl.scoring.math.bases import BASED, without_base
-from dphrl.scoring.verdict import digest
-from dphrl.tasks.latex import last_boxed, split_at_commas
+from dphrl.scoring.math.forms import DEGREE, usual
+from dphrl.scoring.math.units import CURRENCY
+from dphrl.tasks.latex import last_boxed
 
 MAX_RESPONSE: Final = 4_000_000
 MAX_CHARACTERS: Final = 4000
@@ -18,9 +16,6 @@ _MOST_BOXES: Final = 16
 _INVISIBLE: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
-_SYMBOLS: Final = str.maketrans(
-    {"\u2212": "-", "\u00b0": "", "\u03b3": r"\gamma ", "\u03c0": r"\pi ", "\u00d7": r"\times ", "\u221e": r"\infty "}
-)
 _MARKED: Final = re.compile(r"^[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)$", re.MULTILINE)
 _PHRASE: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.DOTALL)
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
@@ -28,10 +23,10 @@ _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 _DOLLAR: Final = re.compile(r"(?<!\\)\$")
 _BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
 
-_DELIMITER: Final = re.compile(r"\\?\$|\\[()\[\]](?![a-z])")
-_DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
+_DELIMITER: Final = re.compile(r"\$|(?<!\\)\\[()\[\]](?![a-z])")
 _NEGATIVE_SPACE: Final = re.compile(r"(?<!\s)\s*\\!\s*")
-_DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|\\,(?=\d{3}))(?=\d)")
+# A comma that LaTeX does not space is no comma of a list.
+_DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))")
 _GROUPED_IN_BRACES: Final = re.compile(r"(?<!\\)\{(\d{1,3}(?:,\d{3})+)\}")
 _LOST_ROW_BREAK: Final = re.compile(r"(?<!\\)\\(?=[-+.\d])")
 _SPACING: Final = re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-z])|\\(?:left|right|displaystyle)(?![a-z])")
@@ -41,23 +36,33 @@ _WRAPPED: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf
 _TIME: Final = re.compile(r"(\d{1,2}:\d\d)([ap])\.?m\.?")
 _WORDS_WITH_DIGITS: Final = re.compile(r"\\(?:text|mbox|mathrm|textbf|textrm)\{([^{}\d]*+\d[^{}]*+)\}")
 _UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([ie])\}")
-_LEFT_SIDE: Final = re.compile(r"(?:[A-Za-z](?:_(?:\w|\{\w+\}))?|\([A-Za-z](?:,[A-Za-z])*\))=(?=[^=]+$)")
-_AND: Final = re.compile(r"\\(?:text|mbox)\{\s*,?\s*(?:and|or)\s*\}|\s(?:and|or)\s|;")
+_NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
 _THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+# Words, units and a name around it; in brackets and next to other numbers a comma may be one of a list.
+_ONLY_THOUSANDS: Final = re.compile(r"[^\d,()\[\]{}]*\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:[^\d,]|(?<=\^)\d|(?<=\^\{)\d)*")
 _NUMBER: Final = re.compile(rf"([-+]?{_DECIMAL})(?:(?:[eE]|\\(?:times|cdot)10\^)(\{{[-+]?\d+\}}|[-+]?\d+))?")
 _FRACTION: Final = re.compile(
     r"([-+]?)(?:(\d+)(?:\s|(?=\\frac)))?(?:\\frac\{([-+]?\d+)\}\{([-+]?\d+)\}|\\frac(\d)(\d)|(\d+)\.?/(\d+)\.?)"
 )
-_E_NOTATION: Final = re.compile(rf"(?<![\d.])({_DECIMAL})[eE]([-+]?\d+)")
-_UNIT: Final = re.compile(
-    r"(?:\\?%|(?:\\(?:text|mbox|mathrm)\{[^{}\d]*\}|(?:square|cubic)?(?:percent|dollars?|cents?|euros?|pounds?|degrees?|"
-    r"units?|meters?|metres?|kilometers?|centimeters?|inch(?:es)?|feet|foot|miles?|yards?|liters?|grams?|kg|km|cm|mm|ft|"
-    r"mph|seconds?|minutes?|min|hours?|days?|weeks?|months?|years?|people|students?|ways))(?:\^\{?\d\}?)?)$",
-    re.IGNORECASE,
+_NAMES: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_SUBSCRIPT: Final = (
+    r"_(?P<brace>(?:\\text)?\{)?(?P<text>\\text\{)?(?P<paren>\()?"
+    rf"(?P<base>\d{{1,2}}|{'|'.join(_NAMES)})(?!\w)(?(paren)\))(?(text)\}})(?(brace)\}})"
 )
+# Not an exponent, an index or a part of a name: `\sum^5_2`, `x_{10}`, `\log_2 8`.
+BASED: Final = re.compile(
+    rf"(?<![\w.^}}\\])(?P<open>\()?(?=[A-Z]*\d)(?P<digits>[0-9A-Z]++(?:\.[0-9A-Z]++)?)(?(open)\)){_SUBSCRIPT}", re.ASCII
+)
+_WHOLE: Final = re.compile(rf"(?P<sign>[-+]?){BASED.pattern}", re.ASCII)
+_LETTER: Final = re.compile("[A-Z]")
+
+
+_INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
+_E_NOTATION: Final = re.compile(rf"(?<![\d.])({_DECIMAL})[eE]([-+]?\d+)")
+_PERCENT: Final = re.compile(r"\\?%$")
 
 
 def extract_boxed(response: str) -> str | None:
@@ -75,10 +80,10 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     if mode == "boxed":
         boxed = extract_boxed(response)
         return None if boxed is None else (boxed, False)
-    found = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
-    found = found or _marked(response)
-    if found:
-        return found, False
+    answer = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
+    answer = answer or _marked(response)
+    if answer:
+        return answer, False
     prose = response.strip()
     if len(prose) > MAX_CHARACTERS:
         # A line that is cut may have lost the `$` before a formula.
@@ -119,7 +124,7 @@ def _close(line: str) -> str:
     """A line whose `$` are in pairs, for math-verify; the last formula counts, so that an earlier `$` is left out."""
     signs = [sign.start() for sign in _DOLLAR.finditer(line)]
     if not signs:
-        return BASED.sub(lambda found: f"${found[0]}$", line)
+        return BASED.sub(lambda match: f"${match[0]}$", line)
     if len(signs) % 2 == 0:
         return line
     before, after = line[: signs[-1]], line[signs[-1] + 1 :].rstrip(". ")
@@ -137,24 +142,22 @@ def clean(text: str) -> str:
     """The answer as LaTeX for math-verify: no invisible characters, no delimiters, numbers in a form that it parses."""
     if _PLAIN.fullmatch(text):
         return text
-    text = _INVISIBLE.sub("", text).translate(_SYMBOLS)
-    if not text.isascii():
-        text = "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
-    text = _DEGREES.sub("", _DELIMITER.sub("", text))
-    text = _DIGIT_GROUP.sub(",", _NEGATIVE_SPACE.sub("", text))
+    text = _INVISIBLE.sub("", text).replace("\\$", CURRENCY)
+    text = usual(_DELIMITER.sub("", text))
+    text = _NEGATIVE_SPACE.sub("", _DIGIT_GROUP.sub("", text)).replace("{,}", ",")
     text = _GROUPED_IN_BRACES.sub(lambda group: "{" + group[1].replace(",", "") + "}", text)
     if "matrix}" in text:
         # Some copies of MATH lost one backslash of each row break.
         text = _LOST_ROW_BREAK.sub(r"\\\\", text)
     # math-verify drops words after a number, and with them the second half of 2\text{ or 3}.
     text = _UPRIGHT.sub(r"\1", _WORDS_WITH_DIGITS.sub(r" \1 ", text))
-    text = _GAP.sub(" ", text).strip().removeprefix("\\approx").rstrip(". ").lstrip()
-    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+    text = _GAP.sub(" ", text).strip().rstrip(". ")
+    return text.replace(",", "") if _ONLY_THOUSANDS.fullmatch(text) else text
 
 
 def normal_form(text: str) -> str:
     """A clean answer without all that does not change its value; equal forms are equal answers."""
-    text = _SPACING.sub("", text).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    text = _SPACING.sub(" ", text.translate(_NO_VALUE).lstrip().removeprefix("\\approx"))
     # Row breaks too: some copies of MATH have one backslash where LaTeX has two.
     text = _BACKSLASHES.sub(r"\\", text).strip()
     wrapped = _WRAPPED.fullmatch(text)
@@ -175,9 +178,9 @@ def _between_digits(gap: re.Match[str]) -> bool:
 def number(form: str) -> Fraction | None:
     """The value of a normal form that is a decimal, a fraction or a mixed number, exactly; None for anything else.
 
-    A unit and a percent sign are ignored.
+    A percent sign is ignored.
     """
-    form = _UNIT.sub("", form).rstrip(" \\")
+    form = _PERCENT.sub("", form).rstrip(" \\")
     if _THOUSANDS.fullmatch(form):
         form = form.replace(",", "")
     plain = _NUMBER.fullmatch(form)
@@ -203,70 +206,32 @@ def expand_exponents(text: str) -> str | None:
     return _E_NOTATION.sub(r"\1\\times 10^{\2}", text) if exponents else text
 
 
-@dataclass(frozen=True)
-class Member:
-    """One of the values that an answer lists.
+def without_base(form: str) -> tuple[str, int | None]:
+    """A normal form as digits and base; the form itself and None where it is no number with a base."""
+    match = _WHOLE.fullmatch(form)
+    base = _base(match) if match else None
+    return (match["sign"] + match["digits"], base) if match and base else (form, None)
 
-    `text` is clean, `left` is an `x=` before it, `form` the normal form of the rest without the `base` of a number
-    (`_8`), `value` its value if it is a plain number (`percent`: with a percent sign), its digits read as decimal.
+
+def bases(form: str) -> list[int]:
+    """The bases of the numbers in a normal form, in ascending order."""
+    return sorted(base for match in BASED.finditer(form) if (base := _base(match)))
+
+
+def may_be_equal(gold: str, answer: str) -> bool:
+    """Whether the bases in two normal forms agree; they are not compared where one has none.
+
+    A number with an index that is no base (`204_1`) is equal to no other.
     """
-
-    text: str
-    left: str
-    form: str
-    value: Fraction | None
-    percent: bool
-    base: int | None = None
-
-    def equals(self, other: "Member", tolerance: Fraction | None = None) -> bool:
-        """Whether the two are equal as texts or as numbers; False also where it takes algebra to know.
-
-        Decimals are equal if they agree to 6 places, as for math-verify, and to 1 part in 10,000. Numbers of different
-        bases are not equal; a base that only one of them has is not compared.
-        """
-        if self.left and other.left and self.left != other.left:
-            return False
-        if self.base and other.base and self.base != other.base:
-            return False
-        if self.form == other.form:
-            return True
-        if self.value is None or other.value is None:
-            return False
-        if self.value == other.value:
-            return True
-        difference = abs(self.value - other.value)
-        if tolerance is not None:
-            return difference <= tolerance
-        if "." not in self.form + other.form:
-            return False
-        return round(self.value, 6) == round(other.value, 6) and difference <= abs(self.value) / 10_000
+    wanted, others = bases(gold), bases(answer)
+    if any(len(_INDEXED.findall(form)) > len(read) for form, read in ((gold, wanted), (answer, others))):
+        return False
+    return not wanted or not others or wanted == others
 
 
-def members(text: str) -> list[Member]:
-    r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
-    if _PLAIN.fullmatch(text):
-        return [Member(text, "", text, Fraction(text), False)]
-    text = _AND.sub(",", text.replace("\\left", "").replace("\\right", ""))
-    if text.startswith("\\{") and text.endswith("\\}") and text.count("\\{") == 1:
-        text = text[2:-2]
-    found = []
-    for part in split_at_commas(text):
-        form = normal_form(part)
-        left = _LEFT_SIDE.match(form)
-        form = form[left.end() :] if left else form
-        if form:
-            digits, base = without_base(form)
-            value = number(digits)
-            found.append(Member(part.strip(), left[0] if left else "", digits, value, "%" in form, base))
-    return found
-
-
-def answer_class(listed: list[Member]) -> str:
-    """Digest of an answer: equal for equal numbers and for equal normal forms, in lists regardless of order."""
-    return digest(sorted(_class_of(member) for member in listed))
-
-
-def _class_of(member: Member) -> str:
-    value = member.value
-    shown = member.form if value is None else f"{value.numerator:x}/{value.denominator:x}"
-    return f"{shown}_{member.base}" if member.base else shown
+def _base(match: re.Match[str]) -> int | None:
+    """The base, from 2 to 36; None if it is none, or a letter is no digit of it (`5C_2` is a binomial coefficient)."""
+    digits, written = match["digits"], match["base"]
+    base = int(written) if written.isdigit() else _NAMES.index(written) + 2
+    largest = max((int(letter, 36) for letter in _LETTER.findall(digits)), default=0)
+    return base if 2 <= base <= 36 and largest < base else None

@@ -1,4 +1,4 @@
-"""What math-verify may call equal: its comparisons act on lists as sets and on tiny numbers as on zero.
+"""Limits on math-verify, which compares lists as sets and takes small differences for zero.
 
 Only worker processes import this module: sympy takes a second to load.
 """
@@ -9,7 +9,23 @@ from typing import Any, Final, TypeVar
 
 from latex2sympy2_extended.sets import FiniteSet
 from math_verify import grader
-from sympy import Add, Basic, MatrixBase, MatrixExpr, nan, zoo
+from sympy import (
+    Add,
+    Basic,
+    Eq,
+    Expr,
+    Float,
+    I,
+    Intersection,
+    MatrixBase,
+    MatrixExpr,
+    UnevaluatedExpr,
+    Union,
+    expand,
+    nan,
+    simplify,
+    zoo,
+)
 
 _Value = TypeVar("_Value")
 # Of a value; sympy computes with more where they cancel.
@@ -21,11 +37,14 @@ _NO_NUMBERS: Final = (MatrixBase, MatrixExpr)
 def guard() -> None:
     """Make math-verify's comparisons of numbers keep the relative rule, also inside of sets, intervals and matrices.
 
-    Where there are symbols, only the constant terms are numbers: `x = 1/2^98` is compared as `x - 1/2^98`.
+    Where there are symbols, only the constant terms are numbers: `x = 1/2^98` is compared as `x - 1/2^98`. Numbers and
+    coefficients without decimals are compared exactly, and equations without a solution by their sides.
     """
-    numeric, symbolic = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
+    numeric, symbolic, solved = grader.sympy_numeric_eq, grader.sympy_symbolic_eq, grader.sympy_solve_and_compare
 
     def numeric_eq(gold: Any, answer: Any, *options: int) -> bool:
+        if _exact(gold) and _exact(answer):
+            return _vanishes(gold - answer)
         if _have_symbols(gold, answer):
             return numeric(gold, answer, *options) and _near(_constant(gold), _constant(answer))
         return _near(gold, answer) and numeric(gold, answer, *options)
@@ -33,7 +52,53 @@ def guard() -> None:
     def symbolic_eq(gold: Any, answer: Any) -> bool:
         return (_have_symbols(gold, answer) or _near(gold, answer)) and symbolic(gold, answer)
 
+    def solve_and_compare(gold: Any, answer: Any, *options: int) -> bool:
+        if isinstance(gold, Eq) and isinstance(answer, Eq):
+            if _agree_up_to_a_factor(gold, answer):
+                return True
+            # Of two empty lists of solutions all members are equal.
+            return _has_solution(gold) and _has_solution(answer) and bool(solved(gold, answer, *options))
+        return bool(solved(gold, answer, *options))
+
     grader.sympy_numeric_eq, grader.sympy_symbolic_eq = numeric_eq, symbolic_eq
+    grader.sympy_solve_and_compare = solve_and_compare
+
+
+def union(alternatives: list[list[Any]]) -> list[Any]:
+    """The set where all inequalities of one of several alternatives hold; nothing where sympy has none."""
+    return _or_nothing(
+        lambda: [Union(*(Intersection(*(grader.unwrap_fcs(one).as_set() for one in every)) for every in alternatives))]
+    )
+
+
+def listed(value: Any) -> list[Any]:
+    r"""The members of a set as it was written (`\pm 2` has two), or the value as the only one."""
+    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
+
+
+def solutions(equation: Any) -> list[Any]:
+    """The solutions of an equation in one symbol; none where sympy does not find all of them."""
+    if not isinstance(equation, Eq) or len(equation.free_symbols) != 1:
+        return []
+    return _or_nothing(lambda: list(grader.solve(equation, next(iter(equation.free_symbols)))))
+
+
+def complex_value(value: Any) -> Any:
+    """The value with the letter i as the imaginary unit, where it stays what it is."""
+    if isinstance(value, str) or all(symbol.name != "i" for symbol in value.free_symbols):
+        return value
+    units = {symbol: I for symbol in value.free_symbols if symbol.name == "i"}
+    return next(iter(_or_nothing(lambda: [value.subs(units)])), value)
+
+
+def _or_nothing(computed: Callable[[], list[Any]]) -> list[Any]:
+    try:
+        return computed()
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:
+        # As in math-verify: what sympy cannot do is not equal.
+        return []
 
 
 def equal(gold: Any, answer: Any) -> bool:
@@ -41,33 +106,67 @@ def equal(gold: Any, answer: Any) -> bool:
 
     Where one repeats a member, members are matched one to one. Call `guard` before.
     """
-    if not grader.verify(gold, answer, timeout_seconds=None):
+    if not grader.verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True):
         return False
     if isinstance(gold, str):
         return True
-    repeats = any(isinstance(value, FiniteSet) and len(_listed(value)) > len(value.args) for value in (gold, answer))
-    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(_listed(gold), _listed(answer), equal))
+    repeats = any(isinstance(value, FiniteSet) and len(listed(value)) > len(value.args) for value in (gold, answer))
+    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(listed(gold), listed(answer), equal))
 
 
 def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callable[[_Value, _Value], bool]) -> bool:
-    """Whether each gold can be paired with an equal answer, and none is left over."""
-    left = list(answers)
-    for gold in golds:
-        match = next((index for index, answer in enumerate(left) if same(gold, answer)), None)
-        if match is None:
-            return False
-        del left[match]
-    return not left
+    """Whether golds and answers can be paired so that each pair is equal and none is left over (augmenting paths)."""
+    partner: dict[int, int] = {}
+    equal_to: dict[int, list[int]] = {}
 
+    def find(gold: int, tried: set[int]) -> bool:
+        if gold not in equal_to:
+            equal_to[gold] = [index for index, answer in enumerate(answers) if same(golds[gold], answer)]
+        for index in equal_to[gold]:
+            if index not in tried:
+                tried.add(index)
+                if index not in partner or find(partner[index], tried):
+                    partner[index] = gold
+                    return True
+        return False
 
-def _listed(value: Basic | MatrixBase) -> list[Any]:
-    # The parser's sets remember what was written.
-    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
+    return len(golds) == len(answers) and all(find(gold, set()) for gold in range(len(golds)))
 
 
 def _defined(value: Basic | MatrixBase) -> bool:
     # All poles are complex infinity for sympy.
     return not value.has(zoo, nan)
+
+
+def _exact(value: Any) -> bool:
+    """Whether a value is an expression without decimals and percent signs."""
+    return isinstance(value, Expr) and not value.has(Float, UnevaluatedExpr)
+
+
+def _vanishes(difference: Expr) -> bool:
+    """Whether an exact expression is zero, each of its coefficients by itself."""
+    terms: dict[Any, Any] = {}
+    for term in Add.make_args(expand(difference)):
+        coefficient, rest = term.as_independent(*term.free_symbols, as_Add=False)
+        terms[rest] = terms.get(rest, 0) + coefficient
+    return all(_is_zero(coefficient) for coefficient in terms.values())
+
+
+def _is_zero(number: Any) -> bool:
+    value = number.evalf(_DIGITS)
+    # A precision of 1 means that every digit cancelled.
+    return value.is_number and all(part == 0 or (part.is_Float and part._prec == 1) for part in value.as_real_imag())
+
+
+def _has_solution(equation: Any) -> bool:
+    return bool(equation.free_symbols and grader.solve(equation, equation.free_symbols))
+
+
+def _agree_up_to_a_factor(gold: Any, answer: Any) -> bool:
+    if not gold.free_symbols or gold.free_symbols != answer.free_symbols:
+        return False
+    factor = simplify((gold.lhs - gold.rhs) / (answer.lhs - answer.rhs))
+    return bool(factor.is_number and _defined(factor) and factor != 0)
 
 
 def _have_symbols(gold: Any, answer: Any) -> bool:
@@ -100,13 +199,13 @@ def _number(value: Any) -> Any:
     if isinstance(value, _NO_NUMBERS):
         return None
     try:
-        found = value.evalf(_DIGITS)
+        number = value.evalf(_DIGITS)
     except Exception:
         # What sympy cannot evaluate, the library may still compare.
         return None
     # A precision of 1 means that every digit cancelled: zero, as far as can be seen.
-    known = found.has(zoo, nan) or (found.is_number and not (found.is_Float and found._prec == 1))
-    return found if known else None
+    known = number.has(zoo, nan) or (number.is_number and not (number.is_Float and number._prec == 1))
+    return number if known else None
 
 
 def _close(gold: Any, answer: Any) -> bool:

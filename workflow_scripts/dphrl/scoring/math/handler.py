@@ -4,13 +4,26 @@ import logging
 import re
 import signal
 import types
-from itertools import product
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise, product
 from typing import Any, Final
 
+from dphrl.scoring.math.answers import expand_exponents
+from dphrl.scoring.math.forms import DEGREE
+from dphrl.scoring.math.members import AND, Member, is_set
+from dphrl.scoring.math.relations import symbols
+from dphrl.scoring.math.rules import compare
+from dphrl.scoring.math.units import CURRENCY, Quantity
 from dphrl.scoring.workers.messages import Message, verdict_reply
 
 # Letters for a reader, functions or Euler's constant for the library; it knows omicron, which nobody writes.
 _GAMMA: Final = re.compile(r"\\gamma(?![A-Za-z])|\\Gamma(?![A-Za-z]|\s*(?:\\left\s*)?\()")
+_LETTER: Final = r"\\omicron"
+_SIGNS: Final = str.maketrans("", "", DEGREE + CURRENCY)
+_GOLDS: Final = 64
 
 
 class _TimeUpError(BaseException):
@@ -18,30 +31,39 @@ class _TimeUpError(BaseException):
 
 
 class MathHandler:
-    """Compares two answers by math-verify.
+    """Compares two answers by rules and by math-verify.
 
-    Task: gold (LaTeX), answer (LaTeX; if `prose`, a text that contains it), pairs (null, or the members of each to be
-    matched one to one, LaTeX), tolerance (null or float, absolute). Reply: gold_read (parsed at all), gold_value
-    (parsed as more than text), equal, extracted (str|null); or as `verdict_reply`.
+    Task: gold and answer (LaTeX; with `prose`, a text that contains it; published: as the library reads them), members
+    (those of gold and answer that are not yet matched, LaTeX), tolerance (null or float, absolute). Reply:
+    gold_read (parsed at all), gold_value (parsed as more than text), equal, rule (the first that objects, or null),
+    extracted (str|null); or as `verdict_reply`.
     """
 
     def __init__(self, options: Message) -> None:
         import math_verify
         from sympy.core.cache import clear_cache
 
-        from dphrl.scoring.math.guards import equal, guard, one_to_one
+        from dphrl.scoring.math.guards import complex_value, equal, guard, listed, one_to_one, solutions, union
 
         logging.disable(logging.CRITICAL)
-        guard()
-        self._equal, self._one_to_one = equal, one_to_one
         self._library = math_verify
-        # Plain expressions for prose only: in LaTeX that it cannot parse, the library picks any number (2 of 2^^3).
-        self._latex = [math_verify.LatexExtractionConfig()]
-        self._prose = [*self._latex, math_verify.ExprExtractionConfig()]
+        self._equal, self._one_to_one, self._solutions, self._union = equal, one_to_one, solutions, union
+        self._complex, self._listed = complex_value, listed
+        default = math_verify.LatexExtractionConfig()
+        # Units and inner boxes are dropped by rules, never by the library.
+        strict = replace(default.normalization_config, units=False, boxed="none")
+        self._units_kept = [replace(default, normalization_config=strict)]
+        self._units_dropped = [default]
+        self._prose = [default, math_verify.ExprExtractionConfig()]
         self._clear_cache = clear_cache
         self._timeout_s: float = options["timeout_s"]
+        self._published: bool = options["published"]
+        self._gold: Callable[[str], list[Any]] = lru_cache(_GOLDS)(self._parse)
+        self._objections: list[str] = []
+        if not self._published:
+            guard()
         # The first use compiles patterns, builds the grammar, imports what simplifies; no answer should pay for that.
-        self._same(self._parse("\\frac{1}{2}"), self._parse("it is 1/2", prose=True), None)
+        self._same(self._parse("\\frac{1}{2}"), math_verify.parse("it is 1/2", self._prose, parsing_timeout=None), None)
         self._same(self._parse("x+\\sqrt{2}"), self._parse("2\\pi x"), None)
         signal.signal(signal.SIGALRM, _raise_time_up)
 
@@ -51,7 +73,7 @@ class MathHandler:
             # The library's own time limits are whole seconds, twice per comparison: this one replaces them.
             signal.setitimer(signal.ITIMER_REAL, self._timeout_s)
             try:
-                gold = self._parse(task["gold"])
+                gold = self._gold_of(task)
                 return self._compare(gold, task)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
@@ -65,20 +87,135 @@ class MathHandler:
         except RecursionError:
             return verdict_reply("wrong", detail="nested too deeply to be compared")
 
-    def _compare(self, gold: list[Any], task: Message) -> Message:
-        answer = self._parse(task["answer"], task["prose"])
-        pairs, tolerance = task["pairs"], task["tolerance"]
-        texts = (value.replace("\\omicron", "\\gamma") for value in answer if isinstance(value, str))
-        return {
-            "gold_read": bool(gold),
-            "gold_value": any(not isinstance(value, str) for value in gold),
-            "equal": self._same(gold, answer, tolerance) or bool(pairs and self._match(pairs[0], pairs[1], tolerance)),
-            "extracted": next(texts, None),
-        }
+    def _gold_of(self, task: Message) -> list[Any]:
+        if self._published:
+            return list(self._library.parse(task["gold"], parsing_timeout=None))
+        return self._parse(task["gold"], self._units_dropped) if task["prose"] else self._gold(task["gold"])
 
-    def _match(self, golds: list[str], answers: list[str], tolerance: float | None) -> bool:
-        parsed = [self._parse(gold) for gold in golds], [self._parse(answer) for answer in answers]
-        return self._one_to_one(*parsed, lambda gold, answer: self._same(gold, answer, tolerance))
+    def _compare(self, gold: list[Any], task: Message) -> Message:
+        self._objections.clear()
+        if self._published:
+            answer = self._library.parse(task["answer"], parsing_timeout=None)
+            return _reply(gold, self._library.verify(gold, answer, timeout_seconds=None), None, answer)
+        tolerance = task["tolerance"]
+        if task["prose"]:
+            answer = self._library.parse(_GAMMA.sub(_LETTER, task["answer"]), self._prose, parsing_timeout=None)
+            return _reply(gold, self._same(gold, answer, tolerance), None, answer)
+        golds, answers = ([Member(text, len(texts) > 1) for text in texts] for texts in task["members"])
+        if len(golds) == len(answers):
+            equal = self._one_to_one(golds, answers, lambda one, other: self._pair(one, other, tolerance))
+        else:
+            equal = self._lists(task, golds, answers, tolerance)
+        has_value = all(self._has_value(one) for one in golds)
+        return _reply(gold, equal, next(iter(self._objections), None), []) | {"gold_value": has_value}
+
+    def _has_value(self, gold: Member) -> bool:
+        """Whether an answer in other words can be equal to a gold."""
+        if gold.refused:
+            return False
+        parts = [value for one, _ in gold.accepted for value in one.values] or [gold.text]
+        return all(not isinstance(value, str) for part in parts for value in self._gold(part)[:1])
+
+    def _pair(self, gold: Member, answer: Member, tolerance: float | None) -> bool:
+        """Whether two members are equal; the rule that objects is noted."""
+        decided = compare(gold, answer, None if tolerance is None else Fraction(repr(tolerance)))
+        if isinstance(decided, str):
+            self._objections.append(decided)
+            return False
+        if decided is not None:
+            return decided
+        if gold.entries and answer.entries:
+            return self._entries(gold, answer, tolerance)
+        if answer.sides.kind == "unsolved" and gold.accepted:
+            return self._solves([gold], answer, tolerance)
+        if not self._agree(answer):
+            self._objections.append("relation")
+            return False
+        pairs = product(gold.accepted, answer.shown)
+        if any(self._values(one, other, tolerance if error is None else float(error)) for (one, error), other in pairs):
+            return True
+        equations = gold.sides.is_equation and answer.sides.is_equation
+        whole = equations or not {gold.sides.kind, answer.sides.kind}.isdisjoint(("inequality", "other"))
+        return whole and self._wholes([gold], [answer], (gold.text, answer.text), tolerance)
+
+    def _entries(self, gold: Member, answer: Member, tolerance: float | None) -> bool:
+        """Tuples, points and intervals by their entries: the library takes `[5,3]` and `(7,2)` for empty intervals."""
+        if gold.ends != answer.ends or len(gold.entries) != len(answer.entries):
+            self._objections.append("brackets")
+            return False
+        pairs = zip(gold.entries, answer.entries, strict=True)
+        return all(self._pair(one, other, tolerance) for one, other in pairs)
+
+    def _values(self, gold: Quantity, answer: Quantity, tolerance: float | None) -> bool:
+        if len(gold.values) != len(answer.values):
+            return False
+        pairs = zip(gold.values, answer.values, strict=True)
+        return all(self._same(self._gold(one), self._parse(other), tolerance) for one, other in pairs)
+
+    def _agree(self, answer: Member) -> bool:
+        r"""Whether the sides of `a = b \approx c` that are numbers are equal; c at its digits."""
+        sides = [(self._parse(one.values[0]), error) for one, error in answer.all_sides]
+        for (left, _), (right, error) in pairwise(sides):
+            numbers = all(not isinstance(one[0], str) and not one[0].free_symbols for one in (left, right) if one)
+            allowed = None if error is None else float(error)
+            if (numbers or answer.sides.kind == "computed") and not self._same(left, right, allowed):
+                return False
+        return True
+
+    def _solves(self, golds: list[Member], answer: Member, tolerance: float | None) -> bool:
+        """Whether the golds are the solutions of an equation."""
+        roots = [one for value in self._parse(answer.text)[:1] for one in self._solutions(value)]
+        read = [self._gold(gold.accepted[0][0].values[0])[:1] for gold in golds if gold.accepted]
+        wanted = [one for values in read for value in values for one in self._listed(value)]
+        equal = self._one_to_one(wanted, roots, lambda one, other: self._same([one], [other], tolerance))
+        if not equal:
+            self._objections.append("solutions")
+        return equal and len(read) == len(golds)
+
+    def _lists(self, task: Message, golds: list[Member], answers: list[Member], tolerance: float | None) -> bool:
+        r"""Of different lengths: `\pm 2` has two values, an equation its solutions, `x<1 \text{ or } x>2` is a set."""
+        if len(answers) == 1 and answers[0].sides.kind == "unsolved":
+            return self._solves(golds, answers[0], tolerance)
+        texts = task["gold"], task["answer"]
+        tuples = [one[0] for one in (golds, answers) if len(one) == 1 and "\\pm" not in one[0].text and one[0].entries]
+        if any(map(is_set, texts)) and (tuples or texts[0].count("\\{") != texts[1].count("\\{")):
+            self._objections.append("brackets")
+            return False
+        ordered = self._ordered(texts, golds, answers)
+        if ordered:
+            return all(self._pair(one, other, tolerance) for one, other in zip(*ordered, strict=True))
+        if tuples:
+            self._objections.append("brackets")
+            return False
+        equal = self._wholes(golds, answers, texts, tolerance)
+        if not equal:
+            self._objections.append("count")
+        return equal
+
+    def _ordered(
+        self, texts: tuple[str, str], golds: list[Member], answers: list[Member]
+    ) -> tuple[list[Member], list[Member]] | None:
+        """A tuple and a list with commas as two lists of one length."""
+        if len(golds) == 1 and ";" not in texts[1]:
+            golds = golds[0].entries
+        elif len(answers) == 1 and ";" not in texts[0]:
+            answers = answers[0].entries
+        return (golds, answers) if len(golds) == len(answers) > 0 else None
+
+    def _wholes(
+        self, golds: list[Member], answers: list[Member], texts: tuple[str, str], tolerance: float | None
+    ) -> bool:
+        """Whether two texts are equal as a whole; inequalities are compared by the sets on which they hold."""
+        sets = self._set(golds), self._set(answers)
+        if all(sets) and _symbols(golds) != _symbols(answers):
+            return False
+        return self._same(sets[0] or self._gold(texts[0]), sets[1] or self._parse(texts[1]), tolerance)
+
+    def _set(self, listed: list[Member]) -> list[Any]:
+        """The set where one of several inequalities holds, or nothing."""
+        if len(_symbols(listed)) != 1 or any(member.sides.kind != "inequality" for member in listed):
+            return []
+        return self._union([[self._parse(part)[0] for part in one.text.split(AND) if part] for one in listed])
 
     def _same(self, gold: list[Any], answer: list[Any], tolerance: float | None) -> bool:
         if any(self._equal(one, other) for one, other in product(gold, answer)):
@@ -93,11 +230,26 @@ class MathHandler:
             # As in math-verify: what cannot be compared is not equal. A pole is a ZeroDivisionError, text a TypeError.
             return False
 
-    def _parse(self, text: str, prose: bool = False) -> list[Any]:
+    def _parse(self, text: str, reading: list[Any] | None = None) -> list[Any]:
         """The value and the text that the library finds; only the text if it has no value, nothing if there is none."""
-        text = _GAMMA.sub(r"\\omicron", text)
-        text, kinds = (text, self._prose) if prose else (f"${text}$", self._latex)
-        return list(self._library.parse(text, kinds, parsing_timeout=None))
+        text = _GAMMA.sub(_LETTER, expand_exponents(text.translate(_SIGNS)) or text)
+        values = self._library.parse(f"${text}$", reading or self._units_kept, parsing_timeout=None)
+        return [self._complex(value) for value in values]
+
+
+def _symbols(listed: list[Member]) -> frozenset[str]:
+    return frozenset[str]().union(*(symbols(member.text) for member in listed))
+
+
+def _reply(gold: list[Any], equal: bool, rule: str | None, answer: list[Any]) -> Message:
+    texts = (value.replace("\\omicron", "\\gamma") for value in answer if isinstance(value, str))
+    return {
+        "gold_read": bool(gold),
+        "gold_value": any(not isinstance(value, str) for value in gold),
+        "equal": equal,
+        "rule": None if equal else rule,
+        "extracted": next(texts, None),
+    }
 
 
 def _raise_time_up(_signal: int, _frame: types.FrameType | None) -> None:

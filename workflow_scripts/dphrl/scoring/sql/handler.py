@@ -1,14 +1,14 @@
 """Judges one SQL answer inside a worker process; keeps the results of gold queries."""
 
 import signal
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
-from dphrl.scoring.sql.budget import within
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
-from dphrl.scoring.sql.extract import normalise_sql
-from dphrl.scoring.sql.program import nondeterministic, program_class, tie_breaks
+from dphrl.scoring.sql.program import nondeterministic, normalise_sql, program_class, tie_breaks
 from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
 from dphrl.scoring.workers.messages import Message, error_reply, verdict_reply
 
@@ -18,6 +18,8 @@ _GRACE_S: Final = 0.5
 # Of what is read from one syntax tree; the longest of 6,071 queries of people and models took 0.024 s.
 _PROGRAM_S: Final = 0.5
 _RAN: Final = frozenset({"correct", "wrong"})
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
 @dataclass(slots=True)
@@ -179,3 +181,37 @@ def _failure(verdict: str, detail: str | None, execution: Execution) -> Message:
     """The reply that a query failed: after a lack of time or memory it is tried again, of memory in a new process."""
     no_memory = execution.outcome == "out_of_memory"
     return verdict_reply(verdict, detail=detail, retry=execution.by_clock or no_memory, renew=no_memory)
+
+
+class _TimeUpError(BaseException):
+    """The time is up; a BaseException because libraries catch Exception."""
+
+
+def within(
+    seconds: float, call: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+) -> _Result | None:
+    """The result of the call, or None once this process has used that much more CPU time: its load does not count.
+
+    The call must run Python code, which a signal can interrupt, in the main thread. It replaces an alarm that was set.
+    """
+    end = time.process_time() + seconds
+
+    def check(_signal: int, _frame: object) -> None:
+        if time.process_time() >= end:
+            raise _TimeUpError
+
+    # The clock of the alarm is the wall's: one of CPU time costs more than most calls do.
+    previous = signal.signal(signal.SIGALRM, check)
+    try:
+        try:
+            # Again after a while: not enough CPU time may have been used, or a destructor dropped the exception.
+            signal.setitimer(signal.ITIMER_REAL, seconds, seconds / 10)
+            return call(*args, **kwargs)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except _TimeUpError:
+        # The alarm may have come before the end of the `finally`.
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return None
+    finally:
+        signal.signal(signal.SIGALRM, previous)

@@ -18,7 +18,7 @@ from operator import methodcaller
 from typing import Any, Final
 from urllib.parse import quote
 
-from dphrl.scoring.sql.extract import is_select
+from dphrl.scoring.sql.program import is_select
 
 MAX_LENGTH: Final = 100_000
 _STEPS_PER_CALL: Final = 1000

@@ -1,15 +1,18 @@
-"""Worker processes that can be killed: every task gets a reply, even if its answer crashes the process."""
+"""Worker processes that can be killed: every task gets a reply, even if its answer crashes the process.
+
+`PooledScorer` is the base of the scorers that judge in them.
+"""
 
 import math
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from dphrl.scoring.verdict import InfrastructureError
+from dphrl.scoring.verdict import InfrastructureError, Scorer, Task, Verdict
 from dphrl.scoring.workers.messages import Message, verdict_reply
 from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
 
@@ -19,6 +22,11 @@ _STOPPED: Final = "stopped at the deadline by force, twice: neither steps nor th
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
 _MAX_BUS_ERRORS: Final = 3
+_BATCH: Final = 16
+
+_Task = TypeVar("_Task", bound=Task)
+_Answer = TypeVar("_Answer")
+_Truth = Mapping[str, Any]
 
 
 class Pool:
@@ -222,3 +230,35 @@ def _checked(reply: Message) -> Message:
     if reply.get("verdict") == "infrastructure_error":
         raise InfrastructureError(str(reply["detail"]))
     return reply
+
+
+class PooledScorer(Scorer):
+    """Base of the scorers that judge in worker processes; `pool` holds these."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def close(self) -> None:
+        self.pool.close()
+
+    def _score(
+        self,
+        answers: Sequence[_Answer],
+        truths: Sequence[_Truth],
+        judge: Callable[[int, _Answer, _Truth], Verdict | _Task],
+    ) -> list[Verdict]:
+        """The verdicts of `judge` on each index, answer and ground truth; workers judge where it returns a task."""
+        if len(answers) != len(truths):
+            raise ValueError(f"{len(answers)} answers but {len(truths)} ground truths: expected as many")
+        judged = list(map(judge, range(len(answers)), answers, truths))
+        replies = self._replies(one for one in judged if not isinstance(one, Verdict))
+        return [one if isinstance(one, Verdict) else one.verdict(replies[one]) for one in judged]
+
+    def _replies(self, tasks: Iterable[_Task]) -> dict[_Task, Message]:
+        distinct = list(dict.fromkeys(tasks))
+        replies = self.pool.run(self._batches([{"id": n, **task.message()} for n, task in enumerate(distinct)]))
+        return {task: replies[n] for n, task in enumerate(distinct)}
+
+    def _batches(self, tasks: list[Message]) -> Iterable[Sequence[Message]]:
+        """The tasks in groups, each for one worker."""
+        return [tasks[start : start + _BATCH] for start in range(0, len(tasks), _BATCH)]

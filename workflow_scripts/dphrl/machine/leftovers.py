@@ -1,4 +1,4 @@
-"""What a killed Snakemake leaves in a folder: orphaned jobs, their temporary files, and a lock."""
+"""Leftovers of a killed Snakemake in a folder: orphaned jobs, their temporary files, and a lock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def remove_leftovers(folder: Path) -> None:
             command = process.cmdline()
             if any(part.startswith(f"{folder}/.snakemake/scripts/") for part in command):
                 orphans.append(process)
-            elif process.pid != os.getpid() and _runs_in(process, command, folder):
+            elif (
+                process.pid != os.getpid()
+                and any(Path(part).name in _SNAKEMAKE for part in command[:3])
+                and Path(process.cwd()) == folder
+            ):
                 raise AtWorkError(
                     f"Snakemake (process {process.pid}) is at work in {folder}: wait for it, or stop it with Ctrl-C. "
                     "Two runs at once need two folders (--directory)"
@@ -58,7 +62,3 @@ def remove_leftovers(folder: Path) -> None:
             f"{folder}: Snakemake cannot write its folder .snakemake there ({error.strerror}): change the permissions, "
             "or start in another folder (--directory)"
         ) from None
-
-
-def _runs_in(process: psutil.Process, command: list[str], folder: Path) -> bool:
-    return any(Path(part).name in _SNAKEMAKE for part in command[:3]) and Path(process.cwd()) == folder

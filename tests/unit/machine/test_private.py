@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.artifacts.private import (
+from dphrl.machine.private import (
     UnsafeFolderError,
     private_folder,
     private_temporary_folder,

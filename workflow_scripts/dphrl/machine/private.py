@@ -15,22 +15,22 @@ from importlib.metadata import version
 from pathlib import Path
 
 _NAME = "dphrl"
-# Caches of compiled code and of pickles; each has the folder of its variable's name. By default those of Inductor, CuTe
-# and QuACK are in $TMPDIR under a name that any user can take first.
+# Caches of compiled code and of pickles, each in a folder with the name of its variable. By default Inductor, CuTe and
+# QuACK use $TMPDIR and a name that any user can take first.
 _CACHES = (
     "TORCHINDUCTOR_CACHE_DIR",
     "TORCH_EXTENSIONS_DIR",
     "TRITON_CACHE_DIR",
     "VLLM_CACHE_ROOT",
     "NUMBA_CACHE_DIR",
-    # What else vLLM loads on GPUs.
+    # Other libraries that vLLM loads on GPUs.
     "CUTE_DSL_CACHE_DIR",
     "FLASHINFER_WORKSPACE_BASE",
     "QUACK_CACHE_DIR",
     "TILELANG_CACHE_DIR",
     "TVM_FFI_CACHE_DIR",
 )
-# Lines of /proc/cpuinfo that say which instructions a processor has.
+# Lines of /proc/cpuinfo about the instructions of a processor.
 _PROCESSOR = ("model name", "flags", "Features", "CPU implementer", "CPU part")
 
 
@@ -45,7 +45,7 @@ def private_folder(name: str) -> Path:
     a read-only one) it is in `$TMPDIR/dphrl-<user id>`. A home may be shared by several machines.
 
     Args:
-        name: what is kept there, e.g. "locks"; with "/" for a folder in a folder.
+        name: of the folder, e.g. "locks"; with "/" for a folder in a folder.
 
     Raises:
         UnsafeFolderError: the folder above belongs to another user, is a link, or others may use it; or no place can
@@ -84,7 +84,7 @@ def make_private(folder: Path) -> None:
 
 
 def use_private_caches() -> None:
-    """Let torch, vLLM and what they load keep compiled code in a private folder, in this process and its children.
+    """Keep the compiled code of torch, vLLM and their libraries in a private folder, for this process and its children.
 
     Call it before they are imported. One folder for each kind of processor, Python and torch: the code fits no other.
 
@@ -114,9 +114,9 @@ def private_temporary_folder() -> Iterator[None]:
 
 
 def _places() -> Iterator[Path]:
-    given, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
-    if os.path.isabs(given):
-        yield Path(given, _NAME)
+    cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
+    if os.path.isabs(cache):
+        yield Path(cache, _NAME)
     elif os.path.isdir(home):
         yield Path(home, ".cache", _NAME)
     yield Path(tempfile.gettempdir(), f"{_NAME}-{os.geteuid()}")

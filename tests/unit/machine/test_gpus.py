@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.artifacts.gpus import take_gpus, use_expandable_segments
+from dphrl.machine.gpus import take_gpus, use_expandable_segments
 
 EIGHT = ",".join(map(str, range(8)))
 JOB = """
 import os, sys, time
 from pathlib import Path
-from dphrl.artifacts.gpus import take_gpus
+from dphrl.machine.gpus import take_gpus
 number, locks, seconds = int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
 taken = take_gpus(number, locks)
 print(time.time(), os.environ.get("CUDA_VISIBLE_DEVICES", ""), flush=True)
@@ -125,6 +125,6 @@ def test_blocks_of_memory_grow_unless_the_user_or_a_shared_engine_wants_other_on
 
 def test_a_script_chooses_the_allocator_before_torch_is_imported() -> None:
     """PyTorch reads the variable when it starts; what all scripts share is imported before their libraries."""
-    imported = "import sys, dphrl.artifacts.gpus, dphrl.artifacts.progress, dphrl.config.blocks.sampling"
+    imported = "import sys, dphrl.machine.gpus, dphrl.machine.progress, dphrl.config.blocks.sampling"
     check = f"{imported}, dphrl.artifacts.stage; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], env={"PYTHONPATH": ":".join(sys.path), "PATH": ""}, check=True)

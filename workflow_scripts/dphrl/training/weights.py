@@ -1,20 +1,74 @@
-"""Weights as safetensors files: a few megabytes of them at a time are copied from the GPU."""
+"""The weights of a policy under their Hugging Face names: low-rank adapters merged, and written as safetensors files.
+
+Adapters (arXiv 2106.09685): only they are trained; engine and saved policy get them merged. Files are written a few
+megabytes at a time from the GPU.
+"""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
 from dphrl.artifacts.tensors import Entry, file_order, write_tensors
-from dphrl.training.adapters import Gather, merged_weights, plain_parameters
+from dphrl.config.blocks.training import LoraConfig
 
+_NAME = "default"
+_ADAPTER = ".lora_"
+_BASE = ".base_layer."
 _DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16"}
 _PIECE = 1 << 22
 _SHARD_BYTES = 4 << 30
+
+Gather = Callable[[Sequence[nn.Parameter]], AbstractContextManager[None]]
+
+
+def add_adapters(model: nn.Module, config: LoraConfig, seed: int) -> None:
+    """Add adapters to a model in place, without effect at first, and freeze everything else.
+
+    Raises:
+        ValueError: the model has no layer of these names.
+    """
+    import peft
+
+    torch.manual_seed(seed)
+    settings = peft.LoraConfig(r=config.rank, lora_alpha=config.alpha, target_modules=list(config.targets))
+    peft.inject_adapter_in_model(settings, model, adapter_name=_NAME)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(_ADAPTER in name)
+
+
+def plain_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters without adapters, under their Hugging Face names."""
+    return {n.replace(_BASE, "."): parameter for n, parameter in model.named_parameters() if _ADAPTER not in n}
+
+
+@torch.no_grad()
+def merged_weights(
+    model: nn.Module, gather: Gather, names: Iterable[str] | None = None
+) -> Iterator[tuple[str, Tensor]]:
+    """The weights under their Hugging Face names, adapters merged into their layers.
+
+    Args:
+        model: with or without adapters.
+        gather: a context in which partitioned parameters are whole (ZeRO-3); it ends when the next weight is asked for.
+        names: of the weights, in this order; None: all, in the order of the model.
+    """
+    adapted = {f"{n}.weight": layer for n, layer in model.named_modules() if hasattr(layer, "get_delta_weight")}
+    parameters = plain_parameters(model)
+    for name in parameters if names is None else names:
+        parameter, layer = parameters[name], adapted.get(name)
+        if layer is None:
+            with gather([parameter]):
+                yield name, parameter.detach()
+        else:
+            adapters = [other for key, other in layer.named_parameters() if "lora_" in key]
+            with gather([parameter, *adapters]):
+                yield name, parameter + layer.get_delta_weight(_NAME).to(parameter)
 
 
 def pieces(tensors: Iterable[Tensor]) -> Iterator[memoryview]:

@@ -27,11 +27,11 @@ class ProgressLines(tqdm):
 
     @property
     def format_dict(self) -> dict[str, Any]:
-        """What a line is made of; the remaining time is unknown at the beginning."""
-        found: dict[str, Any] = super().format_dict
+        """The values of a line; the remaining time is unknown at the beginning."""
+        values: dict[str, Any] = super().format_dict
         if self.total and self.n < _FORESEEABLE * self.total and not self.disable:
-            found["bar_format"] = found["bar_format"].replace("{remaining}", "?")
-        return found
+            values["bar_format"] = values["bar_format"].replace("{remaining}", "?")
+        return values
 
     @staticmethod
     def status_printer(file: TextIO) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""The GPUs of a machine: each job takes as many as it asks for, and has them until it ends; and its allocator."""
+"""The GPUs of a machine: each job takes as many as it asks for and holds them until it ends. And their allocator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from dphrl.artifacts.private import private_folder
+from dphrl.machine.private import private_folder
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _POLL_SECONDS = 1.0
@@ -27,7 +27,7 @@ def take_gpus(number: int, locks: Path | None = None) -> list[str]:
 
     Args:
         number: 0 takes none and changes nothing.
-        locks: folder of the lock files, which only this user can write to; None: the one of this user and machine.
+        locks: folder of the lock files, which only this user can write to; None: the folder of this user and machine.
 
     Returns:
         Their entries for CUDA_VISIBLE_DEVICES, in its order; none on a machine without GPUs.

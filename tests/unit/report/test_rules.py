@@ -1,0 +1,50 @@
+"""The table of rules of the maths scorer on the report page."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.report.rules import rules_of_run
+
+
+def shard(path: Path, details: list[str | None]) -> str:
+    """A shard of verdicts, one wrong answer for each detail."""
+    path.parent.mkdir(parents=True)
+    rows = [
+        {
+            "prompt_id": "p",
+            "sample_index": n,
+            "verdict": "wrong",
+            "correct": False,
+            "reward": 0.0,
+            "extracted": f"{n} or 9",
+        }
+        | {"answer_class": None, "program_class": None, "detail": detail, "reads_table": None}
+        for n, detail in enumerate(details)
+    ]
+    SCHEMAS["verdicts"].frame(rows).write_parquet(path)
+    return str(path)
+
+
+def test_each_rule_has_its_number_and_examples(tmp_path: Path) -> None:
+    gold = tmp_path / "gold.parquet"
+    pl.DataFrame({"prompt_id": ["p"], "ground_truth": [json.dumps({"answer": ["7", 8]})]}).write_parquet(gold)
+    details = ["rule: count", "rule: units", None, "rule: count", "not compared after 5 s"]
+    verdicts = [shard(tmp_path / "base" / "amc.k" / "0.parquet", details)]
+    ((title, caption, table),) = rules_of_run((["amc"], {"base": "base"}, {"gold": [str(gold)], "verdicts": verdicts}))
+    assert title == "Rules of the maths scorer"
+    assert "docs/scoring.md" in caption
+    assert table.drop("Policy").rows() == [
+        ("amc", "count", "2 of 5", "0 or 9 for 7, 8; 3 or 9 for 7, 8"),
+        ("amc", "units", "1 of 5", "1 or 9 for 7, 8"),
+    ]
+
+
+def test_without_rules_there_is_no_table(tmp_path: Path) -> None:
+    verdicts = [shard(tmp_path / "base" / "sql.k" / "0.parquet", [None, "no such table: t"])]
+    gold = tmp_path / "gold.parquet"
+    pl.DataFrame({"prompt_id": ["p"], "ground_truth": ["{}"]}).write_parquet(gold)
+    assert rules_of_run((["sql"], {"base": "base"}, {"gold": [str(gold)], "verdicts": verdicts})) == []
+    assert rules_of_run(((), {}, {})) == []

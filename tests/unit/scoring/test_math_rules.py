@@ -1,0 +1,458 @@
+r"""The rules of docs/scoring.md: wrong answers that a reader of expressions takes for right, and their mirror images.
+
+`#1` and `#2` in a template are two different numbers; each template is judged with ten such pairs.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from dphrl.scoring import MathScorer, Verdict
+from dphrl.scoring.math.rules import RULES
+
+FILLINGS = 10
+
+# By kind: templates of "answer ## gold" that are wrong, and that are right.
+WRONG = {
+    "equation": r"""
+        0=1 ## \log_6(216)=3
+        0=1 ## x^2-#1=0
+        0=1 ## #1
+        1=1 ## #1
+        \log_6(216)=7 ## \log_6(216)=3
+        x^2+12#1=0 ## x^2+12#2=0
+        #1 ## x^2-#1=0
+        0 ## 2x-y+#1z-18=0
+        #1 ## x+2y=#1
+    """,
+    "count": r"""
+        #1 ## #1 mph, #2 mph
+        #1 ## #1, #2
+        #1,#1 ## #1
+        #1\text{ cm}, #2\text{ cm} ## #1
+        #1\text{ cm or }#2\text{ cm} ## #1
+        #1 \qquad \text{(or six)} ## #1
+        #1\text{ or any other number} ## #1
+        x=#1 \vee x=#2 ## #2
+        x=#1 \lor x=#2 ## #1
+        \sqrt{#1},2 ## 2\,\sqrt{#1}
+        x,#1 ## #1\,x
+    """,
+    "words": r"""
+        #1\text{ apples, not }#2 ## #1
+        \text{between }#1\text{ feet} ## #1
+        #1\text{ at least} ## #1
+        #1\text{ roughly} ## #1
+        #1\text{ probably} ## #1
+        #1\text{ (I think)} ## #1
+        #1 + about #2 ## #1
+        #1\text{ years ago} ## #1\text{ years from now}
+        #1\text{ (six)} ## #1
+        (#1\text{ or six}) ## #1
+    """,
+    "quantities": r"""
+        #1\text{ hours }3#1\text{ minutes} ## #1\text{ hours }3#2\text{ minutes}
+        #1\text{ hours }#2\text{ minutes} ## #1
+        #1 ft 3 in ## #1 ft 8 in
+        #1 dollars 50 cents ## 75
+        #1\text{ apples }#2\text{ pears} ## #1
+        #1\text{ red}, #2\text{ blue} ## #2\text{ red}, #1\text{ blue}
+        #1 n, #2 d ## #2 n, #1 d
+        #1 cm + #2 cm ## #1
+    """,
+    "units": r"""
+        \$#1 ## #1\text{ cents}
+        #1\text{ p.m.} ## #1\text{ a.m.}
+        #1 cm^7 ## #1 cm^2
+        #1\text{ cm}^3 ## #1\text{ cm}^2
+        #1\text{ m} ## #1\text{ km}
+        #1\text{ million} ## #1
+        #1\text{k} ## #1
+        #1 ## #1\text{ million}
+        #1' ## #1
+        #1'' ## #1'
+        #1^\circ ## #1'
+        #1^\circ\text{C} ## #1^\circ\text{F}
+        #1\text{ km north} ## #1\text{ km south}
+        #1\text{ BC} ## #1\text{ AD}
+        x \equiv #1 \pmod{100} ## x \equiv #1 \pmod{101}
+        #1\,\mathrm{m\,s^{-1}} ## #1\,\mathrm{m\,s^{-2}}
+    """,
+    "relation": r"""
+        #1\approx #2 ## #1
+        #1\approx #2 ## #2
+        #1\equiv #2 ## #1
+        #1\equiv #2 ## #2
+        #1\to #2 ## #1
+        #1\to #2 ## #2
+        #1=#2 ## #1
+        #1=#2 ## #2
+        #1+#2=#1 ## #1
+        x=#1=#2 ## #2
+        #1==#2 ## #2
+        #1:=#2 ## #2
+        #1\neq #2 ## #1
+        #1<#2 ## #1
+        #1.3 ## \frac{40}{3}\approx #1.33
+    """,
+    "solutions": r"""
+        2x=#1 ## #1
+        x^2=#1 ## #1
+        -x=#1 ## #1
+        \frac1x=#1 ## #1
+        \sqrt x=#1 ## #1
+        abs(x)=#1 ## #1
+        x+1=#1 ## #1
+        (x-#1)(x-#2)=0 ## #1
+    """,
+    "names": r"""
+        f(#1)=5 ## f(#2)=5
+        g(#1)=7 ## f(#1)=7
+        y=#1 ## x=#1
+        f'(#1)=7 ## f(#1)=7
+        f^{-1}(x)=x-#1 ## f(x)=x-#1
+        \angle A=#1 ## \angle B=#1
+        a_1=#1 ## a_2=#1
+        AB=#1 ## AC=#1
+    """,
+    "marks": r"""
+        f'(x) ## f(x)
+        y'' ## y'
+        A^T ## A
+        A \land B ## A \lor B
+        A \leftarrow B ## A \rightarrow B
+        \pi ## \Pi
+        #1\pi ## #1\Pi
+    """,
+    "brackets": r"""
+        (#1,#2) ## \{#1,#2\}
+        \{#1,#2\} ## (#1,#2)
+        (#2,#1) ## #1,#2
+        \{#1,\{#2\}\} ## \{#1,#2\}
+        \{\emptyset\} ## \emptyset
+        #1;#2 ## (#1,#2)
+        [#1,#2] ## (#1,#2)
+        [7#1,#1] ## [7#2,#2]
+        (7#1,#1] ## (7#2,#2]
+    """,
+    "exact": r"""
+        \sqrt{10^{40}+#1} ## 10^{20}
+        (10^{20}+#1)x ## 10^{20}x
+        10^{20}+#1 ## 10^{20}+#2
+        \frac{10^{20}+#1}{7} ## \frac{10^{20}+#2}{7}
+        1E5_{16} ## 100000_{16}
+        \sin #1 ## \sin #1^\circ
+    """,
+    "hidden": r"""
+        \phantom{#1} ## #1
+        \boxed{#1}6 ## #1
+        #1\phantom{#2} ## #1
+        \cancel{#1}#2 ## #1
+    """,
+    "adjacent": r"""
+        5 6 ## 11
+        5{6} ## 11
+        #1 #2 ## #1
+        #1{#2} ## #1
+        #1~#2 ## #1#2
+    """,
+    "inequalities": r"""
+        x<#1 \text{ and } x>1#1 ## (-\infty,#1)\cup(1#1,\infty)
+        x<#1 \text{ and } x>1#1 ## x<#1 \text{ or } x>1#1
+        x<#1 \text{ or } x>1#1 ## x<#1 \text{ and } x>1#1
+        x>#1 ## y>#1
+        x \ge #1 ## x>#1
+    """,
+    "bases": r"""
+        #1_1 ## #1
+        2#1_1 ## 2#1_8
+        #1_{a} ## #1
+        1#1_3 ## 1#1_4
+    """,
+}
+RIGHT = {
+    "equation": r"""
+        3 ## \log_6(216)=3
+        \log_6(216)=3 ## 3
+        2x+2y=2\cdot #1 ## x+y=#1
+        2x^2-2=0 ## x^2-1=0
+        y=#1x ## #1x-y=0
+        #1x-y=0 ## y=#1x
+    """,
+    "count": r"""
+        #1\text{ mph}, #2\text{ mph} ## #1, #2
+        #2, #1 ## #1 mph, #2 mph
+        x=#1 \vee x=#2 ## #1,#2
+        #1 or #2 ## #2, #1
+        #1,\ #2 ## #1,#2
+        #1\,#2 ## #1\,#2
+        #1,-#1 ## \pm #1
+        x<#1 \text{ or } x>1#1 ## (-\infty,#1)\cup(1#1,\infty)
+        \begin{cases}x=#1\\y=#2\end{cases} ## x=#1,y=#2
+    """,
+    "words": r"""
+        #1\text{ apples} ## #1
+        #1\text{ different ways} ## #1
+        \text{no solution} ## \text{No solution.}
+        #1\text{ years} ## #1
+    """,
+    "quantities": r"""
+        #1\text{ h }30\text{ min} ## #1\text{ hours }30\text{ minutes}
+        #1 ft 3 in ## #1\text{ feet }3\text{ inches}
+        \frac{3#1}{1}\text{ cm} ## 3#1\text{ cm}
+        #2\text{ blue}, #1\text{ red} ## #1\text{ red}, #2\text{ blue}
+        5 cm + 6 cm ## 11 cm
+        11 ## 5 cm + 6 cm
+    """,
+    "units": r"""
+        \$#1 ## #1\text{ dollars}
+        \$#1 ## #1
+        USD #1 ## #1
+        #1\text{ p.m.} ## #1\text{ PM}
+        #1 cm^2 ## #1\text{ square centimeters}
+        #1 ## #1\text{ cm}^2
+        #1 km/h ## #1\text{ kilometers per hour}
+        #1 mph ## #1\text{ miles per hour}
+        #1\text{ million} ## #1000000
+        #1^\circ ## #1
+        50 percent ## 50\%
+        #1\,\mathrm{m\,s^{-1}} ## #1\text{ m/s}
+        #1^\circ\text{C} ## #1
+        #1 \pmod{100} ## #1
+        x \equiv #1 \pmod{100} ## x \equiv #1 (\text{mod }100)
+        \$#1,000 ## #1000
+        #1000 ## \$#1,000
+        #1,000\text{ cm} ## #1000
+        x=#1,000 ## #1000
+        -\$#1,000 ## -#1000
+        #1{,}000\text{ m}^2 ## #1000
+        1,234,567\text{ people} ## 1234567
+    """,
+    "relation": r"""
+        x=#1 ## #1
+        S_n=#1 ## #1
+        \text{Area}=#1 ## #1
+        AB=#1 ## #1
+        \angle ABC=#1 ## #1
+        f(5)=#1 ## #1
+        P(X=3)=0.#1 ## 0.#1
+        |AB|=#1 ## #1
+        x+y=#1 ## #1
+        ab=#1 ## #1
+        x\approx #1.25 ## #1.25
+        x:=#1 ## #1
+        #1+#1=2\cdot #1 ## 2\cdot #1
+        \frac{40}{3}\approx 13.33 ## \frac{40}{3}
+        \frac{40}{3}\approx 13.33 ## 13.33
+        \frac{40}{3} ## \frac{40}{3}\approx 13.33\text{ minutes}
+        13.33 ## \frac{40}{3}\approx 13.33\text{ minutes}
+        13.333 ## x\approx 13.33
+    """,
+    "solutions": r"""
+        2x=2\cdot #1 ## #1
+        x^2=4 ## 2,-2
+        -x=#1 ## -#1
+        \frac1x=#1 ## \frac1{#1}
+        \sqrt x=5 ## 25
+        (x-#1)(x-#2)=0 ## #2, #1
+        x^2=25 ## \pm 5
+        2\cdot #1=2x ## #1
+        #1=x ## x=#1
+    """,
+    "names": r"""
+        f(#1)=5 ## f(#1)=5.0
+        #1 ## f(2)=#1
+        \text{Area}=#1 ## A=#1
+        (x,y)=(#1,#2) ## (#1,#2)
+        f(x)=#1x ## #1x
+        \angle A=#1 ## A=#1
+        m\angle ABC=#1 ## \angle ABC=#1
+        BA=#1 ## AB=#1
+        f(x)=#1x ## y=#1x
+    """,
+    "marks": r"""
+        f'(x)=x+x ## f'(x)=2x
+        f'(x)=2x ## 2x
+        f^{\prime}(x)=2x ## f'(x)=2x
+    """,
+    "brackets": r"""
+        \{#1,#2\} ## \{#2,#1\}
+        \{#1,#2\} ## #1,#2
+        #2,#1 ## #1,#2
+        #1,#2 ## (#1,#2)
+        \varnothing ## \emptyset
+        \{\} ## \emptyset
+        S=\{#1,#2\} ## \{#1,#2\}
+        \mathbb{R}\setminus\{#1\} ## (-\infty,#1)\cup(#1,\infty)
+        \langle #1,#2\rangle ## (#1,#2)
+    """,
+    "exact": r"""
+        \sqrt{10^{40}} ## 10^{20}
+        \sin 30^\circ ## \frac12
+        \frac12 ## \sin 30^\circ
+        \tan 20^\circ\tan 70^\circ ## 1
+        \frac{2\cdot 10^{20}+2}{14} ## \frac{10^{20}+1}{7}
+    """,
+    "inequalities": r"""
+        |x|<#1 ## (-#1,#1)
+        x>#1 ## (#1,\infty)
+        (#1,\infty) ## x>#1
+        ]1,2#1[ ## (1,2#1)
+        \{x \mid x>#1\} ## (#1,\infty)
+        \{x \in \mathbb{R} : 1<x<2#1\} ## (1,2#1)
+        x\in[-2,#1] ## [-2,#1]
+        x<#1 \text{ and } x>-#1 ## (-#1,#1)
+        -#1<x and x<#1 ## |x|<#1
+        |x|\le #1 ## -#1\le x\le #1
+        |x|>#1 ## x<-#1 \text{ or } x>#1
+        #1\le x ## x \ge #1
+        x \neq #1 ## (-\infty,#1)\cup(#1,\infty)
+        \text{all real numbers} ## (-\infty,\infty)
+    """,
+    "styles": r"""
+        \bigl(#1,#2\bigr) ## (#1,#2)
+        \Bigl(x+#1\Bigr)x ## x^2+#1x
+        \boldsymbol{#1} ## #1
+        \bm{\frac{#1}{2}} ## #1/2
+        \mathbf{#1} ## #1
+        \mathsf{#1} ## #1
+        \textcolor{red}{#1} ## #1
+        \color{red}#1 ## #1
+        \underline{#1} ## #1
+        \textstyle\frac{#1}2 ## #1/2
+        \ensuremath{#1} ## #1
+        \begin{pmatrix}#1\\[4pt]#2\end{pmatrix} ## \begin{pmatrix}#1\\#2\end{pmatrix}
+        #1\ \checkmark ## #1
+        \therefore #1 ## #1
+        #1 \blacksquare ## #1
+        {\Large #1} ## #1
+        \begin{aligned}x&=#1\end{aligned} ## #1
+        \sqrt[3]8 ## 2
+        #1^{\text{th}} ## #1
+    """,
+    "complex numbers": r"""
+        i^2 ## -1
+        (1+i)^2 ## 2i
+        \sqrt{-4} ## 2i
+        e^{i\pi} ## -1
+        |3+4i| ## 5
+        \frac{2+i}{1-i} ## \frac{1+3i}{2}
+        #1I ## #1i
+        #2i+#1 ## #1+#2i
+    """,
+    "numbers": r"""
+        0.\overline{3} ## \frac13
+        0.1\overline 6 ## \frac16
+        \binom52 ## 10
+        C(5,2) ## 10
+        {}_5C_2 ## \binom52
+        5!! ## 15
+        6!! ## 48
+        17 \bmod 5 ## 2
+        \lg 100 ## 2
+        #1 000 000 ## #1000000
+    """,
+    "Unicode": """
+        \uff15 ## 5
+        2\u00b2 ## 4
+        \u00bd ## 0.5
+        1\u00bd ## 1.5
+        5\uff05 ## 5\\%
+        #1\u00a0000 ## #1000
+        \u221a4 ## 2
+        x\u2082 ## x_2
+    """,
+}
+# Answers that hedge: none may be right for two different golds.
+HEDGES = r"""
+    #1\text{ cm or }#2\text{ cm} ~ #1\text{ cm},#2\text{ cm} ~ #1\text{ apples }#2\text{ pears} ~ #1 (or #2)
+    #1\approx #2 ~ #1\equiv #2 ~ #1\to #2 ~ #1=#2 ~ x=#1\vee x=#2 ~ #1\text{ not }#2 ~ #1;#2 ~ #1/#2 ~ #1\neq #2
+    #1\text{ or any other number} ~ \boxed{#1}#2 ~ #1\pm #2 ~ #1 #2 ~ #1{#2} ~ #1_{#2} ~ #1\phantom{#2} ~ #1:#2
+    #1<#2 ~ #1\text{ to }#2 ~ \{#1,#2\} ~ (#1,#2) ~ #1\sim #2 ~ #1\Rightarrow #2 ~ x=#1=#2 ~ #1\cong #2
+    #1 \text{ (about } #2\text{)} ~ \text{either } #1 \text{ or } #2 ~ #1 \mid #2 ~ \begin{cases}#1\\#2\end{cases}
+"""
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[MathScorer]:
+    with MathScorer(workers=1, timeout_s=5) as scorer:
+        yield scorer
+
+
+def filled(block: str, seed: int) -> list[tuple[str, str]]:
+    """Answers and golds of all templates with ten fillings each."""
+    random = Random(seed)
+    cases = list[tuple[str, str]]()
+    for line in filter(None, map(str.strip, block.splitlines())):
+        for _ in range(FILLINGS if "#" in line else 1):
+            one, other = random.sample(range(2, 100), 2)
+            answer, gold = line.replace("#1", str(one)).replace("#2", str(other)).split(" ## ")
+            cases.append((answer, gold))
+    return cases
+
+
+def judged(scorer: MathScorer, cases: list[tuple[str, str]]) -> list[Verdict]:
+    return scorer.score([f"\\boxed{{{answer}}}" for answer, _ in cases], [{"answer": gold} for _, gold in cases])
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_a_reader_drops_makes_an_answer_wrong(scorer: MathScorer, kind: str) -> None:
+    cases = filled(WRONG[kind], seed=1)
+    assert [
+        case for case, verdict in zip(cases, judged(scorer, cases), strict=True) if verdict.verdict != "wrong"
+    ] == []
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+def test_the_mirror_images_are_right(scorer: MathScorer, kind: str) -> None:
+    cases = filled(RIGHT[kind], seed=2)
+    assert [case for case, verdict in zip(cases, judged(scorer, cases), strict=True) if not verdict.correct] == []
+
+
+def test_no_hedge_is_right_for_two_golds(scorer: MathScorer) -> None:
+    templates = [template for line in HEDGES.strip().splitlines() for template in line.strip().split(" ~ ")]
+    for seed in range(FILLINGS):
+        one, other = map(str, Random(seed).sample(range(2, 100), 2))
+        answers = [template.replace("#1", one).replace("#2", other) for template in templates]
+        verdicts = judged(scorer, list(product(answers, (one, other))))
+        right = [verdict.correct for verdict in verdicts]
+        assert [a for a, first, second in zip(answers, right[::2], right[1::2], strict=True) if first and second] == []
+
+
+def examples(cell: str) -> list[tuple[str, str]]:
+    """Answers and golds in a cell of the table of rules: `5` and `6` for 7; ..."""
+    texts = re.findall(r"((?:`[^`]+`(?:, | and )?)+) for (`[^`]+`|\d+)", cell)
+    return [(answer, gold.strip("`")) for answers, gold in texts for answer in re.findall("`([^`]+)`", answers)]
+
+
+def test_the_examples_of_the_documentation(scorer: MathScorer) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "scoring.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.* for .*) \| (.* for .*) \| .* \|$", page, re.MULTILINE)
+    assert {name for name, _, _ in rows} == {*RULES, "count", "relation", "solutions"}
+    for name, wrong, right in rows:
+        refused = judged(scorer, examples(wrong))
+        assert {verdict.detail for verdict in refused} == {f"rule: {name}"}, name
+        assert all(verdict.correct for verdict in judged(scorer, examples(right))), name
+
+
+def test_published_verdicts_are_those_of_math_verify() -> None:
+    cases = [
+        ("0=1", r"\log_6(216)=3"),
+        (r"\sqrt{4}", "2"),
+        ("5", "6"),
+        ("x>0", r"(0,\infty)"),
+    ]
+    with MathScorer(comparison="published") as published:
+        assert [verdict.verdict for verdict in judged(published, cases)] == [
+            "correct",
+            "correct",
+            "wrong",
+            "wrong",
+        ]
+        assert judged(published, [("1", ""), ("", "1")])[0].verdict == "gold_error"
+    with pytest.raises(ValueError, match="expected one of rules, published"):
+        MathScorer(comparison="paper")

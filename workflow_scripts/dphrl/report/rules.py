@@ -1,0 +1,66 @@
+"""How often each rule of the maths scorer decided, with examples, for the report page."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from dphrl.layout.methods import label
+from dphrl.report.samples import shards_of
+
+Shown = tuple[str, str, pl.DataFrame]
+"""A table of the page: title, caption, rows."""
+Scored = tuple[Sequence[str], Mapping[str, str], Mapping[str, Sequence[str]]]
+"""Datasets; by method, the folder of the policy in the run; files: "gold" of each dataset, all shards of "verdicts"."""
+_RULE: Final = r"^rule: (\w+)$"
+_EXAMPLES: Final = 3
+_LONGEST: Final = 60
+_SPACE: Final = re.compile(r"\s+")
+_CAPTION: Final = (
+    "Answers that a rule of docs/scoring.md found wrong, of all answers of the policies shown, with the first in order "
+    "of their questions. Many have another value than the gold too. A rule that decides more often after training "
+    "shows what the policy tries."
+)
+
+
+def rules_of_run(scored: Scored) -> list[Shown]:
+    """The table of rules, or nothing where none decided."""
+    datasets, policies, files = scored
+    parts = [
+        _decided(name, label(method), shards, gold)
+        for name, gold in zip(datasets, files.get("gold", ()), strict=True)
+        for method, policy in policies.items()
+        if (shards := shards_of(name, {method: policy}, files["verdicts"])[label(method)])
+    ]
+    found = pl.concat(parts) if parts else pl.DataFrame()
+    return [] if found.is_empty() else [("Rules of the maths scorer", _CAPTION, found)]
+
+
+def _decided(dataset: str, policy: str, verdicts: Sequence[str], gold: str) -> pl.DataFrame:
+    """Dataset, policy, rule, how many answers of how many, and examples."""
+    scanned = pl.scan_parquet(list(verdicts))
+    total = scanned.select(pl.len()).collect().item()
+    ruled = scanned.with_columns(rule=pl.col("detail").str.extract(_RULE)).filter(pl.col("rule").is_not_null())
+    truths = pl.scan_parquet(gold).select("prompt_id", "ground_truth")
+    first = pl.struct("extracted", "ground_truth").sort_by("prompt_id", "sample_index").head(_EXAMPLES)
+    counted = ruled.join(truths, on="prompt_id").group_by("rule").agg(answers=pl.len(), examples=first).collect()
+    rows = [
+        (dataset, policy, rule, f"{answers} of {total}", "; ".join(map(_example, examples)))
+        for rule, answers, examples in counted.sort("answers", "rule", descending=[True, False]).iter_rows()
+    ]
+    return pl.DataFrame(
+        rows, dict.fromkeys(["Dataset", "Policy", "Rule", "Answers", "Examples"], pl.String), orient="row"
+    )
+
+
+def _example(case: Mapping[str, str]) -> str:
+    gold = json.loads(case["ground_truth"])["answer"]
+    listed = gold if isinstance(gold, list) else [gold]
+    return f"{_short(case['extracted'])} for {_short(', '.join(map(str, listed)))}"
+
+
+def _short(text: str) -> str:
+    text = _SPACE.sub(" ", text)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -1,0 +1,150 @@
+r"""The usual form of LaTeX that models write: one spelling for each meaning, the same for answer and gold.
+
+Nothing here computes: each rewriting replaces a text by another of about the same length.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+DEGREE: Final = "\u00b0"
+
+_SIGNS: Final = str.maketrans(
+    {
+        **{"\u2032": "'", "\u2033": "''", "\u2019": "'", "\u2212": "-", "\u00f7": "/", "\u221a": r"\sqrt "},
+        **dict.fromkeys("\u00a0\u2009\u202f\u3000", " "),
+        **{"\u2264": r"\leq ", "\u2265": r"\geq ", "\u2260": r"\neq ", "\u2248": r"\approx ", "\u00b1": r"\pm "},
+        **{"\u00b7": r"\cdot ", "\u22c5": r"\cdot ", "\u00d7": r"\times ", "\u221e": r"\infty ", "\u2228": r"\vee "},
+        **{"\u222a": r"\cup ", "\u2229": r"\cap ", "\u2208": r"\in ", "\u2205": r"\emptyset ", "\u211d": r"\mathbb{R}"},
+        **{"\u2192": r"\rightarrow ", "\u2190": r"\leftarrow ", "\u2220": r"\angle "},
+        **{"\u03b3": r"\gamma ", "\u03c0": r"\pi "},
+    }
+)
+_RAISED: Final = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u207b]+")
+_LOWERED: Final = re.compile("[\u2080-\u2089]+")
+_VULGAR: Final = re.compile("[\u00bc-\u00be\u2150-\u215e]")
+_FULL_WIDTH: Final = re.compile("[\uff01-\uff5e]")
+
+_ARGUMENT: Final = r"\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}"
+_STYLED: Final = re.compile(
+    rf"(?<![A-Za-z])\\(?:boldsymbol|bm|mathbf|mathsf|mathnormal|underline|ensuremath|emph|"
+    rf"(?:textcolor|color)\s*\{{[A-Za-z]*+\}}){_ARGUMENT}(?P<script>\s*[\^_])?"
+)
+_STYLES: Final = re.compile(r"\\(?:boldsymbol|bm|mathbf|mathsf|mathnormal|underline|ensuremath|emph|textcolor|color)\b")
+_NESTED_STYLES: Final = 4
+
+_DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
+_PRIMES: Final = re.compile(r"\^\s*(?:\\prime(?![a-z])|\{\s*((?:\\prime\s*|')+)\})")
+_FUNCTION_OF_DEGREES: Final = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])(?!\s*\^\s*\{?-)")
+_ANGLE: Final = re.compile(rf"(\d++(?:\.\d++)?|[a-z]){DEGREE}")
+
+_PERIOD: Final = re.compile(r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)")
+_SPACED_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])")
+_SEMIFACTORIAL: Final = re.compile(r"(?<![\d.])(\d{1,2})!!(?!!)")
+_CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
+
+_REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
+    (needed, re.compile(pattern), replacement)
+    for needed, pattern, replacement in (
+        ("ig", r"\\[bB]igg?[lrm]?(?![A-Za-z])", ""),
+        ("\\", r"\\(?:left|right)\s*\.|\\(?:left|right|middle)(?![A-Za-z])", ""),
+        ("style", r"\\(?:display|text|script|scriptscript)style(?![A-Za-z])", ""),
+        ("\\", r"\\(?:checkmark|blacksquare|therefore|qed|hfill|small|large|Large|LARGE|huge)(?![A-Za-z])", ""),
+        ("angle", r"\\langle(?![A-Za-z])", "("),
+        ("angle", r"\\rangle(?![A-Za-z])", ")"),
+        ("sqrt[", r"\\sqrt\[(\d+)\]\s*(\w)", r"\\sqrt[\1]{\2}"),
+        ("text", r"\\text\s*\{\s*[Aa]ll real(?:s| numbers)\s*\}", r"\\mathbb{R}"),
+        ("text", r"(?<=\d)\^\s*\{\\text\{(?:st|nd|rd|th)\}\}", ""),
+        ("mod", r"\\pmod\s*(?:\{([^{}]*)\}|(\w))|\(\s*\\(?:mod|text\s*\{\s*mod\s*\})\s*([^()]*)\)", r"\\pmod{\1\2\3}"),
+        ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\mathrm{\1}"),
+        ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
+        ("frac", r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        ("binom", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
+        ("binom", r"\\binom\s*(\d)\s*(\d)", r"\\binom{\1}{\2}"),
+        ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
+        ("C", r"(?:\{\s*\}\s*)?(?:\^|_)\s*(?:\{(\d+)\}|(\d))\s*C\s*_\s*(?:\{(\d+)\}|(\d))", r"\\binom{\1\2}{\3\4}"),
+        ("\\", r"\\(?:varnothing|oslash)(?![A-Za-z])|\\\{\s*\\\}", r"\\emptyset "),
+        ("slant", r"\\([lg]eq)slant(?![A-Za-z])", r"\\\1"),
+        ("brace", r"\\lbrace(?![A-Za-z])", r"\\{"),
+        ("brace", r"\\rbrace(?![A-Za-z])", r"\\}"),
+        ("vert", r"\\[lr]?vert(?![A-Za-z])", "|"),
+        ("bmod", r"\\bmod(?![A-Za-z])", r"\\mod"),
+        ("lg", r"\\lg(?![A-Za-z])", r"\\log_{10}"),
+        ("\\\\", r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]", r"\\\\"),
+        ("]", r"^\s*\]([^\[\](),]++,[^\[\](),]++)\[\s*$", r"(\1)"),
+        ("]", r"^\s*\]([^\[\](),]++,[^\[\](),]++)\]\s*$", r"(\1]"),
+        ("[", r"^\s*\[([^\[\](),]++,[^\[\](),]++)\[\s*$", r"[\1)"),
+        ("{", r"^\s*\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\\mid|\||:)([^{}:]*?\1[^{}:]*)\\\}\s*$", r"\2"),
+    )
+]  # fmt: skip
+
+
+def usual(text: str) -> str:
+    """The text with one spelling of each command, sign and number; text without any of these is left as it is."""
+    if not text.isascii():
+        text = _ascii(text)
+    if "\\" in text:
+        text = _without_styles(text)
+    for needed, pattern, replacement in _REWRITINGS:
+        if needed in text:
+            text = pattern.sub(replacement, text)
+    text = _DEGREES.sub(DEGREE, text)
+    if "prime" in text:
+        text = _PRIMES.sub(
+            lambda marks: "'" * max(1, (marks[1] or "").count("prime") + (marks[1] or "").count("'")), text
+        )
+    if DEGREE in text and _FUNCTION_OF_DEGREES.search(text):
+        text = _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
+    if "." in text:
+        text = _PERIOD.sub(_periodic, text)
+    if "!!" in text:
+        text = _SEMIFACTORIAL.sub(_semifactorial, text)
+    if "\\begin" in text:
+        text = _CASES.sub(lambda rows: rows[2].strip().replace("\\\\", ", ").replace("&", ""), text)
+    return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
+
+
+def _ascii(text: str) -> str:
+    """Signs of Unicode as LaTeX: superscripts, fractions, full width, relations."""
+    text = _RAISED.sub(
+        lambda digits: "^{" + unicodedata.normalize("NFKC", digits[0]).replace("\u2212", "-") + "}", text
+    )
+    text = _LOWERED.sub(lambda digits: "_{" + unicodedata.normalize("NFKC", digits[0]) + "}", text)
+    text = _VULGAR.sub(_vulgar, text)
+    text = _FULL_WIDTH.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), text).translate(_SIGNS)
+    return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
+
+
+def _vulgar(match: re.Match[str]) -> str:
+    top, _, bottom = unicodedata.normalize("NFKC", match[0]).partition("\u2044")
+    return f"\\frac{{{top}}}{{{bottom}}}"
+
+
+def _without_styles(text: str) -> str:
+    """Bold, colour and the like are removed with their braces, which become parentheses before a script."""
+    if not _STYLES.search(text):
+        return text
+
+    def content(match: re.Match[str]) -> str:
+        inner, script = match[1], match["script"] or ""
+        return f"({inner}){script}" if script and len(inner) > 1 else inner + script
+
+    for _ in range(_NESTED_STYLES):
+        text, changes = _STYLED.subn(content, text)
+        if not changes:
+            break
+    return text
+
+
+def _periodic(match: re.Match[str]) -> str:
+    r"""0.1\overline{6} as (16 - 1)/90."""
+    whole, fixed, period = match[1], match[2], match[3] or match[4]
+    top = int(whole + fixed + period) - int(whole + fixed)
+    return f"\\frac{{{top}}}{{{'9' * len(period) + '0' * len(fixed)}}}"
+
+
+def _semifactorial(match: re.Match[str]) -> str:
+    """5!! by factorials; the library reads it as the factorial of a factorial."""
+    n = int(match[1])
+    half = (n + 1) // 2
+    return f"\\frac{{({n + 1})!}}{{2^{{{half}}}({half})!}}" if n % 2 else f"2^{{{half}}}({half})!"

@@ -1,0 +1,204 @@
+r"""The values that an answer lists, each at its relations and units; `1, 2 \text{ or } 3` has three."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from typing import Final
+
+from dphrl.scoring.math.answers import normal_form, number, without_base
+from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
+from dphrl.scoring.math.units import Quantity, quantity
+from dphrl.scoring.verdict import digest
+from dphrl.tasks.latex import split_at_commas
+
+_PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
+_SPACING: Final = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~|\\q?quad(?![A-Za-z])|\\(?:thinspace|enspace)(?![A-Za-z])")
+_TEXT: Final = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{([^{}]*)\}")
+_CONNECTIVE: Final = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
+_SEPARATOR: Final = re.compile(r"\s(?:and|or)\s|;|\\(?:vee|lor)(?![A-Za-z])|\\(?:wedge|land)(?![A-Za-z])(?=.*=)")
+_BOTH: Final = re.compile(r"\\text\s*\{\s*and\s*\}|\sand\s|\\(?:wedge|land)(?![A-Za-z])")
+_SET_OF: Final = re.compile(r"(?:[A-Za-z]|\\text\s*\{[^{}]*\})\s*(?:=|\\in(?![A-Za-z]))\s*(?=\\\{)")
+_EMPTY: Final = re.compile(r"\s*\\emptyset\s*")
+AND: Final = " \\wedge "
+"""Between the inequalities of a member that must all hold."""
+_PRECISE: Final = re.compile(r"\s*-?(?=(?:\.?\d){3})\d*\.\d+\D*")
+_LETTER: Final = re.compile("[A-Z]")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the values that an answer lists; `text` is clean, `listed` says that there are others."""
+
+    text: str
+    listed: bool = False
+
+    @cached_property
+    def decimal(self) -> Fraction | None:
+        """The value of a text that is nothing but a decimal number, which needs no further reading."""
+        return Fraction(self.text) if _PLAIN.fullmatch(self.text) else None
+
+    @cached_property
+    def whole(self) -> str:
+        """The normal form of the text, all sides of a relation included."""
+        return normal_form(self.text)
+
+    @cached_property
+    def sides(self) -> Sides:
+        return sides(self.text)
+
+    @cached_property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The numbers and units of each side that may be the value."""
+        return tuple(map(quantity, self.sides.values))
+
+    @property
+    def refused(self) -> str | None:
+        """A word that changes the value, or None."""
+        return next((one.refused for one in self.quantities if one.refused), None)
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether the text has one value, perhaps with a name and a unit."""
+        if self.decimal is not None:
+            return True
+        one_side = self.sides.kind in ("value", "named") and len(self.sides.values) == 1
+        return one_side and len(self.quantities[0].values) == 1
+
+    @cached_property
+    def all_sides(self) -> list[tuple[Quantity, Fraction | None]]:
+        """Each side with the error that its digits allow, where it follows a sign of approximation."""
+        return list(zip(self.quantities, map(_error, self.sides.values, self.sides.approximate), strict=True))
+
+    @cached_property
+    def accepted(self) -> list[tuple[Quantity, Fraction | None]]:
+        r"""As a gold: the sides that are its value, each with the error that its digits allow.
+
+        Of `a = b` it is b, of `a \approx b` it is a, exactly, and b at its digits.
+        """
+        if self.sides.kind not in ("value", "named", "computed"):
+            return []
+        return self.all_sides if any(self.sides.approximate) else self.all_sides[-1:]
+
+    @cached_property
+    def shown(self) -> list[Quantity]:
+        r"""As an answer: the sides that are its value.
+
+        Of `\frac{40}{3} \approx 13.33` they are both, of `5.4 \approx 5` it is the last.
+        """
+        if self.sides.kind not in ("value", "named", "computed", "asked"):
+            return []
+        last = len(self.quantities) - 1
+        if not self.sides.approximate[-1] or last == 0 or decimals(self.sides.values[-2]) is not None:
+            return [self.quantities[last]]
+        # Rounded to few digits, it would be right for two golds.
+        precise = _PRECISE.fullmatch(self.sides.values[-1]) is not None
+        return [self.quantities[last - 1], self.quantities[last]] if precise else [self.quantities[last - 1]]
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value has no symbols."""
+        return not symbols(self.sides.values[-1])
+
+    @cached_property
+    def entries(self) -> list["Member"]:
+        """The entries of a tuple, a point or an interval, in order; none of any other text."""
+        text = self.sides.values[-1].strip()
+        depth = list(accumulate((character in "([{") - (character in ")]}") for character in text))
+        if text[:1] not in ("(", "[") or text[-1:] not in (")", "]") or 0 in depth[:-1] or depth[-1]:
+            return []
+        parts = split_at_commas(text[1:-1])
+        return [Member(part.strip(), True) for part in parts] if len(parts) > 1 else []
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The brackets around the entries; an infinite end is open, however it is written."""
+        text = self.sides.values[-1].strip()
+        first, last = ("\\infty" in self.entries[index].text for index in (0, -1))
+        return "(" if first else text[0], ")" if last else text[-1]
+
+    @cached_property
+    def _digits_and_base(self) -> tuple[str, int | None]:
+        if self.decimal is not None:
+            return self.text, None
+        return without_base(normal_form(self.quantities[0].values[0]) if self.is_single else self.whole)
+
+    @property
+    def form(self) -> str:
+        """The normal form of the value, without its left side, its unit and the base of a number."""
+        return self._digits_and_base[0]
+
+    @property
+    def base(self) -> int | None:
+        """The base of a number (`_8`)."""
+        return self._digits_and_base[1]
+
+    @property
+    def percent(self) -> bool:
+        return "%" in self.form
+
+    @cached_property
+    def value(self) -> Fraction | None:
+        """The value of a plain number; digits of another base are read as decimal ones."""
+        if self.decimal is not None:
+            return self.decimal
+        form, base = self._digits_and_base
+        return None if self.refused or (base and _LETTER.search(form)) else number(form)
+
+    @cached_property
+    def error(self) -> Fraction | None:
+        """Half a unit of the last digit of a number behind a sign of approximation; None for an exact one."""
+        return _error(self.sides.values[-1], self.sides.approximate[-1])
+
+
+def members(text: str) -> list[Member]:
+    r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
+    if _PLAIN.fullmatch(text):
+        return [Member(text)]
+    text = _SPACING.sub(" ", text)
+    both = _BOTH.split(text)
+    if len(both) > 1 and all(sides(part).kind == "inequality" for part in both):
+        return [Member(AND.join(both))]
+    if "{" in text:
+        text = _TEXT.sub(_parts, text)
+    text = _SEPARATOR.sub(",", text).strip()
+    inside = _inside_of_braces(text)
+    parts = [part for part in map(str.strip, split_at_commas(inside or text)) if normal_form(part)]
+    return [Member(part, len(parts) > 1) for part in parts]
+
+
+def is_set(text: str) -> bool:
+    r"""Whether a clean answer is a set in braces, `\{1,2\}`."""
+    return text.strip().endswith("\\}") and _SET_OF.sub("", text.strip(), count=1).startswith("\\{")
+
+
+def _inside_of_braces(text: str) -> str | None:
+    braced = _SET_OF.sub("", text, count=1) if text.count("\\{") == 1 else ""
+    if not (braced.startswith("\\{") and braced.endswith("\\}")) or _EMPTY.fullmatch(braced[2:-2]):
+        return None
+    return braced[2:-2]
+
+
+def _error(side: str, approximate: bool) -> Fraction | None:
+    shown = decimals(quantity(side).values[0]) if approximate else None
+    return None if shown is None else Fraction(1, 2 * 10**shown)
+
+
+def _parts(match: re.Match[str]) -> str:
+    r"""`\text{ cm or }` as a unit and a comma."""
+    parts = _CONNECTIVE.split(match[1])
+    if len(parts) == 1:
+        return match[0]
+    return ",".join(f"\\text{{{part}}}" if part.strip(" ,") else "" for part in parts)
+
+
+def answer_class(listed: list[Member]) -> str:
+    """Digest of an answer: equal for equal numbers and for equal normal forms, in lists regardless of order."""
+    return digest(sorted(_class_of(member) for member in listed))
+
+
+def _class_of(member: Member) -> str:
+    value = member.value
+    shown = member.form if value is None else f"{value.numerator:x}/{value.denominator:x}"
+    return f"{shown}_{member.base}" if member.base else shown
