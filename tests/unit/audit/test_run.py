@@ -26,8 +26,7 @@ from dphrl.audit import reference
 from dphrl.audit.across import check_rollouts
 from dphrl.audit.artifacts import NoRunError, Run
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.page import render_page
-from dphrl.audit.run import AuditError, audit_run, require_passed, summary
+from dphrl.audit.run import AuditError, audit_run, render_page, require_passed, summary
 from dphrl.cli import main
 
 PRESAMPLE = "draws/main/rollouts/train.presample"

@@ -1,4 +1,4 @@
-"""What a run says: an answer for each question of its reader, and its claims with their measurements."""
+"""Answers of a run to the questions of its reader, and its claims with their measurements."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -29,15 +29,15 @@ class Answer(NamedTuple):
 
 
 def title(run: str, found: Sequence[Answer]) -> str:
-    """The title of the page of a run: the question that it answers, or what else it shows."""
+    """The title of the page of a run: its question, or its content if nothing was compared."""
     return f"{run}: did diversity collapse?" if found else f"{run}: what the base model solves"
 
 
 def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFrame, dataset: str) -> list[Answer]:
     """The answers of a run, about one evaluation set.
 
-    A value fell or rose where its 95 % interval excludes 0; elsewhere no difference is shown, which is not to say that
-    there is none.
+    A value fell or rose where its 95 % interval excludes 0. Elsewhere the text says that no difference is shown, not
+    that there is none.
 
     Args:
         comparisons, headline, claims: the tables of these names.
@@ -83,7 +83,7 @@ def _against_base(rows: pl.DataFrame, headline: pl.DataFrame, metric: str, unit:
 
 
 def _kept(rows: pl.DataFrame) -> Iterator[Answer]:
-    """How coverage compares with that of the first baseline; nothing without one."""
+    """The answer about coverage next to the first baseline; nothing without a baseline."""
     baseline = next((name for name in BASELINES if name in rows["against"]), None)
     if baseline is not None:
         compared, other = rows.filter(against=baseline), label(baseline)
@@ -93,7 +93,7 @@ def _kept(rows: pl.DataFrame) -> Iterator[Answer]:
 
 
 def _directions(rows: pl.DataFrame, words: tuple[str, str, str]) -> str:
-    """The methods by what their intervals show (lower, higher, neither), each with its difference."""
+    """Methods in three groups (interval below 0, above 0, or around 0), each with its difference."""
     lower, higher, neither = words
     groups: dict[str, list[str]] = {word: [] for word in words}
     order = in_order(rows["method"])
@@ -178,7 +178,7 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _decided(row: dict[str, Any]) -> str:
-    """The verdict with what limits it."""
+    """The verdict with its limits."""
     remarks = []
     size = value_text(row["metric"], row["margin"])
     if row["verdict"] == SUPPORTED and row["relation"] != "equal" and abs(row["difference"]) < row["margin"]:

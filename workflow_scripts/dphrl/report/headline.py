@@ -12,7 +12,7 @@ from dphrl.pages import numbers
 
 AMONG_ALL = "distinct_styles"
 """The count of diversity that is of all samples; the others are of the right ones."""
-# The first of these that a dataset has shows its diversity.
+# Counts of diversity; the first that was measured on a dataset is its diversity.
 _VARIETY = {
     AMONG_ALL: "styles",
     "distinct_programs": "right programs",
@@ -73,12 +73,12 @@ class Headline:
 
 
 def variety_of(metrics: Collection[str]) -> str | None:
-    """The metric that shows the diversity of a dataset, of those that it has; None where none does."""
+    """The metric of diversity among the metrics of a dataset; None without such a metric."""
     return next((name for name in _VARIETY if name in metrics), None)
 
 
 def main_metrics(metrics: Sequence[str]) -> list[str]:
-    """What a narrow screen shows: pass@k at the largest k, and diversity; all, where none of these was measured."""
+    """Metrics for a narrow screen: pass@k at the largest k, and diversity. All metrics if neither was measured."""
     passes = [metric for metric in metrics if metric.startswith("pass@")]
     variety = variety_of(metrics)
     return [*passes[-1:], *([variety] if variety else [])] or list(metrics)
@@ -115,7 +115,7 @@ def metric_name(metric: str) -> str:
 
 
 def how_to_read(metrics: Collection[str]) -> str:
-    """What the columns of headline tables with these metrics are, in sentences."""
+    """Sentences that explain the columns of these metrics."""
     sentences = [
         "Greedy, mean@n and pass@k are in per cent. Brackets hold the bootstrap interval over questions. Where k"
         " is the number of samples each question is solved or not, so the interval can be wider than at a smaller k."

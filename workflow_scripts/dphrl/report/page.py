@@ -126,7 +126,7 @@ def _numbered(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
 
 
 def _figures(figures: Mapping[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The figures of each section that has some, by its heading."""
+    """Figures by the heading of their section; empty sections are left out."""
     sections = {HEADINGS[name]: [figures[one] for one in SECTIONS[name] if one in figures] for name in HEADINGS}
     return {heading: drawn for heading, drawn in sections.items() if drawn}
 

@@ -153,7 +153,7 @@ def sample_choices(samples: Sequence[Sample]) -> dict[str, list[str]]:
 
 
 _SEEDS = "Means over training seeds ± their standard deviation, after the last step."
-# A kind of classes that the headline has under another name.
+# The headline names this kind of classes differently.
 _CLASSES = pl.col("classes").replace("skeletons", "calculations")
 # Of more, the page shows classes among so many right answers.
 _RIGHT = 4

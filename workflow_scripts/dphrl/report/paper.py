@@ -31,7 +31,7 @@ Column = tuple[str, str]
 
 @dataclass(frozen=True)
 class Layout:
-    """A table of the paper: which metrics of which evaluation sets it shows.
+    """A table of the paper: its metrics and evaluation sets.
 
     Attributes:
         task: of the evaluation sets shown; None for all. In mathematics the last column is the mean of all others.
@@ -65,7 +65,7 @@ class Layout:
         return [column for column in dict.fromkeys(wanted) if column in found]
 
     def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
-        """pass@k for the published k, or for the largest k below it that this run has."""
+        """pass@k for the published k, or for the largest measured k below it."""
         known = numbered((name for where, name in found if where == dataset), "pass@")
         for k in (8, 16) if self.task == "sql" else (published_k(dataset),):
             yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
@@ -83,7 +83,7 @@ LAYOUTS = {
 
 
 def names(tasks: Iterable[str], keep_measured: bool) -> list[str]:
-    """The tables of a run: those of the tasks it is evaluated on, and keep_explore if keep could be measured."""
+    """Names of the tables of a run: by the tasks of its evaluation sets, and keep_explore if keep was measured."""
     given = set(tasks)
     return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else keep_measured)]
 
@@ -162,7 +162,7 @@ def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """The mean over `columns` for each training that has all of them."""
+    """The mean over `columns` of each training, where all of them were measured."""
     wanted = pl.DataFrame(columns, schema=["dataset", "metric"], orient="row")
     found = measured.join(wanted, on=["dataset", "metric"], how="semi").group_by("method", "seed")
     means = found.agg(value=pl.col("value").mean(), count=pl.len()).filter(count=len(columns))

@@ -67,7 +67,7 @@ class FinishedRun:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What must be the same in all runs that are pooled."""
+        """Settings that must agree in pooled runs."""
         return {
             "datasets": self.datasets,
             "k": self.settings["k"],
@@ -118,7 +118,7 @@ def pooled(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 
     Runs whose base gave the same answers have one base model: their trainings are compared as those of one run.
     Differences on several base models weigh alike. With three of them or more the base is a random effect: the interval
-    is that of the differences of the bases. Two show how sure the difference is for these two bases only.
+    is then over the differences of the bases. Two show how sure the difference is for these two bases only.
     """
     bases: dict[str, list[FinishedRun]] = {}
     for run in runs:
@@ -236,7 +236,7 @@ def _study(runs: Sequence[FinishedRun]) -> Study:
 
 
 def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, Any]:
-    """A row of "comparisons" from those of each base."""
+    """A row of "comparisons" from the rows of all bases."""
     if len(rows) == 1:
         return rows[0]
     values = np.array([row["difference"] for row in rows])
@@ -274,7 +274,7 @@ def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 
 
 def _compared(dataset: str, differences: pl.DataFrame, compared: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Pooled differences on one dataset, and that of each run."""
+    """Pooled differences on one dataset, next to the difference in each run."""
     here = differences.filter(dataset=dataset).select("metric", "method", "against", "run", "difference")
     of_run = {tuple(key): value for *key, value in here.iter_rows()}
     rows = []

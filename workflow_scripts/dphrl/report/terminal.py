@@ -1,4 +1,4 @@
-"""What the terminal shows at the end of a run: main results, registered trainings, the audit, the report."""
+"""The end of a run in the terminal: main results, registered trainings, the audit, the report."""
 
 import json
 from collections import Counter

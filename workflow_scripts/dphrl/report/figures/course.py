@@ -13,7 +13,7 @@ _TRAINING = (
     "Training step by step, one line for each training seed. Reward shows what was learnt; entropy that falls to"
     " zero shows that a policy has settled on one way of answering. Drawn from tables/training.parquet."
 )
-# Shown in this order where a run has them.
+# Metrics in the order of their panels; a metric that a run lacks gets none.
 _METRICS = {
     "reward": "Mean reward",
     "entropy": "Entropy (nats per token)",
@@ -31,7 +31,7 @@ _METRICS = {
 
 
 def draw_training(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """A panel for each metric that the table has, each on its own scale."""
+    """A panel for each metric in the table, each with a separate scale."""
     shown = table.filter(pl.col("metric").is_in(_METRICS))
     if shown.is_empty():
         found = ", ".join(sorted(set(table["metric"]))) or "none"

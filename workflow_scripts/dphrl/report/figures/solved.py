@@ -63,7 +63,7 @@ def draw_strip(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     if own.is_empty():
         raise ValueError("figure strip: the table has no pass@16 on ambiguous questions of in_domain")
     shown = [name for name in REGISTERED if name in set(own["method"])]
-    # Seeds below 0: each row has its own place in the order.
+    # Seeds below 0 keep the order of rows unique.
     solved = [(name, -1 - place, right / ASKED) for name in shown for place, right in enumerate(REGISTERED[name])]
     others = pl.DataFrame(solved, own.schema, orient="row").with_columns(pl.col("value").round(6))
     rows = pl.concat([others.with_columns(whose=pl.lit("registered")), own.with_columns(whose=pl.lit("this run"))])
@@ -146,7 +146,7 @@ def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 
 def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
-    """The published values less those of the published base."""
+    """Published values minus the values of the published base."""
     if published is None:
         return None
     keys = ["dataset", "metric"]
@@ -170,7 +170,7 @@ def draw_keep_explore(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         raise ValueError("figure keep_explore: the table has no rows, so no policy was compared with the base")
     named = theme.with_policy(at_published_k(last_steps(table)))
     rows = pl.concat(_rate(named, rate) for rate in _RATES).drop_nulls("value")
-    # The base has no training seed: it is drawn in the middle of the others.
+    # The base is drawn in the middle: it belongs to no training seed.
     trained = rows.filter(pl.col("seed") > 0)["seed"].unique().sort()
     middle = trained[len(trained) // 2] if len(trained) else 0
     rows = rows.with_columns(lane=pl.when(pl.col("seed") > 0).then("seed").otherwise(pl.lit(middle)))
