@@ -96,11 +96,11 @@ docs: install ## Build the documentation as a site in site/; a broken link fails
 
 test: lint test-unit test-workflow ## Lint, unit tests, and the workflow on a tiny configuration.
 
-test-unit: install ## The fast tests only.
-	@$(BIN)/python -m pytest -n $(CORES) tests/unit
+test-unit: install ## Tests without Snakemake; those of training, ranks and vLLM come last.
+	@$(BIN)/python -m pytest -n $(CORES) --no-loadscope-reorder tests/unit
 
 test-workflow: install ## The workflow on a tiny configuration, with the real engines; programs for a GPU, on the CPU.
-	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder tests/workflow
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder tests/workflow
 	@$(BIN)/python -m pytest -m gpu --device cpu -k "reference or resumed" tests/gpu
 
 test-full: install ## All tests, the long matrices too; those of examples/trl need `make trl` first.

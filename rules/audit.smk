@@ -11,6 +11,7 @@ rule audit:
     input:
         # Every file of the run, so that a missing one is made again even if no other job needs it.
         databases=collect("<results>/databases/{dataset}.parquet", dataset=OWN_DATABASES),
+        hub=list(LAYOUT.listings()),
         world=rules.build_world.output if CONFIG.toy else [],
         prompts=rules.count_rows.input,
         draws=collect("<results>/draws/{draw}/{kind}/{sample}", draw=DRAWS, kind=BOTH, sample=DRAWN),

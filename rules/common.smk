@@ -18,23 +18,20 @@ RESOLVED = slices.canonical(CONFIG)
 SHARED = workflow.workflow_settings.cache is not None
 
 
-# <train> is the name of the training set.
+# <train> is the name of the training set; no job has it in a run without.
 pathvars:
     results=LAYOUT.root,
     logs=f"{LAYOUT.root}/logs",
     timings=f"{LAYOUT.root}/timings",
-    train=CONFIG.train_dataset,
+    train=CONFIG.train_dataset or "-",
 
 
 wildcard_constraints:
     **LAYOUT.constraints(),
 
 
-def shards(plan):
-    """The numbers of the shards of a plan (`sampling.<plan>.shards`)."""
-    return range(RESOLVED["sampling"][plan]["shards"])
-
-
+# The numbers of the shards of each plan.
+SHARDS = {plan: range(keys["shards"]) for plan, keys in RESOLVED["sampling"].items()}
 SETS = list(CONFIG.evaluate.datasets)
 # A policy is `base`, the name of a file of recorded answers, or `<method>-s<seed>/step<step>`.
 EVALUATED = list(map(str, LAYOUT.policies()))
@@ -45,9 +42,9 @@ SEGMENTS = list(map(str, LAYOUT.segments()))
 DRAWS = LAYOUT.draws()
 # Shards of rollouts, each with verdicts of the same name: of the two plans of stage 1, and of all evaluations.
 BOTH = ["rollouts", "verdicts"]
-PRESAMPLES = [f"presample/{shard}.parquet" for shard in shards("presample") if CONFIG.presamples]
-REFINEMENTS = [f"refine/{shard}.parquet" for shard in shards("refine")]
-EVALUATIONS = [f"evaluate/{shard}.parquet" for shard in shards("evaluate")]
+PRESAMPLES = [f"presample/{shard}.parquet" for shard in SHARDS["presample"] if CONFIG.presamples]
+REFINEMENTS = [f"refine/{shard}.parquet" for shard in SHARDS["refine"]]
+EVALUATIONS = [f"evaluate/{shard}.parquet" for shard in SHARDS["evaluate"]]
 DRAWN = [f"<train>.{file}" for file in [*PRESAMPLES, *REFINEMENTS]]
 SAMPLES = collect("{policy}/{dataset}.{sample}", policy=EVALUATED, dataset=SETS, sample=EVALUATIONS)
 # A manifest (.json) has the digest of its folder and decides reruns; the folder is `ancient`. Recorded answers: none.
@@ -71,12 +68,9 @@ def has(name):
 
 
 def shard_of_plan(policy, plan, wildcards):
-    """Policy, plan, draw, dataset and shard of a sampling job, for its seeds and for paths in its footer.
-
-    The cache between runs compares params, not wildcards.
-    """
+    """Policy, plan, draw, dataset and shard of a sampling job; the cache between runs compares params alone."""
     names = dict(policy=policy, plan=plan, draw=wildcards.get("draw", DRAW), dataset=wildcards.dataset)
-    return names | dict(shard=int(wildcards.shard), shards=len(shards(plan)))
+    return names | dict(shard=int(wildcards.shard), shards=len(SHARDS[plan]))
 
 
 def in_draw(path):
@@ -85,11 +79,7 @@ def in_draw(path):
 
 
 def databases_of(wildcards):
-    """The table of the user's databases; none for the toy's, and for a task without.
-
-    It is an `ancient` input, and `database_digest` a param: databases that were only copied or touched rerun nothing
-    but their table.
-    """
+    """The table of the user's databases, or none. It is `ancient`, its digest a param: a touched file reruns little."""
     name = wildcards.get("dataset", CONFIG.train_dataset)
     own = LAYOUT.has_own_databases(wildcards)
     return checkpoints.hash_databases.get(dataset=name).output.databases if own else []
@@ -99,16 +89,10 @@ WORLD = branch(LAYOUT.has_toy_databases, then="<results>/toy.json")
 TOY_DATABASES = branch(LAYOUT.has_toy_databases, then="<results>/toy/databases")
 
 
-def training_set_first(wildcards):
-    """Priority 1 for files of the training set: the longest chain of jobs, draws and trainings, waits for them."""
-    return int(wildcards.dataset == CONFIG.train_dataset)
-
-
 def code(script, schemas=(), modules=()):
     """The code of a job as a param: a digest of its script, of all that this imports, and of the schemas it writes.
 
-    Snakemake does not see imported modules (docs/decisions/what-reruns.md). `modules` are those that the script imports
-    by a computed name.
+    Snakemake sees no import (docs/decisions/what-reruns.md). `modules`: those that are imported by a computed name.
     """
     sources = dict(sources=[script, *modules], schemas=list(schemas))
     return sources | dict(digest=code_digest(**sources))

@@ -39,7 +39,7 @@ rule prepare_prompts:
     log:
         "<logs>/prompts/{dataset}.log",
     cache: SHARED
-    priority: training_set_first
+    priority: lambda wildcards: int(wildcards.dataset == CONFIG.train_dataset)  # all draws and trainings wait for it
     resources:
         mem_mb=lambda wildcards, input, attempt: attempt * int(2000 + 10 * input.size_mb),
         runtime=lambda wildcards, attempt: attempt * 60,
@@ -50,7 +50,7 @@ rule prepare_prompts:
         databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
         # A column, and a name in footers. The cache between runs compares params, not wildcards.
-        source_name=lambda wildcards: Path(LAYOUT.source(wildcards)).name,
+        source_name=LAYOUT.source_name,
         dataset=lambda wildcards: wildcards.dataset,
     script:
         "../workflow_scripts/prepare_prompts.py"
@@ -71,7 +71,7 @@ rule audit_gold:
         timings="<timings>/gold/{dataset}.parquet",
     log:
         "<logs>/gold/{dataset}.log",
-    priority: training_set_first
+    priority: lambda wildcards: int(wildcards.dataset == CONFIG.train_dataset)
     threads: LAYOUT.workers
     resources:
         mem_mb=lambda wildcards, input, threads, attempt: attempt * int(2000 + 1100 * threads + 10 * input.size_mb),
@@ -112,7 +112,7 @@ rule count_rows:
         prompts=collect("<results>/prompts/{dataset}.parquet", dataset=CONFIG.datasets),
         rejected=collect("<results>/prompts/{dataset}.rejected.parquet", dataset=CONFIG.datasets),
         gold=collect("<results>/gold/{dataset}.parquet", dataset=CONFIG.datasets),
-        overlap="<results>/gold/overlap.parquet",
+        overlap=branch(CONFIG.train_dataset, then="<results>/gold/overlap.parquet"),
     output:
         table="<results>/tables/datasets.parquet",
         text="<results>/tables/datasets.md",

@@ -51,12 +51,27 @@ if CONFIG.toy and CONFIG.policy.base is None:
             "../workflow_scripts/train_base.py"
 
 
+rule fetch:
+    """The files of a name of the hub in the cache of huggingface_hub, and the list of them."""
+    output:
+        listing="<results>/hub/{hub}.json",
+        timings="<timings>/hub/{hub}.parquet",
+    log:
+        "<logs>/hub/{hub}.log",
+    localrule: True  # nodes of a cluster may have no network
+    params:
+        code=code("fetch.py"),
+        name=lambda wildcards: vars(LAYOUT.hub_names()[wildcards.hub]),
+    script:
+        "../workflow_scripts/fetch.py"
+
+
 rule import_model:
-    """A model of the user, the base or a checkpoint: links to its files. A checkpoint must have the base's tokenizer."""
+    """A model of the user, base or checkpoint: links to its files. A checkpoint must have the base's tokenizer."""
     input:
         files=LAYOUT.files_of_model,
-        base=branch(lambda wildcards: wildcards.model != "base", then=BASE_POLICY),
-        base_weights=ancient(branch(lambda wildcards: wildcards.model != "base", then=BASE_WEIGHTS)),
+        base=branch(evaluate("{model} != 'base'"), then=BASE_POLICY),
+        base_weights=ancient(branch(evaluate("{model} != 'base'"), then=BASE_WEIGHTS)),
     output:
         manifest="<results>/policies/{model}.json",
         weights=directory("<results>/policies/{model}"),

@@ -5,6 +5,7 @@ from collections import Counter
 import polars as pl
 from script import snakemake, stage
 
+from dphrl.hub import local_files
 from dphrl.sample_files.records import read_source
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import audit_gold
@@ -13,7 +14,7 @@ from dphrl.tasks.gold import gold_of
 with stage("reading", "gold", "task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
     given, params = snakemake.input, snakemake.params
     prompts, rejected = job.read("prompts", given.prompts), job.read("rejected", given.rejected)
-    rows = read_source(job.file("source", given.source))
+    rows = read_source(job.file("source", local_files([given.source])[0]))
     reading = {"fields": params.reading["fields"], "comparison": params.gold["comparison"]}
     gold = gold_of(prompts, rejected, rows, params.task, **reading)
     files = {"databases": params.databases, "source": job.scoring_files(given)}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from script import snakemake, stage
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import write_text
 from dphrl.report.counts import Prepared, count_rows
 from dphrl.report.headline import markdown_table
@@ -14,6 +15,7 @@ with stage() as job:
         name: Prepared(*(job.read(f"{kind}/{name}", path, kind) for kind, path in zip(kinds, paths, strict=True)))
         for name, *paths in zip(snakemake.params.datasets, given.prompts, given.rejected, given.gold, strict=True)
     }
-    counts = count_rows(datasets, job.read("overlap", given.overlap))
+    overlap = job.read("overlap", given.overlap) if given.overlap else SCHEMAS["overlap"].frame()
+    counts = count_rows(datasets, overlap)
     job.write(counts, "datasets", snakemake.output.table)
     write_text(Path(snakemake.output.text), markdown_table([counts.columns, *counts.rows()]))

@@ -5,6 +5,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.training import PartitionConfig
+from dphrl.hub import local_files
 from dphrl.sample_files.records import read_source
 from dphrl.tasks.fields import Fields
 from dphrl.tasks.partition import candidates, given
@@ -15,7 +16,7 @@ with stage("n", "partition", "fields") as job:
     gold = job.scan("gold", files.gold)
     if files.given:
         names = zip(("source", "pef", "exp"), files.given, strict=True)
-        rows, pef, exp = (read_source(job.file(name, path)) for name, path in names)
+        rows, pef, exp = (read_source(job.file(name, local_files([path])[0])) for name, path in names)
         prompts = job.read("prompts", files.prompts)
         table, note = given(gold.collect(), prompts, rows, {"pef": pef, "exp": exp}, Fields(params.fields))
         job.write(table, "partition", snakemake.output.partition)

@@ -1,17 +1,32 @@
-"""A model of the user as a policy: links to its files, and a manifest. A checkpoint must have the base's tokenizer."""
+"""A model of the user as a policy: links to its files, or a peft adapter merged into the base; and a manifest."""
 
 from pathlib import Path
 
 from script import snakemake, stage
 
-from dphrl.artifacts.files import link_folder
+from dphrl.artifacts.files import link_files
+from dphrl.hub import local_files
+from dphrl.model.adapter import SETTINGS, merge_adapter
 from dphrl.model.checkpoint import check_base, check_same_tokenizer
 
 with stage() as job:
-    given, source = snakemake.input, Path(snakemake.input.files[0]).parent
-    check_base(source)
-    if given.get("base"):
-        check_same_tokenizer(source, job.folder("base", given.base))
-    link_folder(source, Path(snakemake.output.weights))
-    digests = job.files("files", given.files)
+    given, weights = snakemake.input, Path(snakemake.output.weights)
+    files = local_files(given.files)
+    source, names = files[0].parent, {file.name for file in files}
+    digests: dict[str, str] | None = job.files("files", files)
+    base = job.folder("base", given.base) if given.get("base") else None
+    # An adapter that was not saved with a tokenizer has that of its base.
+    if base and "tokenizer_config.json" in names:
+        check_same_tokenizer(source, base)
+    if base and SETTINGS in names:
+        merge_adapter(source, base, weights)
+        check_base(weights)
+        digests = None
+    elif files[0] == Path(given.files[0]):
+        check_base(source)
+        link_files(files, weights)
+    else:
+        # The cache of the hub may hold files that the run does not take.
+        link_files(files, weights)
+        check_base(weights)
     job.write_manifest(snakemake.output.manifest, digests)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from script import snakemake, stage
 
+from dphrl.hub import local_files
 from dphrl.sample_files.records import read_source
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.tokens import encoder
@@ -13,7 +14,7 @@ libraries = ["transformers", "tokenizers"] if policy else []
 with stage("reading", "prompts", libraries=libraries) as job:
     reading, prompts, databases = snakemake.params.reading, snakemake.params.prompts, snakemake.params.databases
     encode = encoder(job.folder("policy", policy), prompts["template"]) if policy else None
-    source = job.file("source", snakemake.input.source)
+    source = job.file("source", local_files([snakemake.input.source])[0])
     job.scoring_files(snakemake.input)
     prepared = prepare(
         read_source(source),

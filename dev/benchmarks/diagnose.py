@@ -1,19 +1,27 @@
-"""Verdicts of `dphrl diagnose` on simulated pairs of files, as Markdown tables: python dev/benchmarks/diagnose.py
+"""Verdicts of `dphrl diagnose` on simulated models, part by part: python dev/benchmarks/diagnose.py --part equal
 
-Each question has a solve rate, drawn from one of several shapes; a pair of files has 8, 16, 32 or 64 samples of each
-question (a quarter of the pairs each), K is that number. Null pairs are two draws of one model. A lower model loses so
-many points of pass@K: in half of the pairs some questions are never solved, in the others every question's pass@K
-falls by one factor.
+A cell is a kind of questions and models; each draw is a pair of files with 8, 16, 32 or 64 samples of each question, in
+turn, and the verdict at the default K. Numbers are per cent of draws. Cells do not depend on each other: `--part` and
+`--cell` (a piece of its name) run some of them, `--out` adds a line of JSON for each, `--table` prints such lines.
 
-1. Null pairs: verdicts in per cent (COLLAPSED is false), and how often the 95 % interval of the portfolio's gain at
-   k = 8 holds 0.
-2. Lower models: per cent COLLAPSED at each loss, and NOT COLLAPSED at a loss of 10 points (false).
+equal        two draws of one model, with answers of several kinds: every loss and NARROWED is false
+margin       a true loss of exactly the margin: NOT COLLAPSED is false
+power        a true loss of 5 and 10 points: the verdict, and COLLAPSED by the rule before (K = n, one interval)
+groups       equal models on 11 databases or on pairs of paraphrases: a loss is false; also without the groups
+guesses      equal ability, the tuned model guesses one answer where the base guesses many; and a true loss
+chosen       equal models on questions that these samples chose; honest files, where the alarm is false
+checkpoints  20 equal models: exit status 3 is false
+words        narrowed, proportional, both, harder on hard questions: the share of each word
+hotter       a loss of the margin at every temperature: SHARPENED is false; a loss that one temperature recovers
 """
 
 import argparse
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,100 +29,262 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import BootstrapConfig
-from dphrl.diagnose.portfolio import portfolio
 from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.doubts import guessed, look_chosen
+from dphrl.evaluation.paired import paired
 from dphrl.evaluation.study import Policy, PolicyKey
-from dphrl.evaluation.verdict import CANNOT_TELL, COLLAPSED, NOT_COLLAPSED, decide
+from dphrl.evaluation.verdict import EXIT, Verdict, decide, hotter, together, varied, verdict_k
 
 Floats = NDArray[np.float64]
-SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
+Random = np.random.Generator
+SHAPES: dict[str, Callable[[Random, int], Floats]] = {
     "uniform": lambda random, number: random.random(number),
     "U-shaped": lambda random, number: random.beta(0.3, 0.3, number),
-    "mostly hard": lambda random, number: random.beta(0.3, 3.0, number),
-    "mostly easy": lambda random, number: random.beta(3.0, 0.3, number),
+    "hard": lambda random, number: random.beta(0.3, 3.0, number),
+    "easy": lambda random, number: random.beta(3.0, 0.3, number),
     "none, some, all": lambda random, number: random.choice([0.0, 0.1, 1.0], number),
 }
-SAMPLES, QUESTIONS, LOSSES = (8, 16, 32, 64), (50, 100, 300, 1000), (0.0, 0.02, 0.05, 0.10)
-MARGIN, BUDGET = 0.05, 8
+MIXED = {"easy": (2.0, 0.6), "mixed": (0.5, 0.6), "hard": (0.4, 2.0)}
+SAMPLES, MARGIN, WAYS = (8, 16, 32, 64), 0.05, 5
+NUMBERS = (130, 300, 1000)
+_BOOTSTRAP = PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0)
 
 
 class Cell(NamedTuple):
-    """A shape, how many questions, and the true loss of pass@K."""
+    """A part, a kind of questions or models, how many questions, and the true loss of pass@K."""
 
-    shape: str
+    part: str
+    kind: str
     questions: int
-    loss: float
+    loss: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """For `--cell` and the tables."""
+        return f"{self.kind} {self.questions} {100 * self.loss:g}"
 
 
-def pairs(cell: Cell, number: int, seed: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """n and the right samples of both files, of each pair."""
-    place = list(SHAPES).index(cell.shape)
-    random = np.random.default_rng([seed, place, cell.questions, round(1000 * cell.loss)])
-    for pair in range(number):
-        n, some = SAMPLES[pair % len(SAMPLES)], pair % (2 * len(SAMPLES)) < len(SAMPLES)
-        rates = SHAPES[cell.shape](random, cell.questions)
-        share = cell.loss / _mean_pass(cell.shape, n)
-        if some:
-            lower = np.where(random.random(cell.questions) < share, 0.0, rates)
-        else:
-            lower = 1.0 - (1.0 - (1.0 - share) * (1.0 - (1.0 - rates) ** n)) ** (1.0 / n)
-        yield n, random.binomial(n, rates), random.binomial(n, lower)
+def policy(right: NDArray[np.bool_], ways: NDArray[np.integer] | None = None, groups: Sequence[int] = ()) -> Policy:
+    """A policy of (questions, n) verdicts, with classes of answers and groups of questions where there are some."""
+    number, n = right.shape
+    rows = pl.DataFrame({"prompt_id": np.arange(number), "n": np.full(number, n), "c": right.sum(axis=1)})
+    if ways is not None:
+        lists = {"correct": pl.Series(right).arr.to_list(), "skeletons": pl.Series(ways).arr.to_list()}
+        rows = rows.with_columns(**lists)
+    if len(groups):
+        rows = rows.with_columns(cluster=pl.Series(groups).cast(pl.String))
+    return Policy(PolicyKey("tuned", 0, 0, "d"), rows, _BOOTSTRAP)
+
+
+def draw(random: Random, rates: Floats, n: int) -> NDArray[np.bool_]:
+    """(questions, n) verdicts."""
+    return random.random((len(rates), n)) < rates[:, None]
 
 
 @cache
-def _mean_pass(shape: str, n: int) -> float:
-    """pass@n of the population of questions."""
-    rates = SHAPES[shape](np.random.default_rng(0), 400_000)
-    return float((1.0 - (1.0 - rates) ** n).mean())
+def _mean_pass(kind: str, k: int) -> float:
+    return float((1.0 - (1.0 - rates(kind, np.random.default_rng(0), 400_000)) ** k).mean())
 
 
-def policy(name: str, n: int, c: NDArray[np.int64]) -> Policy:
-    """A policy of right samples alone."""
-    rows = pl.DataFrame({"prompt_id": np.arange(len(c)), "n": np.full(len(c), n), "c": c})
-    return Policy(PolicyKey(name, 0, 0, "d"), rows, PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0))
+def rates(kind: str, random: Random, number: int) -> Floats:
+    """Solve rates of a kind of questions."""
+    return SHAPES[kind](random, number) if kind in SHAPES else random.beta(*MIXED[kind], number)
 
 
-def verdicts(cell: Cell, number: int) -> tuple[dict[str, float], float]:
-    """Shares of the verdicts in per cent; of null pairs also how often the portfolio's interval holds 0."""
-    counts, held = dict.fromkeys((COLLAPSED, NOT_COLLAPSED, CANNOT_TELL), 0), 0
-    for place, (n, before, after) in enumerate(pairs(cell, number, 1)):
-        base, tuned = policy("base", n, before), policy("tuned", n, after)
-        counts[decide(base, tuned, n, MARGIN).word] += 1
-        if not cell.loss:
-            row = portfolio(base, tuned, [BUDGET], place).row(0, named=True)
-            held += row["low"] <= 0.0 <= row["high"]
-    return {word: 100.0 * count / number for word, count in counts.items()}, 100.0 * held / number
+def lowered(before: Floats, kind: str, loss: float, k: int, some: bool, random: Random) -> Floats:
+    """Rates whose pass@k is lower by `loss` in the mean: some questions never solved, or all by one factor."""
+    share = loss / _mean_pass(kind, k)
+    if some:
+        return np.where(random.random(len(before)) < share, 0.0, before)
+    return np.asarray(1.0 - (1.0 - (1.0 - share) * (1.0 - (1.0 - before) ** k)) ** (1.0 / k))
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A Markdown table."""
-    for line in [heads, ["---:"] * len(heads), *rows]:
-        print("|", " | ".join(line), "|", flush=True)
-    print()
+def verdict(base: Policy, tuned: Policy, **found: object) -> Verdict:
+    """At the default K."""
+    return decide(base, [tuned], verdict_k(np.minimum(base.sizes, tuned.sizes)), MARGIN, **found)  # type: ignore[arg-type]
+
+
+def equal(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    before = rates(cell.kind, random, cell.questions)
+    chances = random.dirichlet(np.ones(WAYS), cell.questions).cumsum(axis=1)
+    pair = []
+    for _ in range(2):
+        ways = (random.random((cell.questions, n, 1)) > chances[:, None, :-1]).sum(axis=2)
+        pair.append(policy(draw(random, before, n), ways))
+    yield verdict(*pair, variety=varied(pair[0], pair[1:], "skeletons")).word
+
+
+def lower(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    before = rates(cell.kind, random, cell.questions)
+    after = lowered(before, cell.kind, cell.loss, verdict_k(np.array([n])), some, random)
+    base, tuned = policy(draw(random, before, n)), policy(draw(random, after, n))
+    yield verdict(base, tuned).word
+    old = paired(tuned.pass_at([n])[:, 0] - base.pass_at([n])[:, 0], shares=True)
+    yield "before: COLLAPSED" if old.fell else "before: other"
+
+
+def groups(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    """Each model is better on some groups by chance: as a training is, which other groups would show otherwise."""
+    databases = cell.kind == "11 databases"
+    unit = random.integers(0, 11, cell.questions) if databases else np.arange(cell.questions) // 2
+    logit = random.normal(0.0, 1.5, unit.max() + 1)[unit] + (
+        random.normal(0.0, 1.0, cell.questions) if databases else 0
+    )
+    pair = []
+    for _ in range(2):
+        shifted = logit + random.normal(0.0, 0.5, unit.max() + 1)[unit]
+        pair.append(draw(random, 1.0 / (1.0 + np.exp(-shifted)), n))
+    yield verdict(*(policy(right, groups=unit.tolist()) for right in pair)).word
+    yield f"without groups: {verdict(*map(policy, pair)).word}"
+
+
+def guesses(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    """Ability decides a share of answers; the rest are guesses: many of the base, one of the tuned model."""
+    number = cell.questions
+    options = {"4 options": 4, "integers": 60, "wide numbers": 10**9, "wide numbers, a true loss": 10**9}[cell.kind]
+    able, gold = random.beta(0.5, 0.8, number), random.integers(0, options, number)
+    frames, pair = {}, []
+    for model in range(2):
+        ability = np.where(random.random(number) < 0.15, 0.0, able) if model and "loss" in cell.kind else able
+        wild = random.integers(0, options, (number, n)) if not model else random.integers(0, options, (number, 1))
+        given = np.where(draw(random, ability, n), gold[:, None], wild)
+        right = given == gold[:, None]
+        pair.append(policy(right))
+        columns = {"prompt_id": np.repeat(np.arange(number), n), "correct": right.ravel()}
+        frames[str(model)] = pl.DataFrame(columns).with_columns(answer_class=pl.Series(given.ravel()).cast(pl.String))
+    hit = guessed(frames, verdict_k(np.array([n])))
+    found = verdict(*pair, guesses=None if hit is None else (hit["0"], hit["1"]))
+    yield found.word
+    yield from (f"reason: {reason}" for reason in found.reasons)
+    yield f"without the baseline: {verdict(*pair).word}"
+
+
+def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    """Questions that the base's samples solve (kind "solved"), solve in part ("in part"), or all ("honest")."""
+    shape, _, filtered = cell.kind.partition(": ")
+    before = rates(shape, random, 20 * cell.questions)
+    first = draw(random, before, n)
+    c = first.sum(axis=1)
+    keep = {"solved": c > 0, "in part": (c > 0) & (c < n), "honest": c >= 0}[filtered]
+    place = np.flatnonzero(keep)[: cell.questions]
+    base, tuned = policy(first[place]), policy(draw(random, before[place], n))
+    alarm = any(look_chosen(one.sizes, one.rows["c"].to_numpy()) for one in (base, tuned))
+    yield verdict(base, tuned, chosen=alarm).word
+    yield "alarm" if alarm else "no alarm"
+    yield f"without the test: {verdict(base, tuned).word}"
+
+
+def checkpoints(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    before = rates(cell.kind, random, cell.questions)
+    base = policy(draw(random, before, n))
+    found = [verdict(base, policy(draw(random, before, n))) for _ in range(20)]
+    yield f"exit {together(found)[1]}"
+    if any(EXIT[one.word] == EXIT["COLLAPSED"] for one in found):
+        yield "some verdict is a loss"
+
+
+def words(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    """Rates of the mixed kind, changed in four ways; each changes pass@K by 5 to 15 points."""
+    before = rates("mixed", random, cell.questions)
+    sharp = before**2 / (before**2 + (1.0 - before) ** 2)
+    after = {
+        "narrowed": sharp,
+        "proportional": 0.6 * before,
+        "both": 0.75 * sharp,
+        "harder on hard": before * np.minimum(1.0, 0.3 + before),
+    }[cell.kind]
+    yield verdict(policy(draw(random, before, n)), policy(draw(random, after, n))).word
+
+
+def hot(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    before, k = rates("mixed", random, cell.questions), verdict_k(np.array([n]))
+    sharp = lowered(before, "mixed", 0.25, k, True, random)
+    # Accuracy is not lost: the questions that remain are solved more often.
+    sharp = np.where(sharp > 0, np.minimum(1.0, 1.5 * sharp + 0.2), 0.0)
+    loss = 0.0 if cell.kind == "recovered" else MARGIN
+    files = {f"T{t}": policy(draw(random, lowered(before, "mixed", loss, k, t == 1, random), n)) for t in range(3)}
+    base = policy(draw(random, before, n))
+    yield hotter(verdict(base, policy(draw(random, sharp, n))), base, files, int(random.integers(2**31))).word
+
+
+PARTS: dict[str, tuple[Callable[[Cell, Random, int, bool], Iterator[str]], list[Cell]]] = {
+    "equal": (equal, [Cell("equal", kind, q) for kind in (*SHAPES, "mixed") for q in (50, *NUMBERS)]),
+    "margin": (lower, [Cell("margin", kind, q, MARGIN) for kind in MIXED for q in NUMBERS]),
+    "power": (lower, [Cell("power", kind, q, loss) for kind in SHAPES for q in NUMBERS for loss in (0.05, 0.1)]),
+    "groups": (groups, [Cell("groups", kind, q) for kind in ("11 databases", "paraphrases") for q in (130, 300, 600)]),
+    "guesses": (
+        guesses,
+        [
+            Cell("guesses", kind, q)
+            for kind in ("4 options", "integers", "wide numbers", "wide numbers, a true loss")
+            for q in NUMBERS
+        ],
+    ),
+    "chosen": (
+        chosen,
+        [
+            Cell("chosen", f"{kind}: {filtered}", q)
+            for kind in (*SHAPES, "mixed")
+            for filtered in ("honest", "solved", "in part")
+            for q in (30, 100, 300, 1000)
+        ],
+    ),
+    "checkpoints": (checkpoints, [Cell("checkpoints", kind, q) for kind in MIXED for q in (130, 300)]),
+    "words": (
+        words,
+        [Cell("words", kind, q) for kind in ("narrowed", "proportional", "both", "harder on hard") for q in NUMBERS],
+    ),
+    "hotter": (hot, [Cell("hotter", kind, q) for kind in ("every temperature", "recovered") for q in NUMBERS]),
+}
+
+
+def shares(cell: Cell, draws: int) -> dict[str, float]:
+    """Per cent of the draws with each outcome; every draw has its own generator."""
+    part, cells = PARTS[cell.part]
+    counts: Counter[str] = Counter()
+    for number in range(draws):
+        random = np.random.default_rng([list(PARTS).index(cell.part), cells.index(cell), number])
+        n, some = SAMPLES[number % len(SAMPLES)], number % (2 * len(SAMPLES)) < len(SAMPLES)
+        counts.update(part(cell, random, n, some))
+    return {outcome: 100.0 * count / draws for outcome, count in sorted(counts.items())}
+
+
+def print_tables(lines: Sequence[dict[str, object]]) -> None:
+    """A Markdown table for each part."""
+    for part in dict.fromkeys(line["part"] for line in lines):
+        here = [line for line in lines if line["part"] == part]
+        outcomes = sorted({outcome for line in here for outcome in line["shares"]})  # type: ignore[attr-defined]
+        print("|", " | ".join([str(part), "questions", "loss", "draws", *outcomes]), "|")
+        print("|", " | ".join(["---"] + ["---:"] * (len(outcomes) + 3)), "|")
+        for line in here:
+            cells = [f"{line['shares'].get(outcome, 0.0):.1f}" for outcome in outcomes]  # type: ignore[attr-defined]
+            start = [str(line[name]) for name in ("kind", "questions", "loss", "draws")]
+            print("|", " | ".join([*start, *cells]), "|")
+        print()
 
 
 def main() -> None:
-    """Print the tables."""
+    """Run cells and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=1000, help="of each cell (default: 1000)")
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--cell", default="", help="a piece of the names of cells")
+    parser.add_argument("--draws", type=int, default=1000, help="of each cell (default: 1000)")
     parser.add_argument("--processes", type=int, default=2)
-    given = parser.parse_args()
-    cells = [Cell(shape, questions, loss) for shape in SHAPES for questions in QUESTIONS for loss in LOSSES]
-    with ProcessPoolExecutor(given.processes) as pool:
-        found = dict(zip(cells, pool.map(partial(verdicts, number=given.pairs), cells), strict=True))
-    null, lower = [], []
-    for shape in SHAPES:
-        for questions in QUESTIONS:
-            words, held = found[Cell(shape, questions, 0.0)]
-            start = [shape, str(questions)]
-            null.append([*start, *(f"{words[word]:.1f}" for word in words), f"{held:.1f}"])
-            of_loss = {loss: found[Cell(shape, questions, loss)][0] for loss in LOSSES[1:]}
-            powers = (f"{one[COLLAPSED]:.1f}" for one in of_loss.values())
-            lower.append([*start, *powers, f"{of_loss[LOSSES[-1]][NOT_COLLAPSED]:.1f}"])
-    heads = ["solve rates", "questions"]
-    print_table([*heads, COLLAPSED, NOT_COLLAPSED, CANNOT_TELL, "portfolio's interval holds 0"], null)
-    points = [f"{COLLAPSED} at -{100 * loss:.0f}" for loss in LOSSES[1:]]
-    print_table([*heads, *points, f"{NOT_COLLAPSED} at -10"], lower)
+    parser.add_argument("--out", type=Path, help="add a line of JSON for each cell")
+    parser.add_argument("--table", type=Path, help="print the tables of such lines, run nothing")
+    options = parser.parse_args()
+    if options.table:
+        print_tables([json.loads(line) for line in options.table.read_text(encoding="utf-8").splitlines()])
+        return
+    cells = [cell for part in options.part for cell in PARTS[part][1] if options.cell in cell.name]
+    lines = []
+    with ProcessPoolExecutor(options.processes) as pool:
+        for cell, found in zip(cells, pool.map(partial(shares, draws=options.draws), cells), strict=True):
+            lines.append({**cell._asdict(), "draws": options.draws, "shares": found})
+            if options.out:
+                with options.out.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps(lines[-1]) + "\n")
+    print_tables(lines)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -16,14 +15,15 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from faults import CONTROL
+from faults import MODEL as BASE
 from small_run import INDEX, TENSORS, SmallRun, build
 
 from dphrl.artifacts.manifest import SUMS, read_sums, write_manifest
 from dphrl.audit.run import audit_run, failed_checks, summary
 from dphrl.cli import main
 
-AUDIT, BASE = "audit/audit.parquet", "policies/base.json"
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+AUDIT = "audit/audit.parquet"
 TEXTS = ["", "a", "refine", "train", "replay", "float32", "../../secret", "/etc/passwd", "a/b", "\0", "\n", "0" * 64]
 TEXTS += ["\x1b]52;c;aGk=\x07", "\x9b2J", "\u202egnp", "\ud800", "é", "x" * 5000, "{dataset}", "%s", "nan", "1e9"]
 NUMBERS = [0, 1, -1, 2, 7, 2**31, 2**63, 2**64, 10**30, -(10**30), 0.5, -0.0, 1e308, float("nan"), float("inf")]

@@ -220,7 +220,7 @@ def a_push_changes_the_samples_and_the_logprobs_of_a_text(policy: Policy, engine
     asked = requests(8, prompt_token_ids=[3 + i % 20 for i in range(40)], max_tokens=12)
     before = engine.generate(asked)
     other = policy.perturbed(0.3)
-    engine.push(policy.weights(0.3))
+    engine.wake(policy.weights(0.3))
     try:
         for check in (
             logprobs_of_a_text_are_those_of_the_forward_pass,
@@ -233,7 +233,7 @@ def a_push_changes_the_samples_and_the_logprobs_of_a_text(policy: Policy, engine
             torch.testing.assert_close(torch.tensor(completion.logprobs), expected, atol=policy.tolerance, rtol=0)
         assert [c.token_ids for c in engine.generate(asked)] != [c.token_ids for c in before]
     finally:
-        engine.push(policy.weights())
+        engine.wake(policy.weights())
     after = _pairs(engine, asked)
     if policy.dtype == torch.float32:
         assert [c.token_ids for _, c in after] == [c.token_ids for c in before]
@@ -251,17 +251,14 @@ def an_iterator_of_weights_is_exhausted(policy: Policy, engine: Engine) -> None:
         yield from policy.weights()
         ended.append(True)
 
-    engine.push(weights())
     engine.wake(weights())
-    assert ended == [True, True]
+    assert ended == [True]
 
 
 def a_sleeping_engine_only_wakes(policy: Policy, engine: Engine) -> None:
     engine.sleep()
     with pytest.raises(AsleepError, match=r"the engine sleeps.*call wake"):
         engine.generate(requests())
-    with pytest.raises(AsleepError):
-        engine.push(policy.weights())
     with pytest.raises(AsleepError):
         engine.text_logprobs([3, 4, 5])
     engine.wake(policy.weights(0.3))

@@ -15,6 +15,7 @@ def comparison(difference: float = 0.03, error: float = 0.01, freedom: float = 2
     row |= {"low": difference - 2 * error, "high": difference + 2 * error, "error": error, "freedom": freedom}
     row |= {"p": 2 * float(stdtr(freedom, -abs(difference) / error)), "seeds": 3, "seeds_against": 3}
     row |= {"questions": 300, "clusters": None, "of_seeds": 0.0008, "of_questions": 0.0256, "of_both": 0.0196}
+    row |= {"trainings": [difference] * other.get("seeds", 3)}
     return row | other
 
 

@@ -1,4 +1,4 @@
-"""A browser without a network, for the pages that the project writes."""
+"""A browser without a network, for the pages that the project writes; one rank and engines, for tests of training."""
 
 import importlib.util
 import shutil
@@ -20,6 +20,21 @@ FLAGS = [
     "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
+
+
+@pytest.fixture(scope="module")
+def one_rank() -> Iterator[None]:
+    """The process group of this process."""
+    from tiny_training import process_group
+
+    with process_group():
+        yield
+
+
+@pytest.fixture(scope="session")
+def made() -> list[Any]:
+    """Engines kept alive for the whole session: deleting a vLLM engine destroys the process group."""
+    return []
 
 
 @pytest.fixture(scope="module")

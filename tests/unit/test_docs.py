@@ -44,7 +44,7 @@ HOW = {
     r"make gpu-check": "gpu",
     r"make (test|schema && make lint)$": ".ci/run",
     r"(make run |dphrl init )": "tests/workflow/test_module.py::test_a_first_configuration_of_fifty_rows_is_planned",
-    r"make trl$": "long",
+    r"make (trl|install)$": "long",
     r"make accept": REPLAY + "test_results_are_accepted_under_changed_code",
     r"dphrl export": "tests/unit/export/test_export.py::test_stored_responses_are_exact_and_the_same_file_for_all",
     r"python examples/trl/dph_trainer.py": (

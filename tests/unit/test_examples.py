@@ -53,7 +53,7 @@ def test_the_example_for_trl_is_small() -> None:
 def test_the_report_of_the_example_for_trl_is_a_valid_configuration() -> None:
     config = read_config(EXAMPLES / "trl" / "report.yaml")
     check_files(config.model_copy(update={"checkpoints": {}}), ROOT)
-    assert config.checkpoints == {"dph": "out/dph-s1"}
+    assert config.checkpoints == {"dph": "./out/dph-s1"}
     assert config.methods == {}
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
-    ("machine",),
+    ("hub", "machine"),
     ("artifacts", "config", "extras", "pages"),
     ("layout", "sample_files"),
     ("tasks", "objective", "evaluation", "model", "ranks"),

@@ -1,4 +1,4 @@
-"""Kills at random moments, damaged files, a full disk, a removed database: the same command ends in the same bytes.
+"""Kills at random moments, a full disk, a removed database: the same command ends in the same bytes.
 
 The tally printed at the end is summed up in docs/reliability.md.
 """
@@ -33,20 +33,6 @@ BEGINNINGS = {
 }
 # Part of a victim's command line; the process of Snakemake is that which the test started.
 VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "dphrl.ranks.process"}
-DAMAGED = (
-    "prompts/train.parquet",
-    "gold/in_domain.parquet",
-    "draws/main/rollouts/train.presample/0.parquet",
-    "draws/main/verdicts/train.presample/1.parquet",
-    "draws/main/partition/final.parquet",
-    "draws/main/reference/index.parquet",
-    "draws/main/reference/responses.safetensors",
-    "policies/base/model.safetensors",
-    "policies/grpo-s1/step4/model.safetensors",
-    "train/grpo-s1/step4/metrics.parquet",
-    "evaluation/base/maths.parquet",
-    "tables/passk.parquet",
-)
 FIRST_MIB, MORE_MIB = 4, 6
 
 
@@ -143,41 +129,6 @@ def test_kills_at_random_moments(
     process.wait()
     finish(run, undisturbed, tally, faults)
     shutil.rmtree(run.folder)
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-@pytest.mark.parametrize("damage", ["truncated", "corrupt"])
-def test_a_damaged_file_is_named(
-    undisturbed: Workflow, tmp_path: Path, tally: Counter[tuple[str, str]], name: str, damage: str
-) -> None:
-    run = undisturbed.copied(tmp_path / "run")
-    content = bytearray((run.results / name).read_bytes())
-    middle = len(content) // 2
-    content[middle] ^= 0x55
-    (run.results / name).write_bytes(content[:middle] if damage == "truncated" else content)
-    shutil.rmtree(run.results / "audit")
-    faults = Counter([f"{damage} file"])
-    tally[f"{damage} file", "tried"] += 1
-    assert run.start().wait() != 0
-    # A file of a folder is named by the manifest of the folder.
-    by_manifest = f"{Path(name).parent}.json lists files that have changed since: {Path(name).name}"
-    assert name in run.output() or by_manifest in run.output()
-    for path in to_delete(run):
-        path.unlink()
-    finish(run, undisturbed, tally, faults)
-    shutil.rmtree(run.folder)
-
-
-def to_delete(run: Workflow) -> set[Path]:
-    """The files that the output of a failed run says to delete."""
-    output = run.output()
-    named = [name for line in re.findall(r".*; delete it and run snakemake again", output) for name in line.split(": ")]
-    for names in re.findall(r"[Dd]elete ((?:\S+ and )*\S+) and run snakemake again", output):
-        named.extend(names.split(" and "))
-    paths = {base / name for base in (run.folder, run.results) for name in named}
-    found = {path for path in paths if path.is_file()}
-    assert found, output[-3000:]
-    return found
 
 
 def test_a_database_that_is_removed_during_a_run(

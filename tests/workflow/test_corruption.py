@@ -1,23 +1,19 @@
-"""Every fault in every kind of artifact is named by the audit: the matrix of docs/audit.md."""
+"""Every fault in every kind of artifact of a real run is named by the audit: the matrix of docs/audit.md.
+
+The next run names a damaged file too, and its remedy gives the same bytes.
+"""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import polars as pl
 import pytest
-from raw_tables import flip_byte, write_raw
+from faults import FOREIGN, OF_A_FILE, failures
 from runs import Workflow
-
-from dphrl.artifacts.footer import sealed
-from dphrl.artifacts.tables import read_footer
-from dphrl.audit.run import audit_run
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 
@@ -57,65 +53,8 @@ FINDINGS = {
 }
 
 
-def flipped(file: Path, other: Path) -> None:
-    """One byte in the middle is another."""
-    flip_byte(file)
-
-
-def truncated(file: Path, other: Path) -> None:
-    """The second half is gone."""
-    os.truncate(file, file.stat().st_size // 2)
-
-
-def swapped(file: Path, other: Path) -> None:
-    """The file of another run."""
-    shutil.copyfile(other, file)
-
-
-def missing(file: Path, other: Path) -> None:
-    """The file is gone."""
-    file.unlink()
-
-
-def stale(file: Path, other: Path) -> None:
-    """An intact file of the same content with the footer of older code; if it has no footer, with older content."""
-    with_footer(file, {"code": "0" * 64}, file.read_bytes() + b"\n")
-
-
-def misshapen(file: Path, other: Path) -> None:
-    """An intact file with a footer of another shape, under digests that fit; without a footer, an empty list."""
-    with_footer(file, {"inputs": []}, b"[]")
-
-
-def with_footer(file: Path, values: dict[str, object], content: bytes) -> None:
-    """Change values of a footer, so that digests fit; a file without a footer gets that content."""
-    if file.suffix == ".parquet":
-        write_raw(pl.read_parquet(file), file, read_footer(file) | values)
-    elif file.with_suffix("").is_dir():
-        manifest = {name: value for name, value in json.loads(file.read_text()).items() if name != "footer_sha256"}
-        file.write_text(json.dumps(sealed(manifest | values)))
-    else:
-        file.write_bytes(content)
-
-
-def foreign(file: Path, other: Path) -> None:
-    """A copy next to the file under a name that no rule writes; of a model, more weights."""
-    shutil.copyfile(file, file.with_name(f"{FOREIGN}{file.suffix}"))
-
-
-# No name of a data set, a policy or a table is like this.
-FOREIGN = "a-copy"
-# Of these a copy under another name may be a file that somebody keeps there.
+# A copy of these under another name may be a file that somebody keeps there.
 KEPT = ("toy world", "table as text", "figure", "drawing")
-FAULTS: dict[str, Callable[[Path, Path], None]] = {
-    "flipped byte": flipped,
-    "truncated": truncated,
-    "of another run": swapped,
-    "missing": missing,
-    "stale": stale,
-    "odd footer": misshapen,
-    "foreign file": foreign,
-}
 
 
 @dataclass
@@ -125,11 +64,6 @@ class Runs:
     root: Path
     other: Path
     matrix: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def failures(self) -> dict[str, list[str]]:
-        """Failed checks by artifact."""
-        table = audit_run(self.root)
-        return {row["artifact"]: row["failed"] for row in table.iter_rows(named=True) if row["failed"]}
 
 
 @pytest.fixture(scope="module")
@@ -153,17 +87,17 @@ def restored(runs: Runs, tmp_path: Path) -> Iterator[None]:
 
 
 def test_a_finished_run_has_no_fault(runs: Runs) -> None:
-    assert runs.failures() == {}
+    assert failures(runs.root) == {}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", OF_A_FILE)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_fault_is_named_with_a_remedy(runs: Runs, restored: None, kind: str, fault: str) -> None:
     path = KINDS[kind]
     file, other = runs.root / path, runs.other / path
     assert other.read_bytes() != file.read_bytes()
-    FAULTS[fault](file, other)
-    found = runs.failures()
+    OF_A_FILE[fault](file, other)
+    found = failures(runs.root)
     if fault == "foreign file" and kind in KEPT:
         assert found == {}
         runs.matrix.setdefault(kind, {})[fault] = "kept"
@@ -181,12 +115,12 @@ def test_every_fault_is_named_with_a_remedy(runs: Runs, restored: None, kind: st
 def test_the_matrix_is_that_of_the_docs(runs: Runs) -> None:
     """Print the matrix; docs/audit.md must contain it."""
     assert {(kind, fault) for kind, row in runs.matrix.items() for fault in row} == {
-        (kind, fault) for kind in KINDS for fault in FAULTS
+        (kind, fault) for kind in KINDS for fault in OF_A_FILE
     }
-    lines = [f"| artifact | {' | '.join(FAULTS)} |", f"| --- |{' --- |' * len(FAULTS)}"]
+    lines = [f"| artifact | {' | '.join(OF_A_FILE)} |", f"| --- |{' --- |' * len(OF_A_FILE)}"]
     kinds: dict[str, list[str]] = {}  # by row: kinds whose faults are found alike share a line
     for kind, row in runs.matrix.items():
-        kinds.setdefault(" | ".join(row[fault] for fault in FAULTS), []).append(kind)
+        kinds.setdefault(" | ".join(row[fault] for fault in OF_A_FILE), []).append(kind)
     lines += [f"| {', '.join(alike)} | {cells} |" for cells, alike in kinds.items()]
     print("\n".join(lines))
     assert "\n".join(lines) in PAGE.read_text()
@@ -198,3 +132,52 @@ def _named(path: str) -> str:
     return "|".join(re.escape(text) for text in (path, f"{folder}: ", f"{folder}.json lists")) + (
         f".*{re.escape(name)}" if name == "model.safetensors" else ""
     )
+
+
+# The files that the next run reads, by a stage or by its audit.
+READ_AGAIN = (
+    "prompts/train.parquet",
+    "gold/in_domain.parquet",
+    "draws/main/rollouts/train.presample/0.parquet",
+    "draws/main/verdicts/train.presample/1.parquet",
+    "draws/main/partition/final.parquet",
+    "draws/main/reference/index.parquet",
+    "draws/main/reference/responses.safetensors",
+    "policies/base/model.safetensors",
+    "policies/grpo-s1/step4/model.safetensors",
+    "train/grpo-s1/step4/metrics.parquet",
+    "evaluation/base/maths.parquet",
+    "tables/passk.parquet",
+)
+
+
+@pytest.mark.parametrize("name", READ_AGAIN)
+@pytest.mark.parametrize("fault", ["flipped byte", "truncated"])
+def test_the_next_run_names_a_damaged_file_and_without_it_ends_in_the_same_bytes(
+    pristine: Workflow, tmp_path: Path, name: str, fault: str
+) -> None:
+    run = pristine.copied(tmp_path / "run")
+    OF_A_FILE[fault](run.results / name, run.results / name)
+    shutil.rmtree(run.results / "audit")
+    assert run.start().wait() != 0
+    # A file of a folder is named by the manifest of the folder.
+    by_manifest = f"{Path(name).parent}.json lists files that have changed since: {Path(name).name}"
+    assert name in run.output() or by_manifest in run.output()
+    for path in _to_delete(run):
+        path.unlink()
+    run.run()
+    assert run.digests() == pristine.digests()
+    assert not list(run.results.rglob(".*.tmp"))
+    shutil.rmtree(run.folder)
+
+
+def _to_delete(run: Workflow) -> set[Path]:
+    """The files that the output of a failed run says to delete."""
+    output = run.output()
+    named = [name for line in re.findall(r".*; delete it and run snakemake again", output) for name in line.split(": ")]
+    for names in re.findall(r"[Dd]elete ((?:\S+ and )*\S+) and run snakemake again", output):
+        named.extend(names.split(" and "))
+    paths = {base / name for base in (run.folder, run.results) for name in named}
+    found = {path for path in paths if path.is_file()}
+    assert found, output[-3000:]
+    return found

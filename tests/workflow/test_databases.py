@@ -16,7 +16,7 @@ import pytest
 import yaml
 from runs import Workflow
 
-from dphrl.artifacts.files import list_databases, sha256_file
+from dphrl.artifacts.files import sha256_file
 
 pytestmark = pytest.mark.workflow
 
@@ -158,8 +158,3 @@ def test_ten_gigabytes_of_databases_are_read_once(run: Workflow) -> None:
     ran = stages(run)
     assert {stage: ran[stage] for stage in READERS} == {"prepare_prompts": 1, "audit_gold": 1, "score": 3}
     assert 10 * 2**30 < bytes_read() - before < 15 * 2**30
-
-
-def test_the_digests_do_not_depend_on_the_threads(tmp_path: Path) -> None:
-    write_data(tmp_path)
-    assert list_databases(tmp_path / "database", 1) == list_databases(tmp_path / "database", 4)

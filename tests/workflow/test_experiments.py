@@ -14,6 +14,7 @@ from runs import ROOT, Workflow
 
 from dphrl.config.blocks.data import TOY
 from dphrl.config.load import read_config
+from dphrl.hub import data_name, model_name
 from dphrl.layout.run import Layout
 
 pytestmark = pytest.mark.workflow
@@ -40,6 +41,7 @@ JOBS = {
     "demo-full-hot": (0, 18, 16, 2),
     "world-2": (22, 39, 23, 2),
     "world-3": (22, 39, 23, 2),
+    "gsm8k-1gpu": (9, 6, 4, 2),
     "llama-sql-mini": (6, 23, 21, 4),
     "llama-math-mini": (5, 20, 18, 3),
     "ablations-mini": (8, 11, 9, 2),
@@ -54,13 +56,15 @@ def _write_placeholders(name: str, folder: Path) -> None:
         (folder / "config").mkdir()
         shutil.copy2(ROOT / "config/world.yaml", folder / "config")
     for dataset in config.datasets.values():
-        if dataset.source == TOY:
+        if dataset.source == TOY or data_name(dataset.source):
             continue
         (folder / dataset.source).parent.mkdir(parents=True, exist_ok=True)
         (folder / dataset.source).touch()
         if dataset.database_folder:
             (folder / dataset.database_folder).mkdir(parents=True, exist_ok=True)
     for place in Layout(config).models().values():
+        if model_name(place, folder):
+            continue
         model = folder / place
         model.mkdir(parents=True)
         (model / "config.json").write_text("{}")

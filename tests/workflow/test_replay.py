@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
+from published import DATA
 from runs import Workflow
 
 pytestmark = pytest.mark.workflow
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "config" / "experiments"
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", ROOT.parent / "shared" / "data"))
 SYSTEMS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 
 

@@ -127,19 +127,19 @@ def append(file: Path, text: str) -> None:
     [pytest.param(*edit, id=edit[0], marks=[pytest.mark.full] if edit[0] in LONG else []) for edit in EDITS],
 )
 def test_an_edit_reruns_the_stages_that_import_it_and_no_others(
-    finished: Workflow, always: set[str], code: Path, file: str, stages: set[str]
+    pristine: Workflow, always: set[str], code: Path, file: str, stages: set[str]
 ) -> None:
     append(code.parent / file, "\n_NEW = 1\n")
-    assert changed(finished, always) == stages
+    assert changed(pristine, always) == stages
 
 
 @pytest.mark.parametrize(("template", "stages"), [("report.html.j2", {"report"}), ("audit.html.j2", {"audit"})])
 def test_an_edit_of_a_template_reruns_its_page(
-    finished: Workflow, always: set[str], code: Path, template: str, stages: set[str]
+    pristine: Workflow, always: set[str], code: Path, template: str, stages: set[str]
 ) -> None:
     (found,) = code.rglob(template)
     append(found, "\n<!-- new -->\n")
-    assert changed(finished, always) == stages
+    assert changed(pristine, always) == stages
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_an_edit_of_a_template_reruns_its_page(
     [("metrics", {"train_segment"}), ("overlap", {"find_overlap"}), ("rejected", {"prepare_prompts"})],
 )
 def test_a_new_schema_reruns_the_stage_that_writes_it(
-    finished: Workflow, always: set[str], code: Path, schema: str, stages: set[str]
+    pristine: Workflow, always: set[str], code: Path, schema: str, stages: set[str]
 ) -> None:
     append(code / "artifacts/catalogue.py", f'\nobject.__setattr__(SCHEMAS["{schema}"], "version", 2)\n')
-    assert changed(finished, always) == stages
+    assert changed(pristine, always) == stages
 
 
 @pytest.mark.parametrize(
@@ -170,33 +170,33 @@ def test_a_new_schema_reruns_the_stage_that_writes_it(
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_a_block_of_the_config_reruns_its_stages(
-    finished: Workflow, always: set[str], block: dict[str, Any], stages: set[str]
+    pristine: Workflow, always: set[str], block: dict[str, Any], stages: set[str]
 ) -> None:
-    assert changed(finished.configured(**block), always) == stages
+    assert changed(pristine.configured(**block), always) == stages
 
 
-def test_a_second_file_of_the_configuration_reruns_the_stages_of_its_keys(finished: Workflow, always: set[str]) -> None:
-    assert changed(finished.overlaid(reference={"topk_logprobs": 2}), always) == {"tensorise"}
-    assert changed(finished.overlaid(report={"title": "A"}).overlaid(report={"title": "B"}), always) == {"report"}
+def test_a_second_file_of_the_configuration_reruns_the_stages_of_its_keys(pristine: Workflow, always: set[str]) -> None:
+    assert changed(pristine.overlaid(reference={"topk_logprobs": 2}), always) == {"tensorise"}
+    assert changed(pristine.overlaid(report={"title": "A"}).overlaid(report={"title": "B"}), always) == {"report"}
 
 
-def test_a_removed_method_reruns_tables_and_pages_alone(finished: Workflow) -> None:
-    plan = finished.overlaid(methods={"dph_js": None}).plan()
+def test_a_removed_method_reruns_tables_and_pages_alone(pristine: Workflow) -> None:
+    plan = pristine.overlaid(methods={"dph_js": None}).plan()
     assert "writing the report" in plan
     assert not [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
 
 
-def test_the_old_name_of_a_key_is_refused_and_the_new_name_reruns_nothing(finished: Workflow) -> None:
-    methods = yaml.safe_load(finished.config.read_text())["methods"]
+def test_the_old_name_of_a_key_is_refused_and_the_new_name_reruns_nothing(pristine: Workflow) -> None:
+    methods = yaml.safe_load(pristine.config.read_text())["methods"]
     grpo = {"online" if key == "rollout_on" else key: value for key, value in methods["grpo"].items()}
-    old = finished.configured(methods={"grpo": grpo})
+    old = pristine.configured(methods={"grpo": grpo})
     assert old.start("--dry-run").wait() == 1
     assert "renamed to methods.grpo.rollout_on" in old.output()
-    assert finished.configured(methods=methods).plan() == []
+    assert pristine.configured(methods=methods).plan() == []
 
 
-def test_with_one_seed_both_settings_of_the_draws_are_the_same_run(finished: Workflow) -> None:
-    assert finished.configured(train={"draws": "shared"}).plan() == []
+def test_with_one_seed_both_settings_of_the_draws_are_the_same_run(pristine: Workflow) -> None:
+    assert pristine.configured(train={"draws": "shared"}).plan() == []
 
 
 # In `make test-full` only: it trains a second seed.
@@ -220,9 +220,9 @@ def test_the_presamples_of_a_seed_rerun_the_trainings_of_that_seed_alone(finishe
     assert not [job for job in costly if not re.search("draw s2|dph_js, seed 2|dph_js-s2", job)]
 
 
-def test_a_new_evaluation_set_reruns_nothing_of_the_others(finished: Workflow) -> None:
-    data = yaml.safe_load(finished.config.read_text())
-    plan = finished.configured(
+def test_a_new_evaluation_set_reruns_nothing_of_the_others(pristine: Workflow) -> None:
+    data = yaml.safe_load(pristine.config.read_text())
+    plan = pristine.configured(
         datasets=data["datasets"] | {"cross": {"task": "sql", "source": "toy"}},
         evaluate={"datasets": ["in_domain", "maths", "cross"]},
     ).plan()
@@ -232,15 +232,15 @@ def test_a_new_evaluation_set_reruns_nothing_of_the_others(finished: Workflow) -
 
 
 def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
-    finished: Workflow, always: set[str]
+    pristine: Workflow, always: set[str]
 ) -> None:
-    files = {file for file in listed(finished.configured(engine={"stages": {}})) - always if "timings/" not in file}
+    files = {file for file in listed(pristine.configured(engine={"stages": {}})) - always if "timings/" not in file}
     assert files
     assert all(file.startswith("rollouts/") for file in files)
 
 
-def test_comments_and_docstrings_rerun_nothing(finished: Workflow, code: Path) -> None:
+def test_comments_and_docstrings_rerun_nothing(pristine: Workflow, code: Path) -> None:
     for name in ("scoring/sql/scorer.py", "objective/ppo.py", "rollout/requests.py", "evaluation/estimator.py"):
         module = code / name
         module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
-    assert finished.plan() == []
+    assert pristine.plan() == []

@@ -12,9 +12,11 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
+import peft
 import polars as pl
 import pytest
 import yaml
+from hub_server import Hub, serve
 from huggingface_hub import ModelCard
 from runs import Workflow
 from transformers import AutoModelForCausalLM
@@ -23,6 +25,7 @@ from dphrl.artifacts.manifest import read_manifest
 from dphrl.artifacts.tables import read_footer
 from dphrl.audit.artifacts import manifest_above
 from dphrl.audit.run import audit_run, failed_checks
+from dphrl.model.logprobs import load_model
 
 pytestmark = pytest.mark.workflow
 
@@ -46,11 +49,11 @@ def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> 
     assert not list((pristine.folder / "temporary").iterdir())
 
 
-def test_the_audit_asks_for_each_file_that_it_may_say_to_delete(finished: Workflow) -> None:
+def test_the_audit_asks_for_each_file_that_it_may_say_to_delete(pristine: Workflow) -> None:
     # Snakemake makes a missing file again only for a job that is due and reads it.
-    rows = [line.split("\t") for line in finished.run("--detailed-summary").splitlines()]
+    rows = [line.split("\t") for line in pristine.run("--detailed-summary").splitlines()]
     asked = {name for row in rows if row[0] == "results/tiny/audit/audit.parquet" for name in row[4].split(",")}
-    audited = pl.read_parquet(finished.results / "audit/audit.parquet")["artifact"]
+    audited = pl.read_parquet(pristine.results / "audit/audit.parquet")["artifact"]
     assert {f"results/tiny/{name}" for name in audited} - asked == set()
 
 
@@ -97,12 +100,12 @@ def _maker(path: str) -> str:
     return manifest_above(Path(path) / "any") or path
 
 
-def test_footers_name_the_inputs_that_the_rules_declare(finished: Workflow) -> None:
-    rows = [line.split("\t") for line in finished.run("--detailed-summary").splitlines() if line.startswith("results/")]
+def test_footers_name_the_inputs_that_the_rules_declare(pristine: Workflow) -> None:
+    rows = [line.split("\t") for line in pristine.run("--detailed-summary").splitlines() if line.startswith("results/")]
     declared = {row[0]: row[4].split(",") for row in rows if row[2] != "audit"}
     compared = 0
     for output, inputs in declared.items():
-        file = finished.folder / output
+        file = pristine.folder / output
         if file.suffix == ".parquet":
             footer = read_footer(file)
         elif file.with_suffix("").is_dir() and file.suffix == ".json":
@@ -134,16 +137,16 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     assert all(name in names for name in ("claims.md", "headline.csv", "index.html"))
 
 
-def test_a_wrong_config_stops_before_the_plan_is_made(finished: Workflow) -> None:
-    process = finished.configured(train={"lr_": 1e-3}).start("--dry-run")
+def test_a_wrong_config_stops_before_the_plan_is_made(pristine: Workflow) -> None:
+    process = pristine.configured(train={"lr_": 1e-3}).start("--dry-run")
     assert process.wait() != 0
-    assert "train.lr_" in finished.output()
-    assert "train.lr" in finished.output()
-    assert "Building DAG" not in finished.output()
+    assert "train.lr_" in pristine.output()
+    assert "train.lr" in pristine.output()
+    assert "Building DAG" not in pristine.output()
 
 
-def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(finished: Workflow) -> None:
-    changed = finished.configured(partition={"pef_min_correct": 2})
+def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(pristine: Workflow) -> None:
+    changed = pristine.configured(partition={"pef_min_correct": 2})
     plan = changed.plan()
     assert {"dividing the training prompts", "writing the final partition", "sampling base on train (refine)"} <= set(
         plan
@@ -154,8 +157,8 @@ def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(f
     assert "computing reference log-probs" in changed.plan("reference")
 
 
-def test_a_new_method_reruns_nothing_that_is_done(finished: Workflow) -> None:
-    plan = finished.configured(methods={"dph_f": {"divergence": "forward_kl", "eta": 0.1}}).plan()
+def test_a_new_method_reruns_nothing_that_is_done(pristine: Workflow) -> None:
+    plan = pristine.configured(methods={"dph_f": {"divergence": "forward_kl", "eta": 0.1}}).plan()
     trained = [job for job in plan if job.startswith("training ")]
     assert trained == ["training dph_f, seed 1, up to step 2", "training dph_f, seed 1, up to step 4"]
     assert all("dph_f" in job for job in plan if job.startswith("sampling "))
@@ -181,24 +184,57 @@ def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workfl
     assert "a file that exists" in own.output()
 
 
-def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(finished: Workflow) -> None:
+def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
+    finished: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = finished.results / "policies/base"
     trained = {name: f"results/tiny/policies/{name}-s1/step4" for name in ("grpo", "dph_js")}
-    data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "methods": {}}
-    data |= {"policy": {"base": "results/tiny/policies/base"}, "checkpoints": {"ours": [*trained.values()]}}
+    adapter = peft.get_peft_model(load_model(base, "float32"), peft.LoraConfig(r=2, target_modules=["q_proj"]))
+    adapter.save_pretrained(finished.folder / "adapter")
+    # The base and one set of questions are on the hub.
+    data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "policy": {"base": "org/base"}}
+    data["datasets"]["maths"]["source"] = "hf://datasets/org/data/maths.jsonl"
+    data["checkpoints"] = {"ours": [*trained.values()], "lora": "adapter"}
+    del data["methods"], data["train_dataset"], data["datasets"]["train"]
     path = finished.folder / "checked.yaml"
     path.write_text(yaml.safe_dump(data))
     checked = replace(finished, config=path, name="checked")
-    checked.run()
-    assert checked.stages()["import_model"] == 3
-    assert not {"train_base", "train_segment"} & checked.stages().keys()
+    monkeypatch.setenv("HF_HOME", str(finished.folder / "cache"))
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    folders = {"org/base": base, "datasets/org/data": finished.results / "toy/questions"}
+    with serve(Hub(folders)) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        checked.run()
+        stages = checked.stages()
+        assert (stages["fetch"], stages["import_model"]) == (2, 4)
+        hub.commits["org/base"] = "2" * 40
+        assert "Nothing to be done" in checked.run()
+    assert not {"train_base", "train_segment", "find_candidates", "tensorise"} & stages.keys()
+    assert not (checked.results / "draws").exists()
     assert failed_checks(audit_run(checked.results)) == []
     weights = [checked.results / f"policies/ours-s{seed}/step0/model.safetensors" for seed in (1, 2)]
     assert [file.read_bytes() for file in weights] == [
         (finished.folder / place / "model.safetensors").read_bytes() for place in trained.values()
     ]
-    compared = pl.read_parquet(checked.results / "tables/comparisons.parquet").filter(method="ours", against="base")
-    assert compared["seeds"].unique().to_list() == [2]
-    assert "ours" in (checked.results / "report/index.html").read_text()
+    # The digests of adapter and base are in the manifest.
+    read = read_manifest(checked.results / "policies/lora.json")["inputs"]
+    assert {name: one["paths"] for name, one in read.items()} == {
+        "base": ["policies/base.json"],
+        "files": ["adapter_config.json", "adapter_model.safetensors"],
+    }
+    # The footers of a run by names are those of a run with folders.
+    prompts = [pl.read_parquet(one.results / "prompts/maths.parquet") for one in (finished, checked)]
+    assert prompts[0].equals(prompts[1])
+    compared = pl.read_parquet(checked.results / "tables/comparisons.parquet").filter(against="base")
+    assert dict(compared.select("method", "seeds").unique().iter_rows()) | {"base_itself": 1} == {
+        "ours": 2,
+        "lora": 1,
+        "base_itself": 1,
+    }
+    page = (checked.results / "report/index.html").read_text()
+    assert "Base, ours (2 checkpoints) and lora, evaluated on in_domain and maths." in page
+    kept = (path for path in checked.results.rglob("*") if path.is_file() and path.suffix in {".json", ".log", ".html"})
+    assert not any("hf_secret" in file.read_text(errors="replace") for file in kept)
 
 
 def test_a_division_made_elsewhere_gives_the_same_partition_without_pre_samples(finished: Workflow) -> None:
@@ -220,10 +256,10 @@ def test_a_division_made_elsewhere_gives_the_same_partition_without_pre_samples(
     assert stored[0].read_bytes() == stored[1].read_bytes()
 
 
-def test_more_steps_and_seeds_go_on_from_what_is_done(finished: Workflow) -> None:
-    trained = [job for job in finished.configured(train={"steps": 8}).plan() if job.startswith("training ")]
+def test_more_steps_and_seeds_go_on_from_what_is_done(pristine: Workflow) -> None:
+    trained = [job for job in pristine.configured(train={"steps": 8}).plan() if job.startswith("training ")]
     assert [job.rsplit(" ", 1)[1] for job in trained] == ["6", "8", "6", "8"]
-    trained = [job for job in finished.configured(train={"seeds": [1, 2]}).plan() if job.startswith("training ")]
+    trained = [job for job in pristine.configured(train={"seeds": [1, 2]}).plan() if job.startswith("training ")]
     assert {job.split(", ")[1] for job in trained} == {"seed 2"}
 
 

@@ -7,10 +7,9 @@ keep their traceback.
 
 import argparse
 import os
-import shutil
 import sys
 from argparse import ArgumentError, ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -107,14 +106,13 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-# dphrl init
-
 _INIT: Final = """\
 Looks at a file of questions, chooses the task, and writes the smallest commented configuration
 that passes the checks of the workflow.
 
 examples:
   dphrl init --data questions.jsonl --model models/Qwen3-0.6B
+  dphrl init --data hf://datasets/ORG/NAME/FILE --model ORG/NAME
   dphrl init --data train.json --databases databases --test dev.json --model models/Llama-3.1-8B-Instruct
   dphrl init --data mine.jsonl --field question=prompt_text --field answer=label --model models/mine --cpu
   dphrl init --data mine.jsonl --task one_of --scorer my_scorer.py --model models/mine
@@ -128,8 +126,13 @@ exit status: 0, 1 if no configuration can be written (the message has the file a
 
 def _init_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--data", metavar="FILE", required=True, help="questions to train on: .jsonl, .json or .parquet")
-    add("--model", metavar="DIR", required=True, help="the base model: config.json, *.safetensors, tokenizer")
+    add("--data", metavar="FILE", required=True, help="questions: .jsonl, .json, .parquet, or their name on the hub")
+    add(
+        "--model",
+        metavar="DIR",
+        required=True,
+        help="the base model: a folder with config.json, or its name on the hub",
+    )
     add("--test", metavar="FILE", help="questions to evaluate on (default: the questions of --data)")
     add("--out", metavar="FILE", type=Path, help="the configuration (default: the name of --data, .yaml)")
     add("--task", help="sql, math, or the name that --scorer registers (default: by the fields)")
@@ -145,7 +148,7 @@ def _init(options: Namespace) -> int:
     if (options.scorer is None) != (options.task in (None, "sql", "math")):
         message = "--task NAME and --scorer FILE belong together, for a task that is neither sql nor math"
         raise ArgumentError(None, message)
-    from dphrl.starter.starter import Wish, starter
+    from dphrl.starter.starter import Wish, next_steps, starter
 
     out = options.out or Path(f"{Path(options.data).stem}.yaml")
     gpu_gib = None if options.cpu else options.gpu_gib
@@ -157,25 +160,9 @@ def _init(options: Namespace) -> int:
             file.write(text)
     except FileExistsError:
         raise FileExistsError(f"{out} is there already: name another file with --out, or remove it") from None
-    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *_next_steps(out, gpu_gib, ranks)])))
+    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, gpu_gib, ranks)])))
     return 0
 
-
-def _next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
-    """The commands that follow: the plan, the division of the questions, and the whole run."""
-    dphrl = "dphrl" if shutil.which("dphrl") else ".venv/bin/dphrl"
-    yield f"  {dphrl} plan {out}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
-    if gpu_gib:
-        run, end = ".venv/bin/snakemake", f"--profile profiles/gpu-node --configfile {out}"
-        yield f"  {run} partition {end}"
-    else:
-        run, end = "make run", f"CONFIG={out}"
-        yield f"  {run} {end} TARGET=partition"
-    yield "      # says how large D_pef is; where it is empty or small, lower partition.pef_min_correct"
-    yield f"  {run} {end}"
-
-
-# dphrl diagnose
 
 _DIAGNOSE: Final = """\
 Did a tuned model lose its diversity? Compares files of samples, as many tools write them, of a base model
@@ -188,19 +175,25 @@ examples:
   dphrl diagnose base.jsonl tuned.jsonl --task math --gold answers.jsonl
   dphrl diagnose results/demo/verdicts/base/maths.evaluate results/demo/verdicts/grpo-s1/step40/maths.evaluate
 
-The verdict is about coverage at one k: COLLAPSED if the whole 95 % interval of pass@k(tuned) - pass@k(base) is below 0;
-else NOT COLLAPSED if its 90 % interval is above the margin; else CANNOT TELL, with what would tell. A model can keep
-its coverage and lose variety among its right answers: the sentence after the verdict says whether it did.
+Verdicts: COLLAPSED (coverage fell, by more than lower accuracy explains), WORSE (accuracy explains it), SHARPENED
+(drawing hotter recovers it), NARROWED (coverage holds, right answers vary less), NOT COLLAPSED (no loss of the margin
+is left open), CANNOT TELL (with the reason). docs/diagnose.md says what each does not mean, and what to do next.
 
-exit status: 0 NOT COLLAPSED, 3 COLLAPSED (any of the tuned models), 4 CANNOT TELL, 1 error in a file, 2 usage"""
+exit status: 0 NOT COLLAPSED, NARROWED or SHARPENED, 2 usage or an unreadable file, 3 COLLAPSED or WORSE (a model, after
+correction for several), 4 CANNOT TELL"""
 
 
 def _diagnose_options(parser: ArgumentParser) -> None:
     kinds = ".jsonl, .json, .parquet, or a folder of .parquet files"
     parser.add_argument("base", metavar="BASE", type=Path, help=f"samples of the base model: {kinds}")
-    parser.add_argument("tuned", metavar="TUNED", nargs="+", type=Path, help="samples of a tuned model, or of several")
+    parser.add_argument("tuned", metavar="TUNED", nargs="*", type=Path, help="samples of a tuned model, or of several")
+    help_ = "several trainings of one method, judged as one model; several times"
+    add = parser.add_argument
+    add("--trainings", metavar="NAME=FILE,FILE,...", action="append", type=_pair, default=[], help=help_)
+    help_ = "samples of the tuned model at higher temperatures: does drawing hotter recover a loss?"
+    add("--hotter", metavar="FILE", nargs="+", type=Path, default=[], help=help_)
     add = parser.add_argument_group("verdict").add_argument
-    add("--k", type=int, help="k of pass@k (default: the largest power of two that every question allows)")
+    add("--k", type=int, help="k of pass@k (default: the largest power of two up to half of the samples)")
     add("--margin", type=float, default=5.0, help="loss in points that NOT COLLAPSED excludes (default: 5)")
     add("--seed", type=int, default=0, help="of resampled intervals and halves (default: 0)")
     help_ = "a style of responses, by how they start; several times, the first that fits counts"
@@ -208,10 +201,11 @@ def _diagnose_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("how the files are read").add_argument
     add("--format", help="verl, trl, lm-eval, verifiers, qwen-math, dphrl or plain (default: by the fields)")
     help_ = (
-        "the file's name of a field: question_id, question, text, correct, score, gold, level, truncated, "
-        "finish_reason, sample_index"
+        "the file's name of a field: question_id, question, text, correct, score, gold, level, cluster, n, c, "
+        "truncated, finish_reason, sample_index; nested: rollouts.*.text"
     )
     add("--map", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
+    add("--cluster", metavar="FIELD", help="the file's field that groups questions, such as db_id, for intervals")
     add("--threshold", type=float, help="a sample is right if its score is at least this")
     add = parser.add_argument_group("judging here, in a sandbox").add_argument
     add("--task", choices=("math", "sql"), help="judge the samples; needs the extra [math] or [sql]")
@@ -227,6 +221,10 @@ def _diagnose(options: Namespace) -> int:
         raise ArgumentError(None, f"--k {options.k}: expected 1 or more")
     if not 0.0 < options.margin < 100.0:
         raise ArgumentError(None, f"--margin {options.margin:g}: expected points between 0 and 100")
+    if not options.tuned and not options.trainings:
+        raise ArgumentError(None, "the following arguments are required: TUNED (or --trainings NAME=FILE,FILE)")
+    if options.hotter and (len(options.tuned) != 1 or options.trainings):
+        raise ArgumentError(None, "--hotter is about one tuned model: name one TUNED, and no --trainings")
     if options.gold and not options.task:
         raise ArgumentError(None, "--gold is for judging here: add --task math or --task sql")
     if options.task == "sql" and not options.databases:
@@ -235,8 +233,6 @@ def _diagnose(options: Namespace) -> int:
 
     return run(options)
 
-
-# dphrl audit
 
 _AUDIT: Final = """\
 Check all artifacts of a run, or show one of them.
@@ -261,8 +257,9 @@ def _show_options(parser: ArgumentParser) -> None:
 
 def _lineage_options(parser: ArgumentParser) -> None:
     _show_options(parser)
-    text = "how many steps to go back from the file (default: 1, to its inputs)"
-    parser.add_argument("--depth", metavar="N", type=int, default=1, help=text)
+    parser.add_argument(
+        "--depth", metavar="N", type=int, default=1, help="steps to go back (default: 1, to its inputs)"
+    )
 
 
 def _audit(options: Namespace) -> int:
@@ -287,8 +284,6 @@ def _lineage(options: Namespace) -> int:
     return 0
 
 
-# dphrl report
-
 _REPORT: Final = """\
 One page and tables of several finished runs: side by side, and pooled over all their trainings.
 
@@ -311,8 +306,6 @@ def _report(options: Namespace) -> int:
     return 0
 
 
-# dphrl export
-
 _EXPORT: Final = """\
 Writes prompts, stored responses and the judge of a run for another trainer.
 
@@ -334,20 +327,22 @@ def _export_options(parser: ArgumentParser) -> None:
     add("--to", choices=("trl", "verl", "jsonl"), required=True, help="form of the prompts")
     add("--out", metavar="DIR", type=Path, required=True, help="a new or empty folder")
     add("--draw", default="main", help="draw of stage 1: main (default), or s<seed> of a further training seed")
-    add("--tokenizer", metavar="DIR", type=Path, help="the trainer's tokenizer (default: the tokenizer of the base)")
+    add("--tokenizer", metavar="DIR", type=Path, help="for trl and verl: the trainer's tokenizer (default: the base's)")
     add("--databases", metavar="DIR", type=Path, help="for SQL on your databases: their folder, as in the run")
     add("--scorer", metavar="FILE", type=Path, help="for a custom scorer: its file, as in the run")
     add("--force", action="store_true", help="write prompts whose tokens the trainer's tokenizer changes")
 
 
 def _export(options: Namespace) -> int:
+    if options.to == "jsonl" and options.tokenizer:
+        raise ArgumentError(
+            None, "--tokenizer has no effect with --to jsonl: prompts are tokens of the run; leave it out"
+        )
     from dphrl.export.export import Order, export
 
     print(visible(export(Order(**vars(options)))))
     return 0
 
-
-# dphrl plan
 
 _PLAN: Final = """\
 Memory per GPU, disk, jobs, tokens and hours of a configuration, from it and the model's
@@ -380,7 +375,7 @@ def _plan(options: Namespace) -> int:
 COMMANDS: Final = {
     "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
     "diagnose": Command(
-        "did a model lose its diversity? two files of samples, a verdict", _DIAGNOSE, _diagnose_options, _diagnose, 1
+        "did a model lose its diversity? two files of samples, a verdict", _DIAGNOSE, _diagnose_options, _diagnose, 2
     ),
     "audit": Command("check every artifact of a run", _AUDIT, _audit_options, _audit, 2),
     "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),

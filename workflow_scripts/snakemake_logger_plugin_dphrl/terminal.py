@@ -24,6 +24,7 @@ WORDS: Final = {
     "hash_databases": "hashing the databases of {dataset}",
     "build_world": "making the demo's databases and questions",
     "train_base": "training the base model from scratch",
+    "fetch": "fetching {hub} from the hub",
     "import_model": "taking the model {model}",
     "prepare_prompts": "preparing the prompts of {dataset}",
     "audit_gold": "auditing the gold answers of {dataset}",

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dphrl.artifacts.files import link_folder, replacing, replacing_folder, sha256_file, write_text
+from dphrl.artifacts.files import link_files, list_databases, replacing, replacing_folder, sha256_file, write_text
 from dphrl.artifacts.manifest import (
     ManifestError,
     folder_of,
@@ -35,6 +35,14 @@ def _content(folder: Path) -> dict[str, str]:
 def test_the_sha256_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "big.bin").write_bytes(b"\0" * (3 << 20) + b"1")
     assert sha256_file(tmp_path / "big.bin") == hashlib.sha256((tmp_path / "big.bin").read_bytes()).hexdigest()
+
+
+def test_the_digests_of_databases_do_not_depend_on_the_threads(tmp_path: Path) -> None:
+    for name in ("east", "west"):
+        write_text(tmp_path / name / f"{name}.sqlite", name)
+    alone = list_databases(tmp_path, 1)
+    assert len(alone) == 2
+    assert alone == list_databases(tmp_path, 4)
 
 
 @pytest.mark.parametrize("error", [ValueError, Interrupted])
@@ -109,34 +117,24 @@ def test_a_failure_leaves_the_old_folder(error: type[BaseException], tmp_path: P
 
 def test_a_model_is_linked_not_copied(tmp_path: Path) -> None:
     source, folder = tmp_path / "given", tmp_path / "base"
-    (source / "below").mkdir(parents=True)
-    names = ("model.safetensors", "config.json", "tokenizer.json", ".hidden")
-    for name in names:
-        (source / name).write_text(name)
-    link_folder(source, folder)
-    assert _content(folder) == {name: name for name in names[:3]}
+    source.mkdir()
+    files = [source / name for name in ("model.safetensors", "config.json", "tokenizer.json")]
+    for file in [*files, source / "optimizer.pt"]:
+        file.write_text(file.name)
+    link_files(files, folder)
+    assert _content(folder) == {file.name: file.name for file in files}
     assert all(file.is_symlink() for file in folder.iterdir())
     write_manifest(tmp_path / "base.json", {})
-    assert sorted(read_manifest(tmp_path / "base.json")["files"]) == sorted(names[:3])
+    assert sorted(read_manifest(tmp_path / "base.json")["files"]) == sorted(file.name for file in files)
 
 
 def test_links_to_another_model_replace_the_old(tmp_path: Path) -> None:
     for name, file in (("large", "model-1.safetensors"), ("small", "model.safetensors")):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text(name)
-        link_folder(tmp_path / name, tmp_path / "base")
+        link_files([tmp_path / name / file], tmp_path / "base")
     assert _content(tmp_path / "base") == {"model.safetensors": "small"}
     assert (tmp_path / "large" / "model-1.safetensors").read_text() == "large"
-
-
-def test_a_pickled_model_is_refused(tmp_path: Path) -> None:
-    source = tmp_path / "given"
-    source.mkdir()
-    (source / "config.json").write_text("{}")
-    (source / "pytorch_model.bin").write_text("pickle")
-    with pytest.raises(ValueError, match=f"{source}: no .*safetensors.*pickled weights are not loaded"):
-        link_folder(source, tmp_path / "base")
-    assert not (tmp_path / "base").exists()
 
 
 @pytest.fixture

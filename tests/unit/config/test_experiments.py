@@ -50,7 +50,8 @@ METHODS |= {f"{name}-equal-steps": METHODS[name] for name in MAIN}
 def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
     toy = {name for name in NAMES if experiment(name).toy}
     assert toy == {"multi-style", *(name for name in NAMES if name.endswith("-mini") or name in WORLD)}
-    assert set(NAMES) - RECORDED - toy == METHODS.keys()
+    # One card: a recipe for a first training, of no table.
+    assert set(NAMES) - RECORDED - toy - {"gsm8k-1gpu"} == METHODS.keys()
 
 
 @pytest.mark.parametrize("name", METHODS)

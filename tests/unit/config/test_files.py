@@ -152,7 +152,9 @@ def test_a_problem_names_the_last_file_with_its_key(tmp_path: Path) -> None:
     assert f"train.lrr\n  file:    {first}\n" in text
     assert f"train.lr\n  file:    {second}\n  given:   -1\n" in text
     assert f"seed\n  file:    {second}\n" in text
-    assert "  file: " not in error_of(*write(tmp_path, one=FULL.read_text() + "seeds: 1\n"))
+    (one,) = write(tmp_path, one=FULL.read_text() + "seeds: 1\n")
+    assert error_of(one).startswith(f"The configuration {one} has 1 problem:\n")
+    assert "  file: " not in error_of(one)
     (conflicting,) = write(tmp_path, conflicting={"train": {"mini_batches": 3}})
     assert f"train.mini_batches\n  file:    {conflicting}\n" in error_of(FULL, conflicting)
 

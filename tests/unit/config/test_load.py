@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dphrl.config import slices
 from dphrl.config.blocks.data import FieldName
-from dphrl.config.checks import notices
+from dphrl.config.checks import notices, problems_between_blocks
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.files import read_yaml
@@ -75,13 +75,15 @@ def test_the_embedded_default_is_valid() -> None:
 def test_an_unknown_key_names_path_given_allowed_and_nearest(data: dict[str, Any]) -> None:
     found = problems(put(data, "train.lr_", 3))["train.lr_"]
     assert found.value == "lr_: 3"
-    assert "known here: betas, " in found.allowed
+    assert found.allowed.startswith("no such key; known here: betas, ")
     assert found.nearest == "train.lr"
 
 
 @pytest.mark.parametrize(
     ("path", "nearest"),
     [
+        ("trian_dataset", "train_dataset"),
+        ("methods.grpo.eps_hi", "methods.grpo.eps_high"),
         ("evaluate.dataset", "evaluate.datasets"),
         ("steps", "train.steps"),
         ("prompts_per_step", "train.prompts_per_step"),
@@ -133,6 +135,12 @@ def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
     [
         ("partition.on_reject", "explor", "'explore' or 'discard'", "explore"),
         ("train.dtype", "float16", "'float32' or 'bfloat16'", "bfloat16"),
+        ("engine.dtype", "float16", "'float32' or 'bfloat16'", "bfloat16"),
+        ("datasets.train.comparison", "loose", "'spider', 'bird' or 'strict'", None),
+        ("train.steps", "many", "a valid integer", None),
+        ("sampling.presample.n", -4, "greater than or equal to 1", None),
+        ("evaluate.k", 8, "a list: [8]", None),
+        ("train.seeds", 1, "a list: [1]", None),
         ("hardware.zero_stage", 4, "0, 1, 2 or 3", None),
         ("train.lr", "fast", "a valid number", None),
         ("train.lr", -1, "greater than 0", None),
@@ -148,7 +156,8 @@ def test_no_block_takes_an_unknown_key(data: dict[str, Any], path: str) -> None:
         ("engine.name", "transformer", "'vllm' or 'transformers'", "transformers"),
         ("engine.stages.evaluate", "vlm", "'vllm' or 'transformers'", "vllm"),
         ("engine.stages.rollout", "vllm", "'presample', 'refine', 'evaluate' or 'rollouts'", "rollouts"),
-        ("run", "../up", "letters, digits, ., _ and -", None),
+        ("run", "../up", "a name of letters, digits, ., _ and -, a letter or digit first", None),
+        ("run", "my run", "a name of letters, digits, ., _ and -, a letter or digit first", None),
         ("run", MISSING, "this key is required", None),
         ("datasets.train.task", MISSING, "this key is required", None),
     ],
@@ -177,6 +186,7 @@ def test_a_wrong_value_names_what_is_allowed(
         ("train.eval_every", 30, "train.eval_every", "train.steps = 40"),
         ("train.eval_every", 80, "train.eval_every", "train.steps = 40"),
         ("train.prompts_per_step", 15, "train.mini_batches", "train.prompts_per_step = 15"),
+        ("train.mini_batches", 3, "train.mini_batches", "train.rehearsal_per_step = 32, for instance 1, 2, 4"),
         ("train.rehearsal_per_step", 31, "train.mini_batches", "train.rehearsal_per_step = 31"),
         ("partition.pef_min_correct", 9, "partition.pef_min_correct", "sampling.presample.n = 8"),
         ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
@@ -184,8 +194,8 @@ def test_a_wrong_value_names_what_is_allowed(
         ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),
         ("toy", None, "datasets.train.source", "a block toy"),
         ("toy", None, "policy.base", "the folder of a base model"),
-        ("methods.base", {}, "methods.base", "any other name"),
-        ("methods.a-b", {}, "methods.a-b", "a name of letters, digits and _"),
+        ("methods.base", {}, "methods.base", "any other name: base is the policy before training"),
+        ("methods.a-b", {}, "methods.a-b", "a name of letters, digits and _, a letter first"),
         ("datasets.my set", {"task": "sql", "source": "x.jsonl"}, "datasets.my set", "a name of letters"),
         ("datasets.other", {"task": "sql", "source": "toy"}, "datasets.other.source", "the toy has the datasets train"),
         ("datasets.maths.task", "maths", "datasets.maths.task", "a task: sql, math"),
@@ -316,7 +326,7 @@ def test_a_function_of_the_user_has_the_keys_of_a_rehearsed_divergence(data: dic
 
 @pytest.mark.parametrize("empty", [None, {}])
 def test_an_empty_configuration_says_what_is_required(empty: Any) -> None:
-    assert "run, datasets, train_dataset" in problems(empty)[""].allowed
+    assert "required are run, datasets" in problems(empty)[""].allowed
 
 
 def test_a_configuration_that_is_a_list_is_refused() -> None:
@@ -441,7 +451,7 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     real["datasets"]["train"]["source"] = "rows.jsonl"
     real["replay"] = {"base": {"train": "answers.jsonl"}}
     real["scoring"]["custom"] = {"mine": {"source": "mine.py"}}
-    real["checkpoints"] = {"trl": ["model", "out/2"]}
+    real["checkpoints"] = {"trl": ["model", "out/trl/2"]}
     with pytest.raises(ConfigError) as caught:
         check_files(load_config(real), tmp_path)
     assert [p.path for p in caught.value.problems] == [
@@ -453,11 +463,11 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
         "checkpoints.trl",
         "checkpoints.trl",
     ]
-    for name in ("model", "database", "out/2"):
+    for name in ("model", "database", "out/trl/2"):
         (tmp_path / name).mkdir(parents=True)
     for name in (
         "model/config.json",
-        "out/2/config.json",
+        "out/trl/2/config.json",
         "model/tokenizer.json",
         "rows.jsonl",
         "answers.jsonl",
@@ -465,6 +475,75 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     ):
         (tmp_path / name).touch()
     check_files(load_config(real), tmp_path)
+
+
+def test_a_name_that_is_not_there_causes_no_second_problem() -> None:
+    (problem,) = problems(put(RECORDED, "train_dataset", "spidre")).values()
+    assert problem.nearest == "spider"
+
+
+def test_a_name_may_be_of_a_policy_and_of_a_dataset() -> None:
+    answers = {"spider": "answers.jsonl"}
+    assert load_config(RECORDED | {"replay": {"base": answers, "spider": answers}}).replay["spider"] == answers
+
+
+def test_sampling_only_needs_no_train_block(data: dict[str, Any]) -> None:
+    train = {"max_tokens": 4096, "dtype": "bfloat16", "eval_every": 7}
+    assert problems_between_blocks(load_config(data | {"methods": {}, "train": train})) == []
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", ""])
+def test_windows_line_ends_and_a_byte_order_mark_are_fine(tmp_path: Path, mark: str) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_bytes((mark + yaml.safe_dump(RECORDED)).replace("\n", "\r\n").encode())
+    assert read_config(file).run == "recorded"
+
+
+def files_refused(data: dict[str, Any], folder: Path, base: str = "base", **files: str) -> str:
+    """The error about the files of a configuration whose base is a folder with these files."""
+    (folder / "base").mkdir()
+    for name, text in files.items():
+        (folder / "base" / f"{name}.json").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        check_files(load_config(put(data, "policy.base", base)), folder)
+    return str(caught.value)
+
+
+def test_a_missing_folder_is_answered_with_the_other_reading(data: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    found = files_refused(data, tmp_path, "models/Llama-3.1-8B")
+    assert "a folder that holds a Hugging Face model" in found
+    assert "or hf://ORG/NAME: a model of the hub" in found
+
+
+POSITIONS = '"max_position_embeddings": 64'
+
+
+@pytest.mark.parametrize("config", [f"{{{POSITIONS}}}", f'{{"text_config": {{{POSITIONS}}}}}'])
+def test_more_tokens_than_the_model_has_positions(data: dict[str, Any], tmp_path: Path, config: str) -> None:
+    found = files_refused(data, tmp_path, config=config, tokenizer="{}")
+    assert "engine.max_model_len\n  given:   128\n  allowed: at most 64, the positions of the model" in found
+
+
+def test_positions_that_a_model_extends_are_left_to_the_engine(data: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    extended = f'{{{POSITIONS}, "rope_scaling": {{"type": "yarn", "factor": 4.0}}}}'
+    (tmp_path / "base/config.json").write_text(extended)
+    (tmp_path / "base/tokenizer.json").write_text("{}")
+    check_files(load_config(put(data, "policy.base", "base")), tmp_path)
+
+
+def test_a_base_without_its_files_is_refused_at_the_start(data: dict[str, Any], tmp_path: Path) -> None:
+    assert "with the tokenizer of the model too" in files_refused(data, tmp_path, config="{}")
+    (tmp_path / "other").mkdir()
+    assert "config.json" in files_refused(data, tmp_path / "other", "nowhere")
+
+
+def test_a_file_that_is_missing_is_named_with_the_folder_it_is_looked_for_in(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_files(load_config(RECORDED), tmp_path)
+    assert {"datasets.spider.source", "replay.base.spider"} <= {problem.path for problem in caught.value.problems}
+    assert f"a file that exists (paths are relative to {tmp_path})" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["{split}", "a{b}c", "<results>", "models/{x}/7b"])
@@ -567,3 +646,47 @@ def test_divisors_of_a_huge_number_are_found_in_a_moment(data: dict[str, Any]) -
     found = problems(put(data, "train.steps", 63 * 10**16 + 63))
     assert "for instance" in found["train.eval_every"].allowed
     assert time.process_time() - start < 2
+
+
+def test_with_checkpoints_nothing_is_trained_unless_methods_are_named(data: dict[str, Any]) -> None:
+    del data["methods"]
+    assert set(load_config(data).methods) == {"grpo", "dapo", "rkl", "exp_only", "dph_f", "dph_js"}
+    assert load_config(data | {"checkpoints": {"trl": "out"}}).methods == {}
+    both = load_config(data | {"checkpoints": {"trl": "out"}, "methods": {"mine": {"rollout_on": "all"}}})
+    assert set(both.methods) == {"mine"}
+
+
+def test_only_a_run_that_trains_needs_a_training_set(data: dict[str, Any]) -> None:
+    del data["train_dataset"]
+    assert "a name under datasets" in problems(data)["train_dataset"].allowed
+    first, *_ = data["evaluate"]["datasets"]
+    config = load_config(data | {"methods": {}})
+    assert config.roles[first] == "in_domain"
+    assert not config.presamples
+
+
+def test_a_model_is_a_name_of_the_hub_or_a_folder(data: dict[str, Any], tmp_path: Path) -> None:
+    for base in ("org/model", "hf://org/model@v1"):
+        check_files(load_config(put(data, "policy.base", base)), tmp_path)
+    # The owner is a folder here, so this is a path.
+    (tmp_path / "org").mkdir()
+    for base, part in (("org/model", "or hf://ORG/NAME"), ("hf://datasets/org/data/a.json", "expected a model")):
+        with pytest.raises(ConfigError, match=part):
+            check_files(load_config(put(data, "policy.base", base)), tmp_path)
+
+
+def test_shards_of_verl_are_refused_with_the_command_that_merges_them(data: dict[str, Any], tmp_path: Path) -> None:
+    actor = tmp_path / "ckpt/global_step_2/actor"
+    actor.mkdir(parents=True)
+    (actor / "model_world_size_2_rank_0.pt").touch()
+    (actor / "config.json").touch()
+    for place in ("ckpt/global_step_2", "ckpt/global_step_2/actor"):
+        with pytest.raises(ConfigError, match=r"python -m verl\.model_merger merge --backend fsdp") as caught:
+            check_files(load_config(data | {"checkpoints": {"verl": place}}), tmp_path)
+        command = f"--local_dir ckpt/global_step_2/actor --target_dir {place}/merged"
+        assert command in str(caught.value)
+
+
+def test_data_of_the_hub_with_queries_needs_a_folder_of_databases(data: dict[str, Any]) -> None:
+    data["datasets"]["train"] = {"task": "sql", "source": "hf://datasets/org/data/train.jsonl"}
+    assert "the hub brings one file" in problems(data)["datasets.train.databases"].allowed

@@ -12,7 +12,7 @@ from dphrl.diagnose.page import page
 def html() -> str:
     rates = np.linspace(0.05, 0.95, 60)
     files = [drawn_file("base", rates, 8, 1), drawn_file("tuned", np.where(rates > 0.4, 0.9, 0.0), 8, 2, ways=1)]
-    return page(diagnose(files), files)
+    return page(diagnose(files), dict(zip(["base", "tuned"], files, strict=True)))
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])

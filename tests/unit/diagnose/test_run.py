@@ -9,6 +9,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from dphrl.artifacts.catalogue import SCHEMAS
@@ -44,21 +45,23 @@ def files(tmp_path):
 
 @pytest.mark.parametrize(
     ("chosen", "margin", "code", "word"),
-    [((0, 1), "5", 3, "COLLAPSED"), ((0, 2), "5", 0, "NOT COLLAPSED"), ((0, 2), "2", 4, "CANNOT TELL")],
+    [((0, 1), "5", 3, "COLLAPSED"), ((0, 2), "5", 0, "NOT COLLAPSED"), ((0, 2), "1", 4, "CANNOT TELL")],
 )
 def test_the_exit_code_is_the_verdict(files, capsys, chosen, margin, code, word):
     assert main(["diagnose", *(files[one] for one in chosen), "--margin", margin]) == code
-    assert re.search(rf"\n{word}: coverage [a-z ]+\. pass@4 of ", capsys.readouterr().out)
+    assert re.search(rf"\n{word}: [a-z0-9 ]+\. pass@2 of ", capsys.readouterr().out)
 
 
 def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_the_json(files, tmp_path, capsys):
     assert main(["diagnose", *files, "--json", str(tmp_path / "d.json"), "--html", str(tmp_path / "d.html")]) == 3
     out = capsys.readouterr().out
-    # pass@4: 40 and 20 of 80. Sd of a share of a quarter: 0.4359 / sqrt(80) = 4.87 points, t(79) 1.990.
-    assert "pass@4 of worse is 25.0 %, of the base 50.0 %: -25.0 points, 95 % interval [-34.7, -15.3]" in out
-    assert "pass@4 of same is 50.0 %" in out
+    # pass@2: 5/6 of 40 questions, and 20 of 80: differences of 1/6, -5/6 and 0, sd 0.393, t(79) 1.990.
+    assert "pass@2 of worse is 25.0 %, of the base 41.7 %: -16.7 points, 95 % interval [-25.4, -7.9]" in out
+    assert "pass@2 of same is 41.7 %" in out
+    assert "pass@2 fell by 16.7 points; lower accuracy on every question alike would explain 0.0 of them" in out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
-    assert (found["version"], found["verdict"], found["exit_code"], found["k"]) == (1, "COLLAPSED", 3, 4)
+    assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (2, 3, 2)
+    assert {"accuracy", "coverage", "explained", "variety"} <= set(found["models"]["worse"])
     assert [found["models"][name]["verdict"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
     assert [one["prompt_id"] for one in found["models"]["worse"]["lost"]] == sorted(f"q{n}" for n in range(20, 40))
     assert {"passk", "crossing", "keep_explore", "rarefied", "diversity_split", "transitions", "portfolio"} <= set(
@@ -78,15 +81,17 @@ def test_every_table_of_the_terminal_has_a_line_that_explains_its_heads(files, c
     assert [table[0] for table in tables] == [
         "The files",
         "Coverage: pass@k",
+        "Shares of right samples",
         "What was kept, lost and gained",
+        "Where a loss lies",
         "Variety among right answers",
         "Portfolio",
     ]
     assert all(re.match(r"[A-Z].*\.$|pass@k in .*\.$", table[-1]) for table in tables)
-    assert heads[1][-1] == "falls below the base at k"
-    assert heads[2][-1] == "net discovery (NDR)"
-    assert "right answers (m)" in heads[3]
-    assert heads[4][-2:] == ["drawn from the base", "gain over tuned alone"]
+    assert heads[1][-2:] == ["falls below the base at k", "by guesses (base)"]
+    assert heads[3][-1] == "net discovery (NDR)"
+    assert "right answers (m)" in heads[5]
+    assert heads[6][-2:] == ["drawn from the base", "gain over tuned alone"]
 
 
 def verdicts(path, ways):
@@ -119,23 +124,32 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
         for shard in range(2):
             keys = range(40 * shard, 40 * shard + 40)
             verdicts(folder / f"{shard}.parquet", {f"q{n:02}": (1, 2 if name == "base" else 1, 0) for n in keys})
+    golds = [
+        {"prompt_id": f"q{n:02}", "ground_truth": json.dumps({"db_id": f"db{n % 8}", "gold_sql": "SELECT 1"})}
+        for n in range(80)
+    ]
+    Path("results/demo/gold").mkdir()
+    pl.DataFrame(golds).write_parquet("results/demo/gold/in_domain.parquet")
+    assert main(["diagnose", *map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 4
+    assert "over 80 questions in 8 groups" in capsys.readouterr().out
+    Path("results/demo/gold/in_domain.parquet").unlink()
     assert main(["diagnose", *map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 0
     out = capsys.readouterr().out
     assert "pass@2 of grpo-s1/step40 is 100.0 %, of the base 100.0 %" in out
-    assert "Variety fell all the same: grpo-s1/step40 has 1.00 different programs among 2 right answers" in out
+    assert "Variety fell: grpo-s1/step40 has 1.00 different programs among 2 right answers" in out
     assert "- base: 80 greedy responses (sample_index -1) are left out" in out
     assert "- base: 80 of 240 responses have no extracted answer" in out
     assert "grpo-s1/step40 compared with base" in Path("all.html").read_text(encoding="utf-8")
     found = json.loads(Path("all.json").read_text(encoding="utf-8"))
     assert [file["format"] for file in found["files"].values()] == ["dphrl", "dphrl"]
-    assert {one["kind"]: one["tuned"] for one in found["models"]["grpo-s1/step40"]["varieties"]} == {
+    assert {one["kind"]: one["difference"]["tuned"] for one in found["models"]["grpo-s1/step40"]["varieties"]} == {
         "programs": 1,
         "answers": 1,
     }
     # One shard of each: fewer than 59 questions.
     assert main(["diagnose", *(str(folder / "0.parquet") for folder in folders.values())]) == 4
     assert "pass@2 of grpo-s1/step40 is 100.0 %" in capsys.readouterr().out
-    assert main(["diagnose", str(folders["base"].parent), str(folders["base"])]) == 1
+    assert main(["diagnose", str(folders["base"].parent), str(folders["base"])]) == 2
     assert "it has none; name one of its folders: in_domain.evaluate" in capsys.readouterr().err
 
 
@@ -176,6 +190,38 @@ def test_hostile_text_is_escaped_on_the_page_and_visible_in_the_terminal(tmp_pat
     json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
 
 
+def test_hotter_files_trainings_and_groups(tmp_path, capsys):
+    """A base that is right half of the time, a cold model that solves half of the questions, and hotter files."""
+    half = {f"q{n:03}": "+-+-+-+-" for n in range(200)}
+    cold = {key: "++++++++" if n < 100 else "--------" for n, key in enumerate(half)}
+    base, tuned, warm, hot = (
+        write(tmp_path / f"{name}.jsonl", marks)
+        for name, marks in (("base", half), ("tuned", cold), ("T13", cold), ("T16", half))
+    )
+    assert main(["diagnose", base, tuned]) == 3
+    assert "Next step: draw tuned at higher temperatures and add the files with --hotter" in capsys.readouterr().out
+    assert main(["diagnose", base, tuned, "--hotter", warm, hot, "--json", str(tmp_path / "d.json")]) == 0
+    assert "\nSHARPENED: drawing hotter recovers the lost coverage. pass@4 of tuned" in capsys.readouterr().out
+    found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
+    assert (found["verdict"], found["hotter"]["chosen"]) == ("SHARPENED", ["T16", "T16"])
+    assert main(["diagnose", base, tuned, "--hotter", warm]) == 3
+    capsys.readouterr()
+    assert main(["diagnose", base, "--trainings", f"grpo={tuned},{warm},{tuned}"]) == 3
+    out = capsys.readouterr().out
+    assert "over 200 questions and 3 trainings (" in out
+    assert "grpo (2)" in out
+    grouped = [
+        write(tmp_path / f"{name}-grouped.jsonl", {key: marks for key in half}, topic="one")
+        for name, marks in (("base", "+-+-"), ("tuned", "+-+-"))
+    ]
+    for path in map(Path, grouped):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = (json.dumps(row | {"topic": f"t{int(row['question_id'][1:]) % 20}"}) + "\n" for row in rows)
+        path.write_text("".join(lines), encoding="utf-8")
+    main(["diagnose", *grouped, "--cluster", "topic"])
+    assert "over 200 questions in 20 groups" in capsys.readouterr().out
+
+
 def test_usage_errors(files, tmp_path, capsys):
     for arguments, said in (
         ([files[0]], "required: TUNED"),
@@ -184,6 +230,8 @@ def test_usage_errors(files, tmp_path, capsys):
         ([*files, "--margin", "0"], "expected points between 0 and 100"),
         ([*files, "--styles", "plain"], "expected NAME=VALUE"),
         ([*files, "--styles", "a=S", "--styles", "b=SE"], "can never match"),
+        ([*files, "--hotter", files[1]], "name one TUNED, and no --trainings"),
+        ([*files, "--trainings", "grpo"], "expected NAME=VALUE"),
         ([*files, "--gold", "x"], "add --task math"),
         ([*files, "--task", "sql"], "--databases DIR"),
     ):
@@ -195,10 +243,10 @@ def test_usage_errors(files, tmp_path, capsys):
 
 
 def test_errors_in_files(files, tmp_path, capsys):
-    assert main(["diagnose", files[0], str(tmp_path / "missing.jsonl")]) == 1
+    assert main(["diagnose", files[0], str(tmp_path / "missing.jsonl")]) == 2
     assert "missing.jsonl" in capsys.readouterr().err
     other = write(tmp_path / "other.jsonl", {"z": "+"}, question="Another one")
-    assert main(["diagnose", files[0], other]) == 1
+    assert main(["diagnose", files[0], other]) == 2
     assert "no question in common" in capsys.readouterr().err
 
 
@@ -219,11 +267,12 @@ def test_answers_are_judged_here(tmp_path, capsys):
         paths.append(str(path))
     golds = tmp_path / "golds.jsonl"
     golds.write_text("".join(json.dumps({"id": n, "answer": n + 1}) + "\n" for n in range(70)), encoding="utf-8")
-    assert main(["diagnose", *paths]) == 1
+    assert main(["diagnose", *paths]) == 2
     assert "no sample is judged; judge them here with --task" in capsys.readouterr().err
-    assert main(["diagnose", *paths, "--task", "math", "--gold", str(golds)]) == 3
+    # One answer to a question: accuracy, no coverage.
+    assert main(["diagnose", *paths, "--task", "math", "--gold", str(golds)]) == 4
     assert "pass@1 of tuned is 28.6 %, of the base 85.7 %" in capsys.readouterr().out
-    assert main(["diagnose", *paths, "--task", "math"]) == 1
+    assert main(["diagnose", *paths, "--task", "math"]) == 2
     assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
 
 
@@ -245,11 +294,16 @@ def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path, capsys):
     arguments = [*map(str, paths), "--task", "sql", "--databases", str(folder.parent)]
     assert main(["diagnose", *arguments, "--gold", str(golds), "--json", str(tmp_path / "d.json")]) == 4
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
-    assert (found["base"], found["tuned"]) == (1, 1)
+    assert (found["coverage"]["base"], found["coverage"]["tuned"]) == (1, 1)
     first = found["varieties"][0]
-    assert (first["kind"], first["m"], first["base"], first["tuned"]) == ("programs", 2, 2, 1)
+    assert (first["kind"], first["m"], first["difference"]["base"], first["difference"]["tuned"]) == (
+        "programs",
+        2,
+        2,
+        1,
+    )
     assert found["more_questions"] == 59
-    assert main(["diagnose", *arguments]) == 1
+    assert main(["diagnose", *arguments]) == 2
     assert "has no gold answer" in capsys.readouterr().err
 
 
@@ -297,12 +351,13 @@ def test_three_spider_systems(tmp_path, capsys):
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
     print(capsys.readouterr().out)
     assert code == found["exit_code"]
-    assert found["k"] == 1
-    assert all(one["qualified"][0].startswith("K is 1") for one in found["models"].values())
+    assert code == 4
+    assert all(one["k"] == 1 and one["reasons"][0] == "one sample" for one in found["models"].values())
     shares = [
         sum(json.loads(line)["official_ex"] for line in (PREDICTIONS / f"{name}.jsonl").open(encoding="utf-8")) / 608
         for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
     ]
     models = found["models"].values()
-    assert [next(iter(models))["base"], *(one["tuned"] for one in models)] == pytest.approx(shares)
-    assert re.fullmatch(r"[A-Z ]+", found["verdict"])
+    assert [next(iter(models))["coverage"]["base"], *(one["coverage"]["tuned"] for one in models)] == pytest.approx(
+        shares
+    )

@@ -39,7 +39,7 @@ def judged(*rows, rules=None, levels=LEVELS):
 )
 def test_the_four_verdicts(relation, difference, error, verdict):
     rules = ClaimsConfig(primary=(ONE.model_copy(update={"relation": relation}),))
-    found = judged(comparison(difference, error), rules=rules)
+    found = judged(comparison(difference, error, seeds=5, seeds_against=5), rules=rules)
     assert found.row(0, named=True)["verdict"] == verdict
     assert found.row(0, named=True)["primary"]
 
@@ -50,6 +50,29 @@ def test_fewer_seeds_decide_nothing():
     assert (
         judged(comparison(0.2, seeds=2), rules=ClaimsConfig(primary=(ONE,), min_seeds=2))["verdict"][0] == "supported"
     )
+
+
+def test_equivalent_takes_five_trainings():
+    rows = [comparison(0.015, 0.01, seeds=seeds, seeds_against=5) for seeds in (4, 5)]
+    assert [judged(row)["verdict"][0] for row in rows] == ["undecided", "equivalent"]
+
+
+def test_claims_of_equality_are_corrected_too():
+    """Margin 5, difference 3, error 1: t(20) of 2 has a one-sided p of 0.0296. Of two such claims neither is found."""
+    names = ("pass@8", "pass@16")
+    endpoints = [ONE.model_copy(update={"metric": name, "relation": "equal"}) for name in names]
+    rows = [comparison(0.03, 0.01, metric=name) for name in names]
+    alone = judged(*rows, rules=ClaimsConfig(primary=endpoints[:1])).row(0, named=True)
+    assert (alone["verdict"], alone["p_corrected"]) == ("supported", pytest.approx(0.02963, abs=1e-4))
+    both = judged(*rows, rules=ClaimsConfig(primary=endpoints)).filter("primary")
+    assert both["verdict"].to_list() == ["undecided"] * 2
+
+
+def test_trainings_that_fell_have_an_exact_interval():
+    """2 of 5: Clopper and Pearson's 95 % interval is [0.0527, 0.8534]."""
+    row = judged(comparison(0.0, trainings=[-0.2, -0.1, 0.1, 0.2, -0.04])).row(0, named=True)
+    assert row["fell"] == 2
+    assert (row["fell_low"], row["fell_high"]) == pytest.approx((0.0527, 0.8534), abs=1e-4)
 
 
 def test_the_base_has_no_seeds():
@@ -107,7 +130,7 @@ def test_of_decided_claims_the_primary_ones_say_what_they_could_have_found():
 
 def test_counts_have_a_margin_of_their_kind():
     endpoint = ONE.model_copy(update={"metric": "distinct_styles"})
-    row = comparison(0.1, 0.05, metric="distinct_styles")
+    row = comparison(0.1, 0.05, metric="distinct_styles", seeds=5, seeds_against=5)
     found = judged(row, rules=ClaimsConfig(primary=(endpoint,), margin_counts=0.5)).row(0, named=True)
     assert (found["margin"], found["verdict"]) == (0.5, "equivalent")
 

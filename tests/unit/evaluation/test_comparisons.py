@@ -216,7 +216,7 @@ def test_the_base_alone_has_nothing_to_compare(evaluations):
     assert found.columns == [
         *("dataset", "metric", "method", "against"),
         *("difference", "low", "high", "error", "freedom", "p", "p_holm"),
-        *("seeds", "seeds_against", "questions", "clusters", "of_seeds", "of_questions", "of_both"),
+        *("seeds", "seeds_against", "questions", "clusters", "of_seeds", "of_questions", "of_both", "trainings"),
     ]
 
 

@@ -1,21 +1,19 @@
 """pass@k, pass^k and maj@k: published and exact values, properties, refusals."""
 
 import json
-import os
 from fractions import Fraction
 from itertools import combinations
 from math import comb
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from published import DATA
 
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
 
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 
 

@@ -141,6 +141,12 @@ def test_a_tokenizer_that_gives_other_tokens_is_refused(
     assert "1 of these questions get other tokens in the trainer" in capsys.readouterr().out
 
 
+def test_jsonl_takes_no_tokenizer(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["export", str(run.root), "--to", "jsonl", "--out", "out", "--tokenizer", "any"])
+    assert "--tokenizer has no effect with --to jsonl" in capsys.readouterr().err
+
+
 def _ids(run: SmallRun) -> list[list[int]]:
     return run.read(PROMPTS)["prompt_token_ids"].to_list()
 

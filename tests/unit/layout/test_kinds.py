@@ -72,7 +72,7 @@ def test_the_schema_that_belongs_at_a_path(path: str, schema: str | None) -> Non
 
 def test_every_kind_has_a_path_of_its_kind_and_a_known_schema() -> None:
     for kind in KINDS.values():
-        assert kind.schema in {*SCHEMAS, "manifest", "safetensors", "{table}"}
+        assert kind.schema in {*SCHEMAS, "manifest", "safetensors", "listing", "{table}"}
         found = kind_of(kind.path.format_map(_Example()))
         assert found is not None
         assert found[0] is kind

@@ -116,6 +116,32 @@ def test_a_list_of_checkpoints_is_one_method_with_seeds_and_a_place_is_one_polic
     assert all(PolicyName.parse(str(policy)) == policy for policy in layout.policies())
 
 
+def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "optimizer.pt").touch()
+    data = {"task": "math", "source": "hf://datasets/org/data@v1/main/train.jsonl"}
+    layout = _layout(
+        policy={"base": "hf://org/base"},
+        datasets={"cross": data},
+        train_dataset="",
+        methods={},
+        evaluate={"datasets": ["cross"]},
+        checkpoints={"trl": ["org/a@x", "org/b"], "mine": str(tmp_path)},
+    )
+    assert {Path(path).name: name for path, name in layout.listings().items()} == {
+        "model.base.json": "hf://org/base",
+        "model.trl-s1.json": "hf://org/a@x",
+        "model.trl-s2.json": "hf://org/b",
+        "data.cross.json": "hf://datasets/org/data@v1/main/train.jsonl",
+    }
+    assert layout.files_of_model({"model": "trl-s2/step0"}) == ["results/run/hub/model.trl-s2.json"]
+    # No pickles, and nothing of the optimizer.
+    assert layout.files_of_model({"model": "mine"}) == [str(tmp_path / "model.safetensors")]
+    assert layout.source({"dataset": "cross"}) == "results/run/hub/data.cross.json"
+    assert layout.source_name({"dataset": "cross"}) == "train.jsonl"
+    assert layout.draws() == []
+
+
 def test_paths_keep_the_fields_that_are_not_given() -> None:
     layout = _layout()
     assert layout.path("verdicts", policy=BASE) == "results/run/verdicts/base/{dataset}.evaluate/{shard}.parquet"
@@ -134,6 +160,7 @@ WILDCARDS = {
         "end": "grpo-s1/step4",
         "method": "grpo",
         "model": "trl-s1/step0",
+        "hub": "model.trl-s1",
     },
     **{"seed": "1", "step": "4", "dataset": "cross", "draw": "main", "plan": "presample", "shard": "0"},
     **{"table": "headline", "figure": "passk", "name": "sql", "ending": "csv", "kind": "rollouts"},

@@ -347,3 +347,17 @@ def test_a_checkpoint_must_have_the_tokenizer_of_the_base(
     (other / "chat_template.jinja").unlink(missing_ok=True)
     with pytest.raises(ValueError, match="another vocabulary than the base has"):
         check_same_tokenizer(other, whole)
+
+
+def test_a_checkpoint_must_end_its_responses_as_the_base_does(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other") / "checkpoint"
+    shutil.copytree(whole, other)
+    ends = AutoTokenizer.from_pretrained(whole).eos_token_id
+    for folder, value in ((whole, ends), (other, [ends])):
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": value}))
+    check_same_tokenizer(other, whole)
+    (other / "generation_config.json").write_text(json.dumps({"eos_token_id": [ends, 7]}))
+    with pytest.raises(ValueError, match=rf"end with the tokens \[{ends}, 7\], those of the base with \[{ends}\]"):
+        check_same_tokenizer(other, whole)

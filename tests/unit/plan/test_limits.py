@@ -9,21 +9,13 @@ import pytest
 from experiments import NAMES, experiment
 from hypothesis import given
 from hypothesis import strategies as st
+from published import LLAMA_8B
 
 from dphrl.config.load import load_config, read_config
 from dphrl.plan.limits import Limits
 from dphrl.plan.work import prompts_of
 
 ROOT = Path(__file__).resolve().parents[3]
-LLAMA_8B = {
-    "model_type": "llama",
-    "num_hidden_layers": 32,
-    "hidden_size": 4096,
-    "vocab_size": 128256,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-}
 PARAMETERS = 8_030_261_248
 EIGHT = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
 GRPO = {"grpo": {"rollout_on": "all"}}

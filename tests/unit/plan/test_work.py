@@ -1,11 +1,13 @@
 """Jobs, tokens, disk and hours of runs that were made on two CPU cores: planned before anything ran, within 30 %."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from published import LLAMA_8B
 
 from dphrl.cli import main
 from dphrl.config.load import load_config, read_config
@@ -59,10 +61,8 @@ def test_without_prompt_sharing_each_rollout_has_its_prompt(tmp_path):
 
 def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sizes_8b = '{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "vocab_size": 128256,'
-    sizes_8b += ' "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}'
     (tmp_path / "llama").mkdir()
-    (tmp_path / "llama/config.json").write_text(sizes_8b)
+    (tmp_path / "llama/config.json").write_text(json.dumps(LLAMA_8B))
     config = tmp_path / "bird.yaml"
     dataset = "{task: sql, source: dev.json, comparison: bird}"
     blocks = f"policy: {{base: llama}}, datasets: {{d: {dataset}}}, train_dataset: d, evaluate: {{datasets: [d]}}"

@@ -1,13 +1,16 @@
-"""What a rank is started with; ranks that run are in tests/workflow/test_ranks.py."""
+"""What a rank is started with; ranks that run are in tests/unit/ranks/test_ranks.py."""
 
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.ranks import launch
-from dphrl.ranks.launch import cores_of_rank, threads_of_rank
+from dphrl.ranks.launch import Nodes, RankJob, cores_of_rank, run_ranks, threads_of_rank
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,24 @@ def test_the_workers_of_a_rank_share_its_cores(
     if of_task is not None:
         monkeypatch.setenv("SLURM_CPUS_PER_TASK", of_task)
     assert cores_of_rank(ranks, nodes) == cores
+
+
+class Job(RankJob):
+    after_failure = ""
+    options: dict[str, Any]
+
+    def work(self) -> None:
+        """Nothing."""
+
+
+def test_a_rank_receives_the_job_that_was_sent() -> None:
+    options = {"limit": math.inf, "least": -math.inf, "share": 0.1, "names": ["é", None, True], "most": 2**60}
+    job = Job(hardware=HardwareConfig(ranks=2), label="test", options=options)
+    assert Job.model_validate_json(job.model_dump_json()) == job
+
+
+def test_ranks_that_nodes_cannot_share_evenly_are_refused() -> None:
+    nodes = Nodes.of({"nodes": 2, "mpi": "srun --mpi=none"})
+    assert nodes == Nodes(2, "srun --mpi=none")
+    with pytest.raises(ValueError, match="3 ranks on 2 nodes"):
+        run_ranks(3, ["-c", ""], nodes)

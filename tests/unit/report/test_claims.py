@@ -20,6 +20,10 @@ def table(*rows, **rules):
     return claims(SCHEMAS["comparisons"].frame(list(rows)), levels, ROLES, ClaimsConfig(**rules))
 
 
+EACH = (
+    "{0}, {0}, {0}; 0 of 3 fell below the margin [0, 71 %]; all agree, and 63 % of other trainings could still do"
+    " otherwise"
+)
 TABLE = table(
     comparison(0.10, metric="pass@8"),
     comparison(0.03, 0.03, metric="pass@8", dataset="out_of"),
@@ -44,12 +48,15 @@ def test_the_markdown_says_what_was_measured():
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| DPH-F")]
     assert rows == [
         ["DPH-F has a higher pass@k than GRPO, in domain.", "d", "pass@8", "+10.0 [+8.0, +12.0]", "\\< 0.001", "3",
+         EACH.format("+10.0"),
          "supported; this run finds 2.9 in 80 % of cases"],
         ["DPH-F has a higher pass@k than GRPO, on another benchmark of the task.", "out\\_of", "pass@8",
-         "+3.0 [-3.0, +9.0]", "0.329", "3",
+         "+3.0 [-3.0, +9.0]", "0.329", "3", EACH.format("+3.0"),
          "undecided; this run finds 8.8 in 80 % of cases; 5.0 needs 5 seeds or 1508 questions"],
         ["DPH-F shows more styles per question than GRPO, in domain.", "d", "styles",
-         "-0.50 [-0.70, -0.30]", "\\< 0.001", "3", "contradicted"],
+         "-0.50 [-0.70, -0.30]", "\\< 0.001", "3",
+         "-0.50, -0.50, -0.50; 3 of 3 fell below the margin [29, 100 %]; all agree, and 63 % of other trainings could"
+         " still do otherwise", "contradicted"],
     ]  # fmt: skip
 
 

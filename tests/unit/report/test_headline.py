@@ -24,6 +24,13 @@ def test_rows_and_columns_in_reading_order(tables):
     assert not {"maths Styles", "maths Right constants"} & {*head}
 
 
+def test_a_checkpoint_has_the_number_of_its_training_and_no_step(tables):
+    one = tables["headline"].filter(method="grpo")
+    numbered = [one.with_columns(seed=pl.lit(seed, pl.Int32), step=pl.lit(0, pl.Int32)) for seed in (0, 1, 2)]
+    found = Headline(pl.concat(numbered))
+    assert [found.policy_name(policy) for policy in found.policies] == ["GRPO", "GRPO (seed 1)", "GRPO (seed 2)"]
+
+
 def test_datasets_are_in_the_order_of_the_configuration(tables):
     assert Headline(tables["headline"], ("in_domain", "maths")).datasets == ["in_domain", "maths", "cross"]
 

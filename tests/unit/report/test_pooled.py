@@ -13,6 +13,7 @@ from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
+from dphrl.layout.names import PolicyName
 from dphrl.report.pooled import RunsError, differences_by_run, pooled, pooled_claims, read_runs
 
 K = [1, 2, 4]
@@ -48,7 +49,7 @@ def write_run(folder, seeds, world, datasets=("in", "out"), step=10, settings=No
     frames = []
     trained = [(method, seed, step) for method in ("grpo", "dph_f") for seed in seeds]
     for method, seed, at in [("base", 0, 0), *trained]:
-        name = f"{method}-s{seed}/step{at}" if at else method
+        name = str(PolicyName(method, seed, at))
         for dataset in datasets:
             frame = policy(method, seed, world, dataset)
             write_table(frame, "evaluation", folder / "evaluation" / name / f"{dataset}.parquet", footer)
@@ -94,6 +95,17 @@ def test_one_run_pooled_is_its_own_comparison(tmp_path):
     assert_frame_equal(
         pooled(read_runs([tmp_path / "one"])), comparisons(Study.from_evaluations(everything, config, 1))
     )
+
+
+def test_lists_of_checkpoints_are_pooled_as_trainings_and_single_ones_are_not(tmp_path, folders):
+    write_run(tmp_path / "first", (1, 2), world=1, step=0)
+    checkpoints, trained = read_runs([tmp_path / "first"])[0], read_runs(folders[:1])[0]
+    assert (checkpoints.steps, len(checkpoints.digests), checkpoints.base) == ([0], len(trained.digests), trained.base)
+    assert_frame_equal(pooled([checkpoints]), pooled([trained]))
+    write_run(tmp_path / "single", (0,), world=1, step=0)
+    single = read_runs([tmp_path / "single"])[0]
+    assert (single.steps, single.digests, single.base) == ([], {}, trained.base)
+    assert pooled([single]).filter(method="dph_f").is_empty()
 
 
 def test_two_bases_weigh_alike_and_their_errors_add(folders):

@@ -180,7 +180,7 @@ def test_tied_embeddings_are_pushed_whole(tmp_path: Path) -> None:
     policy = Policy.write(tmp_path, tie_word_embeddings=True)
     engine = policy.engine("transformers")
     assert "lm_head.weight" not in dict(policy.weights())
-    engine.push(policy.weights(0.3))
+    engine.wake(policy.weights(0.3))
     text = [3 + i % 50 for i in range(40)]
     expected = policy.perturbed(0.3).logprobs(text[:1], text[1:])
     torch.testing.assert_close(engine.text_logprobs(text), expected, atol=1e-4, rtol=0)
@@ -195,7 +195,7 @@ def test_tied_embeddings_are_pushed_whole(tmp_path: Path) -> None:
 )
 def test_a_weight_that_the_model_has_not_is_refused(engine: Engine, name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        engine.push([(name, torch.zeros(3))])
+        engine.wake([(name, torch.zeros(3))])
 
 
 def test_a_model_with_a_sliding_window_is_refused(policy: Policy, tmp_path: Path) -> None:

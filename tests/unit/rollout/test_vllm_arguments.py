@@ -97,10 +97,10 @@ class Llm:
 def test_a_prefix_cache_of_old_weights_is_an_error() -> None:
     engine = VllmEngine.__new__(VllmEngine)
     engine._asleep, engine._llm = False, Llm(resets=True)
-    engine.push([])
+    engine.wake([])
     engine._llm = Llm(resets=False)
     with pytest.raises(RuntimeError, match="vLLM kept its prefix cache after new weights were loaded"):
-        engine.push([])
+        engine.wake([])
 
 
 class Fused(nn.Linear):

@@ -36,7 +36,7 @@ def test_every_plain_field_is_read(tmp_path: Path) -> None:
     }
     found = read_samples(lines(tmp_path / "a.jsonl", row))
     assert found.rows.schema == COLUMNS
-    assert found.rows.rows() == [("q1", "What is 2 + 2?", 0, "4", True, '{"value": 4}', "easy", False)]
+    assert found.rows.rows() == [("q1", "What is 2 + 2?", 0, "4", True, '{"value": 4}', "easy", None, False)]
     assert (found.path, found.format, found.notes) == (tmp_path / "a.jsonl", "plain", ())
     assert found.settings == {"temperature": "0.7", "model": "base"}
 
@@ -117,18 +117,18 @@ def test_an_unknown_file_is_answered_with_fields_and_ways(tmp_path: Path) -> Non
     with pytest.raises(SourceError) as failed:
         read_samples(path)
     text = str(failed.value)
-    assert text.startswith(f"{path}: the fields of the first object are those of no known format")
-    assert "found:      query, answer" in text
-    assert "verl:       input, output, score" in text
-    assert "qwen-math:  idx, code or pred, score" in text
-    assert "--map text=FIELD --map question=FIELD" in text
+    assert text == (
+        f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
+        " verdicts; the first object has query, answer; nearest: --map text=answer --map question=query --map"
+        " correct=FIELD"
+    )
     found = read_samples(path, mapping={"question": "query", "text": "answer"})
     assert (found.format, found.rows["correct"].to_list()) == ("plain", [None])
 
 
 def test_a_message_names_not_all_of_many_fields(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {f"\x1b{number}": number for number in range(1000)})
-    with pytest.raises(SourceError, match=r"found:      \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.\n"):
+    with pytest.raises(SourceError, match=r"object has \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.; nearest"):
         read_samples(path)
 
 
@@ -228,8 +228,7 @@ def test_odd_files_are_noted(tmp_path: Path) -> None:
     assert read_samples(lines(tmp_path / "a.jsonl", *rows)).notes == (
         "2 of 4 responses are empty",
         "2 rows have the sample_index of another row of the question: was a file joined with itself?",
-        "1 of 4 responses are exact copies of an earlier one to the same question, 200 bytes or longer: was a file "
-        "joined with itself, or was the temperature 0?",
+        "1 of 4 responses are exact copies of an earlier one to the same question, 200 bytes or longer",
         "1 question ids have more than one question: '1'",
         "1 questions have more than one id: 'q'",
     )
@@ -257,3 +256,97 @@ def test_texts_and_verdicts_are_those_of_the_file(tmp_path_factory: pytest.TempP
         assert index == seen.get(question, 0)
         seen[question] = index + 1
     assert found["question_id"].n_unique() == len(seen)
+
+
+def right(path: Path, **options: Any) -> dict[str, list[bool | None]]:
+    """The verdicts of a file by question."""
+    rows = read_samples(path, **options).rows
+    return dict(rows.group_by("question_id", maintain_order=True).agg("correct").iter_rows())
+
+
+def test_verdicts_alone_are_samples(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"id": 1, "correct": [True, False]}, {"id": 2, "correct": [False, False]})
+    assert right(path) == {"1": [True, False], "2": [False, False]}
+    assert "no texts: nothing is said about variety" in read_samples(path).notes
+    path = lines(tmp_path / "b.jsonl", *({"problem_id": "x", "passed": passed} for passed in (True, False)))
+    assert right(path) == {"x": [True, False]}
+
+
+def test_counts_are_samples_in_no_order(tmp_path: Path) -> None:
+    rows = [{"task_id": "a", "n": 4, "c": 1}, {"task_id": "b", "n": 4, "c": 4}]
+    found = right(lines(tmp_path / "a.jsonl", *rows))
+    assert {key: sum(map(bool, marks)) for key, marks in found.items()} == {"a": 1, "b": 4}
+    other = lines(tmp_path / "b.jsonl", {"question": "q", "num_samples": 8, "num_correct": 3, "accuracy": 0.375})
+    assert [sum(map(bool, marks)) for marks in right(other).values()] == [3]
+    with pytest.raises(SourceError, match=r"line 1: c: expected a whole number from 0 to 2, found 3"):
+        read_samples(lines(tmp_path / "c.jsonl", {"id": 1, "n": 2, "c": 3}))
+    with pytest.raises(SourceError, match=r"line 1: n: expected a number of samples, 1 or more, found 0"):
+        read_samples(lines(tmp_path / "d.jsonl", {"id": 1, "n": 0, "c": 0}))
+
+
+def test_lists_of_objects_in_a_row_are_its_samples(tmp_path: Path) -> None:
+    rollouts = [{"text": "4", "correct": True}, {"text": "5", "correct": False}]
+    path = lines(tmp_path / "a.jsonl", {"question": "2 + 2?", "answer": "4", "rollouts": rollouts})
+    found = read_samples(path)
+    assert found.rows.select("text", "correct", "gold").rows() == [("4", True, "4"), ("5", False, "4")]
+    scored = [{"output": {"final": "4"}, "score": 0.2}, {"output": {"final": "5"}, "score": 0.9}]
+    path = lines(tmp_path / "b.jsonl", {"id": "q", "tries": scored})
+    mapping = {"text": "tries.*.output.final", "score": "tries.*.score"}
+    assert right(path, mapping=mapping, threshold=0.5) == {"q": [False, True]}
+
+
+def test_results_of_reasoning_gym(tmp_path: Path) -> None:
+    """The fields of its eval/eval.py, with several completions and with one."""
+    completions = [
+        {"model_answer": "4", "full_model_response": "So <answer>4</answer>", "score": score} for score in (1.0, 0.0)
+    ]
+    row = {
+        "question": "2 + 2?",
+        "expected_answer": "4",
+        "best_score": 1.0,
+        "mean_score": 0.5,
+        "completions": completions,
+    }
+    path = tmp_path / "sums.json"
+    path.write_text(json.dumps({"name": "sums", "config": {"seed": 1}, "results": [row]}))
+    found = read_samples(path)
+    assert found.rows.select("question", "correct", "gold").rows() == [("2 + 2?", True, "4"), ("2 + 2?", False, "4")]
+    one = {"question": "2 + 2?", "expected_answer": "4", "full_model_response": "4", "score": 1.0}
+    path.write_text(json.dumps({"name": "sums", "results": [one]}))
+    assert read_samples(path).rows["correct"].to_list() == [True]
+
+
+def test_a_hint_names_all_objects_of_a_list(tmp_path: Path) -> None:
+    row = {"name": "q", "runs": [{"reply": "a long reply", "ok": True}]}
+    with pytest.raises(SourceError, match=r"--map text=runs\.\*\.reply --map question=name --map correct=runs\.\*\.ok"):
+        read_samples(lines(tmp_path / "a.jsonl", row))
+    found = right(
+        lines(tmp_path / "a.jsonl", row), mapping={"question": "name", "text": "runs.*.reply", "correct": "runs.*.ok"}
+    )
+    assert list(found.values()) == [[True]]
+
+
+@pytest.mark.parametrize(
+    ("row", "hint"),
+    [
+        (
+            {"item": "Q", "run": 3, "output_text": "o", "is_right": 1},
+            "--map text=output_text --map question=item --map correct=is_right",
+        ),
+        (
+            {"idx": 1, "total_samples": 16, "num_right": 3},
+            "--map question_id=idx --map n=total_samples --map c=num_right",
+        ),
+        (
+            {"problem": "Q", "rollout": [{"response": "r", "score": {"score": 1.0}}]},
+            "--map score=rollout.*.score.score",
+        ),
+    ],
+)
+def test_the_hint_makes_the_second_try_work(tmp_path: Path, row: dict[str, Any], hint: str) -> None:
+    path = lines(tmp_path / "a.jsonl", row)
+    with pytest.raises(SourceError) as failed:
+        read_samples(path)
+    assert hint in str(failed.value)
+    mapping = dict(one.split("=") for one in hint.replace("--map ", "").split())
+    assert read_samples(path, mapping=mapping).rows["correct"].any()

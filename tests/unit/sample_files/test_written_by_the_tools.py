@@ -16,8 +16,8 @@ def test_lm_evaluation_harness() -> None:
     found = read_samples(FILES / "samples_sums.jsonl")
     assert (found.format, found.settings["grader"], found.settings["temperature"]) == ("lm-eval", "exact_match", "0.6")
     assert found.rows.rows() == [
-        ("0", "What is 2 + 2?", 0, "lol", False, "4", "easy", None),
-        ("1", "Which word does a dummy say?", 0, "lol", False, "lol", "hard", None),
+        ("0", "What is 2 + 2?", 0, "lol", False, "4", "easy", None, None),
+        ("1", "Which word does a dummy say?", 0, "lol", False, "lol", "hard", None, None),
     ]
     assert [note.split(";")[0] for note in found.notes] == ["judged with the filter 'strict-match'"]
 

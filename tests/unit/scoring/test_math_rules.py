@@ -23,6 +23,8 @@ WRONG = {
         0=1 ## x^2-#1=0
         0=1 ## #1
         1=1 ## #1
+        min at x=#1 ## min at x=#2
+        f^{-3}(x)=#1x ## f^{-1}(x)=#1x
         \log_6(216)=7 ## \log_6(216)=3
         x^2+12#1=0 ## x^2+12#2=0
         #1 ## x^2-#1=0
@@ -41,6 +43,8 @@ WRONG = {
         x=#1 \lor x=#2 ## #1
         \sqrt{#1},2 ## 2\,\sqrt{#1}
         x,#1 ## #1\,x
+        #1 ## \pm #1
+        \pm #1 ## #1
     """,
     "words": r"""
         #1\text{ apples, not }#2 ## #1
@@ -191,6 +195,8 @@ RIGHT = {
         #1,\ #2 ## #1,#2
         #1\,#2 ## #1\,#2
         #1,-#1 ## \pm #1
+        0, \frac{5+\sqrt{#1}}{18}, \frac{5-\sqrt{#1}}{18} ## x=0, \frac{5 \pm \sqrt{#1}}{18}
+        x \neq #1, x \neq -#1 ## x \neq \pm #1
         x<#1 \text{ or } x>1#1 ## (-\infty,#1)\cup(1#1,\infty)
         \begin{cases}x=#1\\y=#2\end{cases} ## x=#1,y=#2
     """,
@@ -217,6 +223,7 @@ RIGHT = {
         #1 ## #1\text{ cm}^2
         #1 km/h ## #1\text{ kilometers per hour}
         #1 mph ## #1\text{ miles per hour}
+        #1 ## #1 miles per hour
         #1\text{ million} ## #1000000
         #1^\circ ## #1
         50 percent ## 50\%

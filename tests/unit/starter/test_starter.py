@@ -1,7 +1,6 @@
 """`dphrl init`: the configuration that it writes passes the checks of the workflow; what it cannot do, it says."""
 
 import json
-import os
 import re
 import sqlite3
 import subprocess
@@ -12,23 +11,14 @@ from typing import Any
 import pytest
 import yaml
 from light import WITHOUT_EXTRAS
+from published import DATA, LLAMA_8B
 
 from dphrl.cli import main
 from dphrl.config.config import Config
 from dphrl.config.load import check_files, read_config
 from dphrl.plan.describe import at_start
 
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
-LLAMA_8B = {
-    "model_type": "llama",
-    "num_hidden_layers": 32,
-    "hidden_size": 4096,
-    "vocab_size": 128256,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-}
+LARGE = LLAMA_8B | {"max_position_embeddings": 131072}
 SMALL = LLAMA_8B | {"num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 512, "max_position_embeddings": 8192}
 
 
@@ -170,7 +160,7 @@ def test_a_short_model_without_a_template_on_a_cpu(folder: Path) -> None:
 
 
 def test_a_large_model_gets_the_hardware_that_it_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_model(folder / "large", LLAMA_8B)
+    write_model(folder / "large", LARGE)
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7, "n": n} for n in range(1000)])
     config = init("--data", "my.jsonl", "--model", "large")
     assert (config.hardware.ranks, config.hardware.zero_stage) > (1, 1)
@@ -249,7 +239,11 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
             ("--databases", "none"),
             "my.jsonl: expected its databases, none/<db_id>/<db_id>.sqlite: name their folder with --databases",
         ),
-        ([{**QUESTION, "answer": 7}], ("--model", "Qwen/Qwen3-0.6B"), "allowed: a Hugging Face folder on this machine"),
+        (
+            [{**QUESTION, "answer": 7}],
+            ("--model", "models/Qwen/none"),
+            "allowed: a model of the hub (ORG/NAME), or a folder",
+        ),
         ([{**QUESTION, "answer": 7}], ("--field", "asked=chat"), "fields: unknown asked: expected some of prompt,"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from published import DATA
 
 from dphrl.sample_files.records import read_source
 from dphrl.tasks.databases import database_path, schema_text
@@ -18,7 +18,6 @@ from dphrl.tasks.gold import gold_of
 from dphrl.tasks.overlap import overlap
 from dphrl.tasks.prepare import Prepared, prepare
 
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
 SPIDER, BIRD = DATA / "text2sql" / "spider", DATA / "text2sql" / "bird"
 MATHS = {"aime24": 30, "aime25": 30, "amc23": 40, "math500": 500, "olympiadbench": 675, "minerva_math": 272}
 

@@ -47,8 +47,8 @@ ROWS = [{"prompt": "a", "answer": "é"}, {"prompt": [{"role": "user", "content":
 
 def test_a_jsonl_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"prompt": "a", "answer": "\xc3\xa9"}\n\n{"prompt": "b"}\r\n')
-    assert read_source(path) == [{"prompt": "a", "answer": "é"}, {"prompt": "b"}]
+    path.write_bytes('\ufeff{"prompt": "a", "answer": "é"}\n\n{"prompt": "\u4e2d \U0001f600"}\r\n'.encode())
+    assert read_source(path) == [{"prompt": "a", "answer": "é"}, {"prompt": "\u4e2d \U0001f600"}]
 
 
 def test_a_json_list_is_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The memory that a save takes; what is saved is in tests/workflow/test_trainer.py."""
+"""The memory that a save takes; what is saved is in tests/unit/training/test_trainer.py."""
 
 import json
 from pathlib import Path

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from published import LLAMA_8B as PUBLISHED
 from tiny_models import write_tiny_policy
 
 from dphrl.plan.memory import Setting, phases
@@ -14,15 +15,8 @@ from dphrl.plan.specs import ModelShape
 from dphrl.ranks.launch import run_ranks
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
-LLAMA_8B = {
-    "vocab_size": 128256,
-    "hidden_size": 4096,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "tie_word_embeddings": False,
-}
+LLAMA_8B = {name: size for name, size in PUBLISHED.items() if name != "model_type"}
+LLAMA_8B |= {"num_hidden_layers": 2, "tie_word_embeddings": False}
 # The shape of Qwen2.5-32B, without its biases.
 LLAMA_32B = LLAMA_8B | {"vocab_size": 152064, "hidden_size": 5120, "num_attention_heads": 40}
 LLAMA_32B |= {"intermediate_size": 27648}

@@ -1,4 +1,4 @@
-"""Which engines can be spread over ranks; what a spread one draws is in tests/workflow/test_ranks.py."""
+"""Which engines can be spread over ranks; what a spread one draws is in tests/unit/ranks/test_ranks.py."""
 
 from pathlib import Path
 from typing import Any

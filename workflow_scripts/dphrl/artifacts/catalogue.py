@@ -37,6 +37,7 @@ _COMPARISON = (
     | _columns(_F64, "difference", "low", "high", "error", "freedom", "p", "p_holm")
     | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
     | _columns(_F64, "of_seeds", "of_questions", "of_both")
+    | {"trainings": pl.List(_F64)}
 )
 _UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds", "of_questions", "of_both"}
 _comparisons = partial(
@@ -205,8 +206,12 @@ _DECLARED = (
         | _columns(_F64, "difference", "low", "high", "p", "p_corrected", "margin")
         | _columns(_I32, "seeds", "questions", "clusters")
         | {"verdict": _STR, "detectable": _F64}
-        | _columns(_I32, "seeds_needed", "questions_needed"),
+        | _columns(_I32, "seeds_needed", "questions_needed")
+        | {"trainings": pl.List(_F64), "fell": _I32, "fell_low": _F64, "fell_high": _F64},
         nullable={
+            "fell",
+            "fell_low",
+            "fell_high",
             "level",
             "low",
             "high",

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -130,15 +130,8 @@ def remove_parts(path: str | Path) -> None:
     shutil.rmtree(parts_folder(Path(path)), ignore_errors=True)
 
 
-def link_folder(source: Path, folder: Path) -> None:
-    """Replace the files of `folder` by links to the files of `source`; large models are not copied.
-
-    Raises:
-        ValueError: `source` holds weights as pickles, which are never loaded.
-    """
-    files = [file for file in source.iterdir() if file.is_file() and not file.name.startswith(".")]
-    if not any(file.suffix == ".safetensors" for file in files):
-        raise ValueError(f"{source}: no *.safetensors in it; convert the model, pickled weights are not loaded")
+def link_files(files: Iterable[Path], folder: Path) -> None:
+    """Replace the files of `folder` by links to these; large models are not copied."""
     with replacing_folder(folder) as links:
         for file in files:
             (links / file.name).symlink_to(file.resolve())

@@ -126,7 +126,7 @@ class Stage:
         self._record(name, [path], manifest_digest(read_manifest(path, digest=remembered_sha256, below=below)))
         return folder_of(path)
 
-    def file(self, name: str, path: str, listed_by: str | None = None) -> Path:
+    def file(self, name: str, path: str | Path, listed_by: str | None = None) -> Path:
         """The path of any other file; the sha256 of its bytes is recorded under `name`.
 
         Args:
@@ -141,7 +141,7 @@ class Stage:
         self._record(name, [Path(path)], sha256)
         return Path(path)
 
-    def files(self, name: str, paths: Sequence[str]) -> dict[str, str]:
+    def files(self, name: str, paths: Sequence[str | Path]) -> dict[str, str]:
         """The sha256 of some files by their base names; recorded under `name` as one digest."""
         digests = {Path(path).name: sha256_file(Path(path)) for path in paths}
         self._record(name, _files(paths), names_digest(digests))
@@ -235,5 +235,5 @@ class Stage:
         write_table(SCHEMAS["timings"].frame(self.timings), "timings", Path(path), footer)
 
 
-def _files(paths: str | Sequence[str]) -> list[Path]:
+def _files(paths: str | Sequence[str | Path]) -> list[Path]:
     return [Path(path) for path in ([paths] if isinstance(paths, str) else paths)]

@@ -11,6 +11,7 @@ from dphrl.config.blocks.toy import ToyQuestions
 from dphrl.config.config import Config
 from dphrl.config.errors import Problem, nearest, show
 from dphrl.config.scorers import MathAnswer, SqlAnswer
+from dphrl.hub import PREFIX
 
 BASE = "base"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
@@ -54,13 +55,15 @@ def fixed_draw(config: Config) -> str | None:
 
 def trained_on(config: Config) -> Iterator[str]:
     """The caveat that evaluation sets are the training set, by name or by file, of a run that trains."""
+    if not config.methods:
+        return
     train = config.datasets[config.train_dataset]
     seen = [
         name
         for name in config.evaluate.datasets
         if name == config.train_dataset or (config.datasets[name].source == train.source != TOY)
     ]
-    if config.methods and seen:
+    if seen:
         yield (
             f"evaluate.datasets has the training questions ({', '.join(seen)}): results on them say nothing about "
             "other questions"
@@ -109,7 +112,9 @@ def _unknown(path: str, name: str, known: Collection[str], where: str) -> Iterat
 def _names(config: Config) -> Iterator[Problem]:
     named = {f"evaluate.datasets[{index}]": name for index, name in enumerate(config.evaluate.datasets)}
     named |= {f"replay.{policy}.{name}": name for policy, recorded in config.replay.items() for name in recorded}
-    for path, name in {"train_dataset": config.train_dataset, **named}.items():
+    if config.train_dataset or config.methods:
+        named["train_dataset"] = config.train_dataset
+    for path, name in named.items():
         yield from _unknown(path, name, sorted(config.datasets), "under datasets")
     measured = {f"evaluate.roles.{name}": name for name in config.evaluate.roles}
     for index, endpoint in enumerate(config.evaluate.claims.primary):
@@ -147,6 +152,8 @@ def _sources(config: Config) -> Iterator[Problem]:
         if dataset.source == TOY and name not in TOY_DATASETS:
             allowed = f"the path of a file; the toy has the datasets {', '.join(TOY_DATASETS)}"
             yield Problem(f"datasets.{name}.source", show(TOY), allowed, nearest(name, TOY_DATASETS))
+        if dataset.task == SQL and dataset.source.startswith(PREFIX) and not dataset.databases:
+            yield Problem(f"datasets.{name}.databases", "null", "the folder of the databases: the hub brings one file")
         for key in ("databases", "comparison"):
             if dataset.task != SQL and getattr(dataset, key) is not None:
                 allowed = f"no such key here: it has an effect only for task {SQL}"
@@ -175,7 +182,7 @@ def _answers(config: Config) -> Iterator[Problem]:
         yield Problem("policy.base", "null", f"{allowed}; to use recorded responses only, set methods: {{}}")
         return
     for name in dict.fromkeys([config.train_dataset, *config.evaluate.datasets]):
-        if name not in config.replay.get(BASE, {}):
+        if name and name not in config.replay.get(BASE, {}):
             yield Problem("policy.base", "null", f"{allowed}; or recorded responses: replay.{BASE}.{name}")
 
 
@@ -229,7 +236,7 @@ def _counts(config: Config) -> Iterator[Problem]:
         longest = config.train.max_tokens
         yield from _at_most(f"methods.{name}.overlong_buffer", method.overlong_buffer, "train.max_tokens", longest)
     least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
-    if not config.partition.given:
+    if config.presamples:
         yield from _at_most("partition.pef_min_correct", least, "sampling.presample.n", drawn)
     yield from _samples(config)
 
@@ -251,7 +258,8 @@ def _samples(config: Config) -> Iterator[Problem]:
 
 def _lengths(config: Config) -> Iterator[Problem]:
     prompt, model = config.prompts.max_tokens, config.engine.max_model_len
-    blocks = [f"sampling.{plan}" for plan in type(config.sampling).model_fields] + ["train"] * bool(config.methods)
+    plans = type(config.sampling).model_fields if config.train_dataset else ["evaluate"]
+    blocks = [f"sampling.{plan}" for plan in plans] + ["train"] * bool(config.methods)
     lengths = {f"{block}.max_tokens": attrgetter(f"{block}.max_tokens")(config) for block in blocks}
     for path, length in lengths.items():
         if length > model - prompt:
@@ -259,10 +267,11 @@ def _lengths(config: Config) -> Iterator[Problem]:
             if model <= prompt:
                 allowed = f"engine.max_model_len ({model}) leaves no room after prompts.max_tokens"
             yield Problem(path, show(length), allowed)
-    responses = ["sampling.refine.max_tokens", *(["train.max_tokens"] if config.methods else [])]
-    response = max(responses, key=lengths.__getitem__)
-    budget, longest = config.hardware.token_budget, prompt + lengths[response]
-    if budget < longest:
+    # Responses whose log-probs are computed: those stored and those trained on.
+    responses = lengths.keys() & {"sampling.refine.max_tokens", "train.max_tokens"}
+    response = max(sorted(responses), key=lengths.__getitem__, default="")
+    budget, longest = config.hardware.token_budget, prompt + lengths.get(response, 0)
+    if response and budget < longest:
         allowed = f"at least {longest} = prompts.max_tokens + {response}: one sequence"
         yield Problem("hardware.token_budget", show(budget), allowed)
     if config.methods and config.engine.dtype != config.train.dtype:

@@ -42,7 +42,12 @@ class Config(Block):
             }
         ],
     )
-    train_dataset: str = Field(description="Name of the training set.", examples=["bird_train"])
+    train_dataset: str = Field(
+        "",
+        description="Name of the training set. A run without methods can leave it out: it then has no pre-samples, no "
+        "division and no stored responses.",
+        examples=["bird_train"],
+    )
     prompts: PromptsConfig = Field(PromptsConfig(), description="From questions to prompt tokens.")
     scoring: ScoringConfig = Field(ScoringConfig(), description="From responses to verdicts.")
     engine: EngineConfig = Field(EngineConfig(), description="The inference engine.")
@@ -57,7 +62,6 @@ class Config(Block):
         "`dynamic_sampling_rounds`.",
     )
     train: TrainConfig = Field(TrainConfig(), description="Training settings that all methods share.")
-    methods: dict[Name, MethodConfig] = Field(PAPER_METHODS, description="The methods to train, by name; {}: none.")
     replay: dict[Name, dict[Name, str]] = Field(
         {},
         description="Recorded responses in place of an engine, by policy and dataset: files with rows {source_index "
@@ -67,9 +71,14 @@ class Config(Block):
     )
     checkpoints: dict[Name, str | tuple[str, ...]] = Field(
         {},
-        description="Further models that are only evaluated, by name: a folder in Hugging Face form with weights as "
-        "safetensors. A list is one method with seeds 1, 2, ... Tokenizer and chat template must be the base's.",
+        description="Further models that are only evaluated, by name: a name of the hub, a folder in Hugging Face form "
+        "with weights as safetensors, or an adapter of peft, which is merged into the base. A list "
+        "is one method with seeds 1, 2, ... Tokenizer and chat template must be the base's.",
         examples=[{"trl": ["out/seed1", "out/seed2", "out/seed3"]}],
+    )
+    methods: dict[Name, MethodConfig] = Field(
+        default_factory=lambda block: {} if block.get("checkpoints") else PAPER_METHODS,
+        description="The methods to train, by name; {}: none. Default: the paper's six, or none with `checkpoints`.",
     )
     evaluate: EvaluateConfig = Field(EvaluateConfig(), description="Evaluation sets, metrics and intervals.")
     report: ReportConfig = Field(ReportConfig(), description="The report page.")
@@ -104,8 +113,8 @@ class Config(Block):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Relation of each evaluation set to the training set (`evaluate.roles`)."""
-        task = self.datasets[self.train_dataset].task
+        """Relation of each evaluation set to the training set, else to the first evaluation set (`evaluate.roles`)."""
+        task = self.datasets[self.train_dataset or self.evaluate.datasets[0]].task
         roles: dict[str, Role] = {}
         for name in self.evaluate.datasets:
             of_same_task: Role = "cross_domain" if "in_domain" in roles.values() else "in_domain"
@@ -116,7 +125,8 @@ class Config(Block):
     @property
     def presamples(self) -> bool:
         """Whether any job reads pre-samples: the division of the training set, or the probes of its trainings."""
-        return not self.partition.given or bool(self.methods and self.train.probe.prompts)
+        divides = bool(self.train_dataset) and not self.partition.given
+        return divides or bool(self.methods and self.train.probe.prompts)
 
     @property
     def has_model(self) -> bool:

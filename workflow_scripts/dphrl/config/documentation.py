@@ -36,7 +36,7 @@ def schema_text() -> str:
 def defaults_text() -> str:
     """Every key with its default, under its description; with `policy.base` filled in it is a valid configuration."""
     required = {name: Config.model_fields[name].examples[0] for name in SCHEMA["required"]}  # type: ignore[index]
-    config = Config(**required, methods=PAPER_METHODS)
+    config = Config(**required, train_dataset="bird_train", methods=PAPER_METHODS)
     # An entry of datasets or methods shows the keys that it sets; any other block shows all of its keys.
     values = config.model_dump() | config.model_dump(exclude_unset=True)
     return HEADER + "".join(f"{line}\n" if line else "\n" for line in _block(SCHEMA, values, 0))

@@ -26,11 +26,11 @@ from dphrl.config.files import (
     without_removed,
 )
 from dphrl.config.keys import problem_of
+from dphrl.hub import HubError, data_name, model_name, one_file
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # Snakemake's wildcards and path variables.
 _REPLACED = re.compile(r"\{.*\}|<.*>")
 
@@ -114,35 +114,38 @@ def check_files(config: Config, folder: Path) -> None:
 
     They must exist, relative to `folder`, and Snakemake must not replace a part of their paths.
     """
-    datasets = config.datasets.items()
-    files = {f"datasets.{name}.source": dataset.source for name, dataset in datasets if dataset.source != TOY}
+    wrong: list[Problem] = []
+    files = {}
+    for name, dataset in config.datasets.items():
+        try:
+            if dataset.source != TOY and not data_name(dataset.source):
+                files[f"datasets.{name}.source"] = dataset.source
+        except HubError as error:
+            wrong.append(Problem(f"datasets.{name}.source", show(dataset.source), str(error)))
     for policy, paths in config.replay.items():
         files |= {f"replay.{policy}.{name}": path for name, path in paths.items()}
     files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}
     files |= {f"partition.given.{name}": path for name, path in config.partition.given.items()}
+    folders = {f"datasets.{name}.databases": dataset.database_folder for name, dataset in config.datasets.items()}
     for name, method in config.methods.items():
         files |= {f"methods.{name}.{key}": place.rpartition(":")[0] for key, place in method.functions.items()}
-    folders = {f"datasets.{name}.databases": dataset.database_folder for name, dataset in datasets}
     databases = {key: path for key, path in folders.items() if path not in (None, TOY)}
-    base = config.policy.base
     here = f"(paths are relative to {folder})"
     expected = f"a file that exists {here}"
-    wrong = [Problem(key, show(path), expected) for key, path in files.items() if not (folder / path).is_file()]
+    wrong += [Problem(key, show(path), expected) for key, path in files.items() if not (folder / path).is_file()]
     expected = f"a folder that exists and holds <db_id>/<db_id>.sqlite {here}"
     wrong += [
         Problem(key, show(path), expected) for key, path in databases.items() if not (folder / str(path)).is_dir()
     ]
-    if base is not None:
-        wrong += _base_problems(config, base, folder)
     checkpoints = {f"checkpoints.{name}": places for name, places in config.checkpoints.items()}
-    models = {key: [places] if isinstance(places, str) else places for key, places in checkpoints.items()}
-    expected = f"a folder that holds a Hugging Face model (config.json {here})"
-    wrong += [
-        Problem(key, show(place), expected)
-        for key, places in models.items()
-        for place in places
-        if not (folder / place / "config.json").is_file()
-    ]
+    base = config.policy.base
+    if base is not None:
+        problem = _model_problem(base, folder)
+        wrong += [Problem("policy.base", show(base), problem)] if problem else _base_problems(config, base, folder)
+    for key, places in checkpoints.items():
+        for place in [places] if isinstance(places, str) else places:
+            if problem := _model_problem(place, folder, "adapter_config.json"):
+                wrong.append(Problem(key, show(place), problem))
     expected = "a path without {name} or <name>, which Snakemake would replace"
     named = {**files, **databases, **checkpoints, "policy.base": base or ""}
     wrong += [Problem(key, show(path), expected) for key, path in named.items() if _REPLACED.search(str(path))]
@@ -150,23 +153,41 @@ def check_files(config: Config, folder: Path) -> None:
         raise ConfigError(_marked(wrong, config))
 
 
+def _model_problem(place: str, folder: Path, *or_else: str) -> str | None:
+    """The value that is expected in place of a model's place; None for a name of the hub and for the folder of a model.
+
+    Args:
+        or_else: files that a folder may have in place of config.json.
+    """
+    try:
+        if model_name(place, folder):
+            return None
+    except HubError as error:
+        return str(error)
+    model = folder / place
+    for actor in (model / "actor", model):
+        kinds = {"fsdp": actor.glob("model_world_size_*.pt"), "megatron": actor.glob("dist_ckpt")}
+        for kind, shards in kinds.items():
+            if any(shards) and not any(model.glob("*.safetensors")):
+                merge = f"python -m verl.model_merger merge --backend {kind}"
+                merge += f" --local_dir {actor.relative_to(folder)} --target_dir {place}/merged"
+                return f"a folder with safetensors; these are shards of verl: `{merge}` writes {place}/merged"
+    if any((model / name).is_file() for name in ("config.json", *or_else)):
+        return None
+    return (
+        f"a folder that holds a Hugging Face model (config.json; paths are relative to {folder}), or hf://ORG/NAME: a "
+        "model of the hub"
+    )
+
+
 def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]:
-    """Problems of the base model that show before any job: no folder, no tokenizer, too few positions."""
-    model = folder / base
-    if not (model / "config.json").is_file():
-        allowed = f"a folder that holds a Hugging Face model (config.json; paths are relative to {folder})"
-        if _HUB_ID.fullmatch(base) and not model.exists():
-            name = base.partition("/")[2]
-            allowed += (
-                f". An id of the Hub is not fetched; the download command is: hf download {base} --local-dir "
-                f"models/{name} -- then set policy.base to models/{name}"
-            )
-        yield Problem("policy.base", show(base), allowed)
-        return
-    if not any((model / name).is_file() for name in _TOKENIZERS):
+    """Problems of the base model that show before any job: no tokenizer, too few positions."""
+    name = model_name(base, folder)
+    file = one_file(name, "config.json", online=False) if name else folder / base / "config.json"
+    if not name and not any((folder / base / tokenizer).is_file() for tokenizer in _TOKENIZERS):
         allowed = f"a folder with the tokenizer of the model too: none of {', '.join(_TOKENIZERS)} is in it"
         yield Problem("policy.base", show(base), allowed)
-    positions, length = _positions(model / "config.json"), config.engine.max_model_len
+    positions, length = _positions(file) if file else None, config.engine.max_model_len
     if positions is not None and length > positions:
         allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base}/config.json)"
         yield Problem("engine.max_model_len", show(length), allowed)

@@ -1,30 +1,38 @@
-"""What makes a comparison of two files doubtful: unequal settings, truncated and empty answers, few samples."""
+"""What makes a comparison of two files doubtful, and where a loss lies."""
 
+import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from dphrl.diagnose.joined import Joined, known_as
+from dphrl.evaluation.doubts import neighbours_agree
+from dphrl.evaluation.estimator import g_pass_at_k, maj_at_k, pass_hat_k
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.study import Study
-from dphrl.evaluation.verdict import COLLAPSED, NOT_COLLAPSED, Verdict
+from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.verdict import LOSSES, NARROWED, NOT_COLLAPSED, Verdict
 from dphrl.pages.numbers import percent
 from dphrl.sample_files.samples import SampleFile
 
 QUALIFIES = 0.05
 """A difference of the shares of truncated or empty answers above it qualifies the verdict."""
+TAUS = {"1/8": 0.125, "1/4": 0.25, "1/2": 0.5}
+"""Shares of the samples that must be right, for Cover@tau (G-Pass@k, arXiv 2510.08325)."""
+OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
+"""Numbers of right samples under the base."""
+# Settings that change what is compared.
+_SAMPLING = ("temperature", "top_p")
 _SHOWN = 3
-_ACCURACY = (
-    "K is 1, and pass@1 is accuracy, not coverage: a loss of diversity shows at larger k only. Draw more samples of"
-    " each question."
-)
+_SUBSETS = 8
 
 
 def answers(joined: Joined) -> pl.DataFrame:
     """For each policy: questions, samples, and the shares of right, truncated, empty and repeated answers.
 
-    `truncated` is null where the file does not say; `repeated` is the share of samples whose text an earlier sample of
-    the same question has.
+    `truncated` is null where the file does not say. `repeated` is the share of samples whose text an earlier sample of
+    the same question has; it and `empty` are null in a file without texts.
     """
     rows = [
         samples.select(
@@ -40,76 +48,174 @@ def answers(joined: Joined) -> pl.DataFrame:
         )
         for name, samples in joined.rows.items()
     ]
-    return pl.concat(rows)
+    texts = pl.when(pl.col("empty") < 1.0)
+    return pl.concat(rows).with_columns(texts.then(name).alias(name) for name in ("repeated", "empty"))
 
 
-def qualifications(shares: pl.DataFrame, verdict: Verdict, extracted: bool) -> list[str]:
-    """What qualifies a verdict: K = 1, and shares of truncated or empty answers that may explain it.
-
-    More such answers than the base may explain a loss, fewer may hide one.
+def qualifications(shares: pl.DataFrame, verdict: Verdict, own: Sequence[str], extracted: bool) -> list[str]:
+    """Shares of truncated or empty answers that may explain a verdict: more than the base's a loss, fewer hide one.
 
     Args:
         shares: the table of `answers`.
+        own: the policies of the model.
         extracted: the texts are extracted answers, so an empty one is a response without an answer.
     """
-    mine, base = (shares.row(by_predicate=pl.col("method") == name, named=True) for name in (verdict.policy, BASE))
-    found = [_ACCURACY] if verdict.k == 1 else []
+    base = shares.row(by_predicate=pl.col("method") == BASE, named=True)
+    found = []
     for share, are in (("truncated", "are truncated"), ("empty", "have no answer" if extracted else "are empty")):
-        if mine[share] is None or base[share] is None:
+        mine = shares.filter(pl.col("method").is_in(own))[share].mean()
+        if not isinstance(mine, float) or base[share] is None:
             continue
-        more = mine[share] - base[share]
-        if more > QUALIFIES and verdict.word != NOT_COLLAPSED:
+        more = mine - base[share]
+        if more > QUALIFIES and verdict.word not in (NOT_COLLAPSED, NARROWED):
             effect = "the difference may come from that and not from a loss of diversity"
-        elif more < -QUALIFIES and verdict.word != COLLAPSED:
+        elif more < -QUALIFIES and verdict.word not in LOSSES:
             effect = "that may hide a loss of diversity"
         else:
             continue
         found.append(
-            f"{percent(mine[share])} % of the responses of {verdict.policy} {are}, {percent(base[share])} % of the"
+            f"{percent(mine)} % of the responses of {verdict.policy} {are}, {percent(base[share])} % of the"
             f" base's: {effect}."
         )
     return found
 
 
 def unequal_settings(files: Mapping[str, SampleFile]) -> list[str]:
-    """A note on each setting that the files name and that is not the same in all of them."""
+    """A sentence on each setting of sampling that the files name and that is not the same in all of them."""
     notes = []
-    names = dict.fromkeys(key for file in files.values() for key in file.settings if key != "model")
-    for key in names:
-        given = {name: file.settings[key] for name, file in files.items() if key in file.settings}
-        if len(set(given.values())) > 1:
-            values = ", ".join(f"{value} ({name})" for name, value in given.items())
-            notes.append(f"The files differ in {key}: {values}. Coverage compares at equal settings only.")
+    for key in dict.fromkeys(key for file in files.values() for key in file.settings if key != "model"):
+        named = {name: file.settings[key] for name, file in files.items() if key in file.settings}
+        if len(set(named.values())) > 1:
+            values = ", ".join(f"{value} ({name})" for name, value in named.items())
+            effect = " and a colder model seems narrower" if key in _SAMPLING else ""
+            notes.append(f"The files differ in {key}: {values}. Coverage compares at equal settings only{effect}.")
     return notes
+
+
+def unrelated(files: Mapping[str, SampleFile]) -> list[str]:
+    """A note where the files name models of two families."""
+    models = {file.settings["model"] for file in files.values() if "model" in file.settings}
+    families = {re.split(r"[\d_.\- ]", name.rsplit("/")[-1].lower())[0] for name in models}
+    if len(families) < 2:
+        return []
+    named = " and ".join(sorted(models))
+    return [f"The files are of {named}: the tool compares a base with models tuned from it, not unrelated systems."]
+
+
+def dependent(policies: Mapping[str, Policy]) -> list[str]:
+    """A sentence on each file whose samples of a question are no independent draws, by how neighbours agree."""
+    found = []
+    for name, policy in policies.items():
+        agree = neighbours_agree(policy)
+        if agree is not None:
+            found.append(
+                f"Neighbouring samples of {name} agree in {percent(agree[0])} % of cases, any two of a question in"
+                f" {percent(agree[1])} %: they share a beginning, or the file is sorted. Samples that are no"
+                " independent draws make intervals too narrow."
+            )
+    return found
+
+
+def copies(shares: pl.DataFrame, own: Sequence[str]) -> list[str]:
+    """A note where the shares of repeated texts of base and tuned model differ."""
+    base = shares.row(by_predicate=pl.col("method") == BASE, named=True)["repeated"]
+    mine = shares.filter(pl.col("method").is_in(own))["repeated"].mean()
+    if base is None or not isinstance(mine, float) or abs(mine - base) <= QUALIFIES:
+        return []
+    return [
+        f"{percent(mine)} % of the responses of {own[0]} repeat an earlier one to the same question, {percent(base)} %"
+        " of the base's."
+    ]
 
 
 def left_out(joined: Joined) -> list[str]:
     """A note on each file with questions that are not in all files."""
     return [
-        f"{name}: {len(questions):,} questions are not in every file and left out:"
-        f" {', '.join(_short(one) for one in questions[:_SHOWN])}{', ...' if len(questions) > _SHOWN else ''}"
+        f"{name}: {len(questions):,} questions are not in every file and left out: {_listed(questions)}"
         for name, questions in joined.left_out.items()
         if questions
     ]
 
 
-def limits(study: Study, joined: Joined) -> list[str]:
-    """A note where some questions have fewer samples than others: these limit K."""
-    fewest = min(policy.n for policy in study.policies)
-    if all((policy.sizes == fewest).all() for policy in study.policies):
+def limits(
+    counted: Sequence[Policy], sizes: NDArray[np.int64], k: int, joined: Joined, names: Sequence[str]
+) -> list[str]:
+    """Notes on the questions that have fewer than k samples, and on the file that limits K.
+
+    Args:
+        counted: the base, then the trainings of a model.
+        sizes: (questions,), the smaller number of samples.
+        names: of the policies.
+    """
+    notes = []
+    medians = [float(np.median(policy.sizes)) for policy in counted]
+    if min(medians) < max(medians):
+        name = names[int(np.argmin(medians))]
+        notes.append(f"{name} limits K: its questions have {min(medians):g} samples (median), others {max(medians):g}.")
+    few = sizes < k
+    if few.any():
+        texts = joined.questions.select("prompt_id", "question").filter(pl.Series(few))
+        known = [known_as(*row) for row in texts.iter_rows()]
+        notes.append(
+            f"{len(known):,} questions have fewer than {k} samples in a file and are left out: {_listed(known)}"
+        )
+    return notes
+
+
+def on_guesses(verdict: Verdict) -> list[str]:
+    """The caution on guesses, where answers have no classes that show them."""
+    if verdict.guesses is not None or verdict.k == 1:
         return []
-    short = {key for one in study.policies for key in one.rows.filter(pl.col("n") == fewest)["prompt_id"]}
-    texts = dict(joined.questions.select("prompt_id", "question").iter_rows())
-    shown = ", ".join(_short(known_as(one, texts[one])) for one in sorted(short)[:_SHOWN])
     return [
-        f"Questions have different numbers of samples, and the fewest limit K: {len(short):,} have only {fewest}, for"
-        f" instance {shown}."
+        "pass@k counts a lucky guess as a solution. These answers have no classes that would show guesses, so where"
+        " answers can be guessed, part of the difference may be one of guesses."
     ]
 
 
-def largest_k(sizes: Sequence[int]) -> int:
-    """The largest power of two up to the smallest of the sizes, each 1 or more."""
-    return 1 << (min(sizes).bit_length() - 1)
+def cover(study: Study, k: int) -> pl.DataFrame:
+    """Cover@tau at 2 k samples (or all that every question has), maj@k and pass^k: means over questions.
+
+    Returns:
+        method, seed, metric, value; maj@k where all questions have as many samples and answers have classes.
+    """
+    answered = bool(study.datasets_with("answers"))
+    rows: list[tuple[object, ...]] = []
+    for policy in study.policies:
+        most = min(2 * k, policy.n)
+        n, c, place = policy.counts
+        for label, tau in TAUS.items():
+            found = np.empty(len(n))
+            for size in np.unique(n).tolist():
+                found[n == size] = g_pass_at_k(size, c[n == size], most, tau)
+            rows.append((policy.key.method, policy.key.seed, f"Cover@{label}", float(found[place].mean())))
+        rows.append((policy.key.method, policy.key.seed, f"pass^{k}", float(policy.pass_at([k], pass_hat_k).mean())))
+        if answered and policy.n == policy.sizes.max():
+            voted = maj_at_k(policy.codes("answers"), policy.samples, k, study.seed, _SUBSETS)
+            rows.append((policy.key.method, policy.key.seed, f"maj@{k}", float(voted.mean())))
+    schema = {"method": pl.String(), "seed": pl.Int32(), "metric": pl.String(), "value": pl.Float64()}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:
+    """pass@k of both models by the base's number of right samples (`OF_BASE`): where a loss lies.
+
+    A question with few right samples of the base may have been lucky, so an equal model solves some of them less often.
+    """
+    c, rate = base.rows["c"].to_numpy(), base.solve_rates
+    place = np.select([c == 0, c == 1, c == 2, rate <= 0.25, rate <= 0.5], range(5), 5)
+    solved, after = base.pass_at([k])[:, 0], np.mean([policy.pass_at([k])[:, 0] for policy in tuned], axis=0)
+    rows = [
+        (tuned[0].key.method, OF_BASE[one], int(here.sum()), k, float(solved[here].mean()), float(after[here].mean()))
+        for one in range(len(OF_BASE))
+        if (here := place == one).any()
+    ]
+    columns = {"method": pl.String(), "right": pl.String(), "questions": pl.Int32(), "k": pl.Int32()}
+    return pl.DataFrame(rows, schema=columns | dict.fromkeys(("base", "tuned"), pl.Float64()), orient="row")
+
+
+def _listed(questions: Sequence[str]) -> str:
+    named = ", ".join(_short(question) for question in questions[:_SHOWN])
+    return f"{named}, ..." if len(questions) > _SHOWN else named
 
 
 def _short(text: str) -> str:

@@ -1,53 +1,56 @@
 r"""Which samples are alike: the evaluation of a file of samples, with classes of answers, ways and styles.
 
 Where a scorer of the workflow judged all files, its classes count. Else the class of an answer is its normal form: of
-the last \boxed{}, or of what follows the last `####` or `A:` at the start of a line, if at least half of the samples of
+the last \boxed{} or <answer>, or of what follows the last `####` or `A:` of a line, if at least half of the samples of
 all files have such an answer; otherwise of the whole response without its spacing, as for SQL. In the first case the
 ways to an answer are distinguished by the skeletons of the arithmetic (`dphrl.evaluation.per_prompt`).
 """
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
 import polars as pl
 
-from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.diagnose.joined import Joined
+from dphrl.evaluation.paired import compared
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
-from dphrl.evaluation.study import Study
+from dphrl.evaluation.verdict import COMPRESSED, Variety
 from dphrl.scoring.math.answers import MAX_CHARACTERS, clean, extract_boxed
 from dphrl.scoring.math.members import answer_class, members
 
 DATASET = "questions"
 _BOXED = r"(?s)^.*(\\boxed\s*\{.*)$"
 _MARKED = r"(?s)^(?:.*\n)?[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)"
+_TAGGED = r"(?s)^.*<answer>\s*(.*?)\s*</answer>"
 # A whole number that Int64 holds, boxed or marked.
 _WHOLE = (r"^\\boxed\{(-?\d{1,18})\}", r"^(-?\d{1,18})$")
+# So many questions are compressed, and so much of a response: the window of zlib holds eight.
+_COMPRESSED, _CHARACTERS = 500, 4_000
 _SCORED = ("answer_class", "program_class")
 
 
-def study_of(joined: Joined, styles: Sequence[StyleRule], k: Sequence[int], seed: int) -> Study:
-    """The study of all files, as one dataset without trainings.
+def evaluations(joined: Joined, rows: Mapping[str, pl.DataFrame], styles: Sequence[StyleRule]) -> pl.DataFrame:
+    """The evaluations of all files, a dataset without trainings or one with a training for each file of a model.
 
     Args:
+        rows: as `with_answers` gives them.
         styles: rules tried in order on the start of a response.
-        k: of pass@k, ascending.
-        seed: of the intervals that resample questions.
     """
-    rows = joined.rows
-    if not all("answer_class" in one.columns for one in rows.values()):
-        rows = _with_answers({name: one.drop("program_class", strict=False) for name, one in rows.items()})
-    levels, zero = joined.questions.select("prompt_id", "level"), pl.lit(0, pl.Int32)
+    of_question = joined.questions.select("prompt_id", "level", "cluster")
     # Polars works on a column in one thread, without Python's lock.
     with ThreadPoolExecutor() as threads:
         evaluated = list(threads.map(partial(_evaluated, styles=styles), rows.values()))
     frames = []
     for name, frame in zip(rows, evaluated, strict=True):
-        named = {"method": pl.lit(name), "seed": zero, "step": zero, "dataset": pl.lit(DATASET)}
-        frame = frame.with_columns(**named, cluster=pl.lit(None, pl.String))
-        frames.append(frame.join(levels, on="prompt_id", how="left", maintain_order="left"))
-    return Study.from_evaluations(pl.concat(frames), EvaluateConfig(k=tuple(k)), seed)
+        method, seed = joined.trainings.get(name, (name, 0))
+        key = {"method": pl.lit(method), "seed": pl.lit(seed, pl.Int32), "step": pl.lit(0, pl.Int32)}
+        frame = frame.with_columns(**key, dataset=pl.lit(DATASET))
+        frames.append(frame.join(of_question, on="prompt_id", how="left", maintain_order="left"))
+    return pl.concat(frames)
 
 
 def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFrame:
@@ -60,10 +63,13 @@ def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFra
     return evaluate(samples, verdicts, styles, shape)
 
 
-def _with_answers(rows: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def with_answers(rows: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The samples with answer_class; and with the column `whole` where it is that of the whole response."""
+    if all("answer_class" in one.columns for one in rows.values()):
+        return dict(rows)
+    rows = {name: one.drop("program_class", strict=False) for name, one in rows.items()}
     text = pl.col("text")
-    found = pl.coalesce(text.str.extract(_BOXED), text.str.extract(_MARKED))
+    found = pl.coalesce(text.str.extract(_BOXED), text.str.extract(_TAGGED), text.str.extract(_MARKED))
     with ThreadPoolExecutor() as threads:
         series = threads.map(lambda samples: samples.select(found).to_series(), rows.values())
         extracted = dict(zip(rows, series, strict=True))
@@ -92,3 +98,27 @@ def _class_of(text: str) -> str | None:
     listed = members(clean(answer))
     value = listed[0].value if len(listed) == 1 and listed[0].base is None else None
     return str(value) if value is not None and value.denominator == 1 else answer_class(listed)
+
+
+def compressed(variety: Variety, rows: Sequence[pl.DataFrame]) -> Variety:
+    """Variety by compression, for classes at their ceiling: m right responses together, in sizes of one of them.
+
+    Args:
+        variety: at the ceiling.
+        rows: samples of the base and of each training; the first m right ones of a question count.
+    """
+    m = variety.m
+    first = [frame.filter("correct").group_by("prompt_id").agg(pl.col("text").head(m)) for frame in rows]
+    enough = [frame.filter(pl.col("text").list.len() == m) for frame in first]
+    keys = enough[0]["prompt_id"].sort()
+    for other in enough[1:]:
+        keys = keys.filter(keys.is_in(other["prompt_id"].implode()))
+    keys = keys.gather_every(max(1, keys.len() // _COMPRESSED))
+    texts = [dict(frame.filter(pl.col("prompt_id").is_in(keys.implode())).iter_rows()) for frame in enough]
+    base, *tuned = (np.array([_together(of_model[key]) for key in keys]) for of_model in texts)
+    return Variety(COMPRESSED, m, compared(base, np.stack(tuned), shares=False), variety.effective)
+
+
+def _together(texts: Sequence[str]) -> float:
+    cut = [text[:_CHARACTERS].encode() for text in texts]
+    return len(zlib.compress(b"\n".join(cut))) / float(np.mean([len(zlib.compress(one)) for one in cut]))

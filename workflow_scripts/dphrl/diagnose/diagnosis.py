@@ -1,35 +1,34 @@
-"""Everything that is computed of a base's file and tuned models' files."""
+"""Everything that is computed of a base's file and tuned models' files: each model with the base, by itself."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from dphrl.config.blocks.evaluation import StyleRule
-from dphrl.diagnose.checks import answers, largest_k, left_out, limits, qualifications, unequal_settings
-from dphrl.diagnose.classes import study_of
-from dphrl.diagnose.joined import Joined, join, known_as
+from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
+from dphrl.diagnose import checks
+from dphrl.diagnose.classes import compressed, evaluations, with_answers
+from dphrl.diagnose.joined import Joined, join, known_as, policy_names
 from dphrl.diagnose.portfolio import SCHEMA, portfolio
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
+from dphrl.evaluation.doubts import guessed, look_chosen
+from dphrl.evaluation.names import BASE
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk, per_level
-from dphrl.evaluation.verdict import (
-    CANNOT_TELL,
-    COLLAPSED,
-    EXIT,
-    KINDS,
-    NOT_COLLAPSED,
-    Variety,
-    Verdict,
-    decide,
-    paired,
-    variety,
-)
+from dphrl.evaluation.verdict import KINDS, Variety, Verdict, compared, decide, hotter, together, varied, verdict_k
 from dphrl.sample_files.formats import DPHRL
 from dphrl.sample_files.samples import SampleFile
+
+# Classes are at their ceiling above this share of the largest possible number.
+_CEILING = 0.9
+# So many bytes have room for variety that classes do not show.
+_LONG = 200
+_LEFT_OUT = 0.2
 
 
 class KError(ValueError):
@@ -47,24 +46,32 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True)
 class OfModel:
-    """What is found of one tuned model.
+    """A tuned model with the base.
 
     Attributes:
         verdict: on coverage at K.
+        default: the verdict at the default K, where k was chosen by hand.
         qualified: sentences that qualify it.
         varieties: among right answers, by kind; the first one is reported.
         lost: questions of which the base has a right answer and the tuned model none, by the base's solve rate.
+        joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
     """
 
     verdict: Verdict
+    default: Verdict | None
     qualified: list[str]
     varieties: list[Variety]
     lost: list[Lost]
+    joined: Joined
+    study: Study
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict, the variety and what qualifies the verdict, in words."""
-        return sentences(self.verdict, next(iter(self.varieties), None), self.qualified)
+        """The verdict and what goes with it, in words."""
+        found = sentences(self.verdict, self.qualified)
+        if self.default is not None:
+            found += [f"At the default k: {sentences(self.default, ())[0]}"]
+        return found
 
 
 @dataclass(frozen=True)
@@ -72,130 +79,221 @@ class Diagnosis:
     """The comparison of tuned models with their base.
 
     Attributes:
-        joined, study: the samples and their evaluations.
-        k, margin: of the verdicts.
+        margin: of the verdicts.
         models: by name, in the order of the files.
         tables: by name; those of `dphrl.evaluation`, and `answers`, `portfolio` and `levels`.
         notes: what a reader must know, about all models.
+        exit_code: of all verdicts together, as `together` says.
     """
 
-    joined: Joined
-    study: Study
-    k: int
     margin: float
     models: dict[str, OfModel]
     tables: dict[str, pl.DataFrame]
     notes: list[str]
-
-    @property
-    def exit_code(self) -> int:
-        """3 if any model collapsed, else 4 if any verdict cannot tell, else 0."""
-        words = {model.verdict.word for model in self.models.values()}
-        return EXIT[next(word for word in (COLLAPSED, CANNOT_TELL, NOT_COLLAPSED) if word in words)]
+    exit_code: int
 
 
 def diagnose(
     files: Sequence[SampleFile],
     *,
+    trainings: Mapping[str, Sequence[SampleFile]] | None = None,
+    hotter_files: Sequence[SampleFile] = (),
     k: int | None = None,
     margin: float = 0.05,
     styles: Sequence[StyleRule] = (),
     seed: int = 0,
     step: Callable[[str], None] = lambda name: None,
 ) -> Diagnosis:
-    """Compare tuned models with their base.
+    """Compare tuned models with their base, each on the questions and at the K of its own files.
 
     Args:
         files: the base's, then one for each tuned model; all judged.
-        k: of the verdicts; None: the largest power of two that every file allows for every question.
+        trainings: files of further models, one for each training of a model.
+        hotter_files: of the only tuned model, at higher temperatures.
+        k: of the verdicts; None: `verdict_k`.
         margin: the share of questions whose loss is excluded for NOT COLLAPSED.
         styles: rules tried in order on the start of a response.
-        seed: of resampled intervals and of the halves of the portfolio.
+        seed: of resampled intervals and of halves.
         step: called with the name of each part of the work before it starts.
 
     Raises:
-        KError: k is larger than the number of samples of a question.
+        KError: too many questions have fewer samples than k.
         SourceError: as `dphrl.diagnose.joined.join`.
     """
-    step("joining questions")
-    joined = join(files)
-    fewest, holder = _fewest(joined)
-    chosen = k if k is not None else largest_k([fewest])
-    if chosen > fewest:
-        raise KError(
-            f"--k {chosen}: {holder} has only {fewest} samples, and k draws need k samples of every question in every"
-            f" file; the largest possible k is {fewest}"
+    names = policy_names(files)
+    of_models = {name: [file] for name, file in zip(names[1:], files[1:], strict=True)}
+    of_models |= {name: list(several) for name, several in (trainings or {}).items()}
+    models, tables, notes = {}, [], []
+    for name, of_model in of_models.items():
+        step(f"comparing {name}")
+        model, of_tables, said = _compare(files[0], name, of_model, hotter_files, k, margin, styles, seed)
+        models[name] = model
+        tables.append(of_tables)
+        notes += said
+    decided, exit_code = together([model.verdict for model in models.values()])
+    models = {
+        name: replace(model, verdict=verdict) for (name, model), verdict in zip(models.items(), decided, strict=True)
+    }
+    merged = {name: pl.concat([one[name] for one in tables]).unique(maintain_order=True) for name in tables[0]}
+    return Diagnosis(margin, models, merged, list(dict.fromkeys(notes)), exit_code)
+
+
+def _compare(
+    base_file: SampleFile,
+    name: str,
+    of_model: Sequence[SampleFile],
+    hotter_files: Sequence[SampleFile],
+    k: int | None,
+    margin: float,
+    styles: Sequence[StyleRule],
+    seed: int,
+) -> tuple[OfModel, dict[str, pl.DataFrame], list[str]]:
+    """A tuned model with the base, its tables and its notes."""
+    own = [name] if len(of_model) == 1 else [f"{name} ({number})" for number in range(1, len(of_model) + 1)]
+    hot = policy_names([base_file, *of_model, *hotter_files])[1 + len(of_model) :]
+    files = dict(zip([BASE, *own, *hot], [base_file, *of_model, *hotter_files], strict=True))
+    joined = join(list(files.values()), list(files))
+    joined = replace(joined, trainings={one: (name, number) for number, one in enumerate(own)})
+    rows = with_answers(joined.rows)
+    evaluated = evaluations(joined, rows, styles)
+    every = Study.from_evaluations(evaluated, EvaluateConfig(k=(1,)), seed)
+    chosen = any(look_chosen(policy.sizes, policy.rows["c"].cast(pl.Int64).to_numpy()) for policy in every.policies)
+    # Files at higher temperatures choose neither K nor questions that the verdict counts twice.
+    counted = [policy for policy in every.policies if policy.key.method in (BASE, name)]
+    sizes = np.min([policy.sizes for policy in counted], axis=0)
+    default = verdict_k(sizes)
+    if k is not None:
+        _check_k(k, sizes, counted, joined)
+    used = k or default
+    study = _study(evaluated, every, sizes >= used, used, seed)
+    verdict, varieties = _decide(study, name, rows, used, margin, chosen, by_hand=k is not None and k != default)
+    other = None
+    if verdict.by_hand:
+        other, _ = _decide(
+            _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, chosen
         )
-    step("comparing answers")
-    ks = sorted({*(1 << power for power in range(fewest.bit_length())), chosen})
-    study = study_of(joined, styles, ks, seed)
-    base, tuned = study.policies[0], {policy.key.method: policy for policy in study.policies[1:]}
-    step("tables")
-    shares = answers(joined)
-    budgets = [one for one in ks if 1 < one <= chosen]
+    by_method = {method: [one for one in study.policies if one.key.method == method] for method in (BASE, name, *hot)}
+    (base,), tuned = by_method[BASE], by_method[name]
+    if hot:
+        verdict = hotter(verdict, base, {one: by_method[one][0] for one in hot}, seed)
+        study = replace(study, policies=[base, *tuned])
+    shares = checks.answers(joined)
+    qualified = checks.qualifications(shares, verdict, own, extracted=base_file.format == DPHRL.name)
+    named = {BASE: base_file, **dict(zip(own, of_model, strict=True))}
+    qualified += checks.unequal_settings(named)
+    qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
+    notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
+    notes += [*checks.copies(shares, own), *checks.unrelated(named), *checks.on_guesses(verdict)]
+    budgets = [one for one in study.config.k if 1 < one <= used]
+    splits = [portfolio(base, one, budgets, seed) for one in tuned]
     tables = {
         "answers": shares,
         "passk": passk(study),
+        "cover": checks.cover(study, used),
+        "by_base": checks.by_base(base, tuned, used),
         "crossing": crossing(study),
         "keep_explore": keep_explore(study),
         "rarefied": rarefaction(study),
         "diversity_split": diversity_split(study),
         "transitions": transitions(study),
         "keep_explore_levels": per_level(study, keep_explore),
-        "levels": _levels(study, joined.tuned, chosen),
+        "levels": _levels(study, name, used),
+        "portfolio": pl.concat([pl.DataFrame(schema=SCHEMA), *splits]),
     }
-    step("portfolio")
-    splits = [portfolio(base, tuned[name], budgets, seed) for name in joined.tuned]
-    tables["portfolio"] = pl.concat([pl.DataFrame(schema=SCHEMA), *splits])
-    step("verdict")
-    extracted = files[0].format == DPHRL.name
-    kinds = [kind for kind in KINDS if study.datasets_with(kind)]
+    return OfModel(verdict, other, qualified, varieties, _lost(base, tuned), joined, study), tables, notes
+
+
+def _check_k(k: int, sizes: NDArray[np.int64], counted: Sequence[Policy], joined: Joined) -> None:
+    """Refuse a k that leaves out more than a fifth of the questions."""
+    if (sizes < k).mean() <= _LEFT_OUT:
+        return
+    most = int(np.quantile(sizes, _LEFT_OUT, method="lower"))
+    holder = min(counted, key=lambda policy: policy.n)
+    place = int(holder.sizes.argmin())
+    key, text = joined.questions.select("prompt_id", "question").row(place)
+    raise KError(
+        f"--k {k}: question {known_as(key, text)[:60]!r} of {holder.key.method} has only {holder.n} samples, and k"
+        f" draws need k samples of four fifths of the questions in every file; the largest possible k is {most}"
+    )
+
+
+def _study(evaluated: pl.DataFrame, every: Study, counts: NDArray[np.bool_], k: int, seed: int) -> Study:
+    """The study of the questions that count, at all powers of two up to their samples, and k."""
+    rows = evaluated
+    if not counts.all():
+        keys = every.policies[0].rows["prompt_id"].filter(pl.Series(counts))
+        rows = evaluated.filter(pl.col("prompt_id").is_in(keys.implode()))
+    fewest = int(rows["n"].min())  # type: ignore[arg-type]
+    config = EvaluateConfig(k=tuple(sorted({*(1 << power for power in range(fewest.bit_length())), k})))
+    return replace(every, config=config) if counts.all() else Study.from_evaluations(rows, config, seed)
+
+
+def _decide(
+    study: Study,
+    name: str,
+    rows: Mapping[str, pl.DataFrame],
+    k: int,
+    margin: float,
+    chosen: bool,
+    by_hand: bool = False,
+) -> tuple[Verdict, list[Variety]]:
+    base, *others = study.policies
+    tuned = [one for one in others if one.key.method == name]
+    keys = base.rows["prompt_id"].implode()
+    whole = "whole" in next(iter(rows.values())).columns
+    here = [frame.filter(pl.col("prompt_id").is_in(keys)) for frame in list(rows.values())[: 1 + len(tuned)]]
+    guesses = None
+    if not whole and k > 1:
+        hit = guessed({str(number): frame for number, frame in enumerate(here)}, k)
+        guesses = None if hit is None else (hit["0"], float(np.mean([hit[one] for one in hit if one != "0"])))
+    found = [varied(base, tuned, kind) for kind in _kinds(study, whole)]
+    varieties = [one for one in found if one is not None]
+    first = next(iter(varieties), None)
+    if first is not None and _at_ceiling(first, here):
+        varieties.insert(0, compressed(first, here))
+        first = varieties[0]
+    return (
+        decide(base, tuned, k, margin, chosen=chosen, guesses=guesses, variety=first, by_hand=by_hand),
+        varieties,
+    )
+
+
+def _at_ceiling(variety: Variety, rows: Sequence[pl.DataFrame]) -> bool:
+    """Whether classes of long responses are at the largest possible number: compression shows more there."""
+    if min(variety.difference.base, variety.difference.tuned) <= _CEILING * variety.m:
+        return False
+    lengths = [frame.select(pl.col("text").filter("correct").str.len_bytes().mean()).item() for frame in rows]
+    return variety.kind in ("skeletons", "responses") and min(lengths) >= _LONG
+
+
+def _kinds(study: Study, whole: bool) -> list[str]:
+    kinds = [kind for kind in KINDS if kind != "responses" and study.datasets_with(kind)]
     if "skeletons" in kinds:
         # Right answers are one class by their value, unless nothing was calculated.
         calculated = any((policy.codes("skeletons") > 0).any() for policy in study.policies)
         kinds.remove("answers" if calculated else "skeletons")
-    models = {}
-    for name in joined.tuned:
-        varieties = [variety(base, tuned[name], kind) for kind in kinds]
-        found = [one for one in varieties if one is not None]
-        verdict = decide(base, tuned[name], chosen, margin)
-        qualified = qualifications(shares, verdict, extracted)
-        models[name] = OfModel(verdict, qualified, found, _lost(base, tuned[name]))
-    by_name = dict(zip(joined.rows, files, strict=True))
-    notes = [*unequal_settings(by_name), *left_out(joined), *limits(study, joined), *joined.notes]
-    return Diagnosis(joined, study, chosen, margin, models, tables, notes)
+    return ["responses" if whole and kind == "answers" else kind for kind in kinds]
 
 
-def _fewest(joined: Joined) -> tuple[int, str]:
-    """The fewest samples that any question has in any file, and where."""
-    texts = dict(joined.questions.select("prompt_id", "question").iter_rows())
-    found = []
-    for name, rows in joined.rows.items():
-        key, number = rows.group_by("prompt_id").len().sort("len", "prompt_id").row(0)
-        found.append((number, f"question {known_as(key, texts[key])[:60]!r} of {name}"))
-    return min(found, key=lambda one: one[0])
-
-
-def _levels(study: Study, tuned: Sequence[str], k: int) -> pl.DataFrame:
+def _levels(study: Study, tuned: str, k: int) -> pl.DataFrame:
     """pass@k of both by level, with the 95 % interval of the difference."""
     columns = {"level": pl.String(), "method": pl.String(), "questions": pl.Int32(), "k": pl.Int32()}
     columns |= dict.fromkeys(("base", "tuned", "difference", "low", "high"), pl.Float64())
     rows: list[tuple[object, ...]] = []
     for level, part in study.levels:
-        passed = {policy.key.method: policy.pass_at([k])[:, 0] for policy in part.policies}
-        base = next(iter(passed.values()))
-        for name in tuned:
-            found = paired(passed[name] - base, shares=True)
-            rows.append((level, name, len(base), k, base.mean(), passed[name].mean(), found.value, *found.wide))
+        base, *others = part.policies
+        passed = np.stack([one.pass_at([k])[:, 0] for one in others if one.key.method == tuned])
+        found = compared(base.pass_at([k])[:, 0], passed, base.clusters)
+        rows.append((level, tuned, found.questions, k, found.base, found.tuned, found.value, *found.wide))
     frame = pl.DataFrame(rows, schema=columns, orient="row")
     return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
-def _lost(base: Policy, tuned: Policy) -> list[Lost]:
-    columns = ("prompt_id", "c", "n")
-    both = base.rows.select(columns).join(
-        tuned.rows.select(columns), on="prompt_id", suffix="_tuned", maintain_order="left"
+def _lost(base: Policy, tuned: Sequence[Policy]) -> list[Lost]:
+    right = np.sum([policy.rows["c"].to_numpy() for policy in tuned], axis=0)
+    samples = np.sum([policy.sizes for policy in tuned], axis=0)
+    rows = base.rows.select("prompt_id", "c", "n").with_columns(
+        pl.Series("right", right), pl.Series("samples", samples)
     )
-    rows = both.filter(pl.col("c") > 0, pl.col("c_tuned") == 0)
-    rows = rows.sort(-pl.col("c") / pl.col("n"), "prompt_id").select(*columns, "n_tuned")
-    return [Lost(*row) for row in rows.iter_rows()]
+    rows = rows.filter(pl.col("c") > 0, pl.col("right") == 0).sort(-pl.col("c") / pl.col("n"), "prompt_id")
+    return [Lost(*row) for row in rows.select("prompt_id", "c", "n", "samples").iter_rows()]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
@@ -28,15 +28,17 @@ class Joined:
     Attributes:
         rows: by policy, the base first: prompt_id, sample_index 0.. without gaps, text, correct, truncated, and where a
             scorer found them program_class and answer_class; sorted by prompt_id and sample_index.
-        questions: prompt_id, question, level and gold of each question, sorted by prompt_id.
+        questions: prompt_id, question, level, gold and cluster of each question, sorted by prompt_id.
         left_out: by policy, the questions that some other file lacks, as a reader knows them.
         notes: what a reader must know of the files.
+        trainings: the model and the number of the training, by policy, where a model has several.
     """
 
     rows: dict[str, pl.DataFrame]
     questions: pl.DataFrame
     left_out: dict[str, list[str]]
     notes: tuple[str, ...]
+    trainings: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def tuned(self) -> list[str]:
@@ -73,16 +75,19 @@ def _same(sequences: Sequence[Sequence[str]]) -> int:
     return len(list(takewhile(lambda elements: len({*elements}) == 1, zip(*sequences, strict=False))))
 
 
-def join(files: Sequence[SampleFile]) -> Joined:
+def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joined:
     """The samples of the base (first) and of tuned models, joined by the ids of questions, or else by their texts.
 
     Ids decide unless they name different questions in different files: then the texts do. Samples that are not judged
     are left out, with a note.
 
+    Args:
+        names: of the policies; None: `policy_names`.
+
     Raises:
         SourceError: a file has no judged sample, or the files have no question in common.
     """
-    names = policy_names(files)
+    names = names or policy_names(files)
     notes = [f"{name}: {note}" for name, file in zip(names, files, strict=True) for note in file.notes]
     judged = {}
     for name, file in zip(names, files, strict=True):
@@ -185,7 +190,7 @@ def _numbered(rows: pl.DataFrame, common: pl.Series) -> pl.DataFrame:
 
 
 def _questions(keyed: Mapping[str, pl.DataFrame], common: pl.Series) -> pl.DataFrame:
-    columns = ("question", "level", "gold")
+    columns = ("question", "level", "gold", "cluster")
     rows = pl.concat(rows.select(_KEY, *columns).unique(_KEY, maintain_order=True) for rows in keyed.values())
     first = rows.filter(pl.col(_KEY).is_in(common.implode())).group_by(_KEY, maintain_order=True)
     return first.agg(pl.col(name).drop_nulls().first() for name in columns).sort(_KEY)

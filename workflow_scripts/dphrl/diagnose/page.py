@@ -9,11 +9,9 @@ from typing import Any
 import polars as pl
 
 from dphrl.diagnose import tables as shown
-from dphrl.diagnose.diagnosis import Diagnosis, Lost
+from dphrl.diagnose.diagnosis import Diagnosis, OfModel
 from dphrl.diagnose.joined import known_as, shown_as
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.sentences import verdict_sentence
-from dphrl.evaluation.verdict import EXIT
 from dphrl.pages.render import render
 from dphrl.pages.visible import visible
 from dphrl.sample_files.samples import SampleFile
@@ -35,13 +33,13 @@ def figure(found: Diagnosis) -> Any:
     return draw("passk", found.tables["passk"]).properties(description=_CAPTION)
 
 
-def page(found: Diagnosis, files: Sequence[SampleFile]) -> str:
+def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
     """The page. The same files give the same text."""
     from dphrl.report.page import vega_embed
 
-    lost = {name: _lost(found, name, model.lost) for name, model in found.models.items()}
+    lost = {name: _lost(model, name) for name, model in found.models.items()}
     tables = {
-        "Coverage": [shown.coverage(found)],
+        "Coverage": [shown.coverage(found), shown.shares(found), shown.by_base(found)],
         "Lost and gained": [shown.kept(found), *shown.moved(found)],
         "Diversity": [shown.varied(found), shown.split(found)],
         "Portfolio": [shown.portfolio(found)],
@@ -49,23 +47,21 @@ def page(found: Diagnosis, files: Sequence[SampleFile]) -> str:
     }
     filled = {heading: [one for one in group if one[2].height] for heading, group in tables.items()}
     filled = {heading: [_visible(one) for one in group] for heading, group in filled.items() if group}
-    names, base = list(found.models), shown_as([file.path for file in files])[0]
+    names, base = list(found.models), shown_as([file.path for file in files.values()])[0]
     return render(
         "diagnose.html.j2",
         title="Did the model lose its diversity?",
-        lead=f"{visible(', '.join(names), '')} compared with {visible(base, '')}, on"
-        f" {found.study.policies[0].rows.height:,} questions that every file answers.",
+        lead=f"{visible(', '.join(names), '')} compared with {visible(base, '')}.",
         headings=["Verdict", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
         models={
             visible(name, ""): {
                 "word": model.verdict.word,
-                "sentence": visible(verdict_sentence(model.verdict), ""),
+                "sentence": visible(model.sentences[0], ""),
                 "further": [visible(one, "") for one in model.sentences[1:]],
             }
             for name, model in found.models.items()
         },
         notes=[visible(note, "") for note in found.notes],
-        k=found.k,
         margin=f"{100 * found.margin:g}",
         tables=filled,
         spec=figure(found).to_dict(),
@@ -77,19 +73,20 @@ def page(found: Diagnosis, files: Sequence[SampleFile]) -> str:
             visible(name, ""): {
                 key: visible(value, "") for key, value in {"file": file.path.name, **file.settings}.items()
             }
-            for name, file in zip(found.joined.rows, files, strict=True)
+            for name, file in files.items()
         },
         vega_embed=vega_embed(),
     )
 
 
-def _lost(found: Diagnosis, name: str, lost: Sequence[Lost]) -> list[dict[str, Any]]:
+def _lost(model: OfModel, name: str) -> list[dict[str, Any]]:
     """The first lost questions with answers of both models: right ones of the base, the first ones of the tuned."""
-    keys = [one.prompt_id for one in lost[:_QUESTIONS]]
-    given = found.joined.questions.filter(pl.col("prompt_id").is_in(keys))
+    lost, own = model.lost[:_QUESTIONS], next(iter(model.joined.tuned))
+    keys = [one.prompt_id for one in lost]
+    given = model.joined.questions.filter(pl.col("prompt_id").is_in(keys))
     questions = {row["prompt_id"]: row for row in given.iter_rows(named=True)}
-    right = _answers(found.joined.rows[BASE].filter("correct"), keys)
-    first = _answers(found.joined.rows[name], keys)
+    right = _answers(model.joined.rows[BASE].filter("correct"), keys)
+    first = _answers(model.joined.rows[own], keys)
     return [
         {
             "id": visible(known_as(one.prompt_id, questions[one.prompt_id]["question"])[:80], ""),
@@ -98,7 +95,7 @@ def _lost(found: Diagnosis, name: str, lost: Sequence[Lost]) -> list[dict[str, A
             "solved": f"base {one.base_right} of {one.base_samples}, {visible(name, '')} 0 of {one.tuned_samples}",
             "answers": {BASE: right.get(one.prompt_id, []), visible(name, ""): first.get(one.prompt_id, [])},
         }
-        for one in lost[:_QUESTIONS]
+        for one in lost
     ]
 
 
@@ -126,45 +123,43 @@ def _visible(one: shown.Shown) -> shown.Shown:
     return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
 
 
-VERSION = 1
+VERSION = 2
 
 
-def document(found: Diagnosis, files: Sequence[SampleFile]) -> dict[str, Any]:
+def document(found: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any]:
     """The diagnosis as JSON values; numbers that are not known are null. docs/diagnose.md describes the keys."""
-    words = {code: word for word, code in EXIT.items()}
     models = {}
     for name, model in found.models.items():
         verdict = asdict(model.verdict)
         models[name] = {
             "verdict": verdict.pop("word"),
             **{key: value for key, value in verdict.items() if key != "policy"},
+            "at_default_k": None if model.default is None else asdict(model.default),
             "qualified": model.qualified,
             "varieties": [asdict(one) for one in model.varieties],
             "lost": [one._asdict() for one in model.lost],
+            "left_out": model.joined.left_out,
             "sentences": model.sentences,
         }
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "version": VERSION,
-        "verdict": words[found.exit_code],
         "exit_code": found.exit_code,
-        "k": found.k,
         "margin": found.margin,
         "files": {
             name: {"path": str(file.path), "format": file.format, "settings": file.settings}
-            for name, file in zip(found.joined.rows, files, strict=True)
+            for name, file in files.items()
         },
         "models": models,
-        "left_out": found.joined.left_out,
         "notes": found.notes,
         "tables": {
-            name: table.drop("seed", "step", "dataset", strict=False).to_dicts() for name, table in found.tables.items()
+            name: table.drop("step", "dataset", strict=False).to_dicts() for name, table in found.tables.items()
         },
     }
-    known: dict[str, Any] = _known(given)
+    known: dict[str, Any] = _known(values)
     return known
 
 
-def to_json(found: Diagnosis, files: Sequence[SampleFile]) -> str:
+def to_json(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
     """`document` as text: the same files give the same bytes."""
     return json.dumps(document(found, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 

@@ -2,10 +2,11 @@
 
 import sys
 from argparse import ArgumentError, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 from pydantic import ValidationError
 from tqdm import tqdm
@@ -13,13 +14,13 @@ from tqdm import tqdm
 from dphrl.artifacts.files import replacing
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
+from dphrl.diagnose.joined import policy_names
 from dphrl.diagnose.judge import check_extra, judged, read_golds
 from dphrl.diagnose.page import page, to_json
 from dphrl.diagnose.tables import text
 from dphrl.sample_files.records import parts_of
 from dphrl.sample_files.samples import SampleFile, read_samples
 
-_STEPS = 5
 # Files of so many bytes together are read by two processes.
 _LARGE = 64 * 2**20
 _READERS = 2
@@ -36,19 +37,29 @@ def run(options: Namespace) -> int:
         EvaluateConfig(styles={"samples": rules})
     except ValidationError as error:
         raise ArgumentError(None, f"--styles: {error.errors()[0]['msg']}") from error
-    files = _read(options)
+    files, trainings, hotter = _read(options)
     try:
-        with tqdm(total=_STEPS, unit="", delay=2, disable=None, leave=False) as bar:
+        with tqdm(total=len(files) - 1 + len(trainings), unit="", delay=2, disable=None, leave=False) as bar:
 
             def step(name: str) -> None:
                 bar.set_description(name)
                 bar.update()
 
-            margin = options.margin / 100.0
-            diagnosis = diagnose(files, k=options.k, margin=margin, styles=rules, seed=options.seed, step=step)
+            diagnosis = diagnose(
+                files,
+                trainings=trainings,
+                hotter_files=hotter,
+                k=options.k,
+                margin=options.margin / 100.0,
+                styles=rules,
+                seed=options.seed,
+                step=step,
+            )
     except KError as error:
         raise ArgumentError(None, str(error)) from error
-    _write(diagnosis, files, options)
+    named = dict(zip(policy_names(files), files, strict=True))
+    named |= {f"{name} ({n})": file for name, several in trainings.items() for n, file in enumerate(several, 1)}
+    _write(diagnosis, named | {f"hotter ({n})": file for n, file in enumerate(hotter, 1)}, options)
     print(text(diagnosis))
     for path in (options.html, options.json):
         if path:
@@ -56,24 +67,34 @@ def run(options: Namespace) -> int:
     return diagnosis.exit_code
 
 
-def _read(options: Namespace) -> list[SampleFile]:
+def _read(options: Namespace) -> tuple[list[SampleFile], dict[str, list[SampleFile]], list[SampleFile]]:
+    """The base and the tuned models, the trainings of further models, and the hotter files."""
     if options.task:
         # Before files are read: it may take a while.
         check_extra(options.task)
-    paths = (options.base, *options.tuned)
-    read = partial(read_samples, format=options.format, mapping=dict(options.map), threshold=options.threshold)
+    trainings = {name: [Path(file) for file in files.split(",") if file] for name, files in options.trainings}
+    paths = [
+        options.base,
+        *options.tuned,
+        *(path for several in trainings.values() for path in several),
+        *options.hotter,
+    ]
+    mapping = dict(options.map) | ({"cluster": options.cluster} if options.cluster else {})
+    read = partial(read_samples, format=options.format, mapping=mapping, threshold=options.threshold)
     if sum(part.stat().st_size for path in paths for part in parts_of(path)) < _LARGE:
         files = list(map(read, paths))
     else:
         with ProcessPoolExecutor(_READERS, mp_context=get_context("spawn")) as processes:
             files = list(processes.map(read, paths))
-    if not options.task:
-        return files
-    golds = read_golds(options.gold) if options.gold else None
-    return [judged(file, options.task, golds, options.databases) for file in files]
+    if options.task:
+        golds = read_golds(options.gold) if options.gold else None
+        files = [judged(file, options.task, golds, options.databases) for file in files]
+    rest = iter(files)
+    first = [next(rest) for _ in range(1 + len(options.tuned))]
+    return first, {name: [next(rest) for _ in several] for name, several in trainings.items()}, list(rest)
 
 
-def _write(found: Diagnosis, files: Sequence[SampleFile], options: Namespace) -> None:
+def _write(found: Diagnosis, files: Mapping[str, SampleFile], options: Namespace) -> None:
     if options.json:
         with replacing(options.json) as temporary:
             temporary.write_text(to_json(found, files), encoding="utf-8")

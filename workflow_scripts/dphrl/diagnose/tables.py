@@ -1,6 +1,7 @@
 """The tables of a diagnosis as text: title, caption and frame; and the text for a terminal."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import polars as pl
 from tabulate import tabulate
@@ -8,12 +9,13 @@ from tabulate import tabulate
 from dphrl.diagnose.diagnosis import Diagnosis
 from dphrl.evaluation.against_base import BINS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.verdict import KINDS
-from dphrl.pages.numbers import change, interval, percent, points
+from dphrl.evaluation.verdict import WORDS
+from dphrl.pages.numbers import interval, percent, points
 from dphrl.pages.visible import visible
 
 Shown = tuple[str, str, pl.DataFrame]
 _ITSELF = "base against itself (chance)"
+_RATES = {"keep": ("kept", "lost"), "explore": ("gained", "neither"), "ndr": ("kept", "gained")}
 _PARTS = {"all": "all", "right": "right", "wrong": "wrong", "narrowing": "narrowing", "rest": "rest"}
 
 
@@ -35,27 +37,73 @@ def answers(found: Diagnosis) -> Shown:
 
 
 def coverage(found: Diagnosis) -> Shown:
-    """pass@k of each model, and the k at which it falls below the base's."""
+    """pass@k of each model, the k at which it falls below the base's, and pass@K of guesses."""
     table = found.tables["passk"]
     ks = table["k"].unique().sort().to_list()
-    crossings = {row["method"]: row for row in found.tables["crossing"].iter_rows(named=True)}
+    crossings = {(row["method"], row["seed"]): row for row in found.tables["crossing"].iter_rows(named=True)}
     rows = []
-    for name in found.joined.rows:
-        cells = {row["k"]: row for row in table.filter(method=name).iter_rows(named=True)}
-        values = [f"{percent(cells[k]['value'])} {interval((cells[k]['low'], cells[k]['high']), percent)}" for k in ks]
-        rows.append([name, *values, _crossing(crossings.get(name))])
+    for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
+        for cells in _by_sets(part):
+            values = [
+                f"{percent(cell['value'])} [{percent(cell['low'])}, {percent(cell['high'])}]" if cell else "-"
+                for cell in (cells.get(k) for k in ks)
+            ]
+            shown = f"{name} ({seed})" if seed else str(name)
+            rows.append([shown, *values, _crossing(crossings.get((str(name), seed))), _guesses(found, str(name))])
     caption = (
         "Share of questions solved by at least one of k samples, in per cent, with the 95 % interval over questions;"
-        " and the smallest k at which the curve is below the base's, with its interval."
+        " the smallest k at which the curve is below the base's, with its interval; and pass@K with the right answer of"
+        " another question in place of its own, of the model and of the base: what guesses reach."
     )
-    return "Coverage: pass@k", caption, _frame(["model", *(f"pass@{k}" for k in ks), "falls below the base at k"], rows)
+    heads = ["model", *(f"pass@{k}" for k in ks), "falls below the base at k", "by guesses (base)"]
+    return "Coverage: pass@k", caption, _frame(heads, rows)
 
 
-def _crossing(row: dict[str, int | None] | None) -> str:
-    if row is None:
-        return "-"
-    k, low, high = (row[name] or f"> {row['up_to']}" for name in ("k", "low", "high"))
-    return f"{k} [{low}, {high}]"
+def _by_sets(part: pl.DataFrame) -> Iterator[dict[int, dict[str, Any]]]:
+    """The cells by k; the base has several rows of a k where models count other questions."""
+    number = pl.int_range(pl.len()).over("k")
+    for _, rows in part.with_columns(set=number).group_by("set", maintain_order=True):
+        yield {row["k"]: row for row in rows.iter_rows(named=True)}
+
+
+def _guesses(found: Diagnosis, name: str) -> str:
+    guesses = found.models[name].verdict.guesses if name in found.models else None
+    return "-" if guesses is None else f"{percent(guesses[1])} ({percent(guesses[0])})"
+
+
+def _crossing(row: dict[str, Any] | None) -> str:
+    """The crossing where it is certain that the curves cross: its upper end is a number."""
+    return "-" if row is None or row["high"] is None else f"{row['k']} [{row['low']}, {row['high']}]"
+
+
+def shares(found: Diagnosis) -> Shown:
+    """Cover@tau, pass^k and maj@k."""
+    table = found.tables["cover"]
+    metrics = table["metric"].unique(maintain_order=True).to_list()
+    rows = []
+    for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
+        values = dict(part.select("metric", "value").iter_rows())
+        shown = f"{name} ({seed})" if seed else str(name)
+        rows.append([shown, *(percent(values[one]) if one in values else "-" for one in metrics)])
+    caption = (
+        "Per cent of questions. Cover@tau: at least the share tau of 2 K samples are right (of all, where there are"
+        " fewer). pass^K: all of K samples are right. maj@K: the most frequent answer of K samples is right."
+    )
+    return "Shares of right samples", caption, _frame(["model", *metrics], rows)
+
+
+def by_base(found: Diagnosis) -> Shown:
+    """pass@K by the base's number of right samples."""
+    rows = []
+    for row in found.tables["by_base"].iter_rows(named=True):
+        values = (percent(row["base"]), percent(row["tuned"]), points(row["tuned"] - row["base"]))
+        rows.append([row["method"], row["right"], f"{row['questions']:,}", *values])
+    caption = (
+        "pass@K in per cent over the questions of which the base has so many right samples: where a loss lies. A"
+        " question with few of them may have been lucky, so an equal model solves some of these less often too."
+    )
+    heads = ["model", "right samples of the base", "questions", BASE, "tuned", "difference"]
+    return "Where a loss lies", caption, _frame(heads, rows)
 
 
 def kept(found: Diagnosis) -> Shown:
@@ -66,21 +114,26 @@ def kept(found: Diagnosis) -> Shown:
     for row in table.iter_rows(named=True):
         name = _ITSELF if row["method"] == BASE_ITSELF else row["method"]
         numbers = (f"{row[part]:.1f}" for part in ("kept", "lost", "gained", "neither"))
-        rates = (
-            "-"
-            if row[rate] is None
-            else f"{percent(row[rate])} {interval((row[f'{rate}_low'], row[f'{rate}_high']), percent)}"
-            for rate in ("keep", "explore", "ndr")
-        )
+        rates = (_rate_of(row, *names) for names in _RATES.items())
         rows.append([f"{row['k']}", name, *numbers, *rates])
     caption = (
         "Expected numbers of questions that k samples of each model solve: both (kept), the base only (lost), the tuned"
         " model only (gained), neither. Keep: kept of what the base solves; explore: gained of the rest; net discovery:"
-        " gained of what the tuned model solves; in per cent with 95 % intervals. What the base against itself, with"
+        " gained of what the tuned model solves; in per cent of so many expected questions, with 95 %"
+        " intervals where these are 30 or more. What the base against itself, with"
         " another draw, loses and gains is chance; it needs 2 k samples."
     )
     heads = ["k", "model", "kept", "lost", "gained", "neither", "keep", "explore", "net discovery (NDR)"]
     return "What was kept, lost and gained", caption, _frame(heads, rows)
+
+
+def _rate_of(row: dict[str, Any], rate: str, parts: Sequence[str]) -> str:
+    """A rate, its interval, and the expected number of questions below it."""
+    if row[rate] is None:
+        return "-"
+    low, high = row[f"{rate}_low"], row[f"{rate}_high"]
+    ends = "" if low is None else f" [{percent(low)}, {percent(high)}]"
+    return f"{percent(row[rate])}{ends} of {sum(row[part] for part in parts):.1f}"
 
 
 def varied(found: Diagnosis) -> Shown:
@@ -89,16 +142,16 @@ def varied(found: Diagnosis) -> Shown:
     for name, model in found.models.items():
         for one in model.varieties:
             low, high = one.difference.wide
-            difference = f"{change(one.difference.value)} {interval((low, high), change)}"
+            difference = f"{one.difference.value:+.2f} [{low:+.2f}, {high:+.2f}]"
             questions = f"{one.difference.questions:,}"
-            rows.append(
-                [name, KINDS[one.kind], f"{one.m}", f"{one.base:.2f}", f"{one.tuned:.2f}", difference, questions]
-            )
+            counts = (f"{one.difference.base:.2f}", f"{one.difference.tuned:.2f}", difference)
+            effective = f"{one.effective[0]:.2f}, {one.effective[1]:.2f}"
+            rows.append([name, WORDS[one.kind], f"{one.m}", *counts, questions, effective])
     caption = (
         "Expected number of different ones among m right answers, over the questions of which both models have m:"
-        " accuracy does not bias it."
+        " accuracy does not bias it. Effective number: exp of the entropy of all right answers, of both."
     )
-    heads = ["model", "different", "right answers (m)", "base", "tuned", "difference", "questions"]
+    heads = ["model", "different", "right answers (m)", BASE, "tuned", "difference", "questions", "effective number"]
     return "Variety among right answers", caption, _frame(heads, rows)
 
 
@@ -109,10 +162,9 @@ def split(found: Diagnosis) -> Shown:
     for (name, kind), part in table.group_by("method", "classes", maintain_order=True):
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
         texts = (
-            f"{change(one['value'])} {interval((one['low'], one['high']), change)}"
-            for one in (cells[part] for part in _PARTS)
+            f"{one['value']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" for one in (cells[part] for part in _PARTS)
         )
-        rows.append([name, KINDS[str(kind)], *texts])
+        rows.append([name, WORDS[str(kind)], *texts])
     caption = (
         "How many different ones a question has less than under the base (positive: fewer). All = right + wrong; right"
         " = narrowing (at an equal number of right answers) + rest (what the number of right answers changes)."
@@ -147,11 +199,11 @@ def _rate(end: int) -> str:
     return {0: "0", 99: "below 100", 100: "100"}.get(end, f"up to {end}")
 
 
-def portfolio(found: Diagnosis, only: int | None = None) -> Shown:
-    """Coverage of a budget of k samples, divided between base and tuned model; of one k only, if it is given."""
+def portfolio(found: Diagnosis, only: frozenset[int] | None = None) -> Shown:
+    """Coverage of a budget of k samples, divided between base and tuned model; of some k only, if they are given."""
     rows = []
     table = found.tables["portfolio"]
-    for row in (table if only is None else table.filter(k=only)).iter_rows(named=True):
+    for row in (table if only is None else table.filter(pl.col("k").is_in(only))).iter_rows(named=True):
         one, other = row["from_base"], row["from_base_other_half"]
         draws = f"{one}" if one == other else f"{min(one, other)} or {max(one, other)}"
         values = (percent(row[name]) for name in ("base_alone", "tuned_alone", "best"))
@@ -176,7 +228,7 @@ def levels(found: Diagnosis) -> Shown:
         )
         values = (percent(row["base"]), percent(row["tuned"]))
         rows.append([row["level"], row["method"], f"{row['questions']:,}", *values, difference])
-    caption = f"pass@{found.k} in per cent; the difference in points with its 95 % interval."
+    caption = "pass@K in per cent; the difference in points with its 95 % interval."
     return "By level", caption, _frame(["level", "model", "questions", BASE, "tuned", "difference"], rows)
 
 
@@ -188,13 +240,16 @@ def _frame(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.DataFra
 _LEGENDS = (
     "Per cent of the samples. Truncated: stopped at the length limit (-: the file does not say). Repeated: the text of"
     " an earlier sample of the question. Empty: no text, or no answer in it for verdicts of this workflow.",
-    "Per cent of questions that at least one of k samples solves [95 % interval]. Last: the smallest k at which a model"
-    " is below the base (> 8: at none up to 8).",
+    "Per cent of questions that at least one of k samples solves [95 % interval]. The smallest k at which a model is"
+    " below the base, where the curves cross for sure. pass@K with the right answer of another question.",
+    "Per cent of questions. Cover@tau: that share of 2 K samples is right. pass^K: all K are. maj@K: the most frequent"
+    " answer is.",
     "Questions solved by both (kept), the base only (lost), the model only (gained). Per cent: kept of what the base"
     " solves (keep), gained of the rest (explore), gained of what the model solves (net discovery). The base against"
-    " itself shows what another draw changes; it needs 2 k samples, so its k may be smaller.",
+    " itself shows what another draw changes.",
+    "Per cent of these questions solved within K samples. A question with few right samples may have been lucky.",
     "Expected number of different ones among m right answers to a question: means over the questions of which both"
-    " models have m.",
+    " models have m. Effective number (base, tuned): exp of the entropy of all right answers.",
     "pass@k in per cent with all k samples drawn from one model, or split between both. The split that is best on one"
     " half of the questions is used on the other, where it can be worse than one model alone (two numbers: one"
     " of each half). Gain in points.",
@@ -203,24 +258,23 @@ _LEGENDS = (
 
 def text(found: Diagnosis) -> str:
     """The tables at K, the notes, and last the verdicts. Control characters are visible symbols."""
-    shown = [answers(found), coverage(found), _at_k(kept(found), found), varied(found), portfolio(found, found.k)]
-    parts = [_table(one, legend) for one, legend in zip(shown, _LEGENDS, strict=True) if one[2].height]
-    parts += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in found.notes)])] if found.notes else []
+    ks = frozenset(model.verdict.k for model in found.models.values())
+    parts = [answers(found), coverage(found), shares(found), _at_k(kept(found), ks), by_base(found), varied(found)]
+    shown = [_table(one, legend) for one, legend in zip([*parts, portfolio(found, ks)], _LEGENDS, strict=True)]
+    shown += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in found.notes)])] if found.notes else []
     verdicts = ("\n".join(visible(line, "") for line in model.sentences) for model in found.models.values())
-    return "\n\n".join([*parts, *verdicts])
+    return "\n\n".join([*filter(None, shown), *verdicts])
 
 
-def _at_k(shown: Shown, found: Diagnosis) -> Shown:
-    """The rows of K, and of the largest k at which the base compares with itself, if that is smaller."""
-    table = found.tables["keep_explore"]
-    itself = table.filter(method=BASE_ITSELF)["k"].to_list()
-    ks = {str(found.k), *(str(max(itself)) for _ in itself[:1])}
+def _at_k(shown: Shown, ks: frozenset[int]) -> Shown:
     title, caption, frame = shown
-    return title, caption, frame.filter(frame["k"].is_in(ks))
+    return title, caption, frame.filter(pl.col("k").is_in([str(k) for k in ks]))
 
 
 def _table(shown: Shown, legend: str) -> str:
     title, _, frame = shown
+    if frame.is_empty():
+        return ""
     rows = [[visible(str(cell), "") for cell in row] for row in frame.iter_rows()]
     sides = ["left", *["right"] * (len(frame.columns) - 1)]
     table = tabulate(rows, frame.columns, tablefmt="simple", disable_numparse=True, colalign=sides)

@@ -19,6 +19,9 @@ from dphrl.evaluation.estimator import right_among
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 
+FEWEST_EXPECTED = 30.0
+"""A rate of fewer expected prompts than this has no interval: the resampled intervals are too narrow there."""
+
 
 @dataclass(frozen=True)
 class Solved:
@@ -99,6 +102,8 @@ def _rates(found: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
     rates = np.stack(one.bootstrap.ratio(above, below)).reshape(3, 3, -1)
+    few = below.sum(axis=0).reshape(3, -1) < FEWEST_EXPECTED
+    rates[1:] = np.where(few, np.nan, rates[1:])
     net = np.stack(one.bootstrap.ratio(gained - lost, both + lost + gained, proportion=False))
     ends = np.concatenate([rates.swapaxes(0, 1), net[None]]).reshape(12, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
@@ -112,12 +117,12 @@ _TOLERANCE = 1e-9
 
 
 def crossing(study: Study) -> pl.DataFrame:
-    """The smallest k of which pass@k of a policy is below that of the base; null if there is none up to `up_to`.
+    """The smallest k at which pass@k of a policy is below the base's; null if there is none up to `up_to`.
 
-    `low` and `high` are the smallest k at which the interval of the difference (bootstrap over prompts) reaches below 0
-    and is wholly below 0: the k at which "not below yet" is first doubted, and first refused. Where the curves cross
-    once in every resample they are the quantiles of the resampled crossing. `high` is null if the policy may not cross
-    up to `up_to`, `low` if it does not cross for sure. k = 1 says that the policy is below from the start.
+    `low`: first k whose interval of the difference (bootstrap over prompts) contains negative values. `high`: first k
+    whose interval is entirely negative. Where the curves cross once in every resample they are the quantiles of the
+    resampled crossing. A null `high`: the policy may not cross up to `up_to`. A null `low`: it does not cross. k = 1:
+    the policy is below from the start.
 
     Returns:
         The table "crossing".

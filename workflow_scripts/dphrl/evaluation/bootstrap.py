@@ -54,7 +54,7 @@ class PromptBootstrap:
         The interval is the expanded percentile interval: its tails are those of a t interval over so many units, as
         percentiles alone are too narrow for few of them (Hesterberg, arXiv 1411.5279).
         Where a proportion is exactly 0 or 1 every resample agrees and the bootstrap has no width; the Wilson bound for
-        the number of prompts (or clusters) replaces it.
+        the number of prompts (or clusters) replaces it, or for the sum of the weights where that is less.
 
         Args:
             numerator: (prompts, quantities) float64.
@@ -74,8 +74,9 @@ class PromptBootstrap:
         else:
             low, high = self._over_resamples(above, below, units)
         if proportion:
+            trials = np.minimum(units, np.broadcast_to(below.sum(axis=0), units.shape))
             for index in np.flatnonzero((units > 0) & ((value == 0.0) | (value == 1.0))):
-                low[index], high[index] = wilson(float(value[index]), int(units[index]), self._confidence)
+                low[index], high[index] = wilson(float(value[index]), float(trials[index]), self._confidence)
         return value, low, high
 
     def _over_resamples(self, above: Floats, below: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -126,7 +127,7 @@ class PromptBootstrap:
         return float(ndtr(-np.sqrt(units / (units - 1)) * quantile))
 
 
-def wilson(share: float, n: int, confidence: float) -> tuple[float, float]:
+def wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
     """Wilson score interval of a proportion `share` seen in `n` independent trials (Wilson 1927)."""
     z = ndtri(0.5 + confidence / 2.0)
     centre = share + z * z / (2 * n)

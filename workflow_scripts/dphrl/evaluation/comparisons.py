@@ -40,7 +40,7 @@ class _Measured:
         found.values.setdefault(method, {})[seed] = flat
 
     def named(self, start: str, most: float = np.inf) -> str:
-        """The metric that starts so with the largest number up to `most`, or the smallest if all are above."""
+        """The metric with this start and the largest number up to `most`; the smallest number where all are larger."""
         numbers = numbered(self.metrics, start)
         return f"{start}{max((one for one in numbers if one <= most), default=numbers[0])}"
 
@@ -48,11 +48,11 @@ class _Measured:
 def comparisons(study: Study) -> pl.DataFrame:
     """Differences between methods after their last step (method - against), over all seeds of each.
 
-    Every method is compared with those of `evaluate.against`; these among themselves, each with those before it.
-    Metrics: those of `headline` except constants, every pass@k, maj@n (where there are answer classes), keep@k and
-    explore@k for the largest k that the base has twice as many samples as; the base's are those against itself.
-    Datasets of one role, if there are several, have an average in addition, named after the role: metrics mean, and
-    pass@k with the k of the paper on each, or the largest below it.
+    Every method is compared with the methods of `evaluate.against`, and each of these with the ones before it.
+    Metrics: the metrics of `headline` except constants, every pass@k, maj@n (where there are answer classes), keep@k
+    and explore@k. Their k is the largest for which the base has 2 k samples, and they compare with `base_itself`.
+    Several datasets of one role have an average, named after the role. Its metrics are the mean, and pass@k with the
+    paper's k on each dataset, or the largest k below it.
 
     Questions are paired, seeds are not: after the first step trainings with one number have nothing in common.
     The interval is that of `Crossed`. Where no method has two seeds it is over questions alone. It is null where
@@ -119,10 +119,11 @@ def at_equal_mean(study: Study) -> pl.DataFrame:
 
 
 def _at_mean(path: Sequence[Policy], inside: NDArray[np.bool_], k: int, target: float) -> Floats:
-    """(questions,), whose mean is the pass@k of the questions `inside` where the mean over all questions is `target`.
+    """Values of questions for pass@k at equal accuracy: (questions,), whose mean and spread are those of the estimate.
 
-    The spread of the values is that of the estimate over questions, by the delta method: a question moves pass@k
-    itself, and the place on the line between two steps, at which the line's slope counts.
+    The estimate is pass@k over the questions `inside` at the place of the path where accuracy over all questions is
+    `target`. The spread is by the delta method: a question moves pass@k, and it moves the place on the line between two
+    steps.
 
     Args:
         path: the base, then the steps of a training.
@@ -216,6 +217,9 @@ def _row(
 ) -> dict[str, object]:
     found = crossed.difference(method, other)
     low, high = found.interval(config.bootstrap.confidence)
+    if not metric.startswith("distinct_"):
+        # Differences of shares.
+        low, high = np.clip([low, high], -1.0, 1.0).tolist()
     return {
         **{"dataset": dataset, "metric": metric, "method": method, "against": other},
         **{"difference": found.value, "low": low, "high": high},
@@ -223,6 +227,7 @@ def _row(
         **{"seeds": found.seeds[0], "seeds_against": found.seeds[1]},
         **{"questions": crossed.number, "clusters": crossed.clusters},
         **{"of_seeds": found.of_seeds, "of_questions": found.of_questions, "of_both": found.of_both},
+        "trainings": crossed.trainings(method, other),
     }
 
 

@@ -44,6 +44,8 @@ class Questions:
     Attributes:
         number: how many questions count.
         clusters: how many clusters count; None without labels.
+        unit: (questions,), the sampled unit of each question: its number, or that of its cluster.
+        grouped: whether clusters are the units.
     """
 
     def __init__(self, weight: Floats, clusters: ArrayLike | None = None) -> None:
@@ -51,13 +53,19 @@ class Questions:
         self._weight = weight
         self.number = int(np.count_nonzero(weight))
         self.clusters: int | None = None
-        self._unit = np.arange(len(weight))
+        self.grouped = False
+        self.unit = np.arange(len(weight))
         if clusters is not None:
             _, unit = np.unique(np.asarray(clusters), return_inverse=True)
             self.clusters = len(np.unique(unit[weight > 0]))
             if self.clusters >= FEWEST_CLUSTERS:
-                self._unit = unit
-        self._share = np.bincount(self._unit, weight) / self._total
+                self.unit, self.grouped = unit, True
+        self._share = np.bincount(self.unit, weight) / self._total
+
+    @property
+    def units(self) -> int:
+        """How many questions, or clusters, are sampled."""
+        return int(self._share.size)
 
     def mean(self, values: Floats) -> Floats:
         """(..., questions) to (...,): the sum of the values over the sum of the weights."""
@@ -70,7 +78,7 @@ class Questions:
         questions that are independent and weigh alike this is the usual variance with divisor Q - 1.
         """
         residual = (values - self.mean(values) * self._weight) / self._total
-        sums = np.bincount(self._unit, residual)[self._share > 0]
+        sums = np.bincount(self.unit, residual)[self._share > 0]
         share = self._share[self._share > 0]
         if len(share) < 2:
             return Part(np.nan, np.nan)
@@ -227,12 +235,17 @@ class Crossed:
         return Difference(
             value=value,
             error=float(np.sqrt(variance)) if variance > _ZERO else float("nan"),
-            freedom=_satterthwaite(variance, parts),
+            # Satterthwaite's number can fall far below that of each part where a component was cut at 0.
+            freedom=max(_satterthwaite(variance, parts), min(part.freedom for part in parts)),
             seeds=(seeds.get(method, 0), seeds.get(against, 0)),
             of_seeds=sum(self._spreads[name].component for name in pair) if known else float("nan"),
             of_questions=of_questions,
             of_both=sum(self._both[name] for name in pair) * self.number,
         )
+
+    def trainings(self, method: str, against: str) -> list[float]:
+        """The difference of each training of a method to the mean of the other."""
+        return (self._means[method] - self._means[against].mean()).tolist()
 
     def _mean(self, rows: Sequence[Floats]) -> Floats:
         """(seeds,), over the datasets."""

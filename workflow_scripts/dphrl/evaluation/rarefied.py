@@ -25,9 +25,9 @@ _JUDGED = ("answers", "programs", "skeletons")
 def rarefaction(study: Study) -> pl.DataFrame:
     """The expected number of classes among m right answers, means over the same prompts for all policies of a dataset.
 
-    A prompt counts for m if every policy has m right answers of it that have a class. m with fewer than
-    `FEWEST_PROMPTS` such prompts has no rows; `prompts` is their number. Classes: styles, answers, programs and,
-    without programs, skeletons; of the right answers only.
+    A prompt counts for m if every policy has m right answers to it with a class; `prompts` is their number. An m with
+    fewer than `FEWEST_PROMPTS` prompts has no rows. Classes of right answers: styles, answers, programs, and skeletons
+    where there are no programs.
 
     Returns:
         The table "rarefied".
@@ -51,15 +51,14 @@ def rarefaction(study: Study) -> pl.DataFrame:
 
 
 def diversity_split(study: Study) -> pl.DataFrame:
-    """What fewer classes of answers than the base's consist of: means over prompts of base - policy, with intervals.
+    """The parts of a fall of answer classes: means over prompts of base - policy, with intervals.
 
-    Parts: `all`, the fall of distinct classes in n answers; a class is right or wrong, so it is the sum of `right` and
-    `wrong`, the falls of distinct right and of distinct wrong classes (a class with both, as a skeleton can be, counts
-    in both). `right` is the sum of `narrowing`, the fall at an equal number of right answers (on each prompt the
-    smaller of the two numbers, `rarefied`), and of `rest`: what the number of right answers changes.
+    `all` is the fall of distinct classes in n answers. A class is right or wrong, so `all` is the sum of `right` and
+    `wrong`, the falls of right and of wrong classes. A skeleton can be both and then counts in both. `right` is the sum
+    of `narrowing` and `rest`. `narrowing` is the fall at an equal number of right answers, on each prompt the smaller
+    of the two numbers (`rarefied`). `rest` is due to more or fewer right answers.
 
-    Where a prompt has another number of samples than under the base, numbers of classes are those expected among as
-    many as the smaller of the two.
+    Where a prompt has more samples under one policy, classes are counted as expected among the smaller number.
 
     Returns:
         The table "diversity_split".

@@ -1,38 +1,105 @@
-"""The verdict, the variety and what qualifies the verdict, in sentences."""
+"""A verdict in sentences, for terminal, page and JSON; shares and differences of shares as text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from dphrl.evaluation import verdict as rule
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
-from dphrl.evaluation.verdict import CANNOT_TELL, COLLAPSED, KINDS, NOT_COLLAPSED, Variety, Verdict
-from dphrl.pages.numbers import change, interval, margin_in_points, percent, points
+from dphrl.evaluation.verdict import WORDS, Verdict
+from dphrl.pages.numbers import interval, margin_in_points, percent, points
+
+
+def sentences(verdict: Verdict, qualified: Iterable[str]) -> list[str]:
+    """The verdict, variety, what explains a loss, the answer of hotter files, and what qualifies the verdict."""
+    found = [verdict_sentence(verdict), variety_sentence(verdict), *_explained(verdict)]
+    found += [*_hotter(verdict), *_next(verdict)]
+    return [*found, *(f"The verdict is qualified: {one}" for one in qualified)]
 
 
 def verdict_sentence(verdict: Verdict) -> str:
-    """The verdict and what it is about, the two pass@k, their difference with its interval, and what that means."""
-    found, margin = verdict.difference, margin_in_points(verdict.margin)
-    narrow = interval(found.narrow)
-    means = {
-        COLLAPSED: f"the loss is smaller than the margin of {margin} points" if -found.value < verdict.margin else "",
-        CANNOT_TELL: f"no loss is shown, and one of {margin} points is not excluded (90 % interval {narrow})",
-    }.get(verdict.word, f"a loss of more than {margin} points is excluded (90 % interval {narrow})")
+    """The verdict, both pass@k, their difference, reasons of CANNOT TELL, and questions kept, lost and gained."""
+    found, margin = verdict.coverage, margin_in_points(verdict.margin)
+    narrow = f"(90 % interval {interval(found.narrow)})"
+    means = ""
+    if verdict.word in rule.LOSSES:
+        means = f"; the loss is smaller than the margin of {margin} points" if -found.value < verdict.margin else ""
+    elif verdict.word == rule.CANNOT_TELL and not verdict.reasons:
+        means = f"; no loss is shown, and one of {margin} points is not excluded {narrow}"
+    elif verdict.word in (rule.NOT_COLLAPSED, rule.NARROWED):
+        means = f"; a loss of {margin} points or more is excluded {narrow}"
+    over = f"over {found.questions:,} questions" + (f" in {found.groups:,} groups" if found.groups else "")
+    if verdict.trainings:
+        over += f" and {len(verdict.trainings)} trainings ({', '.join(points(one) for one in verdict.trainings)})"
+    hand = ", k chosen by hand" if verdict.by_hand else ""
     numbers = (
-        f"pass@{verdict.k} of {verdict.policy} is {percent(verdict.tuned)} %, of the base {percent(verdict.base)} %:"
-        f" {points(found.value)} points, 95 % interval {interval(found.wide)}, over {found.questions:,} questions"
+        f"pass@{verdict.k} of {verdict.policy} is {percent(found.tuned)} %, of the base {percent(found.base)} %:"
+        f" {points(found.value)} points, 95 % interval {interval(found.wide)}, {over}{hand}"
     )
-    return f"{verdict.word}: {_about(verdict)}. {numbers}{'; ' + means if means else ''}.{_needed(verdict)}"
+    reasons = "".join(f" {one}" for one in _reasons(verdict))
+    return f"{verdict.word}: {_about(verdict)}. {numbers}{means}.{reasons}{_needed(verdict)} {_exchange(verdict)}"
 
 
 def _about(verdict: Verdict) -> str:
-    what = "accuracy" if verdict.k == 1 else "coverage"
-    if verdict.word == CANNOT_TELL:
-        return f"{what} may or may not have fallen"
-    if verdict.word == COLLAPSED:
-        return f"{what} fell"
-    return f"{what} rose" if verdict.difference.wide[0] > 0 else f"{what} is kept"
+    margin = margin_in_points(verdict.margin)
+    if verdict.word == rule.CANNOT_TELL:
+        if verdict.k == 1:
+            return "one answer to a question says nothing about coverage"
+        if rule.CHOSEN in verdict.reasons:
+            return "the questions look chosen by these samples; draw again"
+        if rule.GUESSES in verdict.reasons:
+            return "the loss may be one of guesses"
+        return "coverage may or may not have fallen"
+    if verdict.word == rule.COLLAPSED:
+        return "coverage fell, more than accuracy explains" if verdict.accuracy.fell else "coverage fell"
+    if verdict.word == rule.WORSE:
+        return "accuracy and coverage fell together"
+    if verdict.word == rule.SHARPENED:
+        return "drawing hotter recovers the lost coverage"
+    if verdict.word == rule.NARROWED:
+        return f"no loss of {margin} points or more of coverage is left open, but right answers vary less"
+    if verdict.exchange.beyond(verdict.margin):
+        lost = verdict.exchange.lost / (verdict.exchange.kept + verdict.exchange.lost)
+        return (
+            f"no loss of {margin} points or more is left open, but {percent(lost)} % of what the base solved was"
+            " exchanged"
+        )
+    return f"no loss of {margin} points or more is left open" + (
+        ", and coverage rose" if verdict.coverage.wide[0] > 0 else ""
+    )
+
+
+def _reasons(verdict: Verdict) -> Iterator[str]:
+    """A sentence for each reason that applies."""
+    k, base, margin = verdict.k, percent(verdict.coverage.base), margin_in_points(verdict.margin)
+    for reason in verdict.reasons:
+        if reason == rule.ONE_SAMPLE:
+            yield "K is 1, and pass@1 is accuracy: draw more samples of each question."
+        elif reason == rule.CHOSEN:
+            yield (
+                "No question is solved by none of the samples, or none by all, though many nearly are. A filter by"
+                " these samples makes an equal model seem worse."
+            )
+        elif reason == rule.GUESSES and verdict.guesses is not None:
+            yield (
+                f"With the right answer of another question in place of its own, pass@{k} is"
+                f" {percent(verdict.guesses[1])} % for {verdict.policy} and {percent(verdict.guesses[0])} % for the"
+                " base: fewer different guesses explain half of the loss or more."
+            )
+        elif reason == rule.UNSOLVED:
+            yield "No model solves any question, so nothing could be lost."
+        elif reason == rule.TOO_HARD:
+            yield (
+                f"The base solves only {base} % within {k} samples, less than twice the margin of {margin} points:"
+                " these questions can show a loss, but no health. Use easier questions, or a smaller --margin."
+            )
+        elif reason == rule.CEILING:
+            yield (
+                "Both models are right on nearly every sample, so no loss of coverage could be seen. Use harder"
+                " questions."
+            )
 
 
 def _needed(verdict: Verdict) -> str:
-    if verdict.word != CANNOT_TELL:
+    if verdict.word != rule.CANNOT_TELL or verdict.reasons:
         return ""
     ways = []
     if verdict.more_questions is not None:
@@ -42,35 +109,76 @@ def _needed(verdict: Verdict) -> str:
     if not ways:
         return " Not even 100 times as many questions would tell; allow a larger margin."
     only = "" if verdict.more_samples is not None else " More samples of these questions alone would not do."
-    return f" To tell with 80 % chance at the same k, it takes {', or '.join(ways)}.{only}"
+    return f" To tell with a chance of about 80 % at the same k, it takes {', or '.join(ways)}.{only}"
 
 
-def variety_sentence(verdict: Verdict, found: Variety | None) -> str:
-    """Variety among right answers; it never changes the verdict."""
-    name = verdict.policy
+def _explained(verdict: Verdict) -> Iterator[str]:
+    """How much of a loss lower accuracy explains."""
+    if verdict.word in (*rule.LOSSES, rule.SHARPENED):
+        yield (
+            f"pass@{verdict.k} fell by {percent(-verdict.coverage.value)} points; lower accuracy on every question"
+            f" alike would explain {percent(abs(verdict.explained))} of them (accuracy"
+            f" {points(verdict.accuracy.value)} {interval(verdict.accuracy.wide)})."
+        )
+
+
+def _exchange(verdict: Verdict) -> str:
+    """Questions kept, lost and gained, with what two draws of the base keep by chance."""
+    found = verdict.exchange
+    if not found.kept + found.lost:
+        return f"The base solves no question, {verdict.policy} {found.gained:.1f}."
+    chance = "" if found.chance is None else f"; another draw of the base keeps {percent(found.chance)} %"
+    return (
+        f"Of {found.kept + found.lost:.1f} questions that the base solves, {verdict.policy} keeps {found.kept:.1f} and"
+        f" loses {found.lost:.1f}; it gains {found.gained:.1f} (it keeps {percent(found.keep)} %{chance})."
+    )
+
+
+def variety_sentence(verdict: Verdict) -> str:
+    """Variety among right answers; below a verdict of health it can be NARROWED."""
+    name, found = verdict.policy, verdict.variety
     if found is None:
         return (
-            f"Variety of {name} is not known: that takes {FEWEST_PROMPTS} questions with two or more right answers in"
-            " both files."
+            f"Variety of {name} is not known: that takes texts, and {FEWEST_PROMPTS} questions with two or more right"
+            " answers in both files."
         )
     difference = found.difference
     over = f"over {difference.questions:,} questions"
-    if found.kind == "answers" and found.base == found.tuned == 1.0:
+    if found.kind in ("answers", "responses") and difference.base == difference.tuned == 1.0:
         return (
             f"Variety of {name} is not known: {found.m} right answers to a question are always the same, in both"
             f" models, {over}; such short answers cannot show variety."
         )
     low, high = difference.wide
-    fell = {COLLAPSED: "Variety fell too", NOT_COLLAPSED: "Variety fell all the same"}.get(verdict.word, "Variety fell")
-    said = fell if high < 0 else "Variety rose" if low > 0 else "No difference in variety is shown"
+    fell = {**dict.fromkeys(rule.LOSSES, "Variety fell too"), rule.NOT_COLLAPSED: "Variety fell a little"}
+    said = "No difference in variety is shown"
+    if high < 0:
+        said = fell.get(verdict.word, "Variety fell")
+    elif low > 0:
+        said = "Variety rose"
     return (
-        f"{said}: {name} has {found.tuned:.2f} different {KINDS[found.kind]} among {found.m} right answers to a"
-        f" question, the base {found.base:.2f} ({change(difference.value)}, 95 % interval"
-        f" {interval(difference.wide, change)}, {over})."
+        f"{said}: {name} has {difference.tuned:.2f} different {WORDS[found.kind]} among {found.m} right answers to a"
+        f" question, the base {difference.base:.2f} ({difference.value:+.2f}, 95 % interval [{low:+.2f}, {high:+.2f}],"
+        f" {over})."
     )
 
 
-def sentences(verdict: Verdict, variety: Variety | None, qualified: Iterable[str]) -> list[str]:
-    """The verdict of a model, its variety, and what qualifies the verdict."""
-    of_files = (f"The verdict is qualified: {one}" for one in qualified)
-    return [verdict_sentence(verdict), variety_sentence(verdict, variety), *of_files]
+def _hotter(verdict: Verdict) -> Iterator[str]:
+    found = verdict.hotter
+    if found is None:
+        return
+    chosen = " and ".join(dict.fromkeys(found.chosen))
+    yield (
+        f"Drawn hotter ({chosen}, chosen on one half of the questions and judged on the other),"
+        f" pass@{verdict.k} of {verdict.policy} is {percent(found.coverage.tuned)} %, of the base"
+        f" {percent(found.coverage.base)} %: {points(found.coverage.value)} points, 95 % interval"
+        f" {interval(found.coverage.wide)}; that {'recovers' if found.recovers else 'does not recover'} the coverage."
+    )
+
+
+def _next(verdict: Verdict) -> Iterator[str]:
+    if verdict.word == rule.COLLAPSED and verdict.hotter is None and not verdict.accuracy.fell:
+        yield (
+            f"Next step: draw {verdict.policy} at higher temperatures and add the files with --hotter. If coverage"
+            " comes back, the model is sharpened, not collapsed."
+        )

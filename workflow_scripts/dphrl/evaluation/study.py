@@ -56,6 +56,11 @@ class Policy:
         return _clusters(self.rows)
 
     @cached_property
+    def solve_rates(self) -> Floats:
+        """(prompts,), the share of right samples."""
+        return np.asarray(self.rows["c"].to_numpy() / self.sizes)
+
+    @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
         """n and c of the pairs that occur, which are few, and (prompts,) the place of each prompt among them."""
         base = int(self.sizes.max()) + 1

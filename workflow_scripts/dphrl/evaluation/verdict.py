@@ -1,143 +1,45 @@
-"""The verdict: whether pass@K of a tuned model is below the base's, with one interval over questions."""
+"""The verdict: what a tuned model lost of the base's coverage, accuracy and variety, by one rule for files and runs.
 
-from dataclasses import dataclass
-from functools import lru_cache
+Refusals come first, then a loss of coverage, then variety, then health: the order of `decide`. Every interval is over
+questions, or over groups of questions, and over trainings where a model has several.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dphrl.evaluation.crossed import Estimate, Floats, Questions, detectable, sizes_needed
-from dphrl.evaluation.estimator import class_counts, pass_at_k, rarefied
+from dphrl.evaluation.bootstrap import wilson
+from dphrl.evaluation.crossed import Floats, Questions, holm
+from dphrl.evaluation.estimator import class_counts, entropy, pass_at_k, rarefied
+from dphrl.evaluation.paired import LEVEL, WIDE, Compared, Paired, binomial, compared, estimate, needed, paired
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
 from dphrl.evaluation.study import Policy
 
-COLLAPSED, NOT_COLLAPSED, CANNOT_TELL = "COLLAPSED", "NOT COLLAPSED", "CANNOT TELL"
-EXIT = {NOT_COLLAPSED: 0, COLLAPSED: 3, CANNOT_TELL: 4}
-_WIDE, _NARROW = 0.95, 0.90
-# So many times the samples of a question are tried at most.
-_MOST_FACTOR = 64
-
-
-@dataclass(frozen=True)
-class Paired:
-    """A mean difference over questions, tuned - base, with its intervals.
-
-    Attributes:
-        value: in the unit of what was compared.
-        wide, narrow: the 95 % and the 90 % interval.
-        error: standard error; 0 where nothing varies.
-        questions: how many.
-    """
-
-    value: float
-    wide: tuple[float, float]
-    narrow: tuple[float, float]
-    error: float
-    questions: int
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a tuned model lost coverage.
-
-    Attributes:
-        policy: its name.
-        word: COLLAPSED, NOT COLLAPSED or CANNOT TELL.
-        k, margin: of the verdict; the margin is a share (0.05 for 5 points).
-        base, tuned: pass@k of both, means over the questions.
-        difference: of the two.
-        more_questions, more_samples: what would tell, of a verdict that cannot; None where not even 100 times as many
-            questions, or 64 times as many samples of each, would.
-    """
-
-    policy: str
-    word: str
-    k: int
-    margin: float
-    base: float
-    tuned: float
-    difference: Paired
-    more_questions: int | None = None
-    more_samples: int | None = None
-
-
-def paired(values: Floats, shares: bool = False) -> Paired:
-    """The mean of (questions,) differences with t intervals over questions.
-
-    Args:
-        shares: values are differences of shares. Questions unlike those that were seen may then be a share of up to
-            u = 1 - a^(1/Q), with the one-sided confidence 1 - a. If no question is lower, the lower ends are at most
-            -u; if all differences are equal, both ends are those of a mean over such a share at its extremes, -1 and 1.
-    """
-    questions = Questions(np.ones(len(values)))
-    part, value = questions.variance(values), float(questions.mean(values))
-    error = float(np.sqrt(part.variance)) if part.variance > 1e-24 else 0.0
-
-    def ends(confidence: float) -> tuple[float, float]:
-        unseen = 1.0 - (0.5 - confidence / 2.0) ** (1.0 / len(values)) if shares else 0.0
-        if not error:
-            return (1.0 - unseen) * value - unseen, (1.0 - unseen) * value + unseen
-        low, high = Estimate(value, error, part.freedom).interval(confidence)
-        return low if not shares or (values < 0).any() else min(low, -unseen), high
-
-    return Paired(value, ends(_WIDE), ends(_NARROW), error, len(values))
-
-
-def decide(base: Policy, tuned: Policy, k: int, margin: float) -> Verdict:
-    """The verdict on pass@k of a tuned model against the base, on the same questions.
-
-    COLLAPSED: the whole 95 % interval of the difference is below 0. Else NOT COLLAPSED: its 90 % interval is above
-    -margin. Else CANNOT TELL.
-    """
-    before, after = base.pass_at([k])[:, 0], tuned.pass_at([k])[:, 0]
-    found = paired(after - before, shares=True)
-    word = COLLAPSED if found.wide[1] < 0 else NOT_COLLAPSED if found.narrow[0] > -margin else CANNOT_TELL
-    more = _needed(base, tuned, found, k, margin) if word == CANNOT_TELL else (None, None)
-    return Verdict(tuned.key.method, word, k, margin, float(before.mean()), float(after.mean()), found, *more)
-
-
-def _needed(base: Policy, tuned: Policy, found: Paired, k: int, margin: float) -> tuple[int | None, int | None]:
-    """Questions with these samples, and samples of these questions, that find a loss of `margin` in 80 % of cases."""
-    number, level = found.questions, 1.0 - _WIDE
-    # Fewer cannot exclude such a loss even if nothing differs.
-    fewest = int(np.ceil(np.log(0.5 - _NARROW / 2.0) / np.log1p(-margin))) if margin < 1 else 1
-    of_questions = found.error**2 * number
-    _, questions = sizes_needed((0.0, of_questions, 0.0), max(number - 1.0, 1.0), 1, number, margin, level)
-    if questions is not None:
-        questions = max(questions, fewest)
-    within = [_within(policy, k, 1) for policy in (base, tuned)]
-    between = max(of_questions - sum(within), 0.0)
-    factor = 2
-    while factor <= _MOST_FACTOR and number >= fewest:
-        variance = between + sum(_within(policy, k, factor) for policy in (base, tuned))
-        if detectable(float(np.sqrt(variance / number)), number - 1.0, level) <= margin:
-            return questions, factor * min(base.n, tuned.n)
-        factor *= 2
-    return questions, None
-
-
-def _within(policy: Policy, k: int, factor: int) -> float:
-    """The mean variance of the estimate of pass@k between draws of the samples of a question, at `factor` as many.
-
-    The solve rate of a question is taken as (c + 1/2) / (n + 1).
-    """
-    *pairs, place = policy.counts
-    variances = np.array([_variance(int(n), int(c), k, factor) for n, c in zip(*pairs, strict=True)])
-    return float(variances[place].mean())
-
-
-@lru_cache(maxsize=4096)
-def _variance(n: int, c: int, k: int, factor: int) -> float:
-    # Slow to import, and needed where a verdict cannot tell only.
-    from scipy.stats import binom
-
-    right = np.arange(factor * n + 1)
-    chance = binom.pmf(right, factor * n, (c + 0.5) / (n + 1))
-    estimate = np.asarray(pass_at_k(factor * n, right, k))
-    return float(chance @ estimate**2 - (chance @ estimate) ** 2)
-
-
-KINDS = {"programs": "programs", "styles": "styles", "skeletons": "ways of calculating", "answers": "answers"}
-"""Kinds of classes in the order in which the first that there is is reported, with the words for them."""
+COLLAPSED, WORSE, SHARPENED, NARROWED = "COLLAPSED", "WORSE", "SHARPENED", "NARROWED"
+NOT_COLLAPSED, CANNOT_TELL = "NOT COLLAPSED", "CANNOT TELL"
+LOSSES = (COLLAPSED, WORSE)
+EXIT = {NOT_COLLAPSED: 0, NARROWED: 0, SHARPENED: 0, COLLAPSED: 3, WORSE: 3, CANNOT_TELL: 4}
+# Reasons of CANNOT TELL: the refusals, then what hides health.
+ONE_SAMPLE, CHOSEN, GUESSES = "one sample", "chosen questions", "guesses"
+UNSOLVED, TOO_HARD, CEILING = "nothing solved", "too hard", "ceiling"
+REFUSALS = (ONE_SAMPLE, CHOSEN, GUESSES)
+KINDS = {
+    "programs": "programs",
+    "styles": "styles",
+    "skeletons": "ways of calculating",
+    "answers": "answers",
+    "responses": "responses",
+}
+"""Kinds of classes in the order of preference, with the words for them; the first kind of a file is reported."""
+COMPRESSED = "compressed"
+WORDS = KINDS | {COMPRESSED: "responses by compression"}
+"""Words for all kinds of variety; `compressed` is the size of m right responses together, in sizes of one of them."""
+# K falls where more questions than this share have fewer samples.
+_LEFT_OUT = 0.2
+# The smallest loss of variety that is named, as a share of the base's excess over one.
+_NAMED_VARIETY = 0.1
 
 
 @dataclass(frozen=True)
@@ -145,26 +47,294 @@ class Variety:
     """Different classes among m right answers, over the questions of which both models have m.
 
     Attributes:
-        kind: a key of `KINDS`.
+        kind: a key of `WORDS`.
         m: right answers.
-        base, tuned: the expected numbers of classes among them, means over questions.
-        difference: of the two, per question.
+        difference: of the expected numbers of classes among them.
+        effective: of base and tuned model, exp of the entropy of the classes of right answers, means over questions.
     """
 
     kind: str
     m: int
-    base: float
-    tuned: float
-    difference: Paired
+    difference: Compared
+    effective: tuple[float, float]
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether variety is lost, and by at least a tenth of the base's excess over one class."""
+        found = self.difference
+        return found.fell and -found.value >= _NAMED_VARIETY * (found.base - 1.0)
 
 
-def variety(base: Policy, tuned: Policy, kind: str) -> Variety | None:
+@dataclass(frozen=True)
+class Exchange:
+    """Expected numbers of questions that k samples solve: by both, the base only, the tuned model only, neither.
+
+    `keep` is the share of the base's that the tuned model solves too, with its 95 % interval; `chance` is that share
+    for another draw of the base, None where the base has fewer than 2 k samples.
+    """
+
+    kept: float
+    lost: float
+    gained: float
+    neither: float
+    keep: float
+    ends: tuple[float, float]
+    chance: float | None
+
+    def beyond(self, margin: float) -> bool:
+        """Whether more is exchanged than chance and the margin explain."""
+        return self.chance is not None and self.ends[1] < self.chance - margin
+
+
+@dataclass(frozen=True)
+class Hotter:
+    """The tuned model at higher temperatures: chosen on one half of the questions, judged on the other, both ways.
+
+    `chosen` are the names of the files chosen by the halves, `coverage` compares pass@k of the judged halves.
+    """
+
+    chosen: tuple[str, ...]
+    coverage: Compared
+    recovers: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on a tuned model, from which text, page, JSON and exit status are drawn.
+
+    Attributes:
+        policy: its name.
+        word: a key of `EXIT`.
+        reasons: why no other word: refusals, and what hides health, whatever the word is.
+        k, margin: of the verdict; the margin is a share (0.05 for 5 points).
+        by_hand: k was chosen by the user.
+        coverage, accuracy: pass@k and pass@1 of both models.
+        explained: the difference of pass@k that the lower accuracy explains, if every question is solved less often by
+            one factor; 0 where accuracy did not fall.
+        rest: the difference of pass@k beyond it.
+        exchange: questions kept, lost and gained.
+        trainings: difference of pass@k of each training, where the model has several.
+        guesses: pass@k of both models with the right answer of another question; None without classes of answers.
+        variety: of the first kind of classes; None where it is not known.
+        hotter: None without files at higher temperatures.
+        corrected: p of the loss of coverage after Holm's correction over the tuned models.
+        more_questions, more_samples: sizes that would tell, with CANNOT TELL; None where not even 100 times as many
+            questions, or 64 times as many samples of each, would.
+    """
+
+    policy: str
+    word: str
+    reasons: tuple[str, ...]
+    k: int
+    margin: float
+    by_hand: bool
+    coverage: Compared
+    accuracy: Compared
+    explained: float
+    rest: Paired
+    exchange: Exchange
+    trainings: tuple[float, ...] = ()
+    guesses: tuple[float, float] | None = None
+    variety: Variety | None = None
+    hotter: Hotter | None = None
+    corrected: float = 1.0
+    more_questions: int | None = None
+    more_samples: int | None = None
+
+
+def verdict_k(sizes: NDArray[np.integer]) -> int:
+    """K of a verdict: the largest power of two up to half of a question's samples, 2 for 2 or 3, 1 for one sample.
+
+    With K = n a question counts 0 or 1, and one lucky sample is a solved question. K falls where more than a fifth of
+    the questions have fewer samples.
+
+    Args:
+        sizes: (questions,), the smaller number of samples in the files.
+    """
+    number = int(np.median(sizes))
+    k = min(number, 2) if number < 4 else 1 << ((number // 2).bit_length() - 1)
+    while k > 1 and (sizes < k).mean() > _LEFT_OUT:
+        k //= 2
+    return k
+
+
+def decide(
+    base: Policy,
+    trainings: Sequence[Policy],
+    k: int,
+    margin: float,
+    *,
+    chosen: bool = False,
+    guesses: tuple[float, float] | None = None,
+    variety: Variety | None = None,
+    by_hand: bool = False,
+) -> Verdict:
+    """The verdict on a tuned model, of one training or several, against the base, on the same questions.
+
+    Args:
+        base, trainings: k samples of each question or more.
+        chosen: the questions look chosen by these samples.
+        guesses: pass@k of both models with the right answer of another question.
+        variety: of the first kind of classes that the files have.
+        by_hand: k was chosen by the user.
+    """
+    clusters = base.clusters
+    solved, after = base.pass_at([k])[:, 0], np.stack([policy.pass_at([k])[:, 0] for policy in trainings])
+    right, right_after = base.solve_rates, np.stack([policy.solve_rates for policy in trainings])
+    coverage, accuracy = compared(solved, after, clusters), compared(right, right_after, clusters)
+    explained, rest = _beyond_accuracy(base, after, right_after, k)
+    reasons = [name for name, holds in ((ONE_SAMPLE, k == 1), (CHOSEN, chosen)) if holds]
+    if coverage.fell and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
+        reasons.append(GUESSES)
+    refused = bool(reasons)
+    if not coverage.base and not coverage.tuned:
+        reasons.append(UNSOLVED)
+    elif coverage.base < 2.0 * margin:
+        reasons.append(TOO_HARD)
+    if min(accuracy.base, accuracy.tuned) >= 1.0 - margin:
+        reasons.append(CEILING)
+    if refused:
+        word = CANNOT_TELL
+    elif coverage.fell:
+        word = COLLAPSED if not accuracy.fell or rest.fell else WORSE
+    elif coverage.narrow[0] > -margin and not reasons:
+        word = NARROWED if variety is not None and variety.narrowed else NOT_COLLAPSED
+    else:
+        word = CANNOT_TELL
+    more: tuple[int | None, int | None] = (None, None)
+    if word == CANNOT_TELL and not reasons:
+        more = needed(base, trainings, coverage, k, margin)
+    return Verdict(
+        trainings[0].key.method,
+        word,
+        tuple(reasons),
+        k,
+        margin,
+        by_hand,
+        coverage,
+        accuracy,
+        explained,
+        rest,
+        _exchange(base, solved, after, k),
+        tuple((after.mean(axis=1) - solved.mean()).tolist()) if len(after) > 1 else (),
+        guesses,
+        variety,
+        more_questions=more[0],
+        more_samples=more[1],
+    )
+
+
+def together(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
+    """The verdicts of several tuned models with Holm's correction, and the exit status of all.
+
+    The exit status is 3 where a corrected test confirms a loss of coverage. A loss of variety is named where a
+    corrected test confirms it; these tests are a family of their own.
+    """
+    losses = holm([one.coverage.p for one in verdicts])
+    varieties = holm([np.nan if one.variety is None else one.variety.difference.p for one in verdicts])
+    found = []
+    for verdict, p, narrowed in zip(verdicts, losses.tolist(), varieties.tolist(), strict=True):
+        keeps = verdict.word != NARROWED or narrowed <= LEVEL
+        found.append(replace(verdict, corrected=p, word=verdict.word if keeps else NOT_COLLAPSED))
+    words = {one.word for one in found}
+    if any(one.word in LOSSES and (one.corrected <= LEVEL or len(found) == 1) for one in found):
+        return found, EXIT[COLLAPSED]
+    return found, EXIT[CANNOT_TELL] if words & {CANNOT_TELL, *LOSSES} else EXIT[NOT_COLLAPSED]
+
+
+def hotter(verdict: Verdict, base: Policy, files: dict[str, Policy], seed: int) -> Verdict:
+    """The verdict with the answer of files of the same tuned model at higher temperatures; only COLLAPSED changes.
+
+    SHARPENED: accuracy at the base's temperature is not lost, and pass@k at the temperature chosen on the other half
+    of the questions is NOT COLLAPSED by the rule of `decide`.
+
+    Args:
+        base, files: on the same questions; those with k samples in each file count. Halves are drawn group by group.
+    """
+    enough = np.min([policy.sizes for policy in files.values()], axis=0) >= verdict.k
+    solved, *of_files = (
+        np.asarray(pass_at_k(policy.sizes[enough], policy.rows["c"].to_numpy()[enough], verdict.k))
+        for policy in (base, *files.values())
+    )
+    tried, clusters = np.stack(of_files), None if base.clusters is None else base.clusters[enough]
+    unit = Questions(np.ones(len(solved)), clusters).unit
+    units = int(unit.max()) + 1
+    first = np.isin(unit, np.random.default_rng(seed).permutation(units)[: units // 2])
+    best = [int(tried[:, half].mean(axis=1).argmax()) if half.any() else 0 for half in (~first, first)]
+    coverage = compared(solved, np.where(first, tried[best[0]], tried[best[1]]), clusters)
+    kept = not coverage.fell and coverage.narrow[0] > -verdict.margin and coverage.base >= 2.0 * verdict.margin
+    found = Hotter(tuple(list(files)[one] for one in best), coverage, kept)
+    sharpened = verdict.word == COLLAPSED and kept and not verdict.accuracy.fell
+    return replace(verdict, hotter=found, word=SHARPENED if sharpened else verdict.word)
+
+
+def varied(base: Policy, trainings: Sequence[Policy], kind: str) -> Variety | None:
     """The comparison at the largest m of 8, 4 and 2 with at least 30 questions; None where there is none."""
-    counts = [class_counts(policy.codes(kind), policy.samples) for policy in (base, tuned)]
+    column = "answers" if kind == "responses" else kind
+    counts = [class_counts(policy.codes(column), policy.samples) for policy in (base, *trainings)]
     for m in sorted(SIZES, reverse=True):
-        before, after = (rarefied(one, m) for one in counts)
-        common = ~np.isnan(before + after)
+        before, *after = (rarefied(one, m) for one in counts)
+        common = ~np.isnan(before + sum(after))
         if common.sum() >= FEWEST_PROMPTS:
-            difference = paired(after[common] - before[common])
-            return Variety(kind, m, float(before[common].mean()), float(after[common].mean()), difference)
+            clusters = None if base.clusters is None else base.clusters[common]
+            difference = compared(before[common], np.stack(after)[:, common], clusters, shares=False)
+            bits = [float(np.exp2(entropy(one[common])).mean()) for one in counts]
+            return Variety(kind, m, difference, (bits[0], float(np.mean(bits[1:]))))
     return None
+
+
+def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tuple[float, Paired]:
+    """The difference of pass@k that lower accuracy explains, and the rest.
+
+    A thinned base is right theta times as often on every question, theta the ratio of the accuracies. Its pass@k is
+    exactly the sum over j of Binomial(k, theta)(j) pass@j of the base. The interval of the rest is by the delta method.
+
+    Args:
+        after, right: (trainings, questions), pass@k and solve rates of the tuned model.
+    """
+    accuracy = float(base.solve_rates.mean())
+    theta = float(right.mean()) / accuracy if accuracy else 1.0
+    n, c, place = base.counts
+    solved = np.hstack(
+        [np.zeros((len(n), 1)), np.asarray(pass_at_k(n[:, None], c[:, None], np.arange(1, k + 1)[None]))]
+    )
+    if theta >= 1.0:
+        thinned, slope = solved[:, k][place], 0.0
+    else:
+        thinned = (solved @ binomial(k, theta))[place]
+        slope = float((k * np.diff(solved, axis=1) @ binomial(k - 1, theta))[place].mean())
+    moved = slope * (right - theta * base.solve_rates) / accuracy if slope else 0.0
+    rest = paired(after - thinned - moved, clusters=base.clusters)
+    return float((thinned - solved[:, k][place]).mean()), rest
+
+
+def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
+    tuned = after.mean(axis=0)
+    kept, total = float((solved * tuned).sum()), float(solved.sum())
+    keep, ends = np.nan, (0.0, 1.0)
+    if total:
+        questions = Questions(solved, base.clusters)
+        found = estimate(solved * after, questions)
+        keep, low, high = found.value, *found.interval(WIDE)
+        ends = (max(low, 0.0), min(high, 1.0)) if found.error else wilson(round(keep, 12), total, WIDE)
+    return Exchange(
+        kept,
+        total - kept,
+        float(((1.0 - solved) * tuned).sum()),
+        float(((1.0 - solved) * (1.0 - tuned)).sum()),
+        keep,
+        ends,
+        _chance(base, k),
+    )
+
+
+def _chance(base: Policy, k: int) -> float | None:
+    """What another draw of the base keeps, over the questions with 2 k samples or more; None without any solved."""
+    n, c, place = base.counts
+    enough = n >= 2 * k
+    if not enough.any():
+        return None
+    once, twice = (np.asarray(pass_at_k(n[enough], c[enough], draws)) for draws in (k, 2 * k))
+    weight = np.bincount(place, minlength=len(n))[enough]
+    solved = float(weight @ once)
+    return float(weight @ (2.0 * once - twice)) / solved if solved else None

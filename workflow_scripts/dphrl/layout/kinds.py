@@ -96,6 +96,7 @@ _collected = partial(Kind, stage="collect_training", slice=slices.training)
 
 _KINDS = (
     Kind("world", "toy.json", "manifest", "build_world", slices.world, seed="slice"),
+    Kind("hub", "hub/{of}.json", "listing"),
     Kind("base", "policies/base.json", "manifest", "train_base|import_model", slices.base, seed="slice"),
     Kind("checkpoint", "policies/{model}.json", "manifest", "import_model", slices.nothing),
     Kind("databases", "databases/{dataset}.parquet", "databases", "hash_databases", slices.nothing),
@@ -147,7 +148,7 @@ _KINDS = (
     _collected("training", "tables/training.parquet", "training"),
     _collected("training_use", "tables/training_use.parquet", "training_use"),
     _collected("training_probes", "tables/training_probes.parquet", "training_probes"),
-    Kind("datasets", "tables/datasets.parquet", "datasets", "count_rows", slices.nothing, {"overlap"}),
+    Kind("datasets", "tables/datasets.parquet", "datasets", "count_rows", slices.nothing),
     _laid_out("ablation", "tables/ablation.parquet", "ablation"),
     _laid_out("paper", "tables/paper/{name}.parquet", "paper"),
     Kind("table", "tables/{table}.parquet", "{table}", "make_tables", slices.tables, seed="config"),

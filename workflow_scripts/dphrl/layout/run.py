@@ -12,6 +12,7 @@ from dphrl.artifacts.files import database_states
 from dphrl.artifacts.tables import stream_digest
 from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
+from dphrl.hub import OF_MODEL, HubName, data_name, model_name
 from dphrl.layout.kinds import KINDS, fill
 from dphrl.layout.names import BASE, DRAW, PolicyName
 
@@ -32,11 +33,12 @@ class Layout:
 
     def constraints(self) -> dict[str, str]:
         """Regular expressions for Snakemake's wildcards."""
-        methods = "|".join(map(re.escape, self.config.methods))
+        methods = "|".join(map(re.escape, self.config.methods)) or "(?!)"
         untrained = "|".join(map(re.escape, [BASE.method, *self.config.replay, *map(str, self.checkpoints())]))
         return {
             "policy": rf"{untrained}|({methods})-s\d+/step\d+",
             "model": "|".join(map(re.escape, map(str, self.models()))) or "(?!)",
+            "hub": "|".join(map(re.escape, self.hub_names())) or "(?!)",
             "dataset": "|".join(map(re.escape, self.config.datasets)),
             "draw": rf"{DRAW}|s\d+",
             "plan": "presample|refine",
@@ -96,7 +98,9 @@ class Layout:
         return [self.path(kind, **fields, shard=number) for number in range(getattr(self.config.sampling, plan).shards)]
 
     def draws(self) -> list[str]:
-        """The draws of stage 1: `main`, and one for each training seed with its own draw."""
+        """The draws of stage 1: `main`, and one for each training seed with its own draw; none without training set."""
+        if not self.config.train_dataset:
+            return []
         return list(dict.fromkeys([DRAW, *(self.draw(end.method, end.seed) for end in self.trained())]))
 
     def draw(self, method: str, seed: int) -> str:
@@ -140,19 +144,40 @@ class Layout:
         """The manifests that a segment supersedes when it starts."""
         return self.superseded(PolicyName(wildcards["method"], int(wildcards["seed"]), self.step_before(wildcards)))
 
+    def hub_names(self) -> dict[str, HubName]:
+        """The names of the hub, each by the name of its listing: `model.<policy>` or `data.<dataset>`."""
+        models = {f"model.{str(policy).partition('/')[0]}": model_name(text) for policy, text in self.models().items()}
+        data = {f"data.{name}": data_name(dataset.source) for name, dataset in self.config.datasets.items()}
+        return {name: found for name, found in {**models, **data}.items() if found}
+
+    def listings(self) -> dict[str, str]:
+        """The path of each listing, with the name of the hub that it lists."""
+        return {self.path("hub", of=name): str(found) for name, found in self.hub_names().items()}
+
     def files_of_model(self, wildcards: Mapping[str, str]) -> list[str]:
-        """The files of a model's folder, without those of its subfolders."""
+        """The files of a model's folder that a run takes, not those of its subfolders; of the hub the listing."""
+        name = f"model.{wildcards['model'].partition('/')[0]}"
+        if name in self.hub_names():
+            return [self.path("hub", of=name)]
         folder = Path(self.models()[PolicyName.parse(wildcards["model"])])
-        return sorted(str(file) for file in folder.iterdir() if file.is_file())
+        files = [file for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")]
+        return sorted(str(file) for file in files if any(map(file.match, OF_MODEL)))
 
     def dataset(self, wildcards: Mapping[str, str]) -> DatasetConfig:
         """The dataset of a job."""
         return self.config.datasets[wildcards.get("dataset", self.config.train_dataset)]
 
     def source(self, wildcards: Mapping[str, str]) -> str:
-        """The file with a dataset's rows."""
+        """The file with a dataset's rows; of the hub its listing."""
         source = self.dataset(wildcards).source
+        if data_name(source):
+            return self.path("hub", of=f"data.{wildcards['dataset']}")
         return f"{self.root}/toy/questions/{wildcards['dataset']}.jsonl" if source == TOY else source
+
+    def source_name(self, wildcards: Mapping[str, str]) -> str:
+        """The name of the file with a dataset's rows."""
+        found = data_name(self.dataset(wildcards).source)
+        return Path(found.file if found else self.source(wildcards)).name
 
     def has_toy_databases(self, wildcards: Mapping[str, str]) -> bool:
         """Whether the queries of a dataset run on the databases of the embedded world."""

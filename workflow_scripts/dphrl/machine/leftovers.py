@@ -2,14 +2,57 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import signal
 import sys
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
 _SNAKEMAKE = ("snakemake", "launch.py")
+# For Snakemake to note the interrupt before a job fails; then for jobs that ignore SIGTERM.
+_NOTED_S, _PATIENCE_S = 0.3, 5.0
+
+
+class JobsEnder:
+    """A handler of SIGINT, SIGTERM and SIGHUP: it ends all jobs, and Snakemake as by Ctrl-C.
+
+    Attributes:
+        number: of the first signal; 0 before any.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        # Set, and not only caught: a shell starts commands in the background with SIGINT ignored.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            return
+        self.number = number
+        threading.Thread(target=end_jobs, daemon=True).start()
+        # Without it Snakemake would print errors of its asyncio loop, which the interrupt may have left running.
+        logging.lastResort = logging.NullHandler()
+        signal.default_int_handler(number, frame)
+
+
+def end_jobs() -> None:
+    """SIGTERM to all processes below this one; SIGKILL to those that are left after some seconds."""
+    time.sleep(_NOTED_S)
+    jobs = psutil.Process().children(recursive=True)
+    for job in jobs:
+        with suppress(psutil.NoSuchProcess):
+            job.terminate()
+    for job in psutil.wait_procs(jobs, timeout=_PATIENCE_S)[1]:
+        with suppress(psutil.NoSuchProcess):
+            job.kill()
 
 
 class AtWorkError(RuntimeError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, __version__
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel, __version__
 
 from dphrl.model.logprobs import check_head, filled, refuse_adapter, untied
 
@@ -79,9 +79,9 @@ def check_tokenizer(folder: Path) -> None:
 
 
 def check_same_tokenizer(folder: Path, base: Path) -> None:
-    """Raise `ValueError` unless a checkpoint and the base have the same tokenizer: prompts are tokenised once.
+    """Raise `ValueError` unless a checkpoint and the base have the same tokenizer and the same end tokens.
 
-    Contents are compared and not files, as trainers write tokenizer_config.json in other forms.
+    Prompts are tokenised once. Contents are compared and not files, as trainers write tokenizer_config.json anew.
     """
     ours, theirs = (AutoTokenizer.from_pretrained(tokenizer, local_files_only=True) for tokenizer in (folder, base))
     for what, get in (
@@ -93,8 +93,23 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
         if get(ours) != get(theirs):
             raise ValueError(
                 f"{folder}: another {what} than the base has, so the run's prompts are not this model's; its recorded "
-                "answers can be compared (docs/replay.md)"
+                "answers can be compared under the key `replay`"
             )
+    # An adapter has no model of its own, and the end tokens of its base.
+    if (folder / "config.json").is_file() and _ends(folder) != _ends(base):
+        raise ValueError(
+            f"{folder}: its responses end with the tokens {sorted(_ends(folder))}, those of the base with "
+            f"{sorted(_ends(base))}: give generation_config.json the eos_token_id of the base"
+        )
+
+
+def _ends(folder: Path) -> set[int]:
+    """The end tokens that generation uses by default, of a model's folder."""
+    try:
+        found = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
+    except OSError:
+        found = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eos_token_id
+    return set(found) if isinstance(found, list) else {found} - {None}
 
 
 def _reason(error: Exception) -> str:

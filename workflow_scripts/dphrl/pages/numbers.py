@@ -5,6 +5,9 @@ that a reader sees on which side of zero it is.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
+
+_MOST_DIGITS: Final = 3
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -13,8 +16,9 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def points(difference: float, digits: int = 1) -> str:
-    """A difference of shares in points, with its sign."""
-    return f"{100 * difference:+.{digits}f}"
+    """A difference of shares in points, with its sign; with more digits, up to 3, where it would read as 0."""
+    digits = next((one for one in range(digits, _MOST_DIGITS + 1) if round(100 * difference, one)), digits)
+    return f"{100 * difference if round(100 * difference, digits) else 0.0:+.{digits}f}"
 
 
 def margin_in_points(share: float) -> str:

@@ -10,6 +10,7 @@ from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.config.load import read_config
+from dphrl.hub import model_name, one_file
 from dphrl.layout.run import Layout
 from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
@@ -50,13 +51,21 @@ KEYS = {
 _KEPT = {"newest": "newest removes older ones", "all": "all stay"}
 
 
-def shape_of(config: Config, folder: Path) -> ModelShape | None:
+def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShape | None:
     """The shape of the base model, from its config.json or the block `toy`; None for a run of recorded answers.
+
+    Args:
+        online: whether the config.json of a name of the hub may be fetched; else it must be in the cache.
 
     Raises `ValueError` as `ModelShape.from_config` does, and `ConfigError` without a config.json.
     """
     if config.policy.base is not None:
         file = folder / config.policy.base / "config.json"
+        if name := model_name(config.policy.base, folder):
+            cached = one_file(name, "config.json", online=online)
+            if cached is None:
+                raise ValueError(f"config.json of {name} is not in the cache (`dphrl plan` fetches it)")
+            file = cached
         if not file.is_file():
             folder_without = f"{config.policy.base}, in which there is no config.json"
             need = "a folder with the model's config.json; a plan reads this file alone, so copy it without the weights"
@@ -143,7 +152,7 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
         machine: a name of `MACHINES`.
         slots: GPUs, or CPU cores, that work at the same time.
     """
-    shape = shape_of(config, folder)
+    shape = shape_of(config, folder, online=True)
     if shape is None:
         return "A run of recorded answers: it needs no model, and seconds for each thousand answers."
     sizes = sizes_of(config, folder)

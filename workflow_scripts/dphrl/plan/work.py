@@ -78,7 +78,7 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
         else:
             _, assumed = _assumed(config, name)
             response_tokens[name] = min(assumed, getattr(config.sampling, plan).max_tokens)
-    partition, pef = folder / layout.path("partition", draw=DRAW), _PEF * prompts[train]
+    partition, pef = folder / layout.path("partition", draw=DRAW), _PEF * prompts.get(train, 0)
     if partition.exists():
         pef = pl.scan_parquet(partition).filter(subset="pef").select(pl.len()).collect().item()
     absent = tuple(
@@ -235,12 +235,13 @@ class Stage:
 def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
     """The stages in the order in which they start."""
     trained = _trainings(config, shape, sizes, rates) if config.methods else []
+    draws = len(Layout(config).draws())
+    divided = [_samples(config, "refine", sizes, rates), _without_model("partition", 2 * draws, rates)] if draws else []
     return [
         _base(config, shape, rates),
         _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
         *([_samples(config, "presample", sizes, rates)] if config.presamples else []),
-        _samples(config, "refine", sizes, rates),
-        _without_model("partition", 2 * len(Layout(config).draws()), rates),
+        *divided,
         *trained,
         _samples(config, "evaluate", sizes, rates),
         _without_model("tables, figures and pages", 12, rates),

@@ -43,7 +43,8 @@ class RankJob(BaseModel, ABC):
         after_failure: the end of the message about a failed rank: which results are kept, and the next step.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # The options of a custom scorer may be infinite.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
     after_failure: ClassVar[str]
 
     hardware: HardwareConfig

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dphrl.evaluation.claims import SUPPORTED, UNDECIDED, VERDICTS
+from dphrl.evaluation.claims import LEVEL, SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.layout.methods import BASELINES, in_order, label
@@ -13,6 +13,7 @@ from dphrl.pages.numbers import percent, probability
 from dphrl.report.headline import (
     AMONG_ALL,
     NO_INTERVAL,
+    difference_text,
     in_words,
     interval_text,
     markdown_table,
@@ -138,8 +139,8 @@ def _points(sizes: Sequence[float] | pl.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Verdict")
-_CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "decided")
+HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Trainings", "Verdict")
+_CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "each", "decided")
 _NEEDED = ("seeds_needed", "questions_needed")
 _TITLES = {True: "Primary endpoints", False: "Other claims"}
 _CORRECTED = {True: "Holm's", False: "Benjamini and Hochberg's"}
@@ -153,7 +154,7 @@ def claims_markdown(found: pl.DataFrame) -> str:
     sections = ["# Claims\n"]
     for title, note, rows in claim_tables(found):
         cells = [[row[name] for name in _CELLS] for row in rows]
-        sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrl')}")
+        sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrll')}")
     if found.is_empty():
         sections.append("No methods were compared, so no claim was measured.\n")
     return "\n".join(sections)
@@ -174,7 +175,21 @@ def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str,
 def _texts(row: dict[str, Any]) -> dict[str, str]:
     where = row["dataset"] if row["level"] is None else f"{row['dataset']}, {row['level']}"
     texts = {"where": where, "metric": in_words(row["metric"]), "measured": interval_text(row)}
-    return {**texts, "chance": probability(row["p_corrected"]), "decided": _decided(row)}
+    return {**texts, "chance": probability(row["p_corrected"]), "each": _trainings(row), "decided": _decided(row)}
+
+
+def _trainings(row: dict[str, Any]) -> str:
+    """The difference of each training, how many fall below the margin, and the limit of their agreement."""
+    values = row["trainings"] or []
+    if len(values) < 2:
+        return "-"
+    each = ", ".join(difference_text(row["metric"], value) for value in values)
+    low, high = (percent(row[name], 0) for name in ("fell_low", "fell_high"))
+    text = f"{each}; {row['fell']} of {len(values)} fell below the margin [{low}, {high} %]"
+    if len({value > 0 for value in values}) > 1:
+        return text
+    others = percent(1.0 - LEVEL ** (1.0 / len(values)), 0)
+    return f"{text}; all agree, and {others} % of other trainings could still do otherwise"
 
 
 def _decided(row: dict[str, Any]) -> str:

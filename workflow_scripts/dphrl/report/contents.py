@@ -53,6 +53,10 @@ def facts(layout: Layout) -> dict[str, str]:
         "Base policy": base if config.has_model else "recorded answers",
         "Evaluated on": ", ".join(config.evaluate.datasets),
     }
+    places = config.checkpoints.items()
+    if places:
+        counts = [name if isinstance(place, str) else f"{name} ({len(place)})" for name, place in places]
+        run["Checkpoints"] = ", ".join(counts)
     if not config.methods:
         return run
     seeds = ", ".join(map(str, config.train.seeds))

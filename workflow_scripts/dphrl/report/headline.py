@@ -48,9 +48,9 @@ class Headline:
         self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
 
     def policy_name(self, policy: tuple[str, int, int]) -> str:
-        """Label of a policy, with its seed and step if it was trained."""
+        """Label of a policy, with the seed and step of its training."""
         method, seed, step = policy
-        return f"{label(method)} (seed {seed}, step {step})" if step else label(method)
+        return f"{label(method)} ({training(seed, step)})" if seed or step else label(method)
 
     def cell(self, policy: tuple[str, int, int], dataset: str, metric: str) -> tuple[str, str] | None:
         """Value and interval as text, in per cent where the metric is a proportion; None if it was not measured."""
@@ -70,6 +70,11 @@ class Headline:
         for policy in self.policies:
             cells = [self.cell(policy, *column) for column in columns]
             yield [self.policy_name(policy), *(" ".join(cell) if cell else "-" for cell in cells)]
+
+
+def training(seed: int, step: int) -> str:
+    """Seed and step of a policy; a checkpoint of another trainer has no step, a policy without seeds neither."""
+    return f"seed {seed}, step {step}" if step else f"seed {seed}" if seed else ""
 
 
 def variety_of(metrics: Collection[str]) -> str | None:
@@ -154,6 +159,11 @@ def _rank(metric: str) -> tuple[int, int, str]:
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric
+
+
+# Rows of the policies of a training: here, or elsewhere for a list under `checkpoints`, which has seeds and no steps.
+# A single checkpoint and recorded answers have neither.
+OF_TRAININGS = (pl.col("step") > 0) | (pl.col("seed") > 0)
 
 
 def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:

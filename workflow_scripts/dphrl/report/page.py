@@ -1,5 +1,6 @@
 """The report as one HTML file that needs no network: words, tables, samples, and figures with the library for them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -8,6 +9,7 @@ import polars as pl
 import vl_convert
 from markupsafe import Markup
 
+from dphrl.evaluation.names import BASE
 from dphrl.layout.methods import label
 from dphrl.pages.render import render
 from dphrl.report.answers import Answer
@@ -105,13 +107,18 @@ def vega_embed() -> Markup:
 def _what_was_run(headline: Headline) -> str:
     evaluated = f"evaluated on {_listed(headline.datasets)}."
     trained = [policy for policy in headline.policies if policy[2]]
+    untrained = Counter(label(method) for method, _, step in headline.policies if not step)
+    others = [f"{name} ({count} checkpoints)" if count > 1 else name for name, count in untrained.items()]
     if not trained:
-        return f"{_listed([headline.policy_name(policy) for policy in headline.policies])}, {evaluated}"
+        return f"{_listed(others)}, {evaluated}"
+    others.remove(label(BASE))
     methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
     steps = "/".join(map(str, sorted({step for _, _, step in trained})))
     seeds = len({seed for _, seed, _ in trained})
     trainings = "one training seed" if seeds == 1 else f"{seeds:,} training seeds"
-    return f"The base model compared with {_listed(methods)}, with {trainings} and {steps} training steps, {evaluated}"
+    more = f", and with {_listed(others)}" if others else ""
+    trained_by = f"with {trainings} and {steps} training steps"
+    return f"The base model compared with {_listed(methods)}, {trained_by}{more}, {evaluated}"
 
 
 def _listed(words: Sequence[str]) -> str:

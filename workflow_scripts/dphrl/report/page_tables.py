@@ -8,7 +8,7 @@ import polars as pl
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.layout.methods import in_order, label
 from dphrl.report.answers import HEADS, claim_tables
-from dphrl.report.headline import Headline, main_metrics, metric_name
+from dphrl.report.headline import Headline, main_metrics, metric_name, training
 from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.rules import Scored, Shown, rules_of_run
 from dphrl.report.samples import Sample
@@ -42,8 +42,10 @@ _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (
 
 
 def partition_sizes(partitions: Iterable[pl.DataFrame]) -> dict[str, str]:
-    """The numbers of training prompts, in all and in each subset: of one final partition, or the range over several."""
+    """The numbers of training prompts, in all and in each subset, of the final partitions: one number, or the range."""
     counts = [{"": one.height, **dict(one.group_by("subset").len().iter_rows())} for one in partitions]
+    if not counts:
+        return {}
     named = {"": "training prompts", **_SUBSETS}
     found = {words: sorted({one.get(name, 0) for one in counts}) for name, words in named.items()}
     return {words: " to ".join(f"{size:,}" for size in dict.fromkeys((of[0], of[-1]))) for words, of in found.items()}
@@ -92,9 +94,16 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
     rows = []
     for policy, run in sorted(policies, key=lambda one: order.index(one[0][0])):
         method, seed, step = policy
-        detail = ([run] if len(runs) > 1 else []) + ([f"seed {seed}, step {step}"] if step else [])
+        detail = ", ".join(filter(None, [run if len(runs) > 1 else "", training(seed, step)]))
         cells = [runs[run].cell(policy, dataset, metric) for metric in metrics]
-        rows.append({"policy": label(method), "detail": ", ".join(detail), "cells": cells, "base": method == "base"})
+        rows.append(
+            {
+                "policy": label(method),
+                "detail": detail,
+                "cells": cells,
+                "base": method == "base",
+            }
+        )
     main = [metric in main_metrics(metrics) for metric in metrics]
     return {"dataset": dataset, "metrics": [metric_name(metric) for metric in metrics], "main": main, "rows": rows}
 

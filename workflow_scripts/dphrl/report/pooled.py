@@ -15,13 +15,22 @@ from dphrl.config.blocks.evaluation import ClaimsConfig, EvaluateConfig
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, corrected
 from dphrl.evaluation.crossed import Estimate, Part, mean_of
+from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
 from dphrl.pages.numbers import probability
 from dphrl.pages.render import render
 from dphrl.report.answers import claims_markdown
-from dphrl.report.headline import Headline, difference_text, how_to_read, interval_text, last_steps, metric_name
+from dphrl.report.headline import (
+    OF_TRAININGS,
+    Headline,
+    difference_text,
+    how_to_read,
+    interval_text,
+    last_steps,
+    metric_name,
+)
 from dphrl.report.page_tables import claims_table, headline_table
 
 _PAIR = ["dataset", "metric", "method", "against"]
@@ -62,8 +71,8 @@ class FinishedRun:
 
     @property
     def steps(self) -> list[int]:
-        """The training steps after which its trainings are compared."""
-        return self.headline.filter(pl.col("step") > 0)["step"].unique().sort().to_list()
+        """The training steps after which its trainings are compared; 0 for checkpoints of another trainer."""
+        return self.headline.filter(OF_TRAININGS)["step"].unique().sort().to_list()
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -165,7 +174,7 @@ def write_pooled(runs: Sequence[FinishedRun], out: Path) -> None:
     write_table(claims, "claims", out / "claims.parquet", footer)
     headlines = pl.concat(run.headline.select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)
     write_text(out / "headline.csv", headlines.write_csv())
-    write_text(out / "differences.csv", differences.write_csv())
+    write_text(out / "differences.csv", differences.drop("trainings", strict=False).write_csv())
     write_text(out / "claims.md", claims_markdown(claims))
     write_text(out / "index.html", render_pooled(runs, differences, compared, claims))
 
@@ -180,7 +189,7 @@ def render_pooled(
     """
     names = [run.name for run in runs]
     headlines = {run.name: Headline(run.headline) for run in runs}
-    trainings = sum(run.headline.filter(pl.col("step") > 0).select("method", "seed").n_unique() for run in runs)
+    trainings = sum(run.headline.filter(OF_TRAININGS).select("method", "seed").n_unique() for run in runs)
     datasets = runs[0].datasets
     return render(
         "pooled.html.j2",
@@ -214,9 +223,9 @@ def _read(folder: Path) -> FinishedRun:
         named = {"method": pl.lit(method), "dataset": pl.lit(dataset)}
         numbered = {"seed": pl.lit(seed, pl.Int32), "step": pl.lit(step, pl.Int32)}
         frames.append(read_table(file, "evaluation").with_columns(**named, **numbered))
-        if step:
+        if seed or step:
             digests[f"{policy} on {dataset}"] = sha256_file(file)
-        else:
+        elif method == BASE:
             of_base.append(sha256_file(file))
     evaluations, base = pl.concat(frames), " ".join(sorted(of_base))
     return FinishedRun(folder.resolve().name, footer["seed"], footer["config"], headline, evaluations, digests, base)
@@ -227,9 +236,9 @@ def _study(runs: Sequence[FinishedRun]) -> Study:
     first = runs[0]
     # No interval of the bootstrap is used, so the smallest number of resamples is enough.
     bootstrap = {**first.settings["bootstrap"], "replicates": _MIN_REPLICATES}
-    frames = [first.evaluations.filter(method="base")]
+    frames = [first.evaluations.filter(method=BASE)]
     for place, run in enumerate(runs):
-        trained = run.evaluations.filter(pl.col("step") > 0)
+        trained = run.evaluations.filter(OF_TRAININGS)
         frames.append(trained.with_columns(seed=(pl.col("seed") * len(runs) + place).cast(pl.Int32)))
     config = EvaluateConfig(**{**first.settings, "bootstrap": bootstrap})
     return Study.from_evaluations(pl.concat(frames), config, first.seed)
@@ -252,7 +261,13 @@ def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, 
     low, high = over.interval(confidence)
     numbers = {name: sum(row[name] for row in rows) for name in ("seeds", "seeds_against", "questions")}
     known = {"difference": over.value, "low": low, "high": high, "error": error, "freedom": freedom, "p": over.p}
-    unknown = {"of_seeds": float("nan"), "of_questions": 0.0, "of_both": 0.0, "clusters": None}
+    unknown: dict[str, Any] = {
+        "of_seeds": float("nan"),
+        "of_questions": 0.0,
+        "of_both": 0.0,
+        "clusters": None,
+        "trainings": [],
+    }
     return {**{name: rows[0][name] for name in _PAIR}, **known, **numbers, **unknown}
 
 
@@ -262,7 +277,7 @@ def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:
         (
             run.name,
             ", ".join(dict.fromkeys(label(name) for name in run.headline["method"])),
-            ", ".join(map(str, run.headline.filter(pl.col("step") > 0)["seed"].unique().sort())),
+            ", ".join(map(str, run.headline.filter(OF_TRAININGS)["seed"].unique().sort())),
             ", ".join(map(str, run.steps)),
             f"{own.height:,}",
             f"{own.join(prompts[0], on=own.columns, how='semi').height:,}",

@@ -47,21 +47,18 @@ class Engine(Protocol):
     def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
         """Log-probs of token_ids[1:], each after the tokens before it, float32 (len(token_ids) - 1), temperature 1."""
 
-    def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the weights (Hugging Face names) and drop everything computed with the old ones.
-
-        Weights are read one by one, so an iterator may gather each on demand; it is always exhausted. The engine may
-        hold a tensor until its layer is complete: the caller must not reuse its memory.
-        """
-
     def digests(self) -> dict[str, Digest]:
-        """Digests of the engine's weights, under the names of `push`; weights kept in another form may be missing."""
+        """Digests of the engine's weights, under the names of `wake`; weights kept in another form may be missing."""
 
     def sleep(self) -> None:
         """Free the accelerator's memory; the weights may be lost."""
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Load these weights as `push` does, and end the sleep if the engine sleeps."""
+        """Replace the weights (Hugging Face names), drop everything computed with the old ones, and end a sleep.
+
+        Weights are read one by one, so an iterator may gather each on demand; it is always exhausted. The engine may
+        hold a tensor until its layer is complete: the caller must not reuse its memory.
+        """
 
 
 class AsleepError(RuntimeError):

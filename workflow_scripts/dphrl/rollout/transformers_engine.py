@@ -79,11 +79,6 @@ class TransformersEngine:
         logits = self._model(input_ids=ids[None], use_cache=False).logits[0, :-1].float()
         return logits.log_softmax(-1).gather(-1, ids[1:, None])[:, 0].cpu()
 
-    def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Raises `ValueError` where the model has no weight of that name and shape."""
-        self._check_awake()
-        self._load(weights)
-
     def digests(self) -> dict[str, Digest]:
         return {name: Digest.of(tensor) for name, tensor in self._model.named_parameters()}
 
@@ -92,19 +87,17 @@ class TransformersEngine:
         self._model.to("cpu")
         torch.cuda.empty_cache()
 
-    def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        self._model.to(self._device)
-        self._load(weights)
-        self._asleep = False
-
     @torch.no_grad()
-    def _load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+    def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        """Raises `ValueError` where the model has no weight of that name and shape."""
+        self._model.to(self._device)
         own = dict(self._model.named_parameters(remove_duplicate=False))
         for name, tensor in weights:
             if name not in own or own[name].shape != tensor.shape:
                 held = f"one of shape {tuple(own[name].shape)}" if name in own else "none of that name"
                 raise ValueError(f"weight {name} of shape {tuple(tensor.shape)} was pushed: the engine has {held}")
             own[name].copy_(tensor)
+        self._asleep = False
 
     def _check_awake(self) -> None:
         if self._asleep:

@@ -176,10 +176,6 @@ class VllmEngine:
         entries = output.prompt_logprobs[1:]
         return torch.tensor([entry[token].logprob for entry, token in zip(entries, token_ids[1:], strict=True)])
 
-    def push(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        self._check_awake()
-        self._load(weights)
-
     def digests(self) -> dict[str, Digest]:
         """As vLLM keeps the weights: of fused ones the parts; packed ones (CPU) are missing."""
         (held,) = self._llm.apply_model(model_digests)
@@ -196,12 +192,6 @@ class VllmEngine:
         slept = self._asleep and torch.cuda.is_available()
         if slept:
             self._llm.wake_up(tags=["weights"])
-        self._load(weights)
-        if slept:
-            self._llm.wake_up(tags=["kv_cache"])
-        self._asleep = False
-
-    def _load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
         if not torch.cuda.is_available():
             self._llm.apply_model(_pack_head)
@@ -211,6 +201,9 @@ class VllmEngine:
                 "vLLM kept its prefix cache after new weights were loaded, as requests still use it: rollouts would mix"
                 " old and new weights. Restart the job; if it happens again, please report it with this job's log"
             )
+        if slept:
+            self._llm.wake_up(tags=["kv_cache"])
+        self._asleep = False
 
     def _completion(self, request: Request, drawn: Any) -> Completion:
         tokens = list(drawn.token_ids)

@@ -66,6 +66,7 @@ class Reader:
         if threshold is not None:
             self._judges = {"score": at_least(threshold), "correct": truth_of}
         self._cuts: dict[str, Convert] = {"truncated": flag_of, "finish_reason": cut_of}
+        self._counted = "text" not in names and {"n", "c"} <= names.keys()
         self._with_ids: bool | None = None
         self._hashes: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
@@ -82,9 +83,12 @@ class Reader:
             "question": _shared(_repeated(questions, sizes)),
             "sample_index": self._indices(records, sizes),
             "text": list(chain.from_iterable(responses)),
-            "correct": self._per_response(self._judges, records, sizes),
+            "correct": self._of_counts(records, sizes)
+            if self._counted
+            else self._per_response(self._judges, records, sizes),
             "gold": _repeated(self._column("gold", gold_of, records, _NOTHING), sizes),
             "level": _repeated(self._column("level", level_of, records, _NOTHING), sizes),
+            "cluster": _repeated(self._column("cluster", level_of, records, _NOTHING), sizes),
             "truncated": self._per_response(self._cuts, records, sizes),
             **{name: _repeated(self._column(name, gold_of, records), sizes) for name in self._classes},
         }
@@ -96,7 +100,7 @@ class Reader:
     def _column(
         self, name: str, convert: Convert, records: Sequence[Record], as_is: frozenset[type] = frozenset()
     ) -> list[Any]:
-        """One value per record, converted if any is of another type than `as_is`; those of nulls without the field."""
+        """A value per record, converted if any has another type than `as_is`; without the field, converted nulls."""
         field = self._fields.get(name)
         if field is None:
             return [convert(Field(()), None)] * len(records)
@@ -105,7 +109,9 @@ class Reader:
 
     def _responses(self, records: Sequence[Record]) -> list[list[str]]:
         """The responses of each record; a null is an empty one, but a record must have the field."""
-        field = self._fields["text"]
+        field = self._fields.get("text")
+        if field is None:
+            return [[""] * self._size(position, record) for position, record in enumerate(records)]
         values = list(map(field.find, records))
         if _TEXT.issuperset(map(type, values)):
             return [[text] for text in values]
@@ -113,6 +119,27 @@ class Reader:
         for position, texts in enumerate(found):
             if texts == [""] and not field.is_in(records[position]):
                 raise RecordError(position, field.expected("a response", None))
+        return found
+
+    def _size(self, position: int, record: Record) -> int:
+        """The samples of a row without texts: n, or as many as there are verdicts."""
+        number = self._fields["n"].find(record) if self._counted else None
+        if self._counted and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise RecordError(position, self._fields["n"].expected("a number of samples, 1 or more", number))
+        if isinstance(number, int):
+            return number
+        verdicts = (self._fields[name].find(record) for name in self._judges if name in self._fields)
+        found = next((one for one in verdicts if one is not None), None)
+        return len(found) if isinstance(found, list) else 1
+
+    def _of_counts(self, records: Sequence[Record], sizes: Sequence[int]) -> list[bool | None]:
+        """c right samples of n for each row, spread evenly: their order is not known."""
+        found: list[bool | None] = []
+        for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
+            right = self._fields["c"].find(record)
+            if isinstance(right, bool) or not isinstance(right, int) or not 0 <= right <= size:
+                raise RecordError(position, self._fields["c"].expected(f"a whole number from 0 to {size}", right))
+            found.extend((place + 1) * right // size > place * right // size for place in range(size))
         return found
 
     def _keys(self, questions: Sequence[str], records: Sequence[Record]) -> list[str]:
@@ -141,7 +168,7 @@ class Reader:
     def _per_response(
         self, sources: Mapping[str, Convert], records: Sequence[Record], sizes: Sequence[int]
     ) -> list[bool | None]:
-        """What the first field that a record has says of each response: a value of the record, or a list of them."""
+        """A verdict per response, from the first of the fields that a record has: one value for all, or a list."""
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
         if not fields:
             return [None] * sum(sizes)

@@ -85,6 +85,9 @@ def truth_of(field: Field, value: Any) -> bool | None:
         word = value.strip().lower()
         if word in _RIGHT or word in _WRONG:
             return word in _RIGHT
+    if isinstance(value, dict) and value:
+        inner = next((name for name, one in value.items() if isinstance(one, bool | int | float)), next(iter(value)))
+        raise FieldError(f"{field}: expected 0 or 1, found {show(value)}: --map score={field}.{inner}")
     raise FieldError(
         f"{field}: expected 0 or 1, true or false, found {show(value)}: with --threshold T a response is correct if "
         "its score is at least T; or name a field that says it, --map correct=FIELD"
@@ -179,6 +182,8 @@ def _has(record: Record, name: str) -> bool:
     for number, part in enumerate(name.split(".")):
         if number and value in (None, {}, []):
             return True
+        if part == "*" and isinstance(value, list):
+            return _has({"": value[0]}, ".".join(["", *name.split(".")[number + 1 :]]))
         if isinstance(value, dict) and part in value:
             value = value[part]
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
@@ -188,9 +193,13 @@ def _has(record: Record, name: str) -> bool:
     return True
 
 
-def _nested(record: Record, name: str) -> Any:
+def _nested(record: Any, name: str) -> Any:
     value: Any = record
-    for part in name.split("."):
+    parts = name.split(".")
+    for number, part in enumerate(parts):
+        if part == "*" and isinstance(value, list):
+            rest = ".".join(parts[number + 1 :])
+            return [_nested(one, rest) if rest else one for one in value]
         if isinstance(value, dict):
             value = value.get(part)
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):

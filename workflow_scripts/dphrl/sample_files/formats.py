@@ -1,12 +1,13 @@
 """Formats of known tools: by which fields a file is recognised, and where each of our fields is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from dphrl.config.errors import show
 from dphrl.sample_files.records import Record, SourceError, leaves, names_of
 
 # Columns of `SampleFile.rows`, in this order.
@@ -18,13 +19,14 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "correct": pl.Boolean(),
     "gold": pl.String(),
     "level": pl.String(),
+    "cluster": pl.String(),
     "truncated": pl.Boolean(),
 }
 # Further columns where a scorer of the workflow found which answers and programs are alike.
 CLASSES: Final = ("answer_class", "program_class")
 
 # What `--map` can name. `text` may be one response or a list of them; then `correct`, `score`, `truncated` and
-# `finish_reason` may be lists too.
+# `finish_reason` may be lists too. Rows without text have `correct`, or n samples of which c are right.
 OUR_FIELDS: Final = (
     "question_id",
     "question",
@@ -34,8 +36,11 @@ OUR_FIELDS: Final = (
     "score",
     "gold",
     "level",
+    "cluster",
     "truncated",
     "finish_reason",
+    "n",
+    "c",
 )
 SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader", "model")
 
@@ -99,6 +104,7 @@ LM_EVAL: Final = Format(
         "text": ("resps.0",),
         "gold": ("target",),
         "level": ("doc.level", "doc.difficulty", "doc.category", "doc.subject", "doc.type"),
+        "cluster": ("doc.db_id",),
     },
     settings={
         "temperature": ("arguments.gen_args_0.arg_1.temperature", "arguments.0.1.temperature"),
@@ -121,6 +127,7 @@ QWEN_MATH: Final = Format(
         "score": ("score",),
         "gold": ("gt", "answer"),
         "level": ("level", "type", "subfield"),
+        "cluster": ("db_id",),
         "finish_reason": ("finish_reason",),
     },
     settings={},
@@ -139,6 +146,7 @@ VERIFIERS: Final = Format(
         "score": ("reward",),
         "gold": ("answer",),
         "level": ("info.level", "info.difficulty"),
+        "cluster": ("info.db_id",),
         "truncated": ("is_truncated",),
     },
     settings={
@@ -170,17 +178,44 @@ PLAIN: Final = Format(
         **{name: (name,) for name in OUR_FIELDS},
         "question_id": ("question_id", "prompt_id", "source_index"),
         "text": ("text", "response", "responses"),
+        "cluster": ("cluster", "db_id", "gold.db_id"),
     },
     settings={name: (name,) for name in SETTINGS},
 )
 
 FORMATS: Final = {known.name: known for known in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, PLAIN)}
 
+# Names of our fields in files of no tool that is listed here, in order of preference.
+_USUAL: Final[dict[str, tuple[str, ...]]] = {
+    "question_id": (
+        *("question_id", "prompt_id", "source_index", "id", "idx", "index", "qid", "uid", "unique_id", "problem_id"),
+        *("task_id", "doc_id", "example_id", "instance_id"),
+    ),
+    "question": ("question", "problem", "prompt", "query", "input", "instruction"),
+    "text": (
+        *("text", "response", "responses", "completion", "completions", "output", "outputs", "generation"),
+        *("generations", "prediction", "predictions", "full_model_response", "model_response", "model_output", "code"),
+    ),
+    "correct": ("correct", "is_correct", "corrects", "passed", "is_passed", "acc", "accuracy", "match"),
+    "score": ("score", "scores", "reward", "rewards"),
+    "gold": ("gold", "gold_answer", "expected_answer", "ground_truth", "reference_answer", "answer", "target", "gt"),
+    "level": ("level", "difficulty", "category", "subject"),
+    "cluster": ("cluster", "db_id"),
+    "n": ("n", "num_samples", "n_samples", "total"),
+    "c": ("c", "num_correct", "n_correct", "correct_count"),
+}
+# Parts of the names of likely fields, for hints.
+_OF_QUESTION: Final = ("question", "problem", "prompt", "query", "input", "item", "task", "name", "id")
+_OF_TEXT: Final = ("response", "output", "completion", "generation", "text", "reply", "solution", "pred", "answer")
+_OF_RIGHT: Final = ("right", "correct", "pass", "solved", "ok", "success")
+_OF_TOTAL: Final = ("sample", "total", "tries", "attempt", "num", "n")
+_JUDGE: Final = ("correct", "score")
+
 _NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
 
 
 def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
-    """The format of a file by its first object.
+    """The format of a file by its first object; a plain one by usual names, also of lists of objects within a row.
 
     Raises:
         SourceError: it is in no known format, and `mapping` does not name the responses and questions.
@@ -188,15 +223,60 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
     for known in FORMATS.values():
         if known.fits(record):
             return known
-    if "text" in mapping and mapping.keys() & {"question_id", "question"}:
-        return PLAIN
-    needs = "\n".join(f"  {known.name + ':':<12}{_words(known.needs)}" for known in FORMATS.values())
+    names = _usual_names(record)
+    found = names.keys() | mapping.keys()
+    judged = bool(found & {*_JUDGE}) or {"n", "c"} <= found
+    if found & {"question_id", "question"} and ("text" in mapping or judged):
+        return replace(PLAIN, names={**names, **{name: (name,) for name in SETTINGS}})
+    fields = leaves(record)
+    hints = [f"--map {ours}={near}" for ours, near in _nearest(fields, names).items()]
     raise SourceError(
-        f"{path}: the fields of the first object are those of no known format\n"
-        f"  found:      {names_of(leaves(record))}\n"
-        f"{needs}\nSay which field is which: --map text=FIELD --map question=FIELD, and where the file has them "
-        f"{', '.join(name for name in OUR_FIELDS if name not in ('text', 'question'))} (nested: doc.question)"
+        f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
+        f" verdicts; the first object has {names_of(fields)}; nearest: {' '.join(hints)}"
     )
+
+
+def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
+    """Our fields by their usual names in a row, or in a list of objects within it."""
+    names: dict[str, tuple[str, ...]] = {
+        ours: (first,) for ours, usual in _USUAL.items() if (first := _first(usual, record)) is not None
+    }
+    for key, value in record.items():
+        # The messages of a chat are no responses.
+        if isinstance(value, list) and value and isinstance(value[0], dict) and "role" not in value[0]:
+            inner = {ours: first for ours in ("text", *_JUDGE) if (first := _first(_USUAL[ours], value[0])) is not None}
+            if inner.keys() & {*_JUDGE}:
+                names = {ours: found for ours, found in names.items() if ours not in ("text", *_JUDGE, "n", "c")}
+                return names | {ours: (f"{key}.*.{name}",) for ours, name in inner.items()}
+    # Counts say more than a summary such as a mean score.
+    if {"n", "c"} <= names.keys() and "text" not in names:
+        names = {ours: found for ours, found in names.items() if ours not in _JUDGE}
+    return names
+
+
+def _first(usual: Sequence[str], record: Record) -> str | None:
+    return next((name for name in usual if record.get(name) is not None), None)
+
+
+def _nearest(fields: Record, names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Likely fields for the question, the response and the verdict, or for counts."""
+    texts = [name for name, value in fields.items() if isinstance(value, str)]
+    question = names.get("question", names.get("question_id", (_like(texts, _OF_QUESTION),)))[0]
+    others = [name for name in texts if name != question]
+    text = _like(others, _OF_TEXT) or max(others, key=lambda name: len(fields[name]), default=None)
+    marks = [name for name, value in fields.items() if isinstance(value, bool | int | float) and value in (0, 1)]
+    found = {"text": text, "question": question, "correct": _like(marks, _OF_RIGHT) or next(iter(marks), None)}
+    numbers = [name for name, value in fields.items() if isinstance(value, int) and not isinstance(value, bool)]
+    right = _like(numbers, _OF_RIGHT)
+    total = _like([name for name in numbers if name != right], _OF_TOTAL)
+    if text is None and right and total:
+        found = {"question_id": question, "n": total, "c": right}
+    return {ours: "FIELD" if name is None else show(name, 60)[1:-1] for ours, name in found.items()}
+
+
+def _like(names: Sequence[str], parts: Sequence[str]) -> str | None:
+    """The first name with one of these parts, in order of the parts."""
+    return next((name for part in parts for name in names if part in name.lower()), None)
 
 
 def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:
@@ -227,7 +307,3 @@ def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str,
 def _metrics(record: Record) -> list[str]:
     """Metrics of older versions, which do not list them."""
     return [name for name, value in record.items() if name not in _NO_METRIC and isinstance(value, float | int)]
-
-
-def _words(groups: Sequence[Sequence[str]]) -> str:
-    return ", ".join(" or ".join(group) for group in groups)

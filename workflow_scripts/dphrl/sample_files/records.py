@@ -40,10 +40,10 @@ def parts_of(path: Path) -> list[Path]:
 def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
     """Each object with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
 
-    `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects or an object with such a list
-    under `samples`, `.parquet` one object per row, nested columns as dicts and lists. JSON is parsed by pydantic's
-    parser, which limits the depth of nesting and is several times as fast as the standard library's. Of a folder the
-    parquet files in it are read, one after the other.
+    `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects, or an object with one such
+    list (or with `samples`), `.parquet` one object per row, nested columns as dicts and lists. JSON is parsed by
+    pydantic's parser, which limits the depth of nesting and is several times as fast as the standard library's. Of a
+    folder the parquet files in it are read, one after the other.
 
     Raises:
         SourceError: another suffix, or something in the file is not of that format.
@@ -78,7 +78,7 @@ def names_of(record: Record) -> str:
 
 
 def leaves(record: Record) -> Record:
-    """The fields of a record as `--map` can name them, inside of nested objects with dots, and their values."""
+    """The fields of a record as `--map` can name them, with dots into objects and `*` for all of a list; and values."""
     return dict(_leaves("", record))
 
 
@@ -89,7 +89,7 @@ def _leaves(start: str, value: Any) -> Iterator[tuple[str, Any]]:
         return
     yield start, value
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        yield from _leaves(f"{start}.0", value[0])
+        yield from _leaves(f"{start}.*", value[0])
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Record]]:
@@ -110,13 +110,15 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
     except ValueError as error:
         expected = "a list of objects (one object per line is .jsonl)"
         raise SourceError(f"{path}: expected {expected} in UTF-8: {error}") from None
-    if isinstance(value, dict) and isinstance(value.get("samples"), list):
-        value = value["samples"]
+    if isinstance(value, dict):
+        lists = {name: rows for name, rows in value.items() if isinstance(rows, list) and rows and _objects(rows)}
+        value = lists.get("samples") or (next(iter(lists.values())) if len(lists) == 1 else value)
     if not isinstance(value, list):
         found = type(value).__name__
         if isinstance(value, dict):
             keys = ", ".join(repr(key) for key in list(value)[:3])
-            found = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list"
+            rows = "jq -c 'to_entries[] | {id: .key} + .value' FILE > ROWS.jsonl"
+            found = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list, {rows}"
         raise SourceError(f"{path}: expected a list of objects, found {found}")
     for index, row in enumerate(value):
         yield index, _object(path, index, row)
@@ -133,6 +135,10 @@ def _table(path: Path) -> Iterator[tuple[int, Record]]:
     for part in table.iter_slices(_ROWS_AT_ONCE):
         yield from enumerate(part.iter_rows(named=True), start)
         start += len(part)
+
+
+def _objects(values: list[Any]) -> bool:
+    return all(isinstance(one, dict) for one in values)
 
 
 def _object(path: Path, number: int, value: Any) -> Record:

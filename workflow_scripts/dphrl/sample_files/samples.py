@@ -1,5 +1,6 @@
 """A file of samples, whatever tool wrote it, as one table."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,6 +55,7 @@ class SampleFile:
         correct: null where the file does not judge.
         gold: null where the file has none.
         level: level or category; null without.
+        cluster: the group of questions that this question belongs to, such as a database; null without.
         truncated: the response stopped at the length limit; null where the file does not say.
         answer_class, program_class: of verdicts of this workflow only.
     `settings` is what the file says of temperature, top_p, max_tokens, grader and model; it may be empty.
@@ -96,7 +98,7 @@ def read_samples(
     first = head[2]
     known = FORMATS[format] if format else recognise(path, first, mapping)
     absent = {name: given for name, given in mapping.items() if not Field((given,)).is_in(first)}
-    if absent and known is PLAIN:
+    if absent and known.name == PLAIN.name:
         raise _no_such_field(path, first, absent)
     mapping = {name: given for name, given in mapping.items() if name not in absent}
     score = score_field(path, known, first, mapping)
@@ -110,6 +112,8 @@ def read_samples(
     if rows.is_empty():
         raise SourceError("; ".join([f"{path}: found no samples", *notes]))
     notes += _notes_of(rows, extracted=known is DPHRL)
+    if known is DPHRL:
+        rows = _in_databases(path, rows)
     rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
     settings = _settings_of(path, known, first) | ({"grader": score} if score else {})
     # The file's own numbers were for the notes.
@@ -143,8 +147,9 @@ def _names(
         # What the user names comes alone.
         names = {name: given for name, given in names.items() if name not in ("correct", "score")}
     names |= {name: (given,) for name, given in mapping.items()}
+    silent = not names.keys() & {"text", "correct", "score"} and not {"n", "c"} <= names.keys()
     missing = [
-        what for what, wanted in (("text", True), ("score", threshold is not None)) if wanted and what not in names
+        what for what, wanted in (("text", silent), ("score", threshold is not None)) if wanted and what not in names
     ]
     if missing:
         raise SourceError(f"{path}: which field is the {missing[0]}? Say --map {missing[0]}=FIELD")
@@ -213,6 +218,22 @@ def _of_reader(reader: Reader, score: str | None) -> Iterator[str]:
         )
 
 
+def _in_databases(path: Path, rows: pl.DataFrame) -> pl.DataFrame:
+    """Verdicts of this workflow with the database of each question, where the golds of their run are there."""
+    parts = Path(os.path.abspath(path)).parts
+    if "verdicts" not in parts:
+        return rows
+    place = len(parts) - 1 - parts[::-1].index("verdicts")
+    dataset = next((part.partition(".")[0] for part in parts[place:] if ".evaluate" in part), "")
+    golds = Path(*parts[:place], "gold", f"{dataset}.parquet")
+    if not golds.is_file():
+        return rows
+    database = pl.col("ground_truth").str.json_path_match("$.db_id")
+    of_question = dict(pl.read_parquet(golds, glob=False).select("prompt_id", database).iter_rows())
+    cluster = pl.col("question_id").replace_strict(of_question, default=None, return_dtype=pl.String)
+    return rows.with_columns(cluster=cluster)
+
+
 def _settings_of(path: Path, known: Format, record: Record) -> dict[str, str]:
     """temperature, top_p, max_tokens, grader and model, those that are there.
 
@@ -244,7 +265,9 @@ def _notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
     """
     total = f"{rows.height:,} responses"
     empty = int(rows["text"].str.strip_chars().eq("").sum())
-    if empty:
+    if empty == rows.height:
+        yield "no texts: nothing is said about variety"
+    elif empty:
         yield f"{empty:,} of {total} {'have no extracted answer' if extracted else 'are empty'}"
     unjudged = rows["correct"].null_count()
     if 0 < unjudged < rows.height:
@@ -256,8 +279,7 @@ def _notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
     copies = long.height - long.select(pl.struct("question_id", pl.col("text").hash()).n_unique()).item()
     if copies and not extracted:
         yield (
-            f"{copies:,} of {total} are exact copies of an earlier one to the same question, {_LONG} bytes or longer: "
-            "was a file joined with itself, or was the temperature 0?"
+            f"{copies:,} of {total} are exact copies of an earlier one to the same question, {_LONG} bytes or longer"
         )
     pairs = rows.select("question_id", "question").unique(maintain_order=True)
     mixed = _repeated(pairs, "question_id")

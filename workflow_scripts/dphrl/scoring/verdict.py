@@ -73,7 +73,7 @@ class Task(Hashable, Protocol):
     """An answer that a worker must judge; equal tasks run once."""
 
     def message(self) -> Message:
-        """What the worker gets, without the id."""
+        """The message for the worker, without the id."""
 
     def verdict(self, reply: Message) -> Verdict:
         """The verdict that the worker's reply means."""

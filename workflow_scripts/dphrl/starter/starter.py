@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from dphrl.config.blocks.data import MATH, SQL
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import check_files, load_config
+from dphrl.hub import data_name, model_name, one_file
 from dphrl.plan.describe import KEYS, at_start, shape_of
 from dphrl.plan.memory import Setting, changes_that_fit
 from dphrl.sample_files.records import SourceError, read_source
@@ -116,8 +118,8 @@ class Wish:
 
     Attributes:
         name: of the run.
-        data, test: questions to train and to evaluate on; without `test` those of `data`.
-        model: folder of the base model.
+        data, test: questions to train and to evaluate on, files or names of the hub; without `test` those of `data`.
+        model: folder of the base model, or its name on the hub.
         task, scorer: of a custom task, its name and file; a task alone for sql or math that is not to be found.
         databases: of SQL questions; None: the folder `database` next to `data`.
         fields: our name of a field -> the file's.
@@ -133,6 +135,20 @@ class Wish:
     databases: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     gpu_gib: float | None = 80.0
+
+
+def next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
+    """The commands that follow: the plan, the division of the questions, and the whole run."""
+    dphrl = "dphrl" if shutil.which("dphrl") else ".venv/bin/dphrl"
+    yield f"  {dphrl} plan {out}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
+    if gpu_gib:
+        run, end = ".venv/bin/snakemake", f"--profile profiles/gpu-node --configfile {out}"
+        yield f"  {run} partition {end}"
+    else:
+        run, end = "make run", f"CONFIG={out}"
+        yield f"  {run} {end} TARGET=partition"
+    yield "      # says how large D_pef is; where it is empty or small, lower partition.pef_min_correct"
+    yield f"  {run} {end}"
 
 
 def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
@@ -162,10 +178,12 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
 
 
 def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str, int]:
-    """The entry of a dataset, a line about its file, and its number of rows."""
-    if not (folder / source).is_file():
+    """The entry of a dataset, what was found in its file, and its number of rows."""
+    name = data_name(source)
+    file = one_file(name, name.file, online=True) if name else folder / source
+    if file is None or not file.is_file():
         raise FileNotFoundError(f"{source}: there is no such file; expected questions in .jsonl, .json or .parquet")
-    rows = read_source(folder / source)
+    rows = read_source(file)
     task, fields = layout_of(source, rows, wish.task, wish.fields)
     entry: dict[str, Any] = {"task": task, "source": source}
     databases = None
@@ -194,7 +212,7 @@ def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str
 
 @dataclass(frozen=True)
 class _Model:
-    """Facts from a model's folder: kind, chat template of the tokenizer, longest sequence."""
+    """Of a model: its kind, whether its tokenizer has a chat template, and how long a sequence may be."""
 
     kind: str
     chat: bool
@@ -202,15 +220,16 @@ class _Model:
 
 
 def _model(wish: Wish, folder: Path) -> _Model:
-    base = folder / wish.model
-    if not (base / "config.json").is_file():
-        expected = "a Hugging Face folder on this machine, with config.json, *.safetensors and a tokenizer"
+    hub, texts = model_name(wish.model, folder), dict[str, str]()
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
+        file = one_file(hub, name, online=True) if hub else folder / wish.model / name
+        texts[name] = file.read_text(encoding="utf-8") if file and file.is_file() else ""
+    if not texts["config.json"]:
+        expected = "a model of the hub (ORG/NAME), or a folder with config.json, *.safetensors and a tokenizer"
         raise ConfigError([Problem("--model", wish.model, expected)])
-    settings = json.loads((base / "config.json").read_text(encoding="utf-8"))
+    settings = json.loads(texts["config.json"])
     positions = settings.get("max_position_embeddings") or _DEFAULTS["positions"]
-    tokenizer = base / "tokenizer_config.json"
-    in_config = tokenizer.is_file() and "chat_template" in json.loads(tokenizer.read_text(encoding="utf-8"))
-    chat = in_config or (base / "chat_template.jinja").is_file()
+    chat = bool(texts["chat_template.jinja"]) or "chat_template" in json.loads(texts["tokenizer_config.json"] or "{}")
     return _Model(str(settings.get("model_type")), chat, min(positions, _DEFAULTS["positions"]))
 
 

@@ -238,8 +238,8 @@ class SharedEngine:
     """This rank's part of an engine, with the requests of all ranks that share it (see `Engine`).
 
     Ranks with consecutive numbers share an engine. They may call `generate` unequally often and keep generating for the
-    others until all ranks sleep; they make all other calls at the same time and with the same arguments. `push` and
-    `wake` take whole tensors; `digests` are of this rank's part, so a split tensor has another shape than when pushed.
+    others until all ranks sleep; they make all other calls at the same time and with the same arguments. `wake` takes
+    whole tensors; `digests` are of this rank's part, so a split tensor has another shape than when pushed.
 
     Args:
         engine: this rank's part, made with `tensor_parallel` above 1.
@@ -251,7 +251,7 @@ class SharedEngine:
         self._group = control_group(size)
         self.max_model_len = engine.max_model_len
         self.text_logprobs, self.digests = engine.text_logprobs, engine.digests
-        self.push, self.wake = engine.push, engine.wake
+        self.wake = engine.wake
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         """One completion per request of this rank, in order; the requests of other ranks run with them."""

@@ -72,8 +72,10 @@ def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) 
         optimizer = ClippedAdamW(trained, **adam, clip_grad_norm=config.clip_grad_norm)
         settings["gradient_clipping"] = 0.0  # DeepSpeed would clip again, by default to 1.
     else:
-        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use.
-        settings["optimizer"] = {"type": "AdamW", "params": {**adam, "torch_adam": True}}
+        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use. Fused it passes once over the states in host
+        # memory, where it would loop over tensors; on a GPU it is fast as it is.
+        params = {**adam, "torch_adam": True, "fused": hardware.offload_optimizer}
+        settings["optimizer"] = {"type": "AdamW", "params": params}
     if hardware.zero_stage == 3:
         partition(model, settings)
     engine, *_ = deepspeed.initialize(model=model, config=settings, model_parameters=trained, optimizer=optimizer)

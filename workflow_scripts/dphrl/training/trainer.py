@@ -102,10 +102,9 @@ class Trainer:
         Its result does not depend on the split into micro-batches or ranks. Without an example that counts there is no
         update, and the norm is NaN.
         """
-        counts = self._counts(examples)
-        if not any(counts):
+        weights = self._weights(examples)
+        if weights is None:
             return Update({}, math.nan, [torch.empty(0)] * len(examples))
-        weights = self.objective.loss_weights((counts[0], counts[1]), (counts[2], counts[3]))
         totals: dict[str, float] = defaultdict(float)
         logprobs: list[Tensor] = [torch.empty(0)] * len(examples)
         for part, group in self._passes(examples):
@@ -131,11 +130,8 @@ class Trainer:
         No weight and no state changes. None for a loss without a divergence, for a divergence in the advantages, and
         with ZeRO-3, where no rank holds a whole gradient.
         """
-        counts = self._counts(examples)
-        if self._partitioned or not any(counts):
-            return None
-        weights = self.objective.loss_weights((counts[0], counts[1]), (counts[2], counts[3]))
-        if not (weights.rehearsal or weights.rollout_divergence):
+        weights = self._weights(examples)
+        if self._partitioned or weights is None or not (weights.rehearsal or weights.rollout_divergence):
             return None
         policy = self._gradient_norm(examples, replace(weights, rehearsal=0.0, rollout_divergence=0.0))
         divergence = self._gradient_norm(examples, replace(weights, exploration=0.0))
@@ -186,12 +182,15 @@ class Trainer:
 
         return deepspeed.zero.GatheredParameters(parameters, enabled=self._partitioned)
 
-    def _counts(self, examples: Sequence[Example]) -> list[int]:
-        """Rows of rollouts and of stored responses in the mini-batch, then tokens of each, on all ranks."""
+    def _weights(self, examples: Sequence[Example]) -> ComponentWeights | None:
+        """Weights of the token losses of a mini-batch, by its rows and tokens on all ranks; None if none counts."""
         counted = [e for e in examples if e.counted]
         rollouts, stored = ([len(e.row.response) for e in counted if e.rehearsal == kind] for kind in (False, True))
-        counts = all_gather([len(rollouts), len(stored), sum(rollouts), sum(stored)])
-        return [sum(of_ranks) for of_ranks in zip(*counts, strict=True)]
+        of_ranks = all_gather([len(rollouts), len(stored), sum(rollouts), sum(stored)])
+        rows, stored_rows, tokens, stored_tokens = (sum(counts) for counts in zip(*of_ranks, strict=True))
+        if not rows + stored_rows:
+            return None
+        return self.objective.loss_weights((rows, stored_rows), (tokens, stored_tokens))
 
     def _passes(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], MicroBatch | None]]:
         """This rank's passes over a mini-batch: numbers of examples and their micro-batch.

@@ -48,7 +48,8 @@ class DatasetConfig(Block):
     )
     source: Text = Field(
         description="Path of a JSONL, JSON or parquet file (docs/datasets.md lists the layouts that need no "
-        "`fields`); or toy: the questions of this name in the block `toy`.",
+        "`fields`); or hf://datasets/ORG/NAME[@REVISION]/FILE, a file of the hub; or toy: the questions of this name "
+        "in the block `toy`.",
         examples=["data/bird_train.jsonl"],
     )
     fields: dict[FieldName, str | Annotated[list[str], Field(min_length=2)]] = Field(

@@ -21,8 +21,9 @@ class PolicyConfig(Block):
 
     base: Text | None = Field(
         None,
-        description="Folder of the base model and its tokenizer in the Hugging Face layout (config.json, "
-        "*.safetensors, tokenizer.json); null: the model of the block `toy`, or none if all responses are recorded.",
+        description="The base model: a name of the hub, ORG/NAME[@REVISION] or hf://ORG/NAME[@REVISION]; or a folder "
+        "in the Hugging Face layout with its tokenizer (config.json, *.safetensors, tokenizer.json); null: the model "
+        "of the block `toy`, or none if all responses are recorded.",
         examples=["models/Llama-3.1-8B-Instruct"],
     )
 

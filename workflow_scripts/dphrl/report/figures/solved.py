@@ -159,7 +159,8 @@ _KEEP_EXPLORE = (
     "Keep: of the questions that the base model solves with k samples, the share that a policy solves as well. Explore:"
     " the share of the others. k is 8, or the largest below it. The base against itself, with another draw of k"
     " samples, shows what chance alone gives. Bars are bootstrap intervals over questions; one point for each training"
-    " seed. Drawn from tables/keep_explore.parquet, which has every k."
+    " seed; a rate of fewer than 30 expected questions has no bar. Drawn from"
+    " tables/keep_explore.parquet, which has every k."
 )
 _RATES = ("keep", "explore")
 
@@ -199,7 +200,8 @@ def draw_keep_explore(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
     of = pl.col("kept") + pl.col("lost") if rate == "keep" else pl.col("gained") + pl.col("neither")
     numbers = {"value": rate, "low": f"{rate}_low", "high": f"{rate}_high"}
-    rounded = {name: pl.col(column).round(6) for name, column in numbers.items()}
+    # A rate of few questions has no interval; a scale of nulls alone would be a warning in the browser.
+    rounded = {name: pl.coalesce(column, rate).round(6) for name, column in numbers.items()}
     panel = pl.col("dataset") + f" · {rate}"
     return named.select("method", "policy", "seed", "dataset", panel=panel, **rounded, questions=of.round(1))
 

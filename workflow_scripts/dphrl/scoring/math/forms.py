@@ -64,6 +64,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
         ("C", r"(?:\{\s*\}\s*)?(?:\^|_)\s*(?:\{(\d+)\}|(\d))\s*C\s*_\s*(?:\{(\d+)\}|(\d))", r"\\binom{\1\2}{\3\4}"),
         ("\\", r"\\(?:varnothing|oslash)(?![A-Za-z])|\\\{\s*\\\}", r"\\emptyset "),
+        ("per", r"(?<=[a-z])\s+per\s+(?=[a-z])", "/"),
         ("slant", r"\\([lg]eq)slant(?![A-Za-z])", r"\\\1"),
         ("brace", r"\\lbrace(?![A-Za-z])", r"\\{"),
         ("brace", r"\\rbrace(?![A-Za-z])", r"\\}"),

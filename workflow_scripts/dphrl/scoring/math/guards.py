@@ -26,6 +26,7 @@ from sympy import (
     simplify,
     zoo,
 )
+from sympy.logic.boolalg import BooleanAtom
 
 _Value = TypeVar("_Value")
 # Of a value; sympy computes with more where they cancel.
@@ -71,11 +72,6 @@ def union(alternatives: list[list[Any]]) -> list[Any]:
     )
 
 
-def listed(value: Any) -> list[Any]:
-    r"""The members of a set as it was written (`\pm 2` has two), or the value as the only one."""
-    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
-
-
 def solutions(equation: Any) -> list[Any]:
     """The solutions of an equation in one symbol; none where sympy does not find all of them."""
     if not isinstance(equation, Eq) or len(equation.free_symbols) != 1:
@@ -84,11 +80,13 @@ def solutions(equation: Any) -> list[Any]:
 
 
 def complex_value(value: Any) -> Any:
-    """The value with the letter i as the imaginary unit, where it stays what it is."""
+    """The value with the letter i as the imaginary unit; unchanged where sympy cannot replace it."""
     if isinstance(value, str) or all(symbol.name != "i" for symbol in value.free_symbols):
         return value
     units = {symbol: I for symbol in value.free_symbols if symbol.name == "i"}
-    return next(iter(_or_nothing(lambda: [value.subs(units)])), value)
+    substituted = next(iter(_or_nothing(lambda: [value.subs(units)])), value)
+    # With real symbols `a i x = 4` is false for sympy.
+    return value if isinstance(substituted, BooleanAtom) else substituted
 
 
 def _or_nothing(computed: Callable[[], list[Any]]) -> list[Any]:
@@ -110,8 +108,13 @@ def equal(gold: Any, answer: Any) -> bool:
         return False
     if isinstance(gold, str):
         return True
-    repeats = any(isinstance(value, FiniteSet) and len(listed(value)) > len(value.args) for value in (gold, answer))
-    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(listed(gold), listed(answer), equal))
+    repeats = any(isinstance(value, FiniteSet) and len(_listed(value)) > len(value.args) for value in (gold, answer))
+    return _defined(gold) and _defined(answer) and (not repeats or one_to_one(_listed(gold), _listed(answer), equal))
+
+
+def _listed(value: Basic | MatrixBase) -> list[Any]:
+    # The parser's sets remember the members as they were written.
+    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
 
 
 def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callable[[_Value, _Value], bool]) -> bool:
@@ -134,8 +137,8 @@ def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callabl
 
 
 def _defined(value: Basic | MatrixBase) -> bool:
-    # All poles are complex infinity for sympy.
-    return not value.has(zoo, nan)
+    # All poles are complex infinity for sympy, all false statements are equal.
+    return not isinstance(value, BooleanAtom) and not value.has(zoo, nan)
 
 
 def _exact(value: Any) -> bool:

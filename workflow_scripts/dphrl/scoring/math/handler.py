@@ -34,7 +34,7 @@ class MathHandler:
     """Compares two answers by rules and by math-verify.
 
     Task: gold and answer (LaTeX; with `prose`, a text that contains it; published: as the library reads them), members
-    (those of gold and answer that are not yet matched, LaTeX), tolerance (null or float, absolute). Reply:
+    (the unmatched members of gold and answer, LaTeX), tolerance (null or float, absolute). Reply:
     gold_read (parsed at all), gold_value (parsed as more than text), equal, rule (the first that objects, or null),
     extracted (str|null); or as `verdict_reply`.
     """
@@ -43,12 +43,12 @@ class MathHandler:
         import math_verify
         from sympy.core.cache import clear_cache
 
-        from dphrl.scoring.math.guards import complex_value, equal, guard, listed, one_to_one, solutions, union
+        from dphrl.scoring.math.guards import complex_value, equal, guard, one_to_one, solutions, union
 
         logging.disable(logging.CRITICAL)
         self._library = math_verify
         self._equal, self._one_to_one, self._solutions, self._union = equal, one_to_one, solutions, union
-        self._complex, self._listed = complex_value, listed
+        self._complex = complex_value
         default = math_verify.LatexExtractionConfig()
         # Units and inner boxes are dropped by rules, never by the library.
         strict = replace(default.normalization_config, units=False, boxed="none")
@@ -62,7 +62,7 @@ class MathHandler:
         self._objections: list[str] = []
         if not self._published:
             guard()
-        # The first use compiles patterns, builds the grammar, imports what simplifies; no answer should pay for that.
+        # The first use compiles patterns, builds the grammar, imports simplifiers; no answer should pay for that.
         self._same(self._parse("\\frac{1}{2}"), math_verify.parse("it is 1/2", self._prose, parsing_timeout=None), None)
         self._same(self._parse("x+\\sqrt{2}"), self._parse("2\\pi x"), None)
         signal.signal(signal.SIGALRM, _raise_time_up)
@@ -79,8 +79,8 @@ class MathHandler:
                 signal.setitimer(signal.ITIMER_REAL, 0)
         except _TimeUpError:
             self._clear_cache()
-            verdict, what = ("gold_error", "gold not read") if gold is None else ("timeout", "not compared")
-            return verdict_reply(verdict, detail=f"{what} after {self._timeout_s:g} s", retry=True)
+            verdict, state = ("gold_error", "gold not read") if gold is None else ("timeout", "not compared")
+            return verdict_reply(verdict, detail=f"{state} after {self._timeout_s:g} s", retry=True)
         except MemoryError:
             self._clear_cache()
             return verdict_reply("out_of_memory", detail="the comparison needs more memory than it may use")
@@ -165,19 +165,19 @@ class MathHandler:
     def _solves(self, golds: list[Member], answer: Member, tolerance: float | None) -> bool:
         """Whether the golds are the solutions of an equation."""
         roots = [one for value in self._parse(answer.text)[:1] for one in self._solutions(value)]
-        read = [self._gold(gold.accepted[0][0].values[0])[:1] for gold in golds if gold.accepted]
-        wanted = [one for values in read for value in values for one in self._listed(value)]
-        equal = self._one_to_one(wanted, roots, lambda one, other: self._same([one], [other], tolerance))
+        wanted = [self._gold(gold.accepted[0][0].values[0]) for gold in golds if gold.accepted]
+        values = [[root] for root in roots]
+        equal = self._one_to_one(wanted, values, lambda one, other: self._same(one, other, tolerance))
         if not equal:
             self._objections.append("solutions")
-        return equal and len(read) == len(golds)
+        return equal and len(wanted) == len(golds)
 
     def _lists(self, task: Message, golds: list[Member], answers: list[Member], tolerance: float | None) -> bool:
         r"""Of different lengths: `\pm 2` has two values, an equation its solutions, `x<1 \text{ or } x>2` is a set."""
         if len(answers) == 1 and answers[0].sides.kind == "unsolved":
             return self._solves(golds, answers[0], tolerance)
         texts = task["gold"], task["answer"]
-        tuples = [one[0] for one in (golds, answers) if len(one) == 1 and "\\pm" not in one[0].text and one[0].entries]
+        tuples = [one[0] for one in (golds, answers) if len(one) == 1 and one[0].entries]
         if any(map(is_set, texts)) and (tuples or texts[0].count("\\{") != texts[1].count("\\{")):
             self._objections.append("brackets")
             return False

@@ -19,6 +19,7 @@ _TEXT: Final = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{([^{}]*)\}")
 _CONNECTIVE: Final = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _SEPARATOR: Final = re.compile(r"\s(?:and|or)\s|;|\\(?:vee|lor)(?![A-Za-z])|\\(?:wedge|land)(?![A-Za-z])(?=.*=)")
 _BOTH: Final = re.compile(r"\\text\s*\{\s*and\s*\}|\sand\s|\\(?:wedge|land)(?![A-Za-z])")
+_PLUS_MINUS: Final = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 _SET_OF: Final = re.compile(r"(?:[A-Za-z]|\\text\s*\{[^{}]*\})\s*(?:=|\\in(?![A-Za-z]))\s*(?=\\\{)")
 _EMPTY: Final = re.compile(r"\s*\\emptyset\s*")
 AND: Final = " \\wedge "
@@ -165,7 +166,15 @@ def members(text: str) -> list[Member]:
     text = _SEPARATOR.sub(",", text).strip()
     inside = _inside_of_braces(text)
     parts = [part for part in map(str.strip, split_at_commas(inside or text)) if normal_form(part)]
+    parts = [value for part in parts for value in _both_signs(part)]
     return [Member(part, len(parts) > 1) for part in parts]
+
+
+def _both_signs(part: str) -> list[str]:
+    r"""`3 \pm \sqrt{2}` as its two values; a text with several of these signs stays whole."""
+    if len(_PLUS_MINUS.findall(part)) != 1:
+        return [part]
+    return [_PLUS_MINUS.sub(sign, part).removeprefix("+") for sign in "+-"]
 
 
 def is_set(text: str) -> bool:

@@ -1,7 +1,7 @@
 r"""The sides of an answer that is a relation, and which of them is its value.
 
-`x=5` and `f(2)=5` name a value, `\log_6(216)=3` computes it, `x+y=7` repeats what a question asked for: the last side
-counts. `2x=10` is not solved yet: its solutions count. What a gold says by `\frac{40}{3}\approx13.33` is both sides.
+`x=5` and `f(2)=5` name a value, `\log_6(216)=3` computes it, `x+y=7` repeats an expression of a question: the last
+side counts. `2x=10` is not solved yet: its solutions count. A gold `\frac{40}{3}\approx13.33` stands for both sides.
 """
 
 import re

@@ -134,7 +134,7 @@ class _Gold:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """An answer that needs a worker; `members` are those of gold and answer that are not yet matched."""
+    """An answer that needs a worker; `members` has the unmatched members of gold and answer."""
 
     gold: _Gold
     extracted: str

@@ -11,7 +11,7 @@ from typing import Final
 from dphrl.scoring.math.forms import DEGREE
 
 CURRENCY: Final = "\u00a4"
-"""What `clean` makes of a dollar sign that is not a delimiter."""
+"""The sign that `clean` writes for a dollar sign that is not a delimiter."""
 
 _SPELLINGS: Final = {
     "mm": "millimeter millimetre", "cm": "centimeter centimetre", "m": "meter metre", "km": "kilometer kilometre",
@@ -68,7 +68,7 @@ Unit = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Quantity:
-    """Numbers or expressions, each with its unit: `()` without one. `refused` says what else the text holds."""
+    """Numbers or expressions, each with its unit: `()` without one. `refused` is a word that changes the value."""
 
     values: tuple[str, ...]
     units: tuple[Unit, ...]

@@ -14,8 +14,6 @@ from dphrl.config.blocks.training import MethodConfig
 from dphrl.training.checks import ReferenceMismatchError, check_reference, log_ratios
 from dphrl.training.job import SegmentJob, run_job
 
-pytestmark = pytest.mark.workflow
-
 JS = MethodConfig(divergence="js")
 
 

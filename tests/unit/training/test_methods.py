@@ -35,7 +35,7 @@ from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer
 
-pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
+pytestmark = pytest.mark.usefixtures("one_rank")
 
 LORA = LoraConfig(rank=3, alpha=6, targets=("q_proj", "v_proj", "down_proj"))
 ETA, CAP = 0.5, 0.7

@@ -23,7 +23,7 @@ from dphrl.training.checks import Canary, StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 
-pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
+pytestmark = pytest.mark.usefixtures("one_rank")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_tied_embeddings_are_pushed_whole(made: list[Engine], tmp_path: Path) ->
     made.append(engine)
     text = [3 + i % 50 for i in range(40)]
     for scale in (0.3, 0.1):
-        engine.push(policy.weights(scale))
+        engine.wake(policy.weights(scale))
         expected = policy.perturbed(scale).logprobs(text[:1], text[1:])
         torch.testing.assert_close(engine.text_logprobs(text), expected, atol=1e-4, rtol=0)
 

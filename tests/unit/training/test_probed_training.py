@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tiny_training import (
     likes_even,
     make_trainer,
     online_prompts,
-    process_group,
     weights_of,
 )
 
@@ -32,14 +30,10 @@ from dphrl.training.probes import ProbePrompt, Probes
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_rank")
+
 DPH_JS = MethodConfig(divergence="js", eta=0.5)
 PROBE = {"every": 2, "prompts": 2, "samples": 3, "gradient": True}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def alone() -> Iterator[None]:
-    with process_group():
-        yield
 
 
 def drawn(base: Path) -> list[ProbePrompt]:

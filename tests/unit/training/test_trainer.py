@@ -42,7 +42,7 @@ from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer, Update
 
-pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("one_rank")]
+pytestmark = pytest.mark.usefixtures("one_rank")
 
 ETA = 0.5
 LR = 1e-4
@@ -344,6 +344,24 @@ def test_a_state_is_the_same_at_every_stage_and_loads_into_every_other(
     assert equal(weights_of(first), weights_of(again))
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_an_offloaded_optimizer_steps_as_another_does_and_goes_on_from_its_state(
+    stage: int, policy: Path, examples: list[Example], tmp_path: Path
+) -> None:
+    """It is fused, which rounds otherwise."""
+    plain, offloaded = (make_trainer(policy, JS, zero_stage=stage, offload_optimizer=value) for value in (False, True))
+    for trainer in (plain, offloaded):
+        trainer.update(examples, LR)
+    offloaded.save_state(tmp_path / "state")
+    offloaded.save_policy(tmp_path / "policy")
+    again = make_trainer(tmp_path / "policy", JS, policy, tmp_path / "state", zero_stage=stage, offload_optimizer=True)
+    for trainer in (plain, offloaded, again):
+        trainer.update(examples, LR)
+    assert equal(weights_of(again), weights_of(offloaded))
+    for name, weight in weights_of(plain).items():
+        torch.testing.assert_close(weights_of(offloaded)[name], weight, rtol=1e-5, atol=1e-6)
+
+
 def test_a_state_of_other_parameters_or_of_a_part_of_them_is_refused(policy: Path, tmp_path: Path) -> None:
     trainer = make_trainer(policy, JS)
     digests = trainer.save_state(tmp_path)
@@ -509,7 +527,7 @@ def test_a_push_forgets_prefixes_of_the_weights_before(base: Path, engine: VllmE
     for scale in (0.0, 1e-2):
         if scale:
             trainer.update([Example(Row(prompt, [5, 6, 7]), advantage=1.0)], scale)
-        engine.push(trainer.named_weights())
+        engine.wake(trainer.named_weights())
         for _ in range(2):
             (completion,) = engine.generate([request])
             (ours,) = trainer.logprobs([Row(prompt, completion.token_ids)])

@@ -10,18 +10,16 @@ import polars as pl
 import pytest
 import torch
 from polars.testing import assert_frame_equal
-from runs import ROOT, Workflow
+from runs import ROOT
 from safetensors.numpy import load_file
 from tiny_models import tiny_model, write_tokenizer
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.tables import read_footer, write_table
+from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.base import Dtype
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.ranks.launch import RankError, run_ranks
 from dphrl.reference.build import ReferenceJob, store_responses
-
-pytestmark = pytest.mark.workflow
 
 # All matrices are above the 100,000 numbers up to which DeepSpeed keeps a parameter whole.
 VOCABULARY = 2048
@@ -121,18 +119,3 @@ def test_ranks_that_fail_leave_no_file(tmp_path: Path, capfd: pytest.CaptureFixt
         next(store_responses(job))
     assert "top-K with K = 2049: expected 1 to 2048" in capfd.readouterr().err
     assert not [*out.iterdir()]
-
-
-def test_the_reference_of_a_run_is_the_same_on_the_ranks_of_training(finished: Workflow) -> None:
-    tensors, index = (finished.results / "draws/main/reference" / name for name in (TENSORS, INDEX))
-    alone, rows = load_file(tensors), pl.read_parquet(index)
-    tensors.unlink()
-    divided = finished.configured(hardware=DIVIDED)
-    divided.run("reference")
-    assert divided.stages() == {"tensorise": 1, "reference": 1}
-    assert "rank 1 of 2 on " in (finished.results / "logs/draws/main/reference.log").read_text()
-    assert read_footer(index)["hardware"]["zero_stage"] == 3
-    for name, tensor in load_file(tensors).items():
-        np.testing.assert_allclose(tensor, alone[name], rtol=0, atol=1e-5)
-    assert_frame_equal(pl.read_parquet(index), rows, rel_tol=0, abs_tol=1e-5)
-    assert not [*finished.results.rglob(".*.tmp")]

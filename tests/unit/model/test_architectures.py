@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs import ROOT
 
-pytestmark = [pytest.mark.workflow, pytest.mark.full]
+pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("name", ["Qwen2.5-0.5B", "Llama-3.2-1B", "Llama-3.1-8B", "Qwen2.5-7B"])

@@ -1,0 +1,17 @@
+"""Published things that tests read or copy: the folder of public data sets, and the sizes of a model."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+# Llama 3.1 8B.
+LLAMA_8B: dict[str, Any] = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "vocab_size": 128256,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}

@@ -1,0 +1,231 @@
+"""The rule of the verdict, point by point; estimates against enumeration."""
+
+from itertools import combinations, product
+
+import numpy as np
+import polars as pl
+import pytest
+
+from dphrl.config.blocks.evaluation import BootstrapConfig
+from dphrl.evaluation import verdict as rule
+from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
+from dphrl.evaluation.paired import paired
+from dphrl.evaluation.sentences import interval, sentences, signed
+from dphrl.evaluation.study import Policy, PolicyKey
+from dphrl.evaluation.verdict import decide, hotter, together, verdict_k
+
+_BOOTSTRAP = PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0)
+
+
+def policy(c, n=8, clusters=None, seed=0):
+    """A policy with c right samples of n; the right ones are spread over the samples."""
+    rows = pl.DataFrame({"prompt_id": range(len(c)), "n": np.broadcast_to(n, len(c)), "c": np.asarray(c)})
+    if clusters is not None:
+        rows = rows.with_columns(cluster=pl.Series(clusters).cast(pl.String))
+    return Policy(PolicyKey("tuned", seed, 0, "d"), rows, _BOOTSTRAP)
+
+
+def words(base, *tuned, k=4, margin=0.05, **found):
+    return decide(policy(base), [policy(one) for one in tuned], k, margin, **found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k"),
+    [
+        ([1] * 9, 1),
+        ([2] * 9, 2),
+        ([3] * 9, 2),
+        ([4] * 9, 2),
+        ([7] * 9, 2),
+        ([8] * 9, 4),
+        ([64] * 300, 32),
+        # One question with one sample left is left out; a third of the questions lower K.
+        ([64] * 299 + [1], 32),
+        ([64] * 200 + [16] * 100, 16),
+        ([64] * 200 + [1] * 100, 1),
+    ],
+)
+def test_k_is_at_most_half_of_the_samples(sizes, k):
+    assert verdict_k(np.array(sizes)) == k
+
+
+def test_one_sample_of_a_question_refuses():
+    found = words([8] * 50 + [0] * 50, [0] * 100, k=1)
+    assert (found.word, found.reasons) == ("CANNOT TELL", ("one sample",))
+
+
+def test_the_lower_end_is_that_with_two_pseudo_questions():
+    """Differences of +-5 points on 100 questions, and -1 and +1: t(101) is 1.660."""
+    found = paired(np.tile([0.05, -0.05], 50), shares=True)
+    assert found.narrow[0] == pytest.approx(-1.660 * np.sqrt((100 * 0.05**2 + 2) / 101 / 102), abs=1e-4)
+    assert found.narrow[1] == pytest.approx(1.660 * np.sqrt(100 * 0.05**2 / 99 / 100), abs=1e-4)
+
+
+def test_pseudo_groups_have_the_mean_size_of_groups():
+    """10 groups of 10 questions: 12 groups of 10, two of them at -1 and +1; t(11) is 1.796."""
+    values, groups = np.repeat([0.1, -0.1] * 5, 10), np.repeat(np.arange(10), 10)
+    found = paired(values, shares=True, clusters=groups)
+    assert (found.groups, found.questions) == (10, 100)
+    means = np.concatenate([[0.1, -0.1] * 5, [-1.0, 1.0]])
+    assert found.narrow[0] == pytest.approx(-1.796 * means.std(ddof=1) / np.sqrt(12), abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("base", "tuned", "reason"),
+    [
+        # 2 of 100 questions solved, both lost, is no health; nor is everything solved, nor nothing.
+        ([8] * 2 + [0] * 98, [0] * 100, "too hard"),
+        ([8] * 100, [8] * 100, "ceiling"),
+        ([0] * 100, [0] * 100, "nothing solved"),
+    ],
+)
+def test_health_is_not_seen_where_nothing_could_be(base, tuned, reason):
+    found = words(base, tuned)
+    assert (found.word, found.reasons) == ("CANNOT TELL", (reason,))
+
+
+def test_hard_questions_can_show_a_loss():
+    assert words([8] * 8 + [0] * 92, [0] * 100, margin=0.05).word == "WORSE"
+    assert words([8] * 8 + [0] * 92, [0] * 100, margin=0.05).reasons == ("too hard",)
+
+
+def test_what_lower_accuracy_explains_is_the_coverage_of_a_thinned_base():
+    """Enumerated: each right sample of the base stays right with the ratio of the accuracies."""
+    base, tuned, k, n = [1, 3, 4, 2, 0], [1, 1, 2, 1, 0], 2, 4
+    found = decide(policy(base, n), [policy(tuned, n)], k, 0.05)
+    theta = sum(tuned) / sum(base)
+    expected = []
+    for c in base:
+        right = [True] * c + [False] * (n - c)
+        chances = []
+        for draw in combinations(range(n), k):
+            for kept in product([0, 1], repeat=k):
+                weight = np.prod([theta if one else 1 - theta for one in kept])
+                chances.append(weight * any(right[i] and one for i, one in zip(draw, kept, strict=True)))
+        expected.append(sum(chances) / len(list(combinations(range(n), k))))
+    before = policy(base, n).pass_at([k])[:, 0].mean()
+    assert found.explained == pytest.approx(np.mean(expected) - before)
+    assert found.explained + found.rest.value == pytest.approx(found.coverage.value)
+
+
+def test_words_of_losses():
+    """Half of the questions lost at equal accuracy; every question solved half as often."""
+    base = [4] * 200
+    lost = words(base, [8] * 100 + [0] * 100)
+    assert (lost.word, lost.accuracy.value, lost.coverage.value) == ("COLLAPSED", 0.0, pytest.approx(-0.4857, abs=1e-3))
+    random = np.random.default_rng(0)
+    rates = random.beta(0.8, 1.2, 400)
+    proportional = words(random.binomial(8, rates), random.binomial(8, 0.5 * rates))
+    assert proportional.word == "WORSE"
+    assert "lower accuracy on every question alike would explain" in " ".join(sentences(proportional, ()))
+
+
+def test_exchange_is_said_where_more_than_chance_is_exchanged():
+    """50 questions lost and 50 gained of 400: no loss, but a quarter of the solved ones is exchanged."""
+    base = [8] * 200 + [0] * 200
+    tuned = [0] * 50 + [8] * 200 + [0] * 150
+    found = words(base, tuned, margin=0.05)
+    assert (found.word, found.exchange.keep, found.exchange.chance) == ("NOT COLLAPSED", 0.75, 1.0)
+    assert "left open, but 25.0 % of what the base solved was exchanged" in sentences(found, ())[0]
+
+
+def test_guesses_by_enumeration():
+    """pass@2 with the answer of each other question, over all pairs of samples."""
+    answers = {"a": ["A", "B", "C"], "b": ["B", "B", "D"], "c": ["C", "A", None]}
+    golds = {"a": "A", "b": "B", "c": "C"}
+    rows = [(key, text, text == golds[key]) for key, texts in answers.items() for text in texts]
+    frame = pl.DataFrame(rows, {"prompt_id": pl.String, "answer_class": pl.String, "correct": pl.Boolean}, orient="row")
+    hits = [
+        np.mean([golds[other] in draw for draw in combinations(answers[key], 2)])
+        for key, other in product(answers, repeat=2)
+        if key != other
+    ]
+    assert guessed({"base": frame}, 2) == {"base": pytest.approx(np.mean(hits))}
+    same = frame.with_columns(answer_class=pl.when("correct").then(pl.lit("A")).otherwise("answer_class"))
+    assert guessed({"base": same}, 2) is None
+
+
+def test_a_loss_that_guesses_explain_is_refused():
+    base, tuned = [4] * 100, [8] * 50 + [0] * 50
+    assert words(base, tuned, guesses=(0.5, 0.2)).word == "CANNOT TELL"
+    assert words(base, tuned, guesses=(0.5, 0.2)).reasons == ("guesses",)
+    assert words(base, tuned, guesses=(0.2, 0.1)).word == "COLLAPSED"
+    # Without a loss there is nothing to explain.
+    assert words(base, base, guesses=(0.5, 0.2)).word == "NOT COLLAPSED"
+
+
+def test_questions_that_the_samples_chose_are_seen():
+    random = np.random.default_rng(0)
+    rates = random.beta(0.5, 0.8, 2000)
+    c = random.binomial(16, rates)
+    n = np.full(300, 16)
+    assert not look_chosen(n, c[:300])
+    assert look_chosen(n, c[c > 0][:300])
+    assert look_chosen(n, c[(c > 0) & (c < 16)][:300])
+    assert not look_chosen(np.full(300, 2), c[:300].clip(0, 2))
+    found = words([4] * 100, [0] * 100, chosen=True)
+    assert (found.word, found.reasons) == ("CANNOT TELL", ("chosen questions",))
+
+
+def test_intervals_are_over_groups_where_there_are_groups():
+    """6 of 12 databases lose everything: over 240 questions a sure loss, over 12 groups the same mean, wider."""
+    base, tuned = [8] * 240, [8, 8] * 60 + [0] * 120
+    groups = np.repeat(np.arange(12), 20)
+    alone = decide(policy(base), [policy(tuned)], 4, 0.05).coverage
+    over = decide(policy(base, clusters=groups), [policy(tuned, clusters=groups)], 4, 0.05).coverage
+    assert (alone.value, over.value, alone.groups, over.groups) == (-0.5, -0.5, None, 12)
+    assert over.wide[1] - over.wide[0] > 4 * (alone.wide[1] - alone.wide[0])
+
+
+def test_exit_3_takes_a_loss_that_holm_confirms():
+    """A loss with p between 0.025 and 0.05: alone it counts, next to another file it does not."""
+    lost, gained, both = 11, 2, 187
+    base = [8] * (lost + both) + [0] * gained
+    tuned = [0] * lost + [8] * (both + gained)
+    found = decide(policy(base), [policy(tuned)], 4, 0.05)
+    assert found.word in rule.LOSSES
+    assert 0.005 < found.coverage.p < 0.025
+    assert together([found])[1] == 3
+    verdicts, code = together([found, *[words(base, base)] * 9])
+    assert (code, verdicts[0].word) == (4, found.word)
+
+
+def test_several_trainings_are_one_model():
+    """Four trainings lose a quarter, one nothing: each is kept, and the interval is wider than over questions."""
+    base = [8] * 100 + [0] * 100
+    tuned = [[0] * 50 + [8] * 50 + [0] * 100] * 3 + [base] * 2
+    found = decide(policy(base), [policy(one, seed=seed) for seed, one in enumerate(tuned)], 4, 0.05)
+    assert found.trainings == (-0.25, -0.25, -0.25, 0.0, 0.0)
+    assert found.coverage.value == pytest.approx(-0.15)
+    assert found.word == "CANNOT TELL"
+    assert "and 5 trainings (-25.0, -25.0, -25.0, +0.0, +0.0)" in sentences(found, ())[0]
+
+
+def test_hotter_files_recover_a_loss_or_do_not():
+    base, cold = [4] * 200, [8] * 100 + [0] * 100
+    found = words(base, cold)
+    assert found.word == "COLLAPSED"
+    warm = hotter(found, policy(base), {"T1.3": policy(cold), "T1.6": policy([4] * 200)}, seed=0)
+    assert (warm.word, warm.hotter.chosen, warm.hotter.recovers) == ("SHARPENED", ("T1.6", "T1.6"), True)
+    assert "Drawn hotter (T1.6" in " ".join(sentences(warm, ()))
+    assert hotter(found, policy(base), {"T1.3": policy(cold)}, seed=0).word == "COLLAPSED"
+    # A loss of accuracy is not repaired.
+    worse = words(base, [6] * 80 + [0] * 120)
+    assert hotter(worse, policy(base), {"T1.6": policy([4] * 200)}, seed=0).word == worse.word
+
+
+def test_neighbours_that_agree_are_seen():
+    random = np.random.default_rng(0)
+    marks = random.random((100, 16)) < 0.5
+    alike = np.repeat(random.random((100, 4)) < 0.5, 4, axis=1)
+    for right, seen in ((marks, False), (alike, True)):
+        one = policy(right.sum(axis=1), 16)
+        rows = one.rows.with_columns(correct=pl.Series(right).arr.to_list())
+        assert (neighbours_agree(Policy(one.key, rows, _BOOTSTRAP)) is not None) == seen
+
+
+def test_bounds_that_would_round_to_zero_have_another_digit():
+    assert signed(-0.0004) == "-0.04"
+    assert interval((-0.035, 0.00002)) == "[-3.5, +0.002]"
+    assert (signed(0.0), signed(0.05)) == ("+0.0", "+5.0")

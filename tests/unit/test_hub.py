@@ -1,0 +1,235 @@
+"""Names of the hub: their syntax, and their files from a server on this machine and from a cache without a network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hub_server import Hub, serve
+from huggingface_hub import _tree_cache, constants
+
+from dphrl.config.errors import ConfigError
+from dphrl.hub import HubError, HubName, cached_files, data_name, fetch, local_files, model_name, moved, one_file
+from dphrl.starter.starter import Wish, starter
+
+MODEL, DATA = HubName("model", "org/model"), HubName("dataset", "org/data", None, "main/train.jsonl")
+TOKEN = "hf_secret"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A model with files that a run takes and others, and a data set; the cache is empty."""
+    files = {
+        "model/config.json": b'{"max_position_embeddings": 64}',
+        "model/tokenizer.json": b"{}",
+        "model/chat_template.jinja": b"{{ messages }}",
+        "model/model.safetensors": bytes(range(256)) * 64,
+        "model/consolidated.safetensors": b"other names",
+        "model/original/params.json": b"{}",
+        "model/pytorch_model.bin": b"pickle",
+        "model/modeling.py": b"code",
+        "data/main/train.jsonl": b'{"question": "q", "answer": "1"}\n',
+        "data/main/test.jsonl": b"{}\n",
+    }
+    for name, content in files.items():
+        (tmp_path / "hub" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "hub" / name).write_bytes(content)
+    folders = {"org/model": tmp_path / "hub/model", "datasets/org/data": tmp_path / "hub/data"}
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with serve(Hub(folders)) as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("/{repo_id}")
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{served.url}{template[1]}{template[2]}")
+        yield served
+
+
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    _tree_cache._IN_MEMORY_TREE_CACHE.clear()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def _listing(folder: Path, name: HubName, file: str) -> Path:
+    path = folder / "hub" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(fetch(name)))
+    return path
+
+
+def test_the_syntax_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    assert model_name("org/model", tmp_path) == model_name("hf://org/model", tmp_path) == MODEL
+    assert model_name("org/model@v1.0", tmp_path) == HubName("model", "org/model", "v1.0")
+    assert str(model_name("hf://org/model@refs/pr/1")) == "hf://org/model@refs/pr/1"
+    # A path, as its first folder is there; and forms that no name of the hub has.
+    for path in ("mine/Llama", "model", "a/b/c", "/a/b", "./a"):
+        assert model_name(path, tmp_path) is None
+    assert model_name("hf://mine/Llama", tmp_path) == HubName("model", "mine/Llama")
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("hf://gpt2", "no name of the hub"),
+        ("hf://buckets/org/bucket/file", "expected a model"),
+        ("hf://spaces/org/space", "expected a model"),
+        ("hf://datasets/org/data/train.jsonl", "expected a model"),
+        ("hf://org/model/model.safetensors", "expected a model"),
+    ],
+)
+def test_other_names_are_no_model(text: str, part: str) -> None:
+    with pytest.raises(HubError, match=part):
+        model_name(text)
+
+
+def test_the_syntax_of_data() -> None:
+    assert data_name("data/train.jsonl") is None
+    assert data_name("hf://datasets/org/data/main/train.jsonl") == DATA
+    assert data_name("hf://datasets/org/data@v1/train.jsonl") == HubName("dataset", "org/data", "v1", "train.jsonl")
+    for text in ("hf://datasets/org/data", "hf://datasets/org/data/*.jsonl", "hf://org/model", "hf://datasets/squad"):
+        with pytest.raises(HubError, match=r"one file of a data set|no name of the hub"):
+            data_name(text)
+
+
+def test_a_model_brings_its_files_and_no_pickles_code_or_other_weights(hub: Hub, tmp_path: Path) -> None:
+    listing = _listing(tmp_path, MODEL, "model.base.json")
+    names = ["chat_template.jinja", "config.json", "model.safetensors", "tokenizer.json"]
+    content = json.loads(listing.read_text())
+    assert sorted(content["files"]) == names
+    assert (content["commit"], content["revision"]) == ("1" * 40, None)
+    files = local_files([str(listing)])
+    assert sorted(file.name for file in files) == names
+    for file in files:
+        assert file.read_bytes() == (hub.folders["org/model"] / file.name).read_bytes()
+    assert TOKEN not in listing.read_text()
+    # A second call fetches nothing.
+    count = len(hub.ranges)
+    assert fetch(MODEL) == content
+    assert len(hub.ranges) == count
+
+
+def test_data_brings_one_file(hub: Hub, tmp_path: Path) -> None:
+    listing = _listing(tmp_path, DATA, "data.train.json")
+    (file,) = local_files([str(listing)])
+    assert file.name == "train.jsonl"
+    assert file.read_bytes() == (hub.folders["datasets/org/data"] / "main/train.jsonl").read_bytes()
+    assert local_files(["data/train.jsonl"]) == [Path("data/train.jsonl")]
+
+
+def test_a_transfer_that_breaks_off_goes_on_where_it_was(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1024)
+    hub.cuts = 1
+    assert fetch(MODEL)["files"]["model.safetensors"]["size"] == 256 * 64
+    assert ("model.safetensors", 256 * 32) in hub.ranges
+
+
+def test_without_a_network_the_cache_is_enough(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fetch(MODEL)
+    count = len(hub.ranges)
+    _offline(monkeypatch)
+    assert fetch(MODEL) == before
+    assert len(hub.ranges) == count
+    file = one_file(MODEL, "config.json", online=False)
+    assert file is not None
+    assert file.read_bytes() == (hub.folders["org/model"] / "config.json").read_bytes()
+    assert one_file(MODEL, "no.json", online=False) is None
+    # Without the listing of the commit, files may be missing.
+    shutil.rmtree(tmp_path / "cache/models--org--model/trees")
+    _offline(monkeypatch)
+    with pytest.raises(HubError, match="no listing of"):
+        fetch(MODEL)
+
+
+def test_an_empty_cache_without_a_network(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    _offline(monkeypatch)
+    with pytest.raises(HubError, match=r"hf://org/model: it is not in the cache .* for a folder on this machine"):
+        fetch(MODEL)
+    assert hub.ranges == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        ((403, "GatedRepo"), "access is gated: accept its terms"),
+        ((401, "RepoNotFound"), "there is none of this name, or it is private"),
+        ((404, "RepoNotFound"), "there is none of this name, or it is private"),
+    ],
+)
+def test_a_refusal_says_what_to_do(hub: Hub, answer: tuple[int, str], part: str) -> None:
+    hub.errors["org/model"] = answer
+    with pytest.raises(HubError, match=part) as caught:
+        fetch(MODEL)
+    assert TOKEN not in str(caught.value)
+    assert hub.url not in str(caught.value)
+
+
+def test_an_unknown_revision_and_an_unknown_file(hub: Hub) -> None:
+    with pytest.raises(HubError, match="there is no revision v9"):
+        fetch(HubName("model", "org/model", "v9"))
+    with pytest.raises(HubError, match=r"has no file no\.jsonl"):
+        fetch(HubName("dataset", "org/data", None, "no.jsonl"))
+
+
+def test_a_model_of_pickles_is_refused(hub: Hub) -> None:
+    (hub.folders["org/model"] / "model.safetensors").unlink()
+    with pytest.raises(HubError, match="pickled weights are not loaded"):
+        fetch(MODEL)
+
+
+def test_a_full_disk_is_seen_before_the_transfer(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(HubError, match=r"0\.0 GB are needed in .*, 0\.0 GB are free"):
+        fetch(MODEL)
+    assert not any(file == "model.safetensors" for file, _ in hub.ranges)
+
+
+@pytest.mark.parametrize(("name", "part"), [("model.safetensors", "differs from"), ("config.json", "differs from")])
+def test_a_file_that_is_not_of_its_commit_is_named(hub: Hub, name: str, part: str) -> None:
+    files = fetch(MODEL)["files"]
+    blob = Path(constants.HF_HUB_CACHE, "models--org--model/snapshots", "1" * 40, name).resolve()
+    blob.chmod(0o644)
+    blob.write_bytes(b"x" * files[name]["size"])
+    with pytest.raises(HubError, match=f"{name} {part} the listing"):
+        fetch(MODEL)
+    blob.write_bytes(b"x")
+    with pytest.raises(HubError, match=f"{name} is not complete"):
+        fetch(MODEL)
+
+
+def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) -> None:
+    listing = _listing(tmp_path, MODEL, "model.base.json")
+    shutil.rmtree(constants.HF_HUB_CACHE)
+    with pytest.raises(HubError, match=f"no longer in the cache .* delete {listing}"):
+        cached_files(listing)
+
+
+def test_a_moved_branch_is_reported_and_a_commit_is_not(hub: Hub, tmp_path: Path, monkeypatch: Any) -> None:
+    path = _listing(tmp_path, MODEL, "model.base.json")
+    listings = {str(path): "hf://org/model", str(tmp_path / "not yet"): "hf://org/other"}
+    assert [*moved(listings)] == []
+    hub.commits["org/model"] = "2" * 40
+    (line,) = moved(listings)
+    kept = "the run keeps commit 111111111111, now it is 222222222222"
+    assert line == f"hf://org/model has moved: {kept}; to take it, delete {path}"
+    _offline(monkeypatch)
+    assert [*moved(listings)] == []
+
+
+def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
+    data, model = str(DATA), "org/model"
+    text, lines, _ = starter(Wish("mine", data, model), tmp_path)
+    config = yaml.safe_load(text)
+    assert config["policy"]["base"] == model
+    assert config["datasets"]["train"] == {"task": "math", "source": data}
+    # No request is made for weights, and the template of the chat is seen.
+    assert not any(file == "model.safetensors" for file, _ in hub.ranges)
+    assert "plain" not in text
+    assert lines.startswith(f"{data}: 1 rows, task math")
+    with pytest.raises(ConfigError, match="a model of the hub"):
+        starter(Wish("mine", data, "no/folder/here"), tmp_path)

@@ -1,0 +1,59 @@
+"""The commands of the README run as they stand, one after another, on a clean clone."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from published import DATA
+from runs import ROOT
+from tiny_models import write_tiny_policy
+
+SPIDER = DATA / "text2sql" / "spider"
+pytestmark = [
+    pytest.mark.workflow,
+    pytest.mark.full,
+    pytest.mark.skipif(not SPIDER.is_dir(), reason="the shared data is not there; set DPHRL_TEST_DATA"),
+]
+
+# Commands that need eight GPUs or a cluster: on this machine their jobs are only listed.
+LISTED = {"make run": " TARGET=--dry-run", ".venv/bin/snakemake --profile profiles/gpu-node": " --dry-run"}
+ELSEWHERE = (".venv/bin/snakemake --profile profiles/slurm",)  # tests/slurm
+
+
+def commands() -> list[str]:
+    """The lines of the indented blocks, without comments."""
+    lines = re.findall(r"^    (\S.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return [line.partition("  #")[0].rstrip() for line in lines]
+
+
+def configuration() -> str:
+    """The configuration that the README shows."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    return str(text)
+
+
+def test_the_commands_of_the_readme_run_one_after_another(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+    # What a user brings: two files of samples, questions, a model, and the releases of BIRD and Spider.
+    for name in ("base", "tuned"):
+        (clone / f"{name}.jsonl").write_text((ROOT / "examples/samples.jsonl").read_text())
+    (clone / "my.jsonl").write_text("".join(f'{{"question": "{n} + {n}?", "answer": "{2 * n}"}}\n' for n in range(64)))
+    write_tiny_policy(clone / "models/Llama-3.1-8B-Instruct", max_position_embeddings=131072)
+    for place in ("data/bird/train", "data/spider"):
+        (clone / place).mkdir(parents=True)
+    (clone / "data/bird/train/train.json").symlink_to(SPIDER / "train.json")
+    (clone / "data/bird/train/train_databases").symlink_to(SPIDER / "database")
+    (clone / "data/spider/dev.json").symlink_to(SPIDER / "dev.json")
+    (clone / "data/spider/database").symlink_to(SPIDER / "database")
+    (clone / "config/bird.yaml").write_text(configuration())
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    run = [command for command in commands() if not command.startswith(ELSEWHERE)]
+    assert len(run) >= 6
+    for command in run:
+        line = command + next((more for start, more in LISTED.items() if command.startswith(start)), "")
+        done = subprocess.run(line, shell=True, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+        # A diagnosis answers by its exit status.
+        assert done.returncode in ((0, 3, 4) if "diagnose" in command else (0,)), f"{line}\n{done.stdout}{done.stderr}"

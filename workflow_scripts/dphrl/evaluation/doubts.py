@@ -1,0 +1,94 @@
+"""Doubts about files of samples: questions chosen by these samples, guesses, samples that are no independent draws."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.study import Policy
+
+# So many unseen questions are expected before none among the seen is strange, by Chao's number.
+_UNSEEN = 5.0
+_FEWEST_SAMPLES = 4
+# Neighbours agree more than others by so many standard errors, and by so much.
+_ERRORS, _AGREEMENT = 4.0, 0.02
+_FEWEST_QUESTIONS = 20
+
+
+def look_chosen(n: NDArray[np.int64], c: NDArray[np.int64]) -> bool:
+    """Whether questions that no sample solves, or that all solve, were taken out of a file.
+
+    f_j questions have j right samples of n. Chao's bias-corrected number of questions that no sample solves is
+    (n - 1) / n f_1 (f_1 - 1) / (2 (f_2 + 1)) (Chao 1987, Biometrics 43, 783-791). None, where it says five or more, is
+    a sign of a filter; likewise from the other end. Questions with the most frequent n count.
+
+    Args:
+        n, c: (questions,), samples and right ones.
+    """
+    sizes, numbers = np.unique(n, return_counts=True)
+    most = int(sizes[numbers.argmax()])
+    if most < _FEWEST_SAMPLES:
+        return False
+    counts = np.bincount(c[n == most], minlength=most + 1).astype(float)
+    ends = (counts[:3], counts[::-1][:3])
+    unseen = ((most - 1) / most * one * (one - 1) / (2 * (two + 1)) for none, one, two in ends if not none)
+    return any(number >= _UNSEEN for number in unseen)
+
+
+def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | None:
+    """pass@k of each file with the right answer of another question: how often k answers hit a gold by chance.
+
+    The right class of a question is the most frequent class among its right samples in all files. The mean is over all
+    other questions with such a class, not over drawn ones.
+
+    Args:
+        files: prompt_id, answer_class, correct; the same questions in each, k samples of each or more.
+
+    Returns:
+        None where fewer than two questions have a right class, or most pairs of questions have the same: then another
+        question's answer is no guess.
+    """
+    key = ("prompt_id", "answer_class")
+    right = pl.concat(frame.filter("correct").select(key) for frame in files.values()).drop_nulls()
+    ranked = right.group_by(key).len().sort("prompt_id", "len", "answer_class", descending=[False, True, False])
+    golds = ranked.unique("prompt_id", keep="first", maintain_order=True).select(*key)
+    if golds.height < 2:
+        return None
+    weights = golds.group_by("answer_class").agg(others=pl.len())
+    alike = weights.select((pl.col("others") * (pl.col("others") - 1)).sum()).item()
+    if alike > golds.height * (golds.height - 1) / 2:
+        return None
+    found = {}
+    for name, frame in files.items():
+        sizes = frame.group_by("prompt_id").agg(n=pl.len())
+        counts = frame.drop_nulls("answer_class").group_by(key).agg(c=pl.len()).join(weights, on="answer_class")
+        counts = counts.join(golds.with_columns(own=True), on=key, how="left").join(sizes, on="prompt_id")
+        counts = counts.join(golds.select("prompt_id", known=True), on="prompt_id", how="left")
+        # The answer of the question itself is no guess.
+        others = counts["others"].cast(pl.Float64) - counts["own"].fill_null(False).cast(pl.Float64)
+        share = others / (golds.height - counts["known"].fill_null(False).cast(pl.Float64))
+        hit = np.asarray(pass_at_k(counts["n"].cast(pl.Int64), counts["c"].cast(pl.Int64), k))
+        found[name] = float((share.to_numpy() * hit).sum()) / sizes.height
+    return found
+
+
+def neighbours_agree(policy: Policy) -> tuple[float, float] | None:
+    """How often neighbouring samples of a question agree, and any two; None where that differs by chance only.
+
+    Samples that share a beginning, or a file sorted by verdict, agree with their neighbours more often.
+    """
+    n, c, right = policy.sizes, policy.rows["c"].cast(pl.Int64).to_numpy(), policy.samples
+    used = (n > 1) & (c > 0) & (c < n)
+    if used.sum() < _FEWEST_QUESTIONS:
+        return None
+    n, c, right = n[used], c[used], right[used]
+    there = np.arange(1, right.shape[1]) < n[:, None]
+    beside = ((right[:, 1:] == right[:, :-1]) & there).sum(axis=1) / (n - 1)
+    other = (c * (c - 1) + (n - c) * (n - c - 1)) / (n * (n - 1))
+    more = beside - other
+    error = float(more.std(ddof=1)) / np.sqrt(len(more))
+    if more.mean() <= max(_ERRORS * error, _AGREEMENT):
+        return None
+    return float(beside.mean()), float(other.mean())
