@@ -127,7 +127,7 @@ format: install ## Rewrite Python and Snakemake files in the project's style.
 	@$(BIN)/snakefmt Snakefile rules
 
 schema: install ## Rewrite config/schema.json, config/defaults.yaml and the table in config/README.md.
-	@$(BIN)/python -m dphrl.config.documentation
+	@$(BIN)/python -c "from dphrl.config.documentation import write; write()"
 
 accept: install ## Accept results that are there as up to date (after a change known to be neutral).
 	@$(BIN)/snakemake --touch --cores $(CORES)

@@ -42,6 +42,6 @@ rule audit:
         runtime=lambda wildcards, attempt: attempt * 240,
     params:
         code=code("audit.py", schemas=["audit"]),
-        figures={figure: figures.table(figure) for figure in FIGURES},
+        figures={figure: figures.figure(figure).table for figure in FIGURES},
     script:
         "../workflow_scripts/audit.py"

@@ -1,4 +1,4 @@
-# Figures; each has a module of the same name.
+# The figures.
 from dphrl.report import figures
 
 FIGURES = report_plan.drawn(LAYOUT)
@@ -7,8 +7,8 @@ FIGURES = report_plan.drawn(LAYOUT)
 rule draw:
     """One figure as Vega-Lite and as SVG."""
     input:
-        table=lambda wildcards: f"<results>/tables/{figures.table(wildcards.figure)}.parquet",
-        published=branch(lambda wildcards: figures.draws_published(wildcards.figure), then=PUBLISHED),
+        table=lambda wildcards: f"<results>/tables/{figures.figure(wildcards.figure).table}.parquet",
+        published=branch(lambda wildcards: figures.figure(wildcards.figure).published, then=PUBLISHED),
     output:
         spec="<results>/figures/{figure}.json",
         svg=report("<results>/figures/{figure}.svg", caption="figure.rst", category="Figures"),
@@ -21,8 +21,8 @@ rule draw:
     params:
         # The script imports the module of the figure by its name, which no static graph shows.
         code=lambda wildcards: code("draw.py", modules=[figures.module(wildcards.figure)]),
-        published=lambda w: CONFIG.evaluate.published if figures.draws_published(w.figure) else None,
-        caption=lambda wildcards: figures.caption(wildcards.figure),
+        published=lambda w: CONFIG.evaluate.published if figures.figure(w.figure).published else None,
+        caption=lambda wildcards: figures.figure(wildcards.figure).caption,
         datasets=SETS,
     script:
         "../workflow_scripts/draw.py"

@@ -5,8 +5,7 @@ from snakemake.logging import logger
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.checks import notices
 from dphrl.hub import moved
-from dphrl.report.collapse import ambiguous
-from dphrl.report.ending import ending
+from dphrl.report.terminal import ambiguous, ending
 
 
 onstart:

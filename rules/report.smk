@@ -1,5 +1,5 @@
 # The report of the run, and the model cards of its policies.
-from dphrl.report.further import FURTHER
+from dphrl.report.page_tables import FURTHER
 
 
 report: "run.rst"  # the first page of `snakemake --report`

@@ -7,8 +7,7 @@ from script import snakemake, stage
 from dphrl.artifacts.files import write_text
 from dphrl.artifacts.manifest import write_sums
 from dphrl.audit.artifacts import Run
-from dphrl.audit.page import render_page
-from dphrl.audit.run import audit, require_passed
+from dphrl.audit.run import audit, render_page, require_passed
 from dphrl.config.load import load_config
 from dphrl.layout.run import Layout
 from dphrl.machine.progress import counted

@@ -8,7 +8,7 @@ from script import snakemake, stage
 from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.probes import training_probes
-from dphrl.report.cost import training_cost, training_use
+from dphrl.report.counts import training_cost, training_use
 
 with stage("styles") as job:
     given, output = snakemake.input, snakemake.output

@@ -6,8 +6,8 @@ from script import snakemake, stage
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import write_text
-from dphrl.report.datasets import Prepared, count_rows
-from dphrl.report.text import markdown_table
+from dphrl.report.counts import Prepared, count_rows
+from dphrl.report.headline import markdown_table
 
 with stage() as job:
     given, kinds = snakemake.input, ("prompts", "rejected", "gold")

@@ -6,11 +6,11 @@ from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
 from dphrl.report import figures
-from dphrl.report.published import published_points
+from dphrl.report.paper import published_points
 
 with stage("published", libraries=["altair", "vl-convert-python"]) as job:
     name = snakemake.wildcards.figure
-    table = figures.table(name)
+    table = figures.figure(name).table
     published = None
     if snakemake.input.published:
         published = published_points(job.file("published", snakemake.input.published), snakemake.params.published)

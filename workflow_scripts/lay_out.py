@@ -6,8 +6,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.files import write_text
 from dphrl.report import paper
-from dphrl.report.ablation import ablation
-from dphrl.report.published import read_published
+from dphrl.report.paper import ablation, read_published
 
 with stage("datasets", "published", "methods") as job:
     params = snakemake.params

@@ -9,7 +9,7 @@ from dphrl.artifacts.files import write_text
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import tabulate
-from dphrl.report.claims import claims_markdown
+from dphrl.report.answers import claims_markdown
 from dphrl.report.headline import headline_csv, headline_markdown
 
 with stage("evaluate", libraries=["numpy", "scipy"]) as job:

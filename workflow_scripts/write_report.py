@@ -11,8 +11,8 @@ from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.evaluation import ReportConfig
 from dphrl.report.answers import answers, title
 from dphrl.report.page import render_page
+from dphrl.report.page_tables import TRAINING, page_tables, partition_sizes
 from dphrl.report.samples import samples_of_run
-from dphrl.report.views import TRAINING, page_tables, partition_sizes
 
 with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
     params, given, config = snakemake.params, snakemake.input, ReportConfig(**snakemake.params.report)

@@ -12,9 +12,9 @@ import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from dphrl import __main__ as command_line
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.schema import Schema
+from dphrl.cli import COMMANDS, main
 from dphrl.config.keys import SCHEMA, Node, block_in, known_keys, resolve
 from dphrl.layout.kinds import KINDS, TABLES
 
@@ -113,11 +113,10 @@ def _python(root: Path) -> Iterator[str]:
 def _commands(root: Path) -> Iterator[str]:
     os.environ["COLUMNS"] = "110"
     yield "# Commands\n"
-    yield "`dphrl COMMAND` is also `python -m dphrl COMMAND`.\n"
-    for name in command_line._COMMANDS:
+    for name in COMMANDS:
         text = io.StringIO()
         with redirect_stdout(text), suppress(SystemExit):
-            command_line.main([name, "--help"])
+            main([*name.split(), "--help"])
         yield f"## dphrl {name}\n\n```text\n{text.getvalue().rstrip()}\n```\n"
     yield "## make\n"
     yield from _table("target", "does")

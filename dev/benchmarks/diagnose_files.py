@@ -47,7 +47,7 @@ def write(path: Path, questions: int, seed: int, narrowed: bool) -> Path:
 def measured(files: list[Path]) -> list[str]:
     """Seconds, CPU seconds and peak memory in MiB of the command, from a cold start; of a child the largest process."""
     start = time.perf_counter()
-    called = "import sys; from dphrl.diagnose.run import main; sys.exit(main(sys.argv[1:]))"
+    called = "import sys; from dphrl.cli import main; sys.exit(main(['diagnose', *sys.argv[1:]]))"
     command = [sys.executable, "-c", called, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start

@@ -4,7 +4,7 @@ The model has the sizes of Qwen2.5-0.5B (or 1.5B) and random weights in bfloat16
 steps run as in a training job: push, canary, generate, sleep, update. Then the same update without prompt sharing, the
 reference log-probs, and saving and loading the state.
 
-1. Device memory at the peak of each phase, next to what `python -m dphrl.plan` plans.
+1. Device memory at the peak of each phase, next to what `dphrl plan` plans.
 2. Seconds and tokens per second; of the updates also the share of the device's own bfloat16 matrix-product rate.
 
 Without a GPU the memory is left out and --small is needed: it only shows that the program runs.

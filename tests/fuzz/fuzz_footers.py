@@ -20,8 +20,8 @@ from faults import MODEL as BASE
 from small_run import INDEX, TENSORS, SmallRun, build
 
 from dphrl.artifacts.manifest import SUMS, read_sums, write_manifest
-from dphrl.audit.__main__ import main
 from dphrl.audit.run import audit_run, failed_checks, summary
+from dphrl.cli import main
 
 AUDIT = "audit/audit.parquet"
 TEXTS = ["", "a", "refine", "train", "replay", "float32", "../../secret", "/etc/passwd", "a/b", "\0", "\n", "0" * 64]
@@ -229,7 +229,7 @@ def _checked(run: SmallRun, path: str, known: bool) -> str:
         print(summary(table))
         for command in ("show", "lineage"):
             for file in (path, "evaluation/grpo-s1/step2/eval.parquet"):
-                assert main([command, str(run.root / file)]) in (0, 2), command
+                assert main(["audit", command, str(run.root / file)]) in (0, 2), command
     printed = out.getvalue() + errors.getvalue().lstrip("\0")
     assert not CONTROL.search(printed), f"{path}: {CONTROL.findall(printed)} in\n{printed}"
     failed, folder = failed_checks(table), path.rpartition("/")[0]

@@ -61,15 +61,13 @@ HOW = {
         "tests/unit/diagnose/test_run.py::test_the_policies_of_a_run_are_diagnosed_from_its_verdicts"
     ),
     r"dphrl diagnose": "tests/unit/sample_files/test_plain.py::test_recipes_of_the_docs_read_the_files_of_other_tools",
-    r"(python -m )?dphrl[ .]plan ": "tests/unit/plan/test_work.py::test_the_command_says_what_does_not_fit",
-    r"(python -m )?dphrl[ .]audit show": (
-        "tests/unit/audit/test_show.py::test_the_command_shows_and_refuses_with_a_hint"
-    ),
-    r"(python -m )?dphrl[ .]audit lineage": (
+    r"dphrl plan ": "tests/unit/plan/test_work.py::test_the_command_says_what_does_not_fit",
+    r"dphrl audit show": ("tests/unit/audit/test_show.py::test_the_command_shows_and_refuses_with_a_hint"),
+    r"dphrl audit lineage": (
         "tests/unit/audit/test_lineage.py::test_the_command_prints_the_lineage_and_returns_a_status"
     ),
-    r"(python -m )?dphrl[ .]audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
-    r"(python -m )?dphrl[ .]report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
+    r"dphrl audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
+    r"dphrl report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
     r"python -m pytest -m gpu": "gpu",
     r"python -m pytest (?=.*tests/)": "itself",
     r"python dev/benchmarks/gpu.py": "gpu",

@@ -18,6 +18,7 @@ LAYERS = (
     ("training", "toy"),
     ("audit", "export", "report", "plan"),
     ("diagnose", "starter"),
+    ("cli",),
     ("__main__",),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 from light import EXTRAS, WITHOUT_EXTRAS
 
-from dphrl.__main__ import main
+from dphrl.cli import main
 from dphrl.extras import advice
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,12 +40,12 @@ def test_light_modules_import_without_the_extras() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
-@pytest.mark.parametrize("command", ["init", "audit", "report", "export", "plan"])
+@pytest.mark.parametrize("command", ["init", "diagnose", "audit", "report", "export", "plan"])
 def test_help_acts_on_nothing_and_loads_no_library(command: str) -> None:
     libraries = ("altair", "numpy", "polars", "pydantic", "scipy", "torch", "yaml")
     script = f"""
 import sys
-from dphrl.__main__ import main
+from dphrl.cli import main
 try:
     main([{command!r}, "--help"])
 except SystemExit as end:
@@ -53,7 +53,7 @@ except SystemExit as end:
 """
     done = _python("-c", script)
     assert done.stdout.startswith(f"usage: dphrl {command} ")
-    assert "exit status: 0" in done.stdout
+    assert "\nexit status: 0" in done.stdout
     assert done.stdout.endswith("0 []\n")
 
 
@@ -62,7 +62,7 @@ def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> N
         main(["--help"])
     shown = capsys.readouterr().out
     for name in ("init", "diagnose", "audit", "report", "export", "plan"):
-        assert f"\n  {name} " in shown
+        assert f"\n    {name} " in shown
     with pytest.raises(SystemExit, match="2"):
         main(["analyse"])
     assert "invalid choice: 'analyse'" in capsys.readouterr().err

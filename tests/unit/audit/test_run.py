@@ -21,12 +21,11 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import remembered_sha256, sha256_file
 from dphrl.artifacts.manifest import read_manifest
 from dphrl.audit import reference
-from dphrl.audit.__main__ import main
 from dphrl.audit.across import check_rollouts
 from dphrl.audit.artifacts import NoRunError, Run
 from dphrl.audit.one_artifact import check_artifact
-from dphrl.audit.page import render_page
-from dphrl.audit.run import AuditError, audit_run, require_passed, summary
+from dphrl.audit.run import AuditError, audit_run, render_page, require_passed, summary
+from dphrl.cli import main
 
 PRESAMPLE = "draws/main/rollouts/train.presample"
 FINAL, INDEX = "draws/main/partition/final.parquet", "draws/main/reference/index.parquet"
@@ -121,7 +120,7 @@ def test_a_missing_file_comes_with_the_command_that_makes_it_again(
 ) -> None:
     small_run.record()
     (small_run.root / FINAL).unlink()
-    assert main([str(small_run.root)]) == 1
+    assert main(["audit", str(small_run.root)]) == 1
     snakemake = ".venv/bin/snakemake --cores 2"
     out = capsys.readouterr().out
     assert f"To make what is missing or deleted again: {snakemake} {small_run.root / FINAL} --configfile FILE" in out
@@ -132,14 +131,14 @@ def test_a_missing_file_comes_with_the_command_that_makes_it_again(
 def test_the_exit_status_shows_whether_all_is_well(
     small_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(small_run.root)]) == 0
+    assert main(["audit", str(small_run.root)]) == 0
     assert "checks passed" in capsys.readouterr().out
     flip_byte(small_run.root / FINAL)
-    assert main([str(small_run.root)]) == 1
+    assert main(["audit", str(small_run.root)]) == 1
     assert f"FAILED  {FINAL}: it is not the file that was written" in capsys.readouterr().out
     (tmp_path / "empty").mkdir()
     for folder, problem in (("empty", "no artifact of this workflow in it"), ("nowhere", "no such folder")):
-        assert main([str(tmp_path / folder)]) == 2
+        assert main(["audit", str(tmp_path / folder)]) == 2
         assert f"{folder}: {problem}; name the folder of a run" in capsys.readouterr().err
         with pytest.raises(NoRunError, match=problem):
             audit_run(tmp_path / folder)
@@ -148,11 +147,11 @@ def test_the_exit_status_shows_whether_all_is_well(
 def test_the_command_says_why_it_makes_more_checks_than_the_audit_of_the_run(
     small_run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(small_run.root)]) == 0
+    assert main(["audit", str(small_run.root)]) == 0
     assert "at the end of the run" not in capsys.readouterr().out
     small_run.record()
     own = int(pl.read_parquet(small_run.root / "audit/audit.parquet")["passed"].sum())
-    assert main([str(small_run.root)]) == 0
+    assert main(["audit", str(small_run.root)]) == 0
     out = capsys.readouterr().out
     assert f"The audit at the end of the run made {own:,} checks. Here are more: the timings, the pages" in out
     now = re.search(r"([\d,]+) checks passed", out)
@@ -161,8 +160,8 @@ def test_the_command_says_why_it_makes_more_checks_than_the_audit_of_the_run(
 
 
 def test_without_torch_the_audit_checks_tensors_and_texts_too(small_run: Any) -> None:
-    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.audit.__main__ import main\nsys.exit(main())"
-    command = [sys.executable, "-c", script, str(small_run.root)]
+    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.cli import main\nsys.exit(main())"
+    command = [sys.executable, "-c", script, "audit", str(small_run.root)]
     whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"All {audit_run(small_run.root)['passed'].sum()} checks passed." in whole
     assert "Not compared" not in whole
@@ -184,7 +183,7 @@ def test_special_tokens_that_only_the_settings_name_are_left_out_of_texts(small_
 
 def test_the_commits_that_made_a_run_are_counted(small_run: Any, capsys: pytest.CaptureFixture[str]) -> None:
     small_run.record()
-    main([str(small_run.root)])
+    main(["audit", str(small_run.root)])
     assert "Made by dphrl 0.5.0 (1 job)." in capsys.readouterr().out
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
-from dphrl.audit.__main__ import main
 from dphrl.audit.show import show
+from dphrl.cli import main
 
 
 def test_a_table_is_shown_with_footer_columns_head_and_a_whole_row(built: Path) -> None:
@@ -49,10 +49,10 @@ def test_text_is_shown_as_it_is(built: Path) -> None:
 def test_the_command_shows_and_refuses_with_a_hint(
     built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["show", str(built / "draws/main/partition/final.parquet")]) == 0
+    assert main(["audit", "show", str(built / "draws/main/partition/final.parquet")]) == 0
     assert "reference_sample" in capsys.readouterr().out
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(b"PAR1")
     for file, problem in ((damaged, "not a readable parquet file"), (tmp_path / "none.parquet", "no such file")):
-        assert main(["show", str(file)]) == 2
+        assert main(["audit", "show", str(file)]) == 2
         assert problem in capsys.readouterr().err

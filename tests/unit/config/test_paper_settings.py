@@ -225,5 +225,5 @@ def test_the_main_experiments_have_three_seeds_and_their_hours(name: str) -> Non
     assert len(experiment(name).train.seeds) == 3
     files = " ".join(str(file.relative_to(ROOT)) for file in files_of(name))
     text = header(name).replace("\n# ", " ")
-    assert f"python -m dphrl.plan --machine a800 {files}" in text
+    assert f"dphrl plan --machine a800 {files}" in text
     assert "A800 GPU hours for each seed" in text

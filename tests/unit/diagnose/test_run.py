@@ -12,10 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dphrl.__main__ import main as command
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
-from dphrl.diagnose.run import main
+from dphrl.cli import main
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
 PREDICTIONS = DATA / "text2sql" / "spider" / "predictions"
@@ -49,12 +48,12 @@ def files(tmp_path):
     [((0, 1), "5", 3, "COLLAPSED"), ((0, 2), "5", 0, "NOT COLLAPSED"), ((0, 2), "1", 4, "CANNOT TELL")],
 )
 def test_the_exit_code_is_the_verdict(files, capsys, chosen, margin, code, word):
-    assert main([files[one] for one in chosen] + ["--margin", margin]) == code
+    assert main(["diagnose", *(files[one] for one in chosen), "--margin", margin]) == code
     assert re.search(rf"\n{word}: [a-z0-9 ]+\. pass@2 of ", capsys.readouterr().out)
 
 
 def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_the_json(files, tmp_path, capsys):
-    assert main([*files, "--json", str(tmp_path / "d.json"), "--html", str(tmp_path / "d.html")]) == 3
+    assert main(["diagnose", *files, "--json", str(tmp_path / "d.json"), "--html", str(tmp_path / "d.html")]) == 3
     out = capsys.readouterr().out
     # pass@2: 5/6 of 40 questions, and 20 of 80: differences of 1/6, -5/6 and 0, sd 0.393, t(79) 1.990.
     assert "pass@2 of worse is 25.0 %, of the base 41.7 %: -16.7 points, 95 % interval [-25.4, -7.9]" in out
@@ -74,7 +73,7 @@ def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_th
 
 
 def test_every_table_of_the_terminal_has_a_line_that_explains_its_heads(files, capsys):
-    main(files)
+    main(["diagnose", *files])
     tables = [
         part.splitlines() for part in capsys.readouterr().out.split("\n\n") if "\n-----" in part or "\n---" in part
     ]
@@ -131,10 +130,10 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
     ]
     Path("results/demo/gold").mkdir()
     pl.DataFrame(golds).write_parquet("results/demo/gold/in_domain.parquet")
-    assert main([*map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 4
+    assert main(["diagnose", *map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 4
     assert "over 80 questions in 8 groups" in capsys.readouterr().out
     Path("results/demo/gold/in_domain.parquet").unlink()
-    assert main([*map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 0
+    assert main(["diagnose", *map(str, folders.values()), "--json", "all.json", "--html", "all.html"]) == 0
     out = capsys.readouterr().out
     assert "pass@2 of grpo-s1/step40 is 100.0 %, of the base 100.0 %" in out
     assert "Variety fell: grpo-s1/step40 has 1.00 different programs among 2 right answers" in out
@@ -148,15 +147,15 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
         "answers": 1,
     }
     # One shard of each: fewer than 59 questions.
-    assert main([str(folder / "0.parquet") for folder in folders.values()]) == 4
+    assert main(["diagnose", *(str(folder / "0.parquet") for folder in folders.values())]) == 4
     assert "pass@2 of grpo-s1/step40 is 100.0 %" in capsys.readouterr().out
-    assert main([str(folders["base"].parent), str(folders["base"])]) == 2
+    assert main(["diagnose", str(folders["base"].parent), str(folders["base"])]) == 2
     assert "it has none; name one of its folders: in_domain.evaluate" in capsys.readouterr().err
 
 
 def test_equal_files_give_equal_bytes(files, tmp_path):
     for name in "ab":
-        main([*files, "--json", str(tmp_path / f"{name}.json"), "--html", str(tmp_path / f"{name}.html")])
+        main(["diagnose", *files, "--json", str(tmp_path / f"{name}.json"), "--html", str(tmp_path / f"{name}.html")])
     for kind in ("json", "html"):
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
 
@@ -176,7 +175,7 @@ def test_hostile_text_is_escaped_on_the_page_and_visible_in_the_terminal(tmp_pat
         write(tmp_path / f"{name}.jsonl", {key: marks for key in base}, text=HOSTILE, level=HOSTILE, gold=HOSTILE)
         for name, marks in (("base", "+-"), ("\x1b[31mred", "--"))
     ]
-    main([*paths, "--html", str(tmp_path / "d.html"), "--json", str(tmp_path / "d.json")])
+    main(["diagnose", *paths, "--html", str(tmp_path / "d.html"), "--json", str(tmp_path / "d.json")])
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\u202e" not in out
@@ -199,15 +198,15 @@ def test_hotter_files_trainings_and_groups(tmp_path, capsys):
         write(tmp_path / f"{name}.jsonl", marks)
         for name, marks in (("base", half), ("tuned", cold), ("T13", cold), ("T16", half))
     )
-    assert main([base, tuned]) == 3
+    assert main(["diagnose", base, tuned]) == 3
     assert "Next step: draw tuned at higher temperatures and add the files with --hotter" in capsys.readouterr().out
-    assert main([base, tuned, "--hotter", warm, hot, "--json", str(tmp_path / "d.json")]) == 0
+    assert main(["diagnose", base, tuned, "--hotter", warm, hot, "--json", str(tmp_path / "d.json")]) == 0
     assert "\nSHARPENED: drawing hotter recovers the lost coverage. pass@4 of tuned" in capsys.readouterr().out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
     assert (found["verdict"], found["hotter"]["chosen"]) == ("SHARPENED", ["T16", "T16"])
-    assert main([base, tuned, "--hotter", warm]) == 3
+    assert main(["diagnose", base, tuned, "--hotter", warm]) == 3
     capsys.readouterr()
-    assert main([base, "--trainings", f"grpo={tuned},{warm},{tuned}"]) == 3
+    assert main(["diagnose", base, "--trainings", f"grpo={tuned},{warm},{tuned}"]) == 3
     out = capsys.readouterr().out
     assert "over 200 questions and 3 trainings (" in out
     assert "grpo (2)" in out
@@ -219,7 +218,7 @@ def test_hotter_files_trainings_and_groups(tmp_path, capsys):
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         lines = (json.dumps(row | {"topic": f"t{int(row['question_id'][1:]) % 20}"}) + "\n" for row in rows)
         path.write_text("".join(lines), encoding="utf-8")
-    main([*grouped, "--cluster", "topic"])
+    main(["diagnose", *grouped, "--cluster", "topic"])
     assert "over 200 questions in 20 groups" in capsys.readouterr().out
 
 
@@ -237,17 +236,17 @@ def test_usage_errors(files, tmp_path, capsys):
         ([*files, "--task", "sql"], "--databases DIR"),
     ):
         with pytest.raises(SystemExit) as ended:
-            main(arguments)
+            main(["diagnose", *arguments])
         assert ended.value.code == 2
         assert said in capsys.readouterr().err
     assert not list(tmp_path.glob("*.html"))
 
 
 def test_errors_in_files(files, tmp_path, capsys):
-    assert main([files[0], str(tmp_path / "missing.jsonl")]) == 2
+    assert main(["diagnose", files[0], str(tmp_path / "missing.jsonl")]) == 2
     assert "missing.jsonl" in capsys.readouterr().err
     other = write(tmp_path / "other.jsonl", {"z": "+"}, question="Another one")
-    assert main([files[0], other]) == 2
+    assert main(["diagnose", files[0], other]) == 2
     assert "no question in common" in capsys.readouterr().err
 
 
@@ -268,12 +267,12 @@ def test_answers_are_judged_here(tmp_path, capsys):
         paths.append(str(path))
     golds = tmp_path / "golds.jsonl"
     golds.write_text("".join(json.dumps({"id": n, "answer": n + 1}) + "\n" for n in range(70)), encoding="utf-8")
-    assert main(paths) == 2
+    assert main(["diagnose", *paths]) == 2
     assert "no sample is judged; judge them here with --task" in capsys.readouterr().err
     # One answer to a question: accuracy, no coverage.
-    assert main([*paths, "--task", "math", "--gold", str(golds)]) == 4
+    assert main(["diagnose", *paths, "--task", "math", "--gold", str(golds)]) == 4
     assert "pass@1 of tuned is 28.6 %, of the base 85.7 %" in capsys.readouterr().out
-    assert main([*paths, "--task", "math"]) == 2
+    assert main(["diagnose", *paths, "--task", "math"]) == 2
     assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
 
 
@@ -293,7 +292,7 @@ def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path, capsys):
     gold = {"gold_sql": "SELECT count(*) FROM item", "db_id": "shop"}
     golds.write_text("".join(json.dumps({"question_id": f"q{n}"} | gold) + "\n" for n in range(30)), encoding="utf-8")
     arguments = [*map(str, paths), "--task", "sql", "--databases", str(folder.parent)]
-    assert main([*arguments, "--gold", str(golds), "--json", str(tmp_path / "d.json")]) == 4
+    assert main(["diagnose", *arguments, "--gold", str(golds), "--json", str(tmp_path / "d.json")]) == 4
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
     assert (found["coverage"]["base"], found["coverage"]["tuned"]) == (1, 1)
     first = found["varieties"][0]
@@ -304,20 +303,20 @@ def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path, capsys):
         1,
     )
     assert found["more_questions"] == 59
-    assert main([*arguments]) == 2
+    assert main(["diagnose", *arguments]) == 2
     assert "has no gold answer" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(files, monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert command(["diagnose", *files, "--task", "math"]) == 2
+    assert main(["diagnose", *files, "--task", "math"]) == 2
     assert "pip install 'dphrl[math]'" in capsys.readouterr().err
 
 
 def test_nothing_heavy_is_imported(files):
     """Of a light install: no engine, no workflow, no parser of SQL or mathematics."""
     code = (
-        "import sys; from dphrl.diagnose.run import main; main(sys.argv[1:]);"
+        "import sys; from dphrl.cli import main; main(['diagnose', *sys.argv[1:]]);"
         "heavy = {'torch', 'snakemake', 'sqlglot', 'math_verify', 'vllm', 'altair', 'scipy.stats'};"
         "print('HEAVY', heavy & set(sys.modules))"
     )
@@ -348,7 +347,7 @@ def test_three_spider_systems(tmp_path, capsys):
             encoding="utf-8",
         )
         paths.append(str(path))
-    code = main([*paths, "--json", str(tmp_path / "d.json")])
+    code = main(["diagnose", *paths, "--json", str(tmp_path / "d.json")])
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
     print(capsys.readouterr().out)
     assert code == found["exit_code"]

@@ -9,9 +9,9 @@ import pytest
 
 from dphrl.evaluation.claims import CLAIMS, NOT_BORNE_OUT, PASS
 from dphrl.evaluation.names import UNTRAINED
-from dphrl.report import published
+from dphrl.report import paper
 
-TABLES = Path(published.__file__).with_name("published.yaml")
+TABLES = Path(paper.__file__).with_name("published.yaml")
 SQL = {"bird": "in_domain", "spider": "cross_domain"}
 # What the datasets of a setting are to its training set; those of mathematics are averaged.
 ROLES = {"llama-sql": SQL, "omnisql-sql": SQL, "llama-sql-maths": "out_of_domain", "llama-math": "in_domain"}
@@ -21,7 +21,7 @@ MARGIN = 0.05
 
 @cache
 def published_points(setting):
-    return published.published_points(TABLES, setting)
+    return paper.published_points(TABLES, setting)
 
 
 def value(setting, claim, method):

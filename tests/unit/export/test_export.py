@@ -15,10 +15,10 @@ from safetensors.numpy import load_file
 from small_run import FINAL, INDEX, TENSORS, SmallRun
 from tiny_models import write_tokenizer
 
-from dphrl.__main__ import main
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import list_databases, sha256_file
 from dphrl.artifacts.tables import write_table
+from dphrl.cli import main
 from dphrl.scoring.factory import make_scorer
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -15,7 +15,7 @@ from tiny_models import write_tiny_policy
 from tiny_training import BARE, gradients, make_trainer, process_group, write_moved_policy
 from torch import Tensor
 
-from dphrl.__main__ import main
+from dphrl.cli import main
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.model.checkpoint import check_base, check_same_tokenizer

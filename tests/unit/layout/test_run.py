@@ -177,7 +177,7 @@ def test_every_path_in_the_rules_is_of_a_known_kind() -> None:
         "verdicts/{policy}/{dataset}.{sample}", "draws/{draw}/rollouts/<train>.{presample}",
         "draws/{draw}/rollouts/<train>.{refinement}", "draws/{draw}/verdicts/<train>.{presample}",
         "draws/{draw}/verdicts/<train>.{refinement}", "train/{segment}/{name}.parquet", "figures/{figure}.{ending}",
-        "tables/{figures.table(wildcards.figure)}.parquet",
+        "tables/{figures.figure(wildcards.figure).table}.parquet",
     }  # fmt: skip
     assert odd <= patterns
     paths = {pattern.replace("<train>", "train").format(**WILDCARDS) for pattern in patterns - odd}

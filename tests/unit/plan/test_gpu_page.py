@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dphrl.cli import main
 from dphrl.config.blocks.training import TrainConfig
-from dphrl.plan.__main__ import main
 from dphrl.plan.memory import GB, Setting, host_bytes, phases, reference_phase, sampling_phase, training_bytes
 from dphrl.plan.specs import MACHINES, ModelShape
 
@@ -112,7 +112,7 @@ def test_the_command_prints_the_seconds_of_a_step(
         " train: {steps: 104, segment_steps: 26, eval_every: 52, seeds: [1, 2]},"
         " hardware: {ranks: 8, zero_stage: 3, gradient_checkpointing: true}}\n"
     )
-    assert main(["my.yaml", "--gpu-gib", "80", "--slots", "8"]) == 0
+    assert main(["plan", "my.yaml", "--gpu-gib", "80", "--slots", "8"]) == 0
     out = capsys.readouterr().out
     row_of_page = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if "| Llama-3.1-8B | 8 |" in line)
     seconds = row_of_page.split(" | ")[-2]
@@ -122,9 +122,9 @@ def test_the_command_prints_the_seconds_of_a_step(
     assert f"({grpo} in the first row of Llama-3.1-8B)" in PAGE.read_text(encoding="utf-8")
     assert "\n  d: 3,000 and 400 (assumed for task sql)\n" in out
     assert " on 8 GPUs, " in out
-    assert main(["my.yaml"]) == 0
+    assert main(["plan", "my.yaml"]) == 0
     assert " on 8 GPUs, " in capsys.readouterr().out
-    assert main(["my.yaml", "--slots", "2"]) == 1
+    assert main(["plan", "my.yaml", "--slots", "2"]) == 1
     assert "a job takes 8 GPUs at one time, and --slots has 2" in capsys.readouterr().out
     assert "a plan uses the measured lengths of the training set" in out
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from published import LLAMA_8B
 
+from dphrl.cli import main
 from dphrl.config.load import load_config, read_config
-from dphrl.plan.__main__ import main
 from dphrl.plan.describe import at_start, shape_of
 from dphrl.plan.specs import MACHINES
 from dphrl.plan.work import Rates, Sizes, prompt_share, sizes_of, stages, step_seconds, wall_seconds
@@ -67,7 +67,7 @@ def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
     dataset = "{task: sql, source: dev.json, comparison: bird}"
     blocks = f"policy: {{base: llama}}, datasets: {{d: {dataset}}}, train_dataset: d, evaluate: {{datasets: [d]}}"
     config.write_text(f"{{run: bird, {blocks}}}\n")
-    assert main([str(config), "--gpu-gib", "80", "--slots", "8"]) == 1
+    assert main(["plan", str(config), "--gpu-gib", "80", "--slots", "8"]) == 1
     out = capsys.readouterr().out
     assert "a model of 8.03 billion parameters" in out
     assert "Not there, so 1,000 questions are assumed in each: dev.json\n" in out
@@ -82,7 +82,7 @@ def test_a_plan_needs_the_config_json_of_the_model_and_not_its_weights(tmp_path,
         "{run: bird, policy: {base: models/none}, datasets: {d: {task: math, source: d.jsonl}}, train_dataset: d,"
         " evaluate: {datasets: [d]}}\n"
     )
-    assert main(["bird.yaml"]) == 2
+    assert main(["plan", "bird.yaml"]) == 2
     said = capsys.readouterr().err
     assert "models/none, in which there is no config.json" in said
     assert "without the weights" in said
@@ -90,7 +90,7 @@ def test_a_plan_needs_the_config_json_of_the_model_and_not_its_weights(tmp_path,
 
 def test_units_fit_the_size_of_the_run(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main([str(MEASURED / "demo.yaml")]) == 0
+    assert main(["plan", str(MEASURED / "demo.yaml")]) == 0
     out = capsys.readouterr().out
     assert " million parameters" in out
     assert "Not there" not in out
@@ -111,14 +111,14 @@ def test_the_machine_is_that_of_the_configuration(tmp_path, capsys, monkeypatch,
         f"{{run: my, policy: {{base: {base}}}, datasets: {{d: {{task: math, source: d.jsonl}}}}, train_dataset: d,"
         f" evaluate: {{datasets: [d]}}, hardware: {{gpu_gib: {gpu_gib}}}}}\n"
     )
-    assert main(["my.yaml"]) == 0
+    assert main(["plan", "my.yaml"]) == 0
     out = capsys.readouterr().out
     assert f"(speeds are assumed for {machine})" in out
     assert ("Everything fits on GPUs of 86 GB (80 GiB)." in out) == (gpu_gib == "80")
 
 
 def test_the_command_names_a_missing_config(tmp_path, capsys):
-    assert main([str(tmp_path / "none.yaml")]) == 2
+    assert main(["plan", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
 
 
@@ -146,7 +146,7 @@ def test_the_hours_of_a_seed_are_those_that_one_more_adds(tmp_path, capsys, monk
         config["train"]["seeds"] = seeds
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
         monkeypatch.chdir(tmp_path)
-        assert main(["config.yaml"]) == 0
+        assert main(["plan", "config.yaml"]) == 0
         (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Time: ")]
         words = line.split()
         hours.append((float(words[words.index("cores,") + 1]), float(words[words.index("which") + 1])))
@@ -174,5 +174,5 @@ def test_a_run_that_trains_nothing_is_planned(tmp_path, capsys, monkeypatch):
         f"{{run: my, policy: {{base: {base}}}, datasets: {{d: {{task: math, source: d.jsonl}}}}, train_dataset: d,"
         " evaluate: {datasets: [d]}, methods: {}}\n"
     )
-    assert main(["my.yaml"]) == 0
+    assert main(["plan", "my.yaml"]) == 0
     assert "Everything fits" in capsys.readouterr().out

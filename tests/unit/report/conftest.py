@@ -10,7 +10,7 @@ from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline, passk, style_counts, styles
-from dphrl.report.ablation import ablation
+from dphrl.report.paper import ablation
 
 RULES = (
     StyleRule(name="cte", prefix="WITH "),

@@ -5,8 +5,8 @@ import pytest
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.training import MethodConfig
-from dphrl.report.ablation import ablation, families
-from dphrl.report.cost import training_cost, training_use
+from dphrl.report.counts import training_cost, training_use
+from dphrl.report.paper import ablation, families
 
 
 def blocks(**methods):

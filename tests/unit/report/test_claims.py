@@ -8,8 +8,9 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.pages.render import environment
-from dphrl.report.claims import claims_markdown, difference
-from dphrl.report.views import claims_table
+from dphrl.report.answers import claims_markdown
+from dphrl.report.headline import difference_text
+from dphrl.report.page_tables import claims_table
 
 ROLES = {"d": "in_domain", "out_of": "cross_domain"}
 
@@ -112,6 +113,6 @@ def test_a_dataset_cannot_become_markup():
 
 
 def test_differences_have_a_sign_and_a_unit():
-    assert difference("pass@8", 0.125) == "+12.5"
-    assert difference("distinct_styles", -0.125) == "-0.12"
-    assert difference("pass@8", None) == "-"
+    assert difference_text("pass@8", 0.125) == "+12.5"
+    assert difference_text("distinct_styles", -0.125) == "-0.12"
+    assert difference_text("pass@8", None) == "-"

@@ -7,7 +7,7 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
-from dphrl.report.collapse import REGISTERED, ambiguous, registered_in_words
+from dphrl.report.terminal import REGISTERED, ambiguous, registered_in_words
 
 
 def write_run(folder: Path, radii: list[int], passes: dict[str, float]) -> None:

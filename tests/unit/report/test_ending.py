@@ -7,7 +7,7 @@ import pytest
 
 from dphrl.config.load import read_config
 from dphrl.layout.run import Layout
-from dphrl.report.ending import ending, results
+from dphrl.report.terminal import ending, results
 
 ROOT = Path(__file__).resolve().parents[3]
 

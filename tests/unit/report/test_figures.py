@@ -12,7 +12,7 @@ import pytest
 import dphrl
 from dphrl.artifacts.code import code_digest
 from dphrl.report import figures
-from dphrl.report.collapse import REGISTERED
+from dphrl.report.terminal import REGISTERED
 
 NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "strip", "style_counts", "styles", "training"]
 ORDER = ("in_domain", "cross", "maths")
@@ -21,7 +21,7 @@ ORDER = ("in_domain", "cross", "maths")
 def test_the_figures():
     assert figures.figures() == NAMES
     for name in NAMES:
-        assert f"tables/{figures.table(name)}.parquet" in figures.caption(name)
+        assert f"tables/{figures.figure(name).table}.parquet" in figures.figure(name).caption
     with pytest.raises(KeyError, match="no figure 'nosuch'; there are eta, gap"):
         figures.draw("nosuch", pl.DataFrame())
 
@@ -29,12 +29,12 @@ def test_the_figures():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", ["tables", "many_seeds"])
 def test_same_table_same_bytes(name, which, request):
-    table = request.getfixturevalue(which)[figures.table(name)]
+    table = request.getfixturevalue(which)[figures.figure(name).table]
     chart, again = figures.draw(name, table), figures.draw(name, table.sample(fraction=1.0, shuffle=True, seed=1))
     assert figures.to_json(chart) == figures.to_json(again)
     assert figures.to_svg(chart) == figures.to_svg(again)
     spec = json.loads(figures.to_json(chart))
-    assert spec["description"] == figures.caption(name)
+    assert spec["description"] == figures.figure(name).caption
     assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
 
 
@@ -47,7 +47,7 @@ def test_a_figure_holds_more_rows_than_altair_allows(tables):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "eta"])
 def test_every_policy_is_drawn(name, tables):
-    svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))
+    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table]))
     assert svg.startswith("<svg")
     for label in ("GRPO", "D_exp only", "DPH-F", "DPH-JS"):
         assert f">{label}</text>" in svg
@@ -56,19 +56,19 @@ def test_every_policy_is_drawn(name, tables):
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_tables_are_refused(name, tables):
     with pytest.raises(ValueError, match=f"figure {name}"):
-        figures.draw(name, tables[figures.table(name)].clear())
+        figures.draw(name, tables[figures.figure(name).table].clear())
 
 
 def test_a_method_has_one_colour_in_all_figures(tables):
     for name in ("gap", "passk", "keep_explore", "paths", "steps", "training"):
-        svg = figures.to_svg(figures.draw(name, tables[figures.table(name)]))
+        svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table]))
         assert "#d55e00" in svg
         assert "#0072b2" in svg
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("training", "strip")])
 def test_datasets_are_in_the_given_order(name, tables):
-    svg = figures.to_svg(figures.draw(name, tables[figures.table(name)], ORDER))
+    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER))
     shown = [dataset for dataset in ORDER if f">{dataset}" in svg]
     places = [svg.index(f">{dataset}") for dataset in shown]
     assert len(shown) > 1
@@ -131,13 +131,13 @@ def test_a_dataset_without_unsolved_questions_has_no_explore_panel(tables):
     assert "cross · explore" not in svg
 
 
-def test_a_figure_depends_on_no_other(tables, tmp_path):
-    """A broken module leaves the other figures' bytes and code digests as they are."""
+def test_a_section_of_figures_depends_on_no_other(tables, tmp_path):
+    """A broken module leaves the bytes and code digests of figures in other modules as they are."""
     package = Path(dphrl.__file__).parent
     copy = tmp_path / "dphrl"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(package, copy, ignore=ignored)
-    (copy / "report" / "figures" / "styles.py").write_text("raise RuntimeError('must not be imported')\n")
+    (copy / "report" / "figures" / "diversity.py").write_text("raise RuntimeError('must not be imported')\n")
     tables["passk"].write_parquet(tmp_path / "passk.parquet")
     code = (
         "import sys, polars as pl; sys.path.insert(0, sys.argv[1])\n"

@@ -8,8 +8,7 @@ from made_evaluations import evaluation, study, with_classes
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.tables import tabulate
-from dphrl.report.further import FURTHER, further_tables
-from dphrl.report.views import page_tables
+from dphrl.report.page_tables import FURTHER, further_tables, page_tables
 
 GRPO = [("grpo", seed, 40, "d") for seed in (1, 2)]
 RAREFIED = [(*key, "styles", m, 40, m / 2 + key[1] / 10, 0.0, 9.0) for key in GRPO for m in (2, 4, 8)]

@@ -7,8 +7,7 @@ import re
 import polars as pl
 
 from dphrl.pages.render import environment
-from dphrl.report.headline import Headline, headline_csv, headline_markdown, how_to_read, main_metrics
-from dphrl.report.text import latex_table
+from dphrl.report.headline import Headline, headline_csv, headline_markdown, how_to_read, latex_table, main_metrics
 
 
 def test_rows_and_columns_in_reading_order(tables):

@@ -15,10 +15,10 @@ from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report import figures
 from dphrl.report.answers import Answer
-from dphrl.report.datasets import Prepared, count_rows
-from dphrl.report.page import CATEGORIES, render_page
+from dphrl.report.counts import Prepared, count_rows
+from dphrl.report.page import HEADINGS, render_page
+from dphrl.report.page_tables import cost_table
 from dphrl.report.samples import Response, Sample
-from dphrl.report.views import cost_table
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'></pre>"
@@ -65,7 +65,7 @@ def contents(run_tables, costs, **changes):
         sizes=SIZES,
         notes=[NOTE],
         tables=[("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))],
-        figures={name: figures.draw(name, run_tables[figures.table(name)]).to_dict() for name in NAMES},
+        figures={name: figures.draw(name, run_tables[figures.figure(name).table]).to_dict() for name in NAMES},
         claims=CLAIMED,
         samples=SAMPLES,
     )
@@ -97,7 +97,9 @@ def test_the_page_is_one_file_and_the_same_each_time(page, tables, costs):
 
 def test_the_page_opens_on_the_summary_and_ends_with_samples(page):
     headings = re.findall(r"<h2 id=\"part-\d+\">(.+?)</h2>", page)
-    drawn = [name for name, names in CATEGORIES.items() if set(names) & set(NAMES)]
+    drawn = [
+        HEADINGS[section] for section, names in figures.SECTIONS.items() if {*names[section == "solved" :]} & {*NAMES}
+    ]
     assert headings == ["Summary", "Tables", *drawn, "Claims", "Audit", "Samples"]
     marks = (
         'id="main"',
@@ -125,11 +127,6 @@ def test_headings_are_in_order(page):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(below - above <= 1 for above, below in pairwise(levels))
-
-
-def test_a_figure_of_no_category_is_shown_too(tables, costs):
-    figure = figures.draw("passk", tables["passk"]).to_dict()
-    assert "Further figures" in render(tables, costs, figures={"other": figure})
 
 
 def test_the_policy_of_the_page_allows_its_own_scripts_only(page):
@@ -258,7 +255,7 @@ def test_the_page_is_for_keyboards_and_screen_readers(browser, open_page, page):
     labels = browser.execute_script(
         "return [...document.querySelectorAll('.chart [role=graphics-document]')].map(e => e.ariaLabel)"
     )
-    assert labels == [figures.caption(name) for name in NAMES]
+    assert labels == [figures.figure(name).caption for name in NAMES]
     targets = "return [...document.querySelectorAll('nav a, .skip')].every(a => document.querySelector(a.hash))"
     assert browser.execute_script(targets)
     assert browser.execute_script("return document.querySelectorAll('[id]').length") == browser.execute_script(
@@ -342,7 +339,7 @@ def test_published_points_on_one_dataset_are_drawn_without_a_warning(browser, op
     given = [(method, "cross", "pass@16", value) for method, value in (("base", 0.9), ("dph_f", 0.7), ("dph_js", 0.8))]
     points = pl.DataFrame(given, schema=["method", "dataset", "metric", "value"], orient="row")
     drawn = {
-        name: figures.draw(name, tables[figures.table(name)], published=points).to_dict()
+        name: figures.draw(name, tables[figures.figure(name).table], published=points).to_dict()
         for name in ("eta", "gap", "passk")
     }
     open_page(render(tables, costs, figures=drawn), width, height, len(drawn))

@@ -12,8 +12,7 @@ import yaml
 import dphrl.report.paper as module
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import PublishedSetting
-from dphrl.report.paper import LAYOUTS, lay_out, names, shown, texts
-from dphrl.report.published import read_published
+from dphrl.report.paper import LAYOUTS, lay_out, names, read_published, shown, texts
 
 FILE = Path(module.__file__).with_name("published.yaml")
 PUBLISHED = yaml.safe_load(FILE.read_text(encoding="utf-8"))

@@ -7,13 +7,13 @@ from polars.testing import assert_frame_equal
 from scipy.stats import ttest_1samp
 
 from dphrl.artifacts.tables import read_table, write_table
+from dphrl.cli import main
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 from dphrl.layout.names import PolicyName
-from dphrl.report.__main__ import main
 from dphrl.report.pooled import RunsError, differences_by_run, pooled, pooled_claims, read_runs
 
 K = [1, 2, 4]
@@ -182,7 +182,7 @@ def test_an_unfinished_run_and_a_second_of_one_name_are_refused(folders, tmp_pat
 
 def test_the_command_writes_a_page_and_tables(folders, tmp_path, capsys):
     out = tmp_path / "together"
-    assert main([*map(str, folders), "--out", str(out)]) == 0
+    assert main(["report", *map(str, folders), "--out", str(out)]) == 0
     assert str(out / "index.html") in capsys.readouterr().out
     page = (out / "index.html").read_text(encoding="utf-8")
     for words in (
@@ -198,15 +198,15 @@ def test_the_command_writes_a_page_and_tables(folders, tmp_path, capsys):
     assert read_table(out / "claims.parquet", "claims").height
     assert pl.read_csv(out / "differences.csv")["run"].unique().sort().to_list() == ["first", "second"]
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    assert main([*map(str, folders), "--out", str(out)]) == 0
+    assert main(["report", *map(str, folders), "--out", str(out)]) == 0
     assert before == {path.name: path.read_bytes() for path in out.iterdir()}
 
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys):
-    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "no finished run" in capsys.readouterr().err
     write_run(tmp_path / "bare", (), world=5)
-    assert main([str(tmp_path / "bare"), "--out", str(tmp_path / "out")]) == 2
+    assert main(["report", str(tmp_path / "bare"), "--out", str(tmp_path / "out")]) == 2
     assert "no run has a training" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -214,7 +214,7 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
 @pytest.fixture(scope="module")
 def page(folders, tmp_path_factory):
     out = tmp_path_factory.mktemp("together")
-    assert main([*map(str, folders), "--out", str(out)]) == 0
+    assert main(["report", *map(str, folders), "--out", str(out)]) == 0
     return (out / "index.html").read_text(encoding="utf-8")
 
 

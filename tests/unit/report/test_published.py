@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from experiments import NAMES, experiment
 
-import dphrl.report.published as module
+import dphrl.report.paper as module
 from dphrl.report import figures
-from dphrl.report.published import published_points
+from dphrl.report.paper import published_points
 
 FILE = Path(module.__file__).with_name("published.yaml")
 LABEL = "published (arXiv 2509.07430)"
@@ -90,8 +90,8 @@ def test_the_weights_of_js_have_theirs(tables, points):
 
 @pytest.mark.parametrize("name", figures.figures())
 def test_without_counterparts_a_figure_is_as_it_was(name, tables, points):
-    assert figures.draws_published(name) == (name in ("eta", "gap", "passk"))
-    table = tables[figures.table(name)]
+    assert figures.figure(name).published == (name in ("eta", "gap", "passk"))
+    table = tables[figures.figure(name).table]
     alone = figures.draw(name, table)
     assert figures.to_json(figures.draw(name, table, published=points)) == figures.to_json(alone)
     assert LABEL not in figures.to_json(alone)

@@ -13,7 +13,7 @@ import yaml
 from light import WITHOUT_EXTRAS
 from published import DATA, LLAMA_8B
 
-from dphrl.__main__ import main
+from dphrl.cli import main
 from dphrl.config.config import Config
 from dphrl.config.load import check_files, read_config
 from dphrl.plan.describe import at_start
@@ -266,7 +266,7 @@ def test_a_given_name_of_a_field_comes_first(folder: Path) -> None:
     [
         (("--task", "one_of"), "--task NAME and --scorer FILE belong together"),
         (("--scorer", "my.py"), "--task NAME and --scorer FILE belong together"),
-        (("--field", "question"), "--field question: expected OURS=THEIRS"),
+        (("--field", "question"), "argument --field: 'question': expected NAME=VALUE"),
     ],
 )
 def test_options_that_do_not_belong_together_are_a_usage_error(
@@ -279,7 +279,7 @@ def test_options_that_do_not_belong_together_are_a_usage_error(
 
 def test_the_starter_needs_no_extra(folder: Path) -> None:
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
-    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+    script = f"{WITHOUT_EXTRAS}\nfrom dphrl.cli import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "init", "--data", "my.jsonl", "--model", "model"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -19,7 +19,7 @@ Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 
 
 def check_datasets(run: Run) -> None:
-    """Each dataset has gold for its prompts and for nothing else."""
+    """The gold answers of a dataset are for its prompts, all of them and no others."""
     for path, artifact in run.artifacts.items():
         found = kind_of(path)
         if found is not None and found[0].name == "prompts":
@@ -87,7 +87,7 @@ def lost(rows: pl.DataFrame, others: pl.DataFrame, key: Sequence[str] = KEY) -> 
 
 
 def same_keys(lacking: str, extra: str, key: Sequence[str] = KEY) -> dict[str, FindRows]:
-    """Checks that a second table lacks no key of the first, and has no others, under the names of these problems."""
+    """Checks that two tables have the same keys; missing and additional keys have separate names."""
     return {
         lacking: lambda first, second: lost(first, second, key),
         extra: lambda first, second: lost(second, first, key),
@@ -167,7 +167,7 @@ def _check_samples(artifact: Artifact, drawn: pl.LazyFrame, decode: Decode | Non
 
 
 def _undecoded(drawn: pl.DataFrame, decode: Decode) -> pl.DataFrame:
-    """The samples whose text is not that of their tokens, with the beginning of both."""
+    """Samples whose text differs from their decoded tokens, with the beginning of both."""
     # A tokenizer decodes no responses (an empty D_pef) as one empty text.
     tokens = drawn["token_ids"].to_list()
     texts = pl.Series("decoded", decode(tokens) if tokens else [], dtype=pl.String)

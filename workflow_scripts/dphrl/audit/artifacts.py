@@ -34,7 +34,7 @@ _OURS = (
 )
 _SHOWN_ROWS = 3
 RERUN = "Run snakemake again."
-# The end of the error that a job would raise; a failed check has a remedy.
+# The end of a job's error, which is left out: a failed check states the remedy itself.
 _REMEDY = "; delete it and run snakemake again"
 # Without its name snakemake makes no intermediate file again.
 NAME_IT = "Name it as a target of snakemake."
@@ -211,7 +211,7 @@ class Run:
 
     @property
     def figures(self) -> dict[str, str]:
-        """The table that each figure draws, as the rule `audit` recorded it; empty where it has not run."""
+        """The table of each figure, as the rule `audit` recorded it; empty before that rule."""
         audit = self.get(RECORDED)
         found: dict[str, str] = audit.footer["config"]["figures"] if audit is not None and audit.sound else {}
         return found
@@ -257,7 +257,7 @@ class Run:
 
     @property
     def train_dataset(self) -> str | None:
-        """The training set; None if no dataset has samples of stage 1, or more than one has."""
+        """The training set: the dataset with samples of stage 1. None for no such dataset or several."""
         return self.train_datasets[0] if len(self.train_datasets) == 1 else None
 
     def scan_refinement(self, kind: str, draw: str) -> pl.LazyFrame | None:
@@ -294,6 +294,6 @@ def is_removable(path: str) -> bool:
 
 
 def manifest_above(path: Path) -> str | None:
-    """The manifest whose folder has a file of a run; None for other files."""
+    """The manifest whose folder holds a file; None for a file outside of such folders."""
     manifests = (f"{folder.as_posix()}.json" for folder in path.parents)
     return next((manifest for manifest in manifests if schema_of(manifest) == "manifest"), None)

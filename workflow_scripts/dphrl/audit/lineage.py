@@ -36,7 +36,7 @@ def check_lineage(run: Run, artifact: Artifact) -> None:
             not missing, f"{path} was made from {name!r}, but {_range(missing or paths)} is not there", RERUN
         ):
             now, then = _digest(run, paths), recorded["digest"]
-            # A damaged input has a failed check already; its digest shows nothing about this artifact.
+            # The check of a damaged input failed already; its digest says nothing about this artifact.
             artifact.check(
                 now in (None, then),
                 f"{path} was made from other {name!r} ({then[:12]}) than {_range(paths)} now holds ({str(now)[:12]})",
@@ -52,7 +52,7 @@ def _is_outside(name: str, paths: Sequence[str]) -> bool:
 
 
 def _digest(run: Run, paths: tuple[str, ...]) -> str | None:
-    """The digest of an input today; None if it is damaged. A file that a manifest lists has its sha256 there."""
+    """The present digest of an input; None for a damaged one. A manifest lists the sha256 of its files."""
     manifest = manifest_above(Path(paths[0]))
     if manifest is None:
         return run.digest(paths)
@@ -212,7 +212,7 @@ def _describe(provenance: Provenance, artifact: Artifact) -> str:
 
 
 def _root_of(file: Path) -> Path:
-    """The run folder of an artifact: the nearest folder from which its path is that of a file of a run."""
+    """The run folder of an artifact: the nearest parent in which its relative path is a known path of a run."""
     for root in file.parents:
         path = file.relative_to(root).as_posix()
         if path.split("/")[0] in _FOLDERS or kind_of(path) is not None:

@@ -39,7 +39,7 @@ def decoder(run: Run) -> Decode | None:
 
 
 def lacks_tokenizer(run: Run) -> bool:
-    """Whether a sound base policy has no tokenizer.json."""
+    """Whether a sound base policy lacks tokenizer.json."""
     base = run.get(_BASE)
     return base is not None and base.sound and not (folder_of(base.file) / _TOKENIZER).is_file()
 
@@ -180,7 +180,7 @@ def _no_distribution(topk: np.ndarray) -> np.ndarray:
 
 
 def _check_tokens(run: Run, draw: str, artifact: Artifact, index: pl.LazyFrame) -> None:
-    """The stored tokens are those of the prompt and of the refinement sample."""
+    """The stored tokens equal the tokens of the prompt and of the refinement sample."""
     prompts = run.scan(fill(KINDS["prompts"].path, {"dataset": run.train_dataset}))
     rollouts = run.scan_refinement("rollouts", draw)
     if prompts is None or rollouts is None:

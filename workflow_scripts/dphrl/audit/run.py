@@ -1,4 +1,4 @@
-"""The audit of a whole run."""
+"""The audit of a whole run, its summary, and its page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.manifest import SUMS, read_sums
 from dphrl.audit.across import check_datasets, check_partition, check_rollouts
 from dphrl.audit.artifacts import NAME_IT, RECORDED, Artifact, Run, is_removable, manifest_above
-from dphrl.audit.footers import check_footer
 from dphrl.audit.lineage import check_lineage
-from dphrl.audit.one_artifact import check_artifact
+from dphrl.audit.one_artifact import check_artifact, check_footer
 from dphrl.audit.reference import check_reference, decoder, lacks_tokenizer
 from dphrl.layout.kinds import is_known
 from dphrl.machine.progress import counted
+from dphrl.pages.render import render
 from dphrl.pages.visible import visible
 
 _TO_MAKE = r"(?:\bis missing\b|\bDelete )"
@@ -33,6 +33,21 @@ def audit_run(folder: Path) -> pl.DataFrame:
         NoRunError: the folder holds no run.
     """
     return audit(Run(folder))
+
+
+def print_audit(folder: Path) -> int:
+    """Audit the run in a folder and print the summary; the exit status is 1 if a check failed.
+
+    Raises:
+        NoRunError: the folder holds no run.
+    """
+    run = Run(folder)
+    table = audit(run)
+    print(summary(table))
+    for text in (*facts(run), again(table, folder)):
+        if text:
+            print(visible(text))
+    return 1 if failed_checks(table) else 0
 
 
 def audit(run: Run) -> pl.DataFrame:
@@ -64,7 +79,7 @@ def audit(run: Run) -> pl.DataFrame:
         [visible(path, keep=""), *(getattr(artifact, name) for name in columns)]
         for path, artifact in run.artifacts.items()
     ]
-    # Names that no encoding has may be shown alike.
+    # Two names with undecodable bytes can have the same visible form.
     return SCHEMAS["audit"].frame(rows).unique("artifact", keep="first", maintain_order=True).sort("artifact")
 
 
@@ -165,3 +180,19 @@ def require_passed(table: pl.DataFrame) -> None:
     failed = failed_checks(table)
     if failed:
         raise AuditError("\n".join([f"{counted(len(failed), 'check')} failed:", *failed]))
+
+
+def render_page(table: pl.DataFrame) -> str:
+    """The page of an audit: verdict, failed checks, checks by kind, every artifact with its digests.
+
+    Args:
+        table: of the schema "audit", as `audit_run` returns it.
+    """
+    failed = failed_checks(table)
+    return render(
+        "audit.html.j2",
+        failed=failed,
+        checks=table["passed"].sum() + len(failed),
+        kinds=kinds_of(table).rows(named=True),
+        artifacts=table.rows(named=True),
+    )

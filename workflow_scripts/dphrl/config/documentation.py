@@ -1,10 +1,9 @@
 """The generated documentation: config/schema.json for editors, config/defaults.yaml and the block table of
 config/README.md for readers.
 
-`python -m dphrl.config.documentation` rewrites them; a test compares them with the models.
+`make schema` rewrites them; a test compares them with the models.
 """
 
-import argparse
 import json
 import re
 from collections.abc import Iterator
@@ -116,12 +115,7 @@ def _flow(value: Any) -> str:
     return yaml.safe_dump(data, default_flow_style=True, sort_keys=False, width=10_000).removesuffix("...\n").strip()
 
 
-def main() -> None:
+def write() -> None:
     """Rewrite the three files."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for name, text in (("schema.json", schema_text), ("defaults.yaml", defaults_text), ("README.md", readme_text)):
         (FOLDER / name).write_text(text(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -11,9 +11,9 @@ from dphrl.diagnose.joined import Joined, known_as
 from dphrl.evaluation.doubts import neighbours_agree
 from dphrl.evaluation.estimator import g_pass_at_k, maj_at_k, pass_hat_k
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.sentences import percent
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.verdict import LOSSES, NARROWED, NOT_COLLAPSED, Verdict
+from dphrl.pages.numbers import percent
 from dphrl.sample_files.samples import SampleFile
 
 QUALIFIES = 0.05

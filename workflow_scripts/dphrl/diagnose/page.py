@@ -28,9 +28,9 @@ _CAPTION = (
 def figure(found: Diagnosis) -> Any:
     """The pass@k curves, as an altair chart."""
     # Slow to import.
-    from dphrl.report.figures import passk
+    from dphrl.report.figures import draw
 
-    return passk.draw(found.tables["passk"]).properties(description=_CAPTION)
+    return draw("passk", found.tables["passk"]).properties(description=_CAPTION)
 
 
 def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:

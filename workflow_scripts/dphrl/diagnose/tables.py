@@ -9,8 +9,8 @@ from tabulate import tabulate
 from dphrl.diagnose.diagnosis import Diagnosis
 from dphrl.evaluation.against_base import BINS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.sentences import interval, percent, signed
 from dphrl.evaluation.verdict import WORDS
+from dphrl.pages.numbers import interval, percent, points
 from dphrl.pages.visible import visible
 
 Shown = tuple[str, str, pl.DataFrame]
@@ -96,7 +96,7 @@ def by_base(found: Diagnosis) -> Shown:
     """pass@K by the base's number of right samples."""
     rows = []
     for row in found.tables["by_base"].iter_rows(named=True):
-        values = (percent(row["base"]), percent(row["tuned"]), signed(row["tuned"] - row["base"]))
+        values = (percent(row["base"]), percent(row["tuned"]), points(row["tuned"] - row["base"]))
         rows.append([row["method"], row["right"], f"{row['questions']:,}", *values])
     caption = (
         "pass@K in per cent over the questions of which the base has so many right samples: where a loss lies. A"
@@ -207,7 +207,7 @@ def portfolio(found: Diagnosis, only: frozenset[int] | None = None) -> Shown:
         one, other = row["from_base"], row["from_base_other_half"]
         draws = f"{one}" if one == other else f"{min(one, other)} or {max(one, other)}"
         values = (percent(row[name]) for name in ("base_alone", "tuned_alone", "best"))
-        gain = f"{signed(row['gain'])} {interval((row['low'], row['high']))}"
+        gain = f"{points(row['gain'])} {interval((row['low'], row['high']))}"
         rows.append([row["method"], f"{row['k']}", *values, draws, gain])
     caption = (
         "pass@k in per cent with all k samples from the base, all from the tuned model, and with the best split between"
@@ -224,7 +224,7 @@ def levels(found: Diagnosis) -> Shown:
     rows = []
     for row in found.tables["levels"].iter_rows(named=True):
         difference = (
-            f"{signed(row['difference'])} {interval((row['low'], row['high']))}" if row["low"] is not None else "-"
+            f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row["low"] is not None else "-"
         )
         values = (percent(row["base"]), percent(row["tuned"]))
         rows.append([row["level"], row["method"], f"{row['questions']:,}", *values, difference])

@@ -5,29 +5,7 @@ from collections.abc import Iterable, Iterator
 from dphrl.evaluation import verdict as rule
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.evaluation.verdict import WORDS, Verdict
-
-_MOST_DIGITS = 4
-
-
-def percent(share: float) -> str:
-    """A share in per cent, with one digit."""
-    return f"{100 * share:.1f}"
-
-
-def points(share: float) -> str:
-    """A margin in points, without needless digits."""
-    return f"{100 * share:g}"
-
-
-def signed(share: float) -> str:
-    """A difference of shares in points; with another digit where it would round to 0."""
-    digits = next((one for one in range(1, _MOST_DIGITS) if round(100 * share, one)), 1)
-    return f"{100 * share if round(100 * share, digits) else 0.0:+.{digits}f}"
-
-
-def interval(ends: Iterable[float]) -> str:
-    """An interval of a difference of shares, in points."""
-    return f"[{', '.join(signed(end) for end in ends)}]"
+from dphrl.pages.numbers import interval, margin_in_points, percent, points
 
 
 def sentences(verdict: Verdict, qualified: Iterable[str]) -> list[str]:
@@ -39,7 +17,7 @@ def sentences(verdict: Verdict, qualified: Iterable[str]) -> list[str]:
 
 def verdict_sentence(verdict: Verdict) -> str:
     """The verdict, both pass@k, their difference, reasons of CANNOT TELL, and questions kept, lost and gained."""
-    found, margin = verdict.coverage, points(verdict.margin)
+    found, margin = verdict.coverage, margin_in_points(verdict.margin)
     narrow = f"(90 % interval {interval(found.narrow)})"
     means = ""
     if verdict.word in rule.LOSSES:
@@ -50,18 +28,18 @@ def verdict_sentence(verdict: Verdict) -> str:
         means = f"; a loss of {margin} points or more is excluded {narrow}"
     over = f"over {found.questions:,} questions" + (f" in {found.groups:,} groups" if found.groups else "")
     if verdict.trainings:
-        over += f" and {len(verdict.trainings)} trainings ({', '.join(signed(one) for one in verdict.trainings)})"
+        over += f" and {len(verdict.trainings)} trainings ({', '.join(points(one) for one in verdict.trainings)})"
     hand = ", k chosen by hand" if verdict.by_hand else ""
     numbers = (
         f"pass@{verdict.k} of {verdict.policy} is {percent(found.tuned)} %, of the base {percent(found.base)} %:"
-        f" {signed(found.value)} points, 95 % interval {interval(found.wide)}, {over}{hand}"
+        f" {points(found.value)} points, 95 % interval {interval(found.wide)}, {over}{hand}"
     )
     reasons = "".join(f" {one}" for one in _reasons(verdict))
     return f"{verdict.word}: {_about(verdict)}. {numbers}{means}.{reasons}{_needed(verdict)} {_exchange(verdict)}"
 
 
 def _about(verdict: Verdict) -> str:
-    margin = points(verdict.margin)
+    margin = margin_in_points(verdict.margin)
     if verdict.word == rule.CANNOT_TELL:
         if verdict.k == 1:
             return "one answer to a question says nothing about coverage"
@@ -91,7 +69,7 @@ def _about(verdict: Verdict) -> str:
 
 def _reasons(verdict: Verdict) -> Iterator[str]:
     """A sentence for each reason that applies."""
-    k, base, margin = verdict.k, percent(verdict.coverage.base), points(verdict.margin)
+    k, base, margin = verdict.k, percent(verdict.coverage.base), margin_in_points(verdict.margin)
     for reason in verdict.reasons:
         if reason == rule.ONE_SAMPLE:
             yield "K is 1, and pass@1 is accuracy: draw more samples of each question."
@@ -140,7 +118,7 @@ def _explained(verdict: Verdict) -> Iterator[str]:
         yield (
             f"pass@{verdict.k} fell by {percent(-verdict.coverage.value)} points; lower accuracy on every question"
             f" alike would explain {percent(abs(verdict.explained))} of them (accuracy"
-            f" {signed(verdict.accuracy.value)} {interval(verdict.accuracy.wide)})."
+            f" {points(verdict.accuracy.value)} {interval(verdict.accuracy.wide)})."
         )
 
 
@@ -193,7 +171,7 @@ def _hotter(verdict: Verdict) -> Iterator[str]:
     yield (
         f"Drawn hotter ({chosen}, chosen on one half of the questions and judged on the other),"
         f" pass@{verdict.k} of {verdict.policy} is {percent(found.coverage.tuned)} %, of the base"
-        f" {percent(found.coverage.base)} %: {signed(found.coverage.value)} points, 95 % interval"
+        f" {percent(found.coverage.base)} %: {points(found.coverage.value)} points, 95 % interval"
         f" {interval(found.coverage.wide)}; that {'recovers' if found.recovers else 'does not recover'} the coverage."
     )
 

@@ -1,1 +1,1 @@
-"""What a run's first stages made, in files that another trainer reads: prompts, stored responses, the judge."""
+"""Results of a run's first stages in files for another trainer: prompts, stored responses, the judge."""

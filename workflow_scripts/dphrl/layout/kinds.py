@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 from dphrl.config import slices
@@ -36,8 +34,7 @@ TABLES = (
     "styles",
     "transitions",
 )
-# A module of the report is a figure; its package is above this one, so it is not imported.
-_FIGURES = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parents[1] / "report" / "figures")])]
+_FIGURES = ("eta", "gap", "keep_explore", "passk", "paths", "steps", "strip", "style_counts", "styles", "training")
 # Regular expressions of fields in paths; other fields are names of the config.
 _NUMBER = "(?:0|[1-9][0-9]*)"
 _NAME = "[A-Za-z0-9_]+"

@@ -1,9 +1,9 @@
-"""Control characters of texts that others wrote, as visible symbols, on pages and in a terminal."""
+"""Control characters of foreign texts as visible symbols, on pages and in a terminal."""
 
 from functools import cache
 
 _C0, _C1 = (*range(0x20), 0x7F), range(0x80, 0xA0)
-# Marks, line separators, embeddings and isolates: what follows them is shown elsewhere or in another order.
+# Marks, line separators, embeddings and isolates move or reorder the text after them.
 _ORDER = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _SURROGATES = range(0xD800, 0xE000)
 

@@ -1,7 +1,7 @@
 """The plan of a configuration as text, and the jobs that cannot fit on its GPUs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tabulate import tabulate
@@ -9,6 +9,7 @@ from tabulate import tabulate
 from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.config.load import read_config
 from dphrl.hub import model_name, one_file
 from dphrl.layout.run import Layout
 from dphrl.machine.progress import counted, duration
@@ -119,6 +120,28 @@ def _too_large(job: str, phase: Phase, limit: float, advice: str) -> list[Proble
     parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in phase.parts.items() if size > GB)
     need = f"{phase.total / GB:.0f} GB per GPU while {phase.name} ({parts})"
     return [Problem(job, need, f"at most {memory_of(limit)}; for that: {advice}")]
+
+
+def print_plan(files: Sequence[Path], gpu_gib: float | None, machine: str | None, slots: int | None) -> int:
+    """Print the plan of a configuration; the exit status is 1 if a job does not fit. None means the default."""
+    config, folder = read_config(*files), Path.cwd()
+    shape = shape_of(config, folder)
+    gpu_gib = gpu_gib or planned_gpu_gib(config)
+    largest = max(config.hardware.ranks, config.hardware.tensor_parallel)
+    slots = slots or max(2, largest)
+    print(describe(config, folder, machine or ("h100" if gpu_gib else "cpu"), slots))
+    if not (gpu_gib and shape):
+        return 0
+    try:
+        check_memory(config, shape, gpu_gib)
+    except ConfigError as error:
+        print(f"\nThis does not fit.\n{error}")
+        return 1
+    if slots < largest:
+        print(f"\nThis does not fit.\nhardware: a job takes {largest} GPUs at one time, and --slots has {slots}")
+        return 1
+    print(f"\nEverything fits on GPUs of {memory_of(gpu_gib * 2**30)}.")
+    return 0
 
 
 def describe(config: Config, folder: Path, machine: str, slots: int) -> str:

@@ -1,16 +1,25 @@
-"""What a run says, in a sentence for each question of its reader; numbers and intervals are from its tables."""
+"""Answers of a run to the questions of its reader, and its claims with their measurements."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from dphrl.evaluation.claims import VERDICTS
+from dphrl.evaluation.claims import LEVEL, SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.layout.methods import BASELINES, in_order, label
-from dphrl.report.claims import difference, interval
-from dphrl.report.headline import AMONG_ALL, in_words, variety_of
+from dphrl.pages.numbers import percent, probability
+from dphrl.report.headline import (
+    AMONG_ALL,
+    NO_INTERVAL,
+    difference_text,
+    in_words,
+    interval_text,
+    markdown_table,
+    value_text,
+    variety_of,
+)
 
 
 class Answer(NamedTuple):
@@ -21,15 +30,15 @@ class Answer(NamedTuple):
 
 
 def title(run: str, found: Sequence[Answer]) -> str:
-    """The title of the page of a run: the question that it answers, or what else it shows."""
+    """The title of the page of a run: its question, or its content if nothing was compared."""
     return f"{run}: did diversity collapse?" if found else f"{run}: what the base model solves"
 
 
 def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFrame, dataset: str) -> list[Answer]:
     """The answers of a run, about one evaluation set.
 
-    A value fell or rose where its 95 % interval excludes 0; elsewhere no difference is shown, which is not to say that
-    there is none.
+    A value fell or rose where its 95 % interval excludes 0. Elsewhere the text says that no difference is shown, not
+    that there is none.
 
     Args:
         comparisons, headline, claims: the tables of these names.
@@ -69,13 +78,13 @@ def _against_base(rows: pl.DataFrame, headline: pl.DataFrame, metric: str, unit:
     compared = rows.filter(metric=metric)
     dataset = compared["dataset"][0]
     base = headline.filter(method=BASE, dataset=dataset, metric=metric)
-    value = f"; the base has {difference(metric, base['value'][0], sign='')}" if base.height else ""
+    value = f"; the base has {value_text(metric, base['value'][0])}" if base.height else ""
     words = ("fell under", "rose under", "no difference is shown under")
     return f"{unit}, on {dataset}: {_directions(compared, words)}{value}."
 
 
 def _kept(rows: pl.DataFrame) -> Iterator[Answer]:
-    """How coverage compares with that of the first baseline; nothing without one."""
+    """The answer about coverage next to the first baseline; nothing without a baseline."""
     baseline = next((name for name in BASELINES if name in rows["against"]), None)
     if baseline is not None:
         compared, other = rows.filter(against=baseline), label(baseline)
@@ -85,14 +94,14 @@ def _kept(rows: pl.DataFrame) -> Iterator[Answer]:
 
 
 def _directions(rows: pl.DataFrame, words: tuple[str, str, str]) -> str:
-    """The methods by what their intervals show (lower, higher, neither), each with its difference."""
+    """Methods in three groups (interval below 0, above 0, or around 0), each with its difference."""
     lower, higher, neither = words
     groups: dict[str, list[str]] = {word: [] for word in words}
     order = in_order(rows["method"])
     for row in sorted(rows.iter_rows(named=True), key=lambda row: order.index(row["method"])):
         low, high = row["low"], row["high"]
         shown = lower if high is not None and high < 0 else higher if low is not None and low > 0 else None
-        groups[shown or neither].append(f"{label(row['method'])} ({interval(row)})")
+        groups[shown or neither].append(f"{label(row['method'])} ({interval_text(row)})")
     return "; ".join(f"{word} {', '.join(methods)}" for word, methods in groups.items() if methods)
 
 
@@ -126,5 +135,80 @@ def _limits(row: dict[str, Any], claims: pl.DataFrame) -> Iterator[str]:
 
 
 def _points(sizes: Sequence[float] | pl.Series) -> str:
-    low, high = (f"{100 * size:.1f}" for size in (min(sizes), max(sizes)))
+    low, high = map(percent, (min(sizes), max(sizes)))
     return low if low == high else f"{low} to {high}"
+
+
+HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Trainings", "Verdict")
+_CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "each", "decided")
+_NEEDED = ("seeds_needed", "questions_needed")
+_TITLES = {True: "Primary endpoints", False: "Other claims"}
+_CORRECTED = {True: "Holm's", False: "Benjamini and Hochberg's"}
+
+
+def claims_markdown(found: pl.DataFrame) -> str:
+    """The table "claims" as Markdown: the primary endpoints, then the other claims.
+
+    Differences of proportions are in percentage points, others as they are.
+    """
+    sections = ["# Claims\n"]
+    for title, note, rows in claim_tables(found):
+        cells = [[row[name] for name in _CELLS] for row in rows]
+        sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrll')}")
+    if found.is_empty():
+        sections.append("No methods were compared, so no claim was measured.\n")
+    return "\n".join(sections)
+
+
+def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Title, how to read it, and rows of the primary endpoints and of the other claims, where there are any.
+
+    A row has as text, in addition to its columns: where, measured, chance and decided; and its metric in words.
+    """
+    for primary, title in _TITLES.items():
+        rows = [{**row, **_texts(row)} for row in found.filter(primary=primary).iter_rows(named=True)]
+        if rows:
+            counts = ", ".join(f"{sum(row['verdict'] == one for row in rows)} {one}" for one in VERDICTS)
+            yield title, f"{counts}. p is {_CORRECTED[primary]} over these claims; intervals are not corrected.", rows
+
+
+def _texts(row: dict[str, Any]) -> dict[str, str]:
+    where = row["dataset"] if row["level"] is None else f"{row['dataset']}, {row['level']}"
+    texts = {"where": where, "metric": in_words(row["metric"]), "measured": interval_text(row)}
+    return {**texts, "chance": probability(row["p_corrected"]), "each": _trainings(row), "decided": _decided(row)}
+
+
+def _trainings(row: dict[str, Any]) -> str:
+    """The difference of each training, how many fall below the margin, and the limit of their agreement."""
+    values = row["trainings"] or []
+    if len(values) < 2:
+        return "-"
+    each = ", ".join(difference_text(row["metric"], value) for value in values)
+    low, high = (percent(row[name], 0) for name in ("fell_low", "fell_high"))
+    text = f"{each}; {row['fell']} of {len(values)} fell below the margin [{low}, {high} %]"
+    if len({value > 0 for value in values}) > 1:
+        return text
+    others = percent(1.0 - LEVEL ** (1.0 / len(values)), 0)
+    return f"{text}; all agree, and {others} % of other trainings could still do otherwise"
+
+
+def _decided(row: dict[str, Any]) -> str:
+    """The verdict with its limits."""
+    remarks = []
+    size = value_text(row["metric"], row["margin"])
+    if row["verdict"] == SUPPORTED and row["relation"] != "equal" and abs(row["difference"]) < row["margin"]:
+        remarks.append(f"smaller than the margin of {size}")
+    if row["detectable"] is not None:
+        remarks.append(f"this run finds {value_text(row['metric'], row['detectable'])} in 80 % of cases")
+    if row["verdict"] == UNDECIDED and row["detectable"] is None:
+        remarks.append("too few seeds" if row["low"] is not None else NO_INTERVAL)
+    elif row["verdict"] == UNDECIDED and row["detectable"] <= row["margin"]:
+        # The run is large enough; the difference is too near the margin.
+        remarks.append(f"the 90 % interval reaches beyond the margin of {size}")
+    elif row["verdict"] == UNDECIDED:
+        enough = [f"{row[name]} {name.partition('_')[0]}" for name in _NEEDED if row[name] is not None]
+        remarks.append(f"{size} needs {' or '.join(enough) or 'more seeds and more questions'}")
+    if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
+        holds = "the questions are on" if row["verdict"] == UNDECIDED else "for these"
+        remarks.append(f"{holds} {row['clusters']} databases only")
+    return "; ".join([row["verdict"], *remarks])

@@ -13,8 +13,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 import dphrl.pages
 from dphrl.layout.methods import label
 from dphrl.layout.names import BASE, PolicyName
-from dphrl.report.headline import headline_markdown, metric_name
-from dphrl.report.text import markdown, markdown_table
+from dphrl.report.headline import headline_markdown, markdown, markdown_table, metric_name
 
 _TEMPLATE = Path(dphrl.pages.__file__).parent / "templates" / "card.md.j2"
 

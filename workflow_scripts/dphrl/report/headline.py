@@ -1,17 +1,18 @@
-"""The headline table arranged for reading: a row per policy, a column per dataset and metric."""
+"""The headline table arranged for reading, and tables as Markdown and LaTeX text."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
+from tabulate import tabulate
 
 from dphrl.layout.methods import in_order, label
-from dphrl.report.names import datasets_in_order
-from dphrl.report.text import markdown, markdown_table
+from dphrl.pages import numbers
 
 AMONG_ALL = "distinct_styles"
 """The count of diversity that is of all samples; the others are of the right ones."""
-# The first of these that a dataset has shows its diversity.
+# Counts of diversity; the first that was measured on a dataset is its diversity.
 _VARIETY = {
     AMONG_ALL: "styles",
     "distinct_programs": "right programs",
@@ -19,6 +20,7 @@ _VARIETY = {
     "distinct_right_answers": "right answer classes",
 }
 _CONSTANTS = "constants"
+NO_INTERVAL = "no interval: all questions agree"
 _WORDS = {**_VARIETY, _CONSTANTS: "right constants"}
 
 
@@ -55,8 +57,10 @@ class Headline:
         found = self._cells.get((*policy, dataset, metric))
         if found is None:
             return None
-        value, low, high = (value_text(metric, number) for number in found)
-        return value, f"[{low}, {high}]"
+        value, *ends = found
+        return value_text(metric, value), numbers.interval(
+            ends, numbers.count if metric in _VARIETY else numbers.percent
+        )
 
     def rows(self, datasets: Sequence[str]) -> Iterator[list[str]]:
         """Header, then a row per policy: its name, then "value [low, high]" for each metric of `datasets`."""
@@ -74,12 +78,12 @@ def training(seed: int, step: int) -> str:
 
 
 def variety_of(metrics: Collection[str]) -> str | None:
-    """The metric that shows the diversity of a dataset, of those that it has; None where none does."""
+    """The metric of diversity among the metrics of a dataset; None without such a metric."""
     return next((name for name in _VARIETY if name in metrics), None)
 
 
 def main_metrics(metrics: Sequence[str]) -> list[str]:
-    """What a narrow screen shows: pass@k at the largest k, and diversity; all, where none of these was measured."""
+    """Metrics for a narrow screen: pass@k at the largest k, and diversity. All metrics if neither was measured."""
     passes = [metric for metric in metrics if metric.startswith("pass@")]
     variety = variety_of(metrics)
     return [*passes[-1:], *([variety] if variety else [])] or list(metrics)
@@ -92,7 +96,21 @@ def in_words(metric: str) -> str:
 
 def value_text(metric: str, value: float) -> str:
     """A value as text: of proportions in per cent, of counts as it is."""
-    return f"{value:.2f}" if metric in _VARIETY else f"{100 * value:.1f}"
+    return (numbers.count if metric in _VARIETY else numbers.percent)(value)
+
+
+def difference_text(metric: str, value: float | None) -> str:
+    """A difference as text: of proportions in points, of counts as it is; "-" for none."""
+    return "-" if value is None else (numbers.change if metric in _VARIETY else numbers.points)(value)
+
+
+def interval_text(row: Mapping[str, Any]) -> str:
+    """The difference of a row of "comparisons" or "claims" with its interval."""
+    value = difference_text(row["metric"], row["difference"])
+    if row["low"] is None:
+        return f"{value}, {NO_INTERVAL}"
+    text = numbers.change if row["metric"] in _VARIETY else numbers.points
+    return f"{value} {numbers.interval((row['low'], row['high']), text)}"
 
 
 def metric_name(metric: str) -> str:
@@ -102,7 +120,7 @@ def metric_name(metric: str) -> str:
 
 
 def how_to_read(metrics: Collection[str]) -> str:
-    """What the columns of headline tables with these metrics are, in sentences."""
+    """Sentences that explain the columns of these metrics."""
     sentences = [
         "Greedy, mean@n and pass@k are in per cent. Brackets hold the bootstrap interval over questions. Where k"
         " is the number of samples each question is solved or not, so the interval can be wider than at a smaller k."
@@ -141,3 +159,67 @@ def _rank(metric: str) -> tuple[int, int, str]:
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric
+
+
+# Rows of the policies of a training: here, or elsewhere for a list under `checkpoints`, which has seeds and no steps.
+# A single checkpoint and recorded answers have neither.
+OF_TRAININGS = (pl.col("step") > 0) | (pl.col("seed") > 0)
+
+
+def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:
+    """The datasets of a table in the given order, all others after them alphabetically."""
+    return sorted(set(table["dataset"]), key=lambda name: (order.index(name) if name in order else len(order), name))
+
+
+def last_steps(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the last step of each method and seed."""
+    return table.filter(pl.col("step") == pl.col("step").max().over("method", "seed"))
+
+
+def at_published_k(table: pl.DataFrame) -> pl.DataFrame:
+    """Of each dataset the rows of k = 8, as published (arXiv 2509.07430, Figure 4), else the nearest k."""
+    k = pl.col("k")
+    below, smallest = k.filter(k <= 8).max().over("dataset"), k.min().over("dataset")
+    return table.filter(k == pl.coalesce(below, smallest))
+
+
+_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "±": r"$\pm$",
+        "\n": " ",
+    }
+)
+
+
+def markdown_table(rows: Sequence[Sequence[object]], align: str = "") -> str:
+    """Header and rows as a Markdown table, padded to be readable in a terminal.
+
+    Args:
+        align: "l" or "r" for each column; by default the first is left-aligned, all others are right-aligned.
+    """
+    head, *body = [[markdown(str(cell)) for cell in row] for row in rows]
+    sides = ["left" if side == "l" else "right" for side in align or "l" + "r" * (len(head) - 1)]
+    return tabulate(body, head, tablefmt="pipe", disable_numparse=True, colalign=sides) + "\n"
+
+
+def latex_table(rows: Sequence[Sequence[object]], caption: str) -> str:
+    """Header and rows as a LaTeX table with the rules of the package booktabs; text is escaped."""
+    # Not by tabulate, which leaves `|` and `"` as they are: LaTeX prints other characters for them.
+    head, *body = [" & ".join(str(cell).translate(_LATEX) for cell in row) + r" \\" for row in rows]
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    start = [r"\begin{table}", rf"\caption{{{caption.translate(_LATEX)}}}", rf"\begin{{tabular}}{{{columns}}}"]
+    end = [r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join([*start, r"\toprule", head, r"\midrule", *body, r"\bottomrule", *end])
+
+
+def markdown(text: str) -> str:
+    """`text` in one line, with the special characters of Markdown escaped."""
+    return re.sub(r"([\\|`*_<>#])", r"\\\1", text).replace("\n", " ")

@@ -13,18 +13,14 @@ from dphrl.evaluation.names import BASE
 from dphrl.layout.methods import label
 from dphrl.pages.render import render
 from dphrl.report.answers import Answer
-from dphrl.report.datasets import FOUND, REJECTED, SHARED
-from dphrl.report.headline import Headline, how_to_read
-from dphrl.report.names import last_steps
+from dphrl.report.counts import FOUND, REJECTED, SHARED
+from dphrl.report.figures import SECTIONS
+from dphrl.report.headline import Headline, how_to_read, last_steps
+from dphrl.report.page_tables import claims_table, cost_table, headline_table, readable, sample_choices
 from dphrl.report.samples import Sample
-from dphrl.report.views import claims_table, cost_table, headline_table, readable, sample_choices
 
-CATEGORIES = {
-    "What is solved": ("strip", "gap", "keep_explore"),
-    "Diversity": ("styles", "style_counts"),
-    "Training": ("training", "steps", "paths", "eta"),
-}
-"""Figures by the heading of their section; all others are in the section "Further figures"."""
+HEADINGS = {"solved": "What is solved", "diversity": "Diversity", "course": "Training"}
+"""Heading of each section of figures."""
 OPENING = "passk"
 """The figure that the page opens with."""
 
@@ -61,7 +57,7 @@ def render_page(
         tables: (title, caption, frame) of each further table; a frame's first column heads its rows; it is shown as
             `readable` makes it.
         figures: Vega-Lite specifications by name; that of `OPENING` comes after the answers, the others by
-            `CATEGORIES`. A specification's title is the heading of its figure, its description the caption.
+            `SECTIONS`. A specification's title is the heading of its figure, its description the caption.
         claims: the table "claims".
         samples: prompts with the responses to them.
         order: of the evaluation sets.
@@ -137,11 +133,9 @@ def _numbered(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
 
 
 def _figures(figures: Mapping[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Each category that has figures, with them."""
-    further = [name for name in figures if not any(name in names for names in CATEGORIES.values())]
-    categories = {**CATEGORIES, "Further figures": further}
-    found = {category: [figures[name] for name in names if name in figures] for category, names in categories.items()}
-    return {category: drawn for category, drawn in found.items() if drawn}
+    """Figures by the heading of their section; empty sections are left out."""
+    sections = {HEADINGS[name]: [figures[one] for one in SECTIONS[name] if one in figures] for name in HEADINGS}
+    return {heading: drawn for heading, drawn in sections.items() if drawn}
 
 
 def _audit(data: pl.DataFrame) -> dict[str, int]:

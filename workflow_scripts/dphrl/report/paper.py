@@ -1,17 +1,19 @@
-"""The tables of arXiv 2509.07430 in its layout: a row for each method, a column for each test set and metric."""
+"""The tables of arXiv 2509.07430 in its layout, its published values, and methods that differ in eta alone."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+import yaml
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.names import numbered, published_k
 from dphrl.layout.methods import in_order, label
-from dphrl.report.headline import metric_name
-from dphrl.report.names import at_published_k, last_steps
-from dphrl.report.text import latex_table, markdown_table
+from dphrl.pages.numbers import percent
+from dphrl.report.headline import at_published_k, last_steps, latex_table, markdown_table, metric_name
 
 AVERAGE = "average"
 _SHOWN = (
@@ -29,7 +31,7 @@ Column = tuple[str, str]
 
 @dataclass(frozen=True)
 class Layout:
-    """A table of the paper: which metrics of which evaluation sets it shows.
+    """A table of the paper: its metrics and evaluation sets.
 
     Attributes:
         task: of the evaluation sets shown; None for all. In mathematics the last column is the mean of all others.
@@ -63,7 +65,7 @@ class Layout:
         return [column for column in dict.fromkeys(wanted) if column in found]
 
     def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
-        """pass@k for the published k, or for the largest k below it that this run has."""
+        """pass@k for the published k, or for the largest measured k below it."""
         known = numbered((name for where, name in found if where == dataset), "pass@")
         for k in (8, 16) if self.task == "sql" else (published_k(dataset),):
             yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
@@ -81,7 +83,7 @@ LAYOUTS = {
 
 
 def names(tasks: Iterable[str], keep_measured: bool) -> list[str]:
-    """The tables of a run: those of the tasks it is evaluated on, and keep_explore if keep could be measured."""
+    """Names of the tables of a run: by the tasks of its evaluation sets, and keep_explore if keep was measured."""
     given = set(tasks)
     return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else keep_measured)]
 
@@ -160,7 +162,7 @@ def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """The mean over `columns` for each training that has all of them."""
+    """The mean over `columns` of each training, where all of them were measured."""
     wanted = pl.DataFrame(columns, schema=["dataset", "metric"], orient="row")
     found = measured.join(wanted, on=["dataset", "metric"], how="semi").group_by("method", "seed")
     means = found.agg(value=pl.col("value").mean(), count=pl.len()).filter(count=len(columns))
@@ -196,5 +198,96 @@ def _cell(cell: Mapping[str, Any]) -> str:
     if cell["value"] is None:
         return "-"
     digits = 2 if cell["dataset"] == AVERAGE else 1
-    spread = "" if cell["sd"] is None else f" ± {100 * cell['sd']:.{digits}f}"
-    return f"{100 * cell['value']:.{digits}f}{spread}"
+    spread = "" if cell["sd"] is None else f" ± {percent(cell['sd'], digits)}"
+    return f"{percent(cell['value'], digits)}{spread}"
+
+
+# The names that methods have in config/experiments, by the rows of the published tables.
+_METHODS = {
+    "Base": "base",
+    "GRPO": "grpo",
+    "DAPO": "dapo",
+    "RKL": "rkl",
+    "DPH-F": "dph_f",
+    "DPH-JS": "dph_js",
+    "DPH-JS, eta 0.01": "js_0_01",
+    "DPH-JS, eta 0.05": "js_0_05",
+    "DPH-JS, eta 0.2": "dph_js",
+    "DPH-JS by definition, eta 0.01": "js_definition_0_01",
+    "DPH-JS by definition, eta 0.05": "js_definition_0_05",
+    "DPH-JS by definition, eta 0.2": "js_definition_0_2",
+    "Alpha 0.2": "alpha_0_2",
+    "Alpha 0.5": "alpha_0_5",
+    "Alpha 0.8": "alpha_0_8",
+}
+
+
+def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
+    """The published tables of a setting, by the name of their layout.
+
+    Raises:
+        ValueError: the file has no such setting.
+    """
+    known = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if setting not in known:
+        raise ValueError(f"{path.name}: no setting {setting!r}; evaluate.published is one of {', '.join(known)}")
+    return {table["layout"]: table for table in known[setting]}
+
+
+def published_points(path: Path, setting: str) -> pl.DataFrame:
+    """The published values that figures show next to those of a run of that setting.
+
+    Returns:
+        method str (as config/experiments names it), dataset str, metric str (greedy, mean or pass@k), value f64, a
+        proportion; without averages and without rows of methods that no experiment trains.
+    """
+    cells = [
+        (_METHODS[row], *column.split(" "), value / 100)
+        for table in read_published(path, setting).values()
+        for row, values in table["rows"].items()
+        for column, value in zip(table["columns"], values, strict=True)
+        if row in _METHODS and column != "average"
+    ]
+    return pl.DataFrame(cells, schema=["method", "dataset", "metric", "value"], orient="row")
+
+
+_DIVERGENCES = {
+    "forward_kl": "Forward KL (DPH-F)",
+    "js": "JS (DPH-JS)",
+    "js_definition": "JS by definition",
+    "alpha": "Alpha",
+    "reverse_kl": "Reverse KL (RKL)",
+}
+
+
+def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Families of two or more methods that have a divergence and differ only in `eta`: method names by family.
+
+    Args:
+        methods: the blocks of the configuration by name.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in in_order(methods):
+        if methods[name]["divergence"]:
+            rest = {key: value for key, value in methods[name].items() if key != "eta"}
+            alike.setdefault(json.dumps(rest, sort_keys=True), []).append(name)
+    found: dict[str, list[str]] = {}
+    for members in alike.values():
+        if len(members) > 1:
+            divergence = methods[members[0]]["divergence"]
+            family = _DIVERGENCES.get(divergence, divergence)
+            # A second family of one divergence is named after its first method.
+            found[f"{family}, as {label(members[0])}" if family in found else family] = members
+    return found
+
+
+def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
+    """The table "ablation": the rates of solved prompts in the headline for the methods of `families`."""
+    weights = [
+        (family, float(methods[name]["eta"]), name) for family, members in families(methods).items() for name in members
+    ]
+    schema = {"family": pl.String, "eta": pl.Float64, "method": pl.String}
+    named = pl.DataFrame(weights, schema=schema, orient="row").join(headline, on="method")
+    return named.filter(pl.col("metric").str.contains("^(greedy$|mean@|pass@)")).select(
+        list(SCHEMAS["ablation"].columns)
+    )

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file
-from dphrl.artifacts.tables import read_footer, read_table
+from dphrl.artifacts.files import sha256_file, write_text
+from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_table
 from dphrl.config.blocks.evaluation import ClaimsConfig, EvaluateConfig
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import comparisons, corrected
@@ -19,11 +19,19 @@ from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
+from dphrl.pages.numbers import probability
 from dphrl.pages.render import render
-from dphrl.report.claims import chance, difference, interval
-from dphrl.report.headline import Headline, how_to_read, metric_name
-from dphrl.report.names import OF_TRAININGS, last_steps
-from dphrl.report.views import claims_table, headline_table
+from dphrl.report.answers import claims_markdown
+from dphrl.report.headline import (
+    OF_TRAININGS,
+    Headline,
+    difference_text,
+    how_to_read,
+    interval_text,
+    last_steps,
+    metric_name,
+)
+from dphrl.report.page_tables import claims_table, headline_table
 
 _PAIR = ["dataset", "metric", "method", "against"]
 _MIN_REPLICATES = 100
@@ -68,7 +76,7 @@ class FinishedRun:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What must be the same in all runs that are pooled."""
+        """Settings that must agree in pooled runs."""
         return {
             "datasets": self.datasets,
             "k": self.settings["k"],
@@ -119,7 +127,7 @@ def pooled(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 
     Runs whose base gave the same answers have one base model: their trainings are compared as those of one run.
     Differences on several base models weigh alike. With three of them or more the base is a random effect: the interval
-    is that of the differences of the bases. Two show how sure the difference is for these two bases only.
+    is then over the differences of the bases. Two show how sure the difference is for these two bases only.
     """
     bases: dict[str, list[FinishedRun]] = {}
     for run in runs:
@@ -141,6 +149,34 @@ def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
     plain = tuple(one for one in rules.primary if one.level is None and one.at_mean is None)
     rules = rules.model_copy(update={"primary": plain})
     return claims(compared, SCHEMAS["comparisons_levels"].frame(), run.settings["roles"], rules)
+
+
+def write_pooled(runs: Sequence[FinishedRun], out: Path) -> None:
+    """Write the page and the tables of finished runs into a folder.
+
+    Raises:
+        RunsError: no run has a training.
+    """
+    differences = differences_by_run(runs)
+    if differences.is_empty():
+        raise RunsError("no run has a training, so there is nothing to pool")
+    compared = pooled(runs)
+    claims = pooled_claims(compared, runs[0])
+    inputs = {
+        run.name: {
+            "paths": [f"{run.name}/tables/headline.parquet"],
+            "digest": content_digest(run.headline, "headline"),
+        }
+        for run in runs
+    }
+    footer = {"stage": "together", "config": runs[0].settings, "inputs": inputs}
+    write_table(compared, "comparisons", out / "comparisons.parquet", footer)
+    write_table(claims, "claims", out / "claims.parquet", footer)
+    headlines = pl.concat(run.headline.select(pl.lit(run.name).alias("run"), pl.all()) for run in runs)
+    write_text(out / "headline.csv", headlines.write_csv())
+    write_text(out / "differences.csv", differences.drop("trainings", strict=False).write_csv())
+    write_text(out / "claims.md", claims_markdown(claims))
+    write_text(out / "index.html", render_pooled(runs, differences, compared, claims))
 
 
 def render_pooled(
@@ -209,7 +245,7 @@ def _study(runs: Sequence[FinishedRun]) -> Study:
 
 
 def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, Any]:
-    """A row of "comparisons" from those of each base."""
+    """A row of "comparisons" from the rows of all bases."""
     if len(rows) == 1:
         return rows[0]
     values = np.array([row["difference"] for row in rows])
@@ -253,15 +289,15 @@ def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 
 
 def _compared(dataset: str, differences: pl.DataFrame, compared: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Pooled differences on one dataset, and that of each run."""
+    """Pooled differences on one dataset, next to the difference in each run."""
     here = differences.filter(dataset=dataset).select("metric", "method", "against", "run", "difference")
     of_run = {tuple(key): value for *key, value in here.iter_rows()}
     rows = []
     for one in compared.filter(dataset=dataset).iter_rows(named=True):
         pair = (one["metric"], one["method"], one["against"])
-        by_run = [difference(one["metric"], of_run.get((*pair, name))) for name in names]
+        by_run = [difference_text(one["metric"], of_run.get((*pair, name))) for name in names]
         methods = f"{label(one['method'])} - {label(one['against'])}"
-        numbers = (interval(one), *by_run, str(one["seeds"]), chance(one["p_holm"]))
+        numbers = (interval_text(one), *by_run, str(one["seeds"]), probability(one["p_holm"]))
         rows.append((metric_name(one["metric"]), methods, *numbers))
     heads = ["Metric", "Methods", "Difference [95 %]", *(f"in {name}" for name in names), "Trainings", "p (Holm)"]
     return pl.DataFrame(rows, schema=heads, orient="row")

@@ -8,9 +8,10 @@ from typing import Final
 import polars as pl
 
 from dphrl.layout.methods import label
-from dphrl.report.further import Shown
 from dphrl.report.samples import shards_of
 
+Shown = tuple[str, str, pl.DataFrame]
+"""A table of the page: title, caption, rows."""
 Scored = tuple[Sequence[str], Mapping[str, str], Mapping[str, Sequence[str]]]
 """Datasets; by method, the folder of the policy in the run; files: "gold" of each dataset, all shards of "verdicts"."""
 _RULE: Final = r"^rule: (\w+)$"

@@ -1,11 +1,12 @@
-"""The text of a first configuration: only what differs from the defaults, each line with its reason."""
+"""A first configuration for a file of questions: task and fields, then only values that differ from the defaults."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -17,12 +18,95 @@ from dphrl.hub import data_name, model_name, one_file
 from dphrl.plan.describe import KEYS, at_start, shape_of
 from dphrl.plan.memory import Setting, changes_that_fit
 from dphrl.sample_files.records import SourceError, read_source
-from dphrl.starter.layouts import LayoutError, layout_of
+from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
+from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prepare import prepare
+
+# Further names of fields, for files without a known name; in small letters, with "_" for blanks and "-".
+_QUESTION: Final = (
+    *("ask", "input", "instruction", "text", "question_text", "query_text", "prompt_text", "problem_statement"),
+    *("utterance", "nl_question", "nl", "q"),
+)
+_EXPECTED: Final = ("expected", "gold", "label", "reference", "target", "output", "result", "correct")
+_ANSWER: Final = (
+    *("expected_answer", "gold_answer", "reference_answer", "correct_answer", "ground_truth_answer", "answers"),
+    *_EXPECTED,
+)
+_WANTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    SQL: {
+        "question": _QUESTION,
+        "db_id": ("db", "database", "database_id", "db_name", "database_name"),
+        "gold_sql": ("sql", "gold_query", "sql_query", "target_sql", "expected_sql", *_EXPECTED),
+    },
+    MATH: {"question": (*_QUESTION, "query"), "answer": _ANSWER},
+}
+_CUSTOM: Final = {"question": (*_QUESTION, "query"), "ground_truth": (*_EXPECTED, "answer")}
+# Fields with the same use.
+_ALSO: Final = {
+    "question": ("prompt", "messages"),
+    "answer": ("solution", "ground_truth"),
+    "gold_sql": ("ground_truth",),
+}
+_LOOKED_AT: Final = 200
+
+
+class LayoutError(ValueError):
+    """The fields of a file fit no task; the text names the file, its fields and the expected fields."""
+
+
+def layout_of(
+    source: str, rows: Sequence[Mapping[str, Any]], task: str | None, given: Renames
+) -> tuple[str, dict[str, Any]]:
+    """The task of a file of questions, and `fields`: our name of a field -> the file's, where it is not a known one.
+
+    Args:
+        task: the task, if it is known; then only its fields are looked for.
+        given: names that the user gave; they come first.
+
+    Raises:
+        LayoutError: no task fits half of the first rows.
+    """
+    head, reasons = rows[:_LOOKED_AT], list[str]()
+    for name in (task,) if task else (SQL, MATH):
+        fields = {**_renamed(head, name), **given}
+        lookup, fitting, reason = Fields(fields), 0, ""
+        for row in head:
+            try:
+                truth_of(row, name, lookup)
+                fitting += 1
+            except MalformedError as error:
+                reason = reason or str(error)
+        if 2 * fitting >= len(head):
+            return name, fields
+        reasons.append(f"{name}: {reason}")
+    expected = "; ".join(reasons)
+    raise LayoutError(
+        f"{source}: its fields are {', '.join(map(str, rows[0]))}, and no task has them ({expected}). Name them, for "
+        "instance --field question=THEIRS --field answer=THEIRS; another task needs --task NAME --scorer FILE "
+        "(docs/datasets.md, docs/how-to/own-scorer.md)"
+    )
+
+
+def _renamed(rows: Sequence[Mapping[str, Any]], task: str) -> dict[str, str]:
+    """The fields that the rows have under a name of `_WANTED`, by our name."""
+    present = [str(name) for name in dict.fromkeys(name for row in rows for name, value in row.items() if value)]
+    plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in present}
+    found: dict[str, str] = {}
+    for ours, others in _WANTED.get(task, _CUSTOM).items():
+        known = [name for one in (ours, *_ALSO.get(ours, ())) for name in NAMES[one]]
+        nested = ours != "question" and "reward_model" in present
+        if nested or any(name in present for name in known):
+            continue
+        taken = found.values()
+        name = next((plain[other] for other in others if other in plain and plain[other] not in taken), None)
+        if name is not None:
+            found[ours] = name
+    return found
+
 
 _METHOD = "dph_js"
 _DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128}
-# Table 7 of arXiv 2509.07430: length of a response and passes over the questions. Other tasks have those of SQL.
+# Table 7 of arXiv 2509.07430: length of a response and passes over the questions. Other tasks use the values of SQL.
 _RESPONSE, _EPOCHS = {SQL: 4096, MATH: 2048}, {SQL: 4, MATH: 8}
 # Rows whose prompts are made here, to say how many are questions.
 _TRIED = 200
@@ -51,6 +135,20 @@ class Wish:
     databases: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     gpu_gib: float | None = 80.0
+
+
+def next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
+    """The commands that follow: the plan, the division of the questions, and the whole run."""
+    dphrl = "dphrl" if shutil.which("dphrl") else ".venv/bin/dphrl"
+    yield f"  {dphrl} plan {out}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
+    if gpu_gib:
+        run, end = ".venv/bin/snakemake", f"--profile profiles/gpu-node --configfile {out}"
+        yield f"  {run} partition {end}"
+    else:
+        run, end = "make run", f"CONFIG={out}"
+        yield f"  {run} {end} TARGET=partition"
+    yield "      # says how large D_pef is; where it is empty or small, lower partition.pef_min_correct"
+    yield f"  {run} {end}"
 
 
 def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
@@ -159,7 +257,7 @@ def _text(
     schedule: tuple[dict[str, Any], str],
     hardware: Mapping[str, Any],
 ) -> str:
-    """The configuration: each block in a line, those of `_SPREAD` with a line for each key."""
+    """The configuration: a line for each block, and for the blocks of `_SPREAD` a line for each key."""
     lines = ["# Written by `dphrl init`. Other keys have their defaults (config/defaults.yaml), the paper's on SQL."]
     for key, value, comment in _blocks(wish, datasets, model, schedule, hardware):
         end = f"  # {comment}" if comment else ""

@@ -1,64 +1,62 @@
-"""The figures, one module each, found by name: the digest of one figure's code does not involve the others.
+"""The figures, in one module for each section of the page.
 
-A figure's module has `TABLE` (the table that it draws), `CAPTION` (what it shows, and from which file) and
-`draw(table, datasets) -> altair chart`. One with `PUBLISHED = True` takes published values as third argument. A new
-module here is a new figure; no other code changes.
+A module has `FIGURES`, its figures by name. A new figure is an entry there and its name in `SECTIONS`.
 """
 
 import importlib
 import json
-import pkgutil
 from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 import vl_convert
 
+if TYPE_CHECKING:
+    from dphrl.report.figures.theme import Figure
+
+SECTIONS: Final = {
+    "solved": ("passk", "strip", "gap", "keep_explore"),
+    "diversity": ("styles", "style_counts"),
+    "course": ("training", "steps", "paths", "eta"),
+}
+"""Figures by module, in the order of the page. The names are known without the modules, which are slow to import."""
+_MODULES: Final = {name: module for module, names in SECTIONS.items() for name in names}
+
 
 def figures() -> list[str]:
     """Names of all figures, alphabetical."""
-    return sorted(found.name for found in pkgutil.iter_modules(__path__))
+    return sorted(_MODULES)
 
 
 def module(name: str) -> str:
-    """Dotted name of the module of figure `name`, for its code digest.
+    """Dotted name of the module of a figure, for the digest of its code.
 
     Raises:
         KeyError: there is no such figure.
     """
-    if name not in figures():
+    if name not in _MODULES:
         raise KeyError(f"no figure {name!r}; there are {', '.join(figures())}")
-    return f"{__name__}.{name}"
+    return f"{__name__}.{_MODULES[name]}"
 
 
-def table(name: str) -> str:
-    """Name of the table that figure `name` draws."""
-    return _load(name).TABLE
-
-
-def caption(name: str) -> str:
-    """Caption of figure `name`, with the file it is drawn from."""
-    return _load(name).CAPTION
-
-
-def draws_published(name: str) -> bool:
-    """Whether figure `name` can show published values."""
-    return getattr(_load(name), "PUBLISHED", False)
+def figure(name: str) -> "Figure":
+    """A figure by its name."""
+    return importlib.import_module(module(name)).FIGURES[name]
 
 
 def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
-    """Figure `name` of the rows of its table, as an altair chart.
+    """A figure of the rows of its table, as an altair chart.
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
-        published: of `published_points`, for a figure that draws them; points are drawn for the methods, datasets and
-            metrics of the table. None: no published points.
+        published: of `published_points`, for a figure with published values; points are drawn for the methods,
+            datasets and metrics of the table. None: no published points.
 
     Raises:
         ValueError: the table has no row that the figure can show.
     """
-    return _load(name).draw(table, datasets, *([published] if draws_published(name) else []))
+    drawn = figure(name)
+    return drawn.draw(table, datasets, *([published] if drawn.published else []))
 
 
 def to_json(chart: Any) -> str:
@@ -79,7 +77,3 @@ def _specification(chart: Any) -> dict[str, Any]:
     with alt.data_transformers.disable_max_rows():
         specification: dict[str, Any] = chart.to_dict()
     return specification
-
-
-def _load(name: str) -> ModuleType:
-    return importlib.import_module(module(name))

@@ -1,15 +1,53 @@
-"""What the policies of the embedded world solve of its ambiguous questions, and what one reading of them solves."""
+"""The end of a run in the terminal: main results, registered trainings, the audit, the report."""
 
 import json
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
+from tabulate import tabulate
 
 from dphrl.artifacts.tables import read_table
+from dphrl.config.checks import trained_on
 from dphrl.evaluation.names import numbered
 from dphrl.layout.methods import in_order, label
-from dphrl.report.names import last_steps
+from dphrl.layout.run import Layout
+from dphrl.pages.numbers import percent
+from dphrl.pages.visible import visible
+from dphrl.report.headline import Headline, last_steps, main_metrics, metric_name, value_text
+
+
+def ending(layout: Layout) -> str:
+    """The text at the end of a run; empty without a report."""
+    headline, audit = (Path(layout.path(kind, table="headline")) for kind in ("table", "audit"))
+    page = Path(layout.root, "report/index.html")
+    if not (page.exists() and headline.exists()):
+        return ""
+    lines = [results(read_table(headline, "headline"), layout.config.evaluate.datasets)]
+    lines += [f"Note: {note}" for note in trained_on(layout.config)]
+    if audit.exists():
+        passed = read_table(audit, "audit")["passed"].sum()
+        lines.append(f"The audit: all {passed:,} checks passed, {audit.with_name('index.html').resolve()}")
+    return visible("\n".join(["", *lines, f"The report, with intervals: {page.resolve()}"]))
+
+
+def results(headline: pl.DataFrame, datasets: tuple[str, ...]) -> str:
+    """A row per method after its last step, means over seeds: pass@k at the largest k, and diversity, of each set."""
+    means = last_steps(headline).group_by("method", "dataset", "metric").agg(pl.col("value").mean())
+    cells = {row[:3]: row[3] for row in means.iter_rows()}
+    metrics = Headline(headline, datasets).metrics
+    columns = [(dataset, metric) for dataset in datasets for metric in main_metrics(metrics[dataset])]
+    head = ["", *(f"{dataset}\n{metric_name(metric)}" for dataset, metric in columns)]
+    rows = [
+        [label(method), *(_cell(metric, cells.get((method, dataset, metric))) for dataset, metric in columns)]
+        for method in in_order(means["method"])
+    ]
+    return tabulate(rows, head, disable_numparse=True, stralign="right", colalign=["left"] + ["right"] * len(columns))
+
+
+def _cell(metric: str, value: float | None) -> str:
+    return "-" if value is None else value_text(metric, value)
+
 
 # How many of the 300 ambiguous questions of world 1 each training of the second registration solves within 16 samples
 # (docs/worked-example/counts.parquet).
@@ -58,9 +96,9 @@ def ambiguous(results: Path) -> str:
     means = dict(here.filter(metric=f"pass@{k}").group_by("method").agg(pl.col("value").mean()).iter_rows())
     if not means:
         return ""
-    solved = ", ".join(f"{label(method)} {100 * means[method]:.1f}" for method in in_order(means))
+    solved = ", ".join(f"{label(method)} {percent(means[method])}" for method in in_order(means))
     return (
         f"Ambiguous questions of in_domain, in per cent solved within {k} samples: {solved}. A policy that keeps one "
-        f"reading solves at most {100 * max(radii.values()) / radii.total():.1f} (docs/decisions/the-world.md). "
+        f"reading solves at most {percent(max(radii.values()) / radii.total())} (docs/decisions/the-world.md). "
         f"{registered_in_words()}."
     )

@@ -1,6 +1,7 @@
-"""What all figures share: colours and shapes, tooltips, layers, published points, and the chart theme."""
+"""The common parts of all figures: colours and shapes, tooltips, layers, published points, and the chart theme."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
 
@@ -8,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from dphrl.layout.methods import METHODS, in_order, label
-from dphrl.report.names import last_steps
+from dphrl.report.headline import last_steps
 
 # Of methods that layout/methods.py does not name.
 _FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
@@ -22,6 +23,24 @@ POLICY_TOOLTIP = alt.Tooltip("policy:N", title="policy")
 SHARE_TOOLTIP = alt.Tooltip("share:Q", title="share", format=".1%")
 SEED_TOOLTIP = alt.Tooltip("seed:Q", title="seed")
 TRAINING_TOOLTIPS = [POLICY_TOOLTIP, SEED_TOOLTIP, alt.Tooltip("step:Q", title="step")]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure.
+
+    Attributes:
+        table: name of the table that it draws.
+        caption: its subject, and the file of the table.
+        draw: function of the table and the order of the datasets; with `published` also of `published_points` or None.
+            It raises ValueError for a table without a row to show.
+        published: whether published values can be shown.
+    """
+
+    table: str
+    caption: str
+    draw: Callable[..., Any]
+    published: bool = False
 
 
 def with_policy(table: pl.DataFrame) -> pl.DataFrame:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dphrl.layout.run import Layout
 from dphrl.report import paper
-from dphrl.report.ablation import families
 from dphrl.report.figures import figures
+from dphrl.report.paper import families
 
 
 def _compares(layout: Layout) -> bool:
@@ -25,7 +25,7 @@ def paper_tables(layout: Layout) -> list[str]:
 
 
 def drawn(layout: Layout) -> list[str]:
-    """Names of the figures that the run has data for."""
+    """Names of the figures with data in this run."""
     config = layout.config
     evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
     toy, evaluate = config.toy, config.evaluate

@@ -1,0 +1,392 @@
+"""The commands of `dphrl`: their options, help and exit statuses.
+
+Options are declared here and nothing heavy is imported for them, so that help is instant. A command imports its package
+when it runs. Errors about files and settings end a command with one line; other errors are faults of this program and
+keep their traceback.
+"""
+
+import argparse
+import os
+import sys
+from argparse import ArgumentError, ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dphrl.extras import advice
+from dphrl.pages.visible import visible
+from dphrl.plan.specs import MACHINES
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the program.
+
+    Attributes:
+        summary: its line in the list of commands.
+        text: its description, examples and exit statuses, separated by an empty line.
+        add_options: declares the options.
+        run: does the work and returns the exit status. It raises ArgumentError for options that exclude each other.
+        failed: exit status after an error about a file or a setting.
+    """
+
+    summary: str
+    text: str
+    add_options: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+    failed: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status; usage errors exit with 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if " ".join(words[:2]) in COMMANDS:
+        words[:2] = [" ".join(words[:2])]
+    parser, parsers = _parsers()
+    options = parser.parse_args(words)
+    name: str = vars(options).pop("command")
+    command = COMMANDS[name]
+    try:
+        status = command.run(options)
+        sys.stdout.flush()
+        return status
+    except ArgumentError as error:
+        parsers[name].error(visible(str(error)))
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) ended. The interpreter must not write the rest at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except ModuleNotFoundError as error:
+        print(visible(f"dphrl {name}: {advice(error)}"), file=sys.stderr)
+        return 2
+    except BaseException as error:
+        # Damaged files raise errors of any type, and the audit is for damaged files.
+        if not _is_about_input(error) and not (name.startswith("audit") and isinstance(error, Exception)):
+            raise
+        print(visible(f"dphrl {name}: {str(error) or repr(error)}"), file=sys.stderr)
+        return command.failed
+
+
+def _parsers() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
+    """The parser of the program, and the parser of each command."""
+    parser = ArgumentParser(
+        prog="dphrl", description="Diversity-preserving RL: what a policy can do, and what training took from it."
+    )
+    group = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+    parsers = {}
+    for name, command in COMMANDS.items():
+        description, _, epilog = command.text.partition("\n\n")
+        parsers[name] = group.add_parser(
+            name,
+            help=command.summary,
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_options(parsers[name])
+    parsers["audit"].usage = "dphrl audit [-h] RUN | show FILE | lineage FILE [--depth N]"
+    return parser, parsers
+
+
+def _is_about_input(error: BaseException) -> bool:
+    """Whether an error is about files or settings. Polars panics, which are no Exception, at damaged files."""
+    from polars.exceptions import PanicException, PolarsError
+
+    from dphrl.config.errors import ConfigError
+    from dphrl.scoring.verdict import InfrastructureError
+
+    return isinstance(error, OSError | ValueError | PolarsError | PanicException | ConfigError | InfrastructureError)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE")
+    return name, value
+
+
+_INIT: Final = """\
+Looks at a file of questions, chooses the task, and writes the smallest commented configuration
+that passes the checks of the workflow.
+
+examples:
+  dphrl init --data questions.jsonl --model models/Qwen3-0.6B
+  dphrl init --data hf://datasets/ORG/NAME/FILE --model ORG/NAME
+  dphrl init --data train.json --databases databases --test dev.json --model models/Llama-3.1-8B-Instruct
+  dphrl init --data mine.jsonl --field question=prompt_text --field answer=label --model models/mine --cpu
+  dphrl init --data mine.jsonl --task one_of --scorer my_scorer.py --model models/mine
+
+The fields of the questions decide the task: sql (db_id and a gold query), math (an answer or a solution with
+\\boxed{}). Any other task needs --task and --scorer (docs/how-to/own-scorer.md). Paths are relative to the folder in
+which the workflow will run. An existing file is never replaced.
+
+exit status: 0, 1 if no configuration can be written (the message has the file and what was expected), 2 usage"""
+
+
+def _init_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--data", metavar="FILE", required=True, help="questions: .jsonl, .json, .parquet, or their name on the hub")
+    add(
+        "--model",
+        metavar="DIR",
+        required=True,
+        help="the base model: a folder with config.json, or its name on the hub",
+    )
+    add("--test", metavar="FILE", help="questions to evaluate on (default: the questions of --data)")
+    add("--out", metavar="FILE", type=Path, help="the configuration (default: the name of --data, .yaml)")
+    add("--task", help="sql, math, or the name that --scorer registers (default: by the fields)")
+    add("--scorer", metavar="FILE", help="a Python file with a custom scorer")
+    add("--databases", metavar="DIR", help="<db_id>/<db_id>.sqlite (default: `database` next to --data)")
+    help_ = "the file's name of a field, if unusual: question, answer, db_id, gold_sql, ground_truth, ..."
+    add("--field", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
+    add("--gpu-gib", type=float, default=80.0, help="memory of a GPU in GiB (default: 80)")
+    add("--cpu", action="store_true", help="a machine without GPUs: small models only")
+
+
+def _init(options: Namespace) -> int:
+    if (options.scorer is None) != (options.task in (None, "sql", "math")):
+        message = "--task NAME and --scorer FILE belong together, for a task that is neither sql nor math"
+        raise ArgumentError(None, message)
+    from dphrl.starter.starter import Wish, next_steps, starter
+
+    out = options.out or Path(f"{Path(options.data).stem}.yaml")
+    gpu_gib = None if options.cpu else options.gpu_gib
+    own = vars(options) | {"name": out.stem, "fields": dict(options.field), "gpu_gib": gpu_gib}
+    wish = Wish(**{name: own[name] for name in Wish.__dataclass_fields__})
+    text, report, ranks = starter(wish)
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise FileExistsError(f"{out} is there already: name another file with --out, or remove it") from None
+    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, gpu_gib, ranks)])))
+    return 0
+
+
+_DIAGNOSE: Final = """\
+Did a tuned model lose its diversity? Compares files of samples, as many tools write them, of a base model
+and of models tuned from it, on the questions that all files answer.
+
+examples:
+  dphrl diagnose base.jsonl tuned.jsonl
+  dphrl diagnose base.jsonl step100.jsonl step200.jsonl --html page.html
+  dphrl diagnose base.parquet tuned.parquet --map text=response --map correct=passed
+  dphrl diagnose base.jsonl tuned.jsonl --task math --gold answers.jsonl
+  dphrl diagnose results/demo/verdicts/base/maths.evaluate results/demo/verdicts/grpo-s1/step40/maths.evaluate
+
+Verdicts: COLLAPSED (coverage fell, by more than lower accuracy explains), WORSE (accuracy explains it), SHARPENED
+(drawing hotter recovers it), NARROWED (coverage holds, right answers vary less), NOT COLLAPSED (no loss of the margin
+is left open), CANNOT TELL (with the reason). docs/diagnose.md says what each does not mean, and what to do next.
+
+exit status: 0 NOT COLLAPSED, NARROWED or SHARPENED, 2 usage or an unreadable file, 3 COLLAPSED or WORSE (a model, after
+correction for several), 4 CANNOT TELL"""
+
+
+def _diagnose_options(parser: ArgumentParser) -> None:
+    kinds = ".jsonl, .json, .parquet, or a folder of .parquet files"
+    parser.add_argument("base", metavar="BASE", type=Path, help=f"samples of the base model: {kinds}")
+    parser.add_argument("tuned", metavar="TUNED", nargs="*", type=Path, help="samples of a tuned model, or of several")
+    help_ = "several trainings of one method, judged as one model; several times"
+    add = parser.add_argument
+    add("--trainings", metavar="NAME=FILE,FILE,...", action="append", type=_pair, default=[], help=help_)
+    help_ = "samples of the tuned model at higher temperatures: does drawing hotter recover a loss?"
+    add("--hotter", metavar="FILE", nargs="+", type=Path, default=[], help=help_)
+    add = parser.add_argument_group("verdict").add_argument
+    add("--k", type=int, help="k of pass@k (default: the largest power of two up to half of the samples)")
+    add("--margin", type=float, default=5.0, help="loss in points that NOT COLLAPSED excludes (default: 5)")
+    add("--seed", type=int, default=0, help="of resampled intervals and halves (default: 0)")
+    help_ = "a style of responses, by how they start; several times, the first that fits counts"
+    add("--styles", metavar="NAME=PREFIX", action="append", type=_pair, default=[], help=help_)
+    add = parser.add_argument_group("how the files are read").add_argument
+    add("--format", help="verl, trl, lm-eval, verifiers, qwen-math, dphrl or plain (default: by the fields)")
+    help_ = (
+        "the file's name of a field: question_id, question, text, correct, score, gold, level, cluster, n, c, "
+        "truncated, finish_reason, sample_index; nested: rollouts.*.text"
+    )
+    add("--map", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
+    add("--cluster", metavar="FIELD", help="the file's field that groups questions, such as db_id, for intervals")
+    add("--threshold", type=float, help="a sample is right if its score is at least this")
+    add = parser.add_argument_group("judging here, in a sandbox").add_argument
+    add("--task", choices=("math", "sql"), help="judge the samples; needs the extra [math] or [sql]")
+    add("--gold", metavar="FILE", type=Path, help="gold answers by id, if the files have none")
+    add("--databases", metavar="DIR", type=Path, help="<db_id>/<db_id>.sqlite, for --task sql")
+    add = parser.add_argument_group("output").add_argument
+    add("--html", metavar="FILE", type=Path, help="one self-contained page")
+    add("--json", metavar="FILE", type=Path, help="everything, for machines")
+
+
+def _diagnose(options: Namespace) -> int:
+    if options.k is not None and options.k < 1:
+        raise ArgumentError(None, f"--k {options.k}: expected 1 or more")
+    if not 0.0 < options.margin < 100.0:
+        raise ArgumentError(None, f"--margin {options.margin:g}: expected points between 0 and 100")
+    if not options.tuned and not options.trainings:
+        raise ArgumentError(None, "the following arguments are required: TUNED (or --trainings NAME=FILE,FILE)")
+    if options.hotter and (len(options.tuned) != 1 or options.trainings):
+        raise ArgumentError(None, "--hotter is about one tuned model: name one TUNED, and no --trainings")
+    if options.gold and not options.task:
+        raise ArgumentError(None, "--gold is for judging here: add --task math or --task sql")
+    if options.task == "sql" and not options.databases:
+        raise ArgumentError(None, "--task sql needs --databases DIR, the folder of <db_id>/<db_id>.sqlite")
+    from dphrl.diagnose.run import run
+
+    return run(options)
+
+
+_AUDIT: Final = """\
+Check all artifacts of a run, or show one of them.
+
+examples:
+  dphrl audit results/demo                                     check every artifact of a run
+  dphrl audit show results/demo/partition/final.parquet        print one artifact
+  dphrl audit lineage results/demo/tables/headline.parquet     the step that made it, and those of its inputs
+
+exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
+_SHOW: Final = "Print one artifact: its footer, columns and first rows."
+_LINEAGE: Final = "Print the steps that made an artifact: with --depth, back to the data."
+
+
+def _audit_options(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="RUN", type=Path, help="folder of the run")
+
+
+def _show_options(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="FILE", type=Path)
+
+
+def _lineage_options(parser: ArgumentParser) -> None:
+    _show_options(parser)
+    parser.add_argument(
+        "--depth", metavar="N", type=int, default=1, help="steps to go back (default: 1, to its inputs)"
+    )
+
+
+def _audit(options: Namespace) -> int:
+    from dphrl.audit.run import print_audit
+
+    return print_audit(options.path)
+
+
+def _show(options: Namespace) -> int:
+    from dphrl.audit.show import show
+
+    print(show(options.path))
+    return 0
+
+
+def _lineage(options: Namespace) -> int:
+    if options.depth < 0:
+        raise ArgumentError(None, f"--depth {options.depth}: expected 0 (the file alone) or more")
+    from dphrl.audit.lineage import lineage
+
+    print(lineage(options.path, options.depth))
+    return 0
+
+
+_REPORT: Final = """\
+One page and tables of several finished runs: side by side, and pooled over all their trainings.
+
+example:
+  dphrl report results/demo results/demo-second-base --out results/together
+
+exit status: 0 if the report was written, 2 if a folder holds no finished run or the runs cannot be pooled"""
+
+
+def _report_options(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a finished run")
+    parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="folder for the page and tables")
+
+
+def _report(options: Namespace) -> int:
+    from dphrl.report.pooled import read_runs, write_pooled
+
+    write_pooled(read_runs(options.runs), options.out)
+    print(visible(f"The report: {(options.out / 'index.html').resolve()}"))
+    return 0
+
+
+_EXPORT: Final = """\
+Writes prompts, stored responses and the judge of a run for another trainer.
+
+examples:
+  dphrl export results/demo --to trl --out demo-trl
+  dphrl export results/mine --to verl --out mine-verl --databases data/databases
+  dphrl export results/mine --to jsonl --out mine-jsonl --draw s2
+
+The run needs stages 1 to 4: make run CONFIG=mine.yaml TARGET=reference. DIR gets the prompts of D_exp, the stored
+responses of D_pef (rehearsal.jsonl), and the judge (reward.py, scorer.json). docs/with-your-trainer.md says how a
+trainer uses them.
+
+exit status: 0, 1 if nothing can be written (the message says what to do), 2 usage"""
+
+
+def _export_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("run", metavar="RUN", type=Path, help="folder of the run")
+    add("--to", choices=("trl", "verl", "jsonl"), required=True, help="form of the prompts")
+    add("--out", metavar="DIR", type=Path, required=True, help="a new or empty folder")
+    add("--draw", default="main", help="draw of stage 1: main (default), or s<seed> of a further training seed")
+    add("--tokenizer", metavar="DIR", type=Path, help="for trl and verl: the trainer's tokenizer (default: the base's)")
+    add("--databases", metavar="DIR", type=Path, help="for SQL on your databases: their folder, as in the run")
+    add("--scorer", metavar="FILE", type=Path, help="for a custom scorer: its file, as in the run")
+    add("--force", action="store_true", help="write prompts whose tokens the trainer's tokenizer changes")
+
+
+def _export(options: Namespace) -> int:
+    if options.to == "jsonl" and options.tokenizer:
+        raise ArgumentError(
+            None, "--tokenizer has no effect with --to jsonl: prompts are tokens of the run; leave it out"
+        )
+    from dphrl.export.export import Order, export
+
+    print(visible(export(Order(**vars(options)))))
+    return 0
+
+
+_PLAN: Final = """\
+Memory per GPU, disk, jobs, tokens and hours of a configuration, from it and the model's
+config.json alone; where stages of the run are done, from what they measured.
+
+examples:
+  dphrl plan config/config.yaml                        the demo, on two CPU cores
+  dphrl plan my.yaml --gpu-gib 80 --slots 4            on four H100
+
+exit status: 0, 1 if something does not fit, 2 if the plan cannot be made"""
+
+
+def _plan_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    text = "the configuration, for instance config/config.yaml; of several files, each changes those before it"
+    add("config", type=Path, nargs="+", help=text)
+    text = "memory of a GPU in GiB (default: hardware.gpu_gib); exit status 1 if a job does not fit"
+    add("--gpu-gib", type=float, help=text)
+    add("--machine", choices=MACHINES, help="default: cpu for the demo and with hardware.gpu_gib: null, else h100")
+    text = "GPUs, or CPU cores, that work at one time (default: 2, or those of the largest job)"
+    add("--slots", type=int, help=text)
+
+
+def _plan(options: Namespace) -> int:
+    from dphrl.plan.describe import print_plan
+
+    return print_plan(options.config, options.gpu_gib, options.machine, options.slots)
+
+
+COMMANDS: Final = {
+    "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
+    "diagnose": Command(
+        "did a model lose its diversity? two files of samples, a verdict", _DIAGNOSE, _diagnose_options, _diagnose, 2
+    ),
+    "audit": Command("check every artifact of a run", _AUDIT, _audit_options, _audit, 2),
+    "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
+    "audit lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage, 2),
+    "report": Command("one page and tables of several finished runs", _REPORT, _report_options, _report, 2),
+    "export": Command(
+        "prompts, stored responses and judge of a run, for TRL, verl or your trainer",
+        _EXPORT,
+        _export_options,
+        _export,
+        1,
+    ),
+    "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),
+}

@@ -1,0 +1,188 @@
+"""The course of training, and the weight of the divergence."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from dphrl.report.figures import theme
+from dphrl.report.headline import datasets_in_order, last_steps
+
+_TRAINING = (
+    "Training step by step, one line for each training seed. Reward shows what was learnt; entropy that falls to"
+    " zero shows that a policy has settled on one way of answering. Drawn from tables/training.parquet."
+)
+# Metrics in the order of their panels; a metric that a run lacks gets none.
+_METRICS = {
+    "reward": "Mean reward",
+    "entropy": "Entropy (nats per token)",
+    "divergence": "Divergence from the base model",
+    "response_length": "Response length (tokens)",
+    "grad_norm": "Gradient norm",
+    "clip_share": "Share of clipped tokens",
+    "constants": "Share of right answers that read no table",
+    "probe_correct_pef": "Share right on the probe of D_pef",
+    "probe_correct_exp": "Share right on the probe of D_exp",
+    "probe_forward_kl_pef": "Forward KL on the probe of D_pef (nats per token)",
+    "probe_forward_kl_exp": "Forward KL on the probe of D_exp (nats per token)",
+    "divergence_gradient_share": "The divergence's share of the gradient",
+}
+
+
+def draw_training(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+    """A panel for each metric in the table, each with a separate scale."""
+    shown = table.filter(pl.col("metric").is_in(_METRICS))
+    if shown.is_empty():
+        found = ", ".join(sorted(set(table["metric"]))) or "none"
+        raise ValueError(f"figure training: the table has none of the metrics {', '.join(_METRICS)}; it has {found}")
+    title = pl.col("metric").replace_strict(_METRICS, return_dtype=pl.String)
+    rows = theme.with_policy(shown).with_columns(pl.col("value").round(6), title=title)
+    base, selected = theme.policy_lines(
+        rows,
+        "metric",
+        alt.X("step:Q", title="step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
+        alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=5), scale=alt.Scale(zero=False)),
+    )
+    value = [alt.Tooltip("title:N", title="metric"), alt.Tooltip("value:Q", title="value", format=".4g")]
+    line = base.mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14, filled=True)).add_params(selected)
+    line = line.encode(detail="seed:N", tooltip=[*theme.TRAINING_TOOLTIPS, *value]).properties(name="lines")
+    panel = alt.layer(line).properties(width=260, height=180)
+    chart = theme.faceted(panel, rows, "title", "Training", 3, list(_METRICS.values()), _TRAINING)
+    return chart.resolve_scale(y="independent")
+
+
+_STEPS = (
+    "Pass@8 (the largest k up to 8 that was estimated) of the policies saved during training; every line"
+    " starts at the base model. A line that falls while rewards rise shows collapse under way, and when it began. One"
+    " line for each training seed; the interval of a point, over questions, shows under the pointer. Drawn from"
+    " tables/passk.parquet."
+)
+_LARGEST_K = 8
+
+
+def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+    """Lines over training steps, a panel per dataset."""
+    trained = table.filter(pl.col("step") > 0)
+    if trained.is_empty():
+        raise ValueError("figure steps: the table has no trained policy")
+    known = sorted(set(table["k"]))
+    k = max((one for one in known if one <= _LARGEST_K), default=known[0])
+    start = table.filter(pl.col("method") == "base").drop("method", "seed")
+    lines = trained.select("method", "seed", "dataset").unique()
+    rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]).filter(k=k)
+    rows = theme.with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
+    base, selected = theme.policy_lines(
+        rows.drop("k"),
+        "method",
+        alt.X("step:Q", title="training step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
+        alt.Y("value:Q", title=f"pass@{k}", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format="%")),
+    )
+    value = alt.Tooltip("value:Q", title=f"pass@{k}", format=".1%")
+    point = base.mark_point(filled=True, size=55).encode(
+        shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, value, *theme.interval_tooltips()]
+    )
+    line = base.mark_line(strokeWidth=2).encode(detail="seed:N")
+    panel = alt.layer(line, point.add_params(selected)).properties(width=260, height=220)
+    order = datasets_in_order(rows, datasets)
+    return theme.faceted(panel, rows, "dataset", f"Pass@{k} over training", 3, order, _STEPS)
+
+
+_PATHS = (
+    "Pass@k at the largest k against mean accuracy, a point for each evaluated step and a line for each training, which"
+    " starts at the base model. Methods gain accuracy at different speeds, so a gap after the same number of steps may"
+    " be one of speed: compare lines at the same mean accuracy. Drawn from tables/headline.parquet."
+)
+
+
+def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+    """A path for each training, a panel per dataset."""
+    if table.filter(pl.col("step") > 0).is_empty():
+        raise ValueError("figure paths: the table has no trained policy")
+    metric = pl.col("metric")
+    named = table.filter(metric.str.contains(r"^(mean|pass)@\d+$")).with_columns(
+        kind=metric.str.extract(r"^(\w+)@"), k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)
+    )
+    largest = named.filter(pl.col("k") == pl.col("k").max().over("dataset", "kind"))
+    policy = ["method", "seed", "step", "dataset"]
+    points = largest.pivot("kind", on_columns=["mean", "pass"], index=policy, values="value")
+    trained = points.filter(pl.col("step") > 0)
+    start = points.filter(pl.col("method") == "base").drop("method", "seed")
+    lines = trained.select("method", "seed", "dataset").unique()
+    rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)])
+    rows = theme.with_policy(rows).with_columns(pl.col("mean", "pass").round(6))
+    percent = alt.Axis(format="%", tickCount=5)
+    base, selected = theme.policy_lines(
+        rows,
+        "method",
+        alt.X("mean:Q", title="mean accuracy", scale=alt.Scale(zero=False, nice=True), axis=percent),
+        alt.Y("pass:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
+    )
+    titles = {"mean": "mean accuracy", "pass": "pass@k"}
+    values = [alt.Tooltip(f"{name}:Q", title=title, format=".1%") for name, title in titles.items()]
+    point = base.mark_point(filled=True, size=40).encode(
+        shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, *values]
+    )
+    line = base.mark_line(strokeWidth=1).encode(detail="seed:N", order="step:Q")
+    panel = alt.layer(line, point.add_params(selected)).properties(width=260, height=220)
+    order = datasets_in_order(rows, datasets)
+    return theme.faceted(panel, rows, "dataset", "Coverage against mean accuracy", 3, order, _PATHS)
+
+
+_ETA = (
+    "Greedy accuracy and pass@k against the weight eta of the divergence, for methods that differ in nothing else. A"
+    " line that rises in pass@k and falls in greedy accuracy trades one for the other. Bars are bootstrap intervals"
+    " over questions; one point for each training seed, at its last step. Drawn from tables/ablation.parquet."
+)
+
+
+def draw_eta(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+    """Points with intervals and lines through their means, a panel per dataset and metric."""
+    if table.is_empty():
+        raise ValueError("figure eta: the table has no rows; it needs two methods that differ in eta alone")
+    panels = [
+        f"{dataset} · {metric}"
+        for dataset in datasets_in_order(table, datasets)
+        for metric in _eta_metrics(table.filter(dataset=dataset))
+    ]
+    rows = last_steps(table).with_columns(
+        pl.col("value", "low", "high").round(6), panel=pl.format("{} · {}", "dataset", "metric")
+    )
+    rows = rows.filter(pl.col("panel").is_in(panels)).sort("family", "eta", "seed", "dataset", "metric")
+    rows = theme.with_published(rows, published, ["method", "dataset", "metric"])
+    families = sorted(set(rows["family"]))
+    base = alt.Chart(rows.drop("method")).encode(
+        x=alt.X("eta:O", title="eta", axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("family:N", scale=alt.Scale(paddingOuter=0.5)),
+        color=theme.colour("family", families),
+    )
+    scale = alt.Scale(zero=False)
+    line = base.mark_line(strokeWidth=2).encode(y=alt.Y("mean(value):Q", scale=scale))
+    points = base.encode(y=alt.Y("value:Q", scale=scale), shape=theme.shape("family", families))
+    tip = [
+        alt.Tooltip("family:N", title="divergence"),
+        alt.Tooltip("eta:Q", title="eta"),
+        alt.Tooltip("panel:N", title="metric"),
+        alt.Tooltip("value:Q", title="share", format=".1%"),
+    ]
+    low = alt.Y("low:Q", title="share of questions", axis=alt.Axis(format="%", tickCount=5))
+    rule, point = theme.interval_layers(base, points, low, [*tip, theme.SEED_TOOLTIP, *theme.interval_tooltips()])
+    drawn = theme.panel([rule, line, point], points, rows, tip).properties(width=260, height=180)
+    chart = theme.faceted(drawn, rows, "panel", "Weight of the divergence", 2, panels, _ETA)
+    return chart.resolve_scale(y="independent")
+
+
+def _eta_metrics(table: pl.DataFrame) -> list[str]:
+    """Greedy, or the mean where there is none, and pass@k of the largest k."""
+    found = set(table["metric"])
+    solved = sorted((name for name in found if name.startswith("pass@")), key=lambda name: int(name[5:]))
+    single = ["greedy"] if "greedy" in found else sorted(name for name in found if name.startswith("mean@"))
+    return [*single, *solved[-1:]]
+
+
+FIGURES = {
+    "training": theme.Figure("training", _TRAINING, draw_training),
+    "steps": theme.Figure("passk", _STEPS, draw_steps),
+    "paths": theme.Figure("headline", _PATHS, draw_paths),
+    "eta": theme.Figure("ablation", _ETA, draw_eta, published=True),
+}

@@ -1,0 +1,214 @@
+"""Which questions are solved: pass@k, the registered trainings, the gap to the base, keep and explore."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from dphrl.report.figures import theme
+from dphrl.report.headline import at_published_k, datasets_in_order, last_steps
+from dphrl.report.terminal import ASKED, REGISTERED, registered_in_words
+
+_PASSK = (
+    "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k has"
+    " narrowed: it repeats one answer where the base model had several. Lines are means over the training seeds, after"
+    " the last step; bands are means of their bootstrap intervals over questions. Drawn from tables/passk.parquet."
+)
+
+
+def draw_passk(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+    """Curves with bands, a panel per dataset."""
+    if table.is_empty():
+        raise ValueError("figure passk: the table has no rows, so no policy was evaluated")
+    rows = theme.mean_over_seeds(table, "k", "value", "low", "high")
+    if published is not None:
+        solved = published.filter(pl.col("metric").str.starts_with("pass@"))
+        published = solved.with_columns(k=pl.col("metric").str.strip_prefix("pass@").cast(pl.Int32))
+    rows = theme.with_published(rows, published, ["method", "dataset", "k"])
+    k = alt.Axis(values=rows["k"].unique().sort().to_list(), format="d", grid=False)
+    percent = alt.Axis(format="%", tickCount=5)
+    base, selected = theme.policy_lines(
+        rows,
+        "method",
+        alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2), axis=k),
+        alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
+    )
+    band = base.mark_area().encode(
+        y=alt.Y("low:Q", title="pass@k"),
+        y2="high:Q",
+        opacity=alt.when(selected).then(alt.value(0.09)).otherwise(alt.value(0.02)),
+    )
+    value = [alt.Tooltip("k:Q", title="k"), alt.Tooltip("value:Q", title="pass@k", format=".1%")]
+    points = base.encode(shape=theme.policy_shape(rows))
+    point = points.mark_point(filled=True, size=55).properties(name="points").add_params(selected)
+    point = point.encode(tooltip=[theme.POLICY_TOOLTIP, *value, *theme.interval_tooltips()])
+    layers = [band, base.mark_line(strokeWidth=2), point]
+    panel = theme.panel(layers, points, rows, [theme.POLICY_TOOLTIP, *value]).properties(width=260, height=220)
+    return theme.faceted(panel, rows, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets), _PASSK)
+
+
+_STRIP = (
+    "Ambiguous questions solved within 16 samples, after the last step. GRPO keeps one reading of them (37 %) where the"
+    f" base model has five (92 %). {registered_in_words()}: grey dots. Coloured dots are the trainings of this run."
+    " Drawn from tables/headline_levels.parquet and docs/worked-example."
+)
+_AMBIGUOUS_16 = {"metric": "pass@16", "level": "ambiguous", "dataset": "in_domain"}
+
+
+def draw_strip(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+    """A row of dots for each method."""
+    own = table.filter(pl.col("step") == pl.col("step").max().over("method", "seed"), **_AMBIGUOUS_16)
+    own = own.select("method", "seed", pl.col("value").round(6))
+    if own.is_empty():
+        raise ValueError("figure strip: the table has no pass@16 on ambiguous questions of in_domain")
+    shown = [name for name in REGISTERED if name in set(own["method"])]
+    # Seeds below 0 keep the order of rows unique.
+    solved = [(name, -1 - place, right / ASKED) for name in shown for place, right in enumerate(REGISTERED[name])]
+    others = pl.DataFrame(solved, own.schema, orient="row").with_columns(pl.col("value").round(6))
+    rows = pl.concat([others.with_columns(whose=pl.lit("registered")), own.with_columns(whose=pl.lit("this run"))])
+    rows = theme.with_policy(rows).with_columns(panel=pl.lit("in_domain, ambiguous"))
+    base = alt.Chart(rows.drop("method")).encode(
+        x=alt.X("value:Q", title="pass@16", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", tickCount=5)),
+        y=theme.policy_axis(rows),
+    )
+    tip = [theme.POLICY_TOOLTIP, alt.Tooltip("value:Q", title="pass@16", format=".1%")]
+    grey = base.mark_point(filled=True, size=45, color="#9aa1ab", opacity=0.6).encode(tooltip=tip)
+    colour, shape = theme.policy_colour(rows).legend(None), theme.policy_shape(rows).legend(None)
+    ours = base.mark_point(filled=True, size=90, opacity=1).encode(
+        color=colour, shape=shape, tooltip=[*tip, theme.SEED_TOOLTIP]
+    )
+    panel = alt.layer(
+        grey.transform_filter("datum.whose == 'registered'"), ours.transform_filter("datum.whose == 'this run'")
+    ).properties(width=420, height={"step": 26})
+    title = "This run among the registered trainings"
+    return theme.faceted(panel, rows, "panel", title, 1, ["in_domain, ambiguous"], _STRIP)
+
+
+_GAP = (
+    "Difference to the base model on each test set, in the order of the configuration: the sets nearest to the training"
+    " set first. Above 0 a policy answers more questions than the base. A gain in the mean with a loss in pass@k, above"
+    " all on distant sets, is collapse. A set has the two largest k that its samples allow. Bars are intervals over"
+    " training seeds and questions (over questions alone with one seed), after the last step. Drawn from"
+    " tables/comparisons.parquet."
+)
+_METRIC = r"^(mean|pass)@\d+$"
+_OF_ERROR = ("error", "freedom", "of_seeds", "of_questions", "of_both")
+_LEFT_OUT = ("p", "p_holm", *_OF_ERROR, "seeds_against", "questions", "clusters")
+_LARGEST_RANK = 2
+_TITLE = "difference to base (points)"
+
+
+def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset."""
+    rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base")
+    if rows.is_empty():
+        raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
+    rows = theme.with_policy(rows).with_columns(pl.col("difference", "low", "high").round(6))
+    rows, panels = _panels(rows)
+    order = datasets_in_order(rows, datasets)
+    names = rows["policy"].unique(maintain_order=True).to_list()
+    rows = theme.with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
+    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, "published", strict=False)).encode(
+        x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
+        xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
+        color=theme.policy_colour(rows),
+    )
+    line = alt.when("datum.value == 0").then(alt.value("#5f6672")).otherwise(alt.value("#e3e6ea"))
+    in_points = "datum.value == 0 ? '0' : format(100 * datum.value, '+.3~g')"
+    axis, scale = alt.Axis(labelExpr=in_points, tickCount=5, gridColor=line), alt.Scale(zero=True)
+    low, value = (alt.Y(f"{name}:Q", title=_TITLE, axis=axis, scale=scale) for name in ("low", "difference"))
+    points = base.encode(y=value, shape=theme.policy_shape(rows))
+    tip = [
+        theme.POLICY_TOOLTIP,
+        alt.Tooltip("dataset:N", title="dataset"),
+        alt.Tooltip("metric:N", title="metric"),
+        alt.Tooltip("difference:Q", title="difference", format="+.1%"),
+    ]
+    seeds = alt.Tooltip("seeds:Q", title="seeds")
+    layers = theme.interval_layers(base, points, low, [*tip, *theme.interval_tooltips("+.1%"), seeds])
+    drawn = theme.panel(layers, points, rows, tip).properties(width=max(90 * len(order), 200), height=220)
+    return theme.faceted(drawn, rows, "panel", "Gap to the base model", 3, panels, _GAP)
+
+
+def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """`rows` with the columns `panel` (all metrics of one rank) and `published` (the published metric); the panels."""
+    metric, family = pl.col("metric"), pl.col("metric").str.split("@").list.first()
+    ranked = rows.with_columns(family=family, k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)).with_columns(
+        rank=pl.col("k").rank("dense", descending=True).over("dataset", "family")
+    )
+    ranked = ranked.filter(pl.col("rank") <= _LARGEST_RANK)
+    panel = metric.sort_by("k").unique(maintain_order=True).str.join(", ").over("family", "rank")
+    published = pl.when(family == "mean").then(family).otherwise("metric")
+    panelled = ranked.with_columns(panel=panel, published=published)
+    panels = panelled.unique(["family", "rank"]).sort("family", "rank", descending=[False, True])["panel"]
+    return panelled.drop("family", "k", "rank"), panels.to_list()
+
+
+def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Published values minus the values of the published base."""
+    if published is None:
+        return None
+    keys = ["dataset", "metric"]
+    base = published.filter(method="base").select(*keys, base="value")
+    found = published.filter(pl.col("method") != "base").join(base, on=keys, maintain_order="left")
+    return found.select("method", "dataset", published="metric", difference=pl.col("value") - pl.col("base"))
+
+
+_KEEP_EXPLORE = (
+    "Keep: of the questions that the base model solves with k samples, the share that a policy solves as well. Explore:"
+    " the share of the others. k is 8, or the largest below it. The base against itself, with another draw of k"
+    " samples, shows what chance alone gives. Bars are bootstrap intervals over questions; one point for each training"
+    " seed; a rate of fewer than 30 expected questions has no bar. Drawn from"
+    " tables/keep_explore.parquet, which has every k."
+)
+_RATES = ("keep", "explore")
+
+
+def draw_keep_explore(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+    """Points with intervals, a panel per dataset and rate."""
+    if table.is_empty():
+        raise ValueError("figure keep_explore: the table has no rows, so no policy was compared with the base")
+    named = theme.with_policy(at_published_k(last_steps(table)))
+    rows = pl.concat(_rate(named, rate) for rate in _RATES).drop_nulls("value")
+    # The base is drawn in the middle: it belongs to no training seed.
+    trained = rows.filter(pl.col("seed") > 0)["seed"].unique().sort()
+    middle = trained[len(trained) // 2] if len(trained) else 0
+    rows = rows.with_columns(lane=pl.when(pl.col("seed") > 0).then("seed").otherwise(pl.lit(middle)))
+    panels = [f"{dataset} · {rate}" for dataset in datasets_in_order(rows, datasets) for rate in _RATES]
+    base = alt.Chart(rows.drop("method")).encode(
+        y=theme.policy_axis(rows),
+        yOffset=alt.YOffset("lane:O", scale=alt.Scale(paddingOuter=0.6)),
+        color=theme.policy_colour(named).legend(None),
+    )
+    axis, scale = alt.Axis(format="%", tickCount=4, labelOverlap="greedy"), alt.Scale(zero=False)
+    low, value = (alt.X(f"{name}:Q", title="share of questions", axis=axis, scale=scale) for name in ("low", "value"))
+    tip = [
+        theme.POLICY_TOOLTIP,
+        theme.SEED_TOOLTIP,
+        alt.Tooltip("panel:N", title="rate"),
+        alt.Tooltip("value:Q", title="share", format=".1%"),
+        *theme.interval_tooltips(),
+        alt.Tooltip("questions:Q", title="questions"),
+    ]
+    layers = theme.interval_layers(base, base.encode(x=value), low, tip, size=80)
+    panel = alt.layer(*layers).properties(width=290, height=max(26 * rows["policy"].n_unique(), 80))
+    chart = theme.faceted(panel, rows, "panel", "Keep and explore", 2, panels, _KEEP_EXPLORE)
+    return chart.resolve_scale(x="independent")
+
+
+def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
+    of = pl.col("kept") + pl.col("lost") if rate == "keep" else pl.col("gained") + pl.col("neither")
+    numbers = {"value": rate, "low": f"{rate}_low", "high": f"{rate}_high"}
+    # A rate of few questions has no interval; a scale of nulls alone would be a warning in the browser.
+    rounded = {name: pl.coalesce(column, rate).round(6) for name, column in numbers.items()}
+    panel = pl.col("dataset") + f" · {rate}"
+    return named.select("method", "policy", "seed", "dataset", panel=panel, **rounded, questions=of.round(1))
+
+
+FIGURES = {
+    "passk": theme.Figure("passk", _PASSK, draw_passk, published=True),
+    "strip": theme.Figure("headline_levels", _STRIP, draw_strip),
+    "gap": theme.Figure("comparisons", _GAP, draw_gap, published=True),
+    "keep_explore": theme.Figure("keep_explore", _KEEP_EXPLORE, draw_keep_explore),
+}
