@@ -1,10 +1,10 @@
 """A diagnosis from Python: did a tuned model lose what its base can do?
 
 The base solves 40 of 80 questions, with two of four samples each. The tuned model solves 20 of these with every sample:
-pass@1 stays at 25 %, pass@4 falls from 50 % to 25 %. It prints
+pass@1 stays at 25 %, pass@2 falls from 42 % to 25 %. It prints
 
-    COLLAPSED: pass@4 50.0 % -> 25.0 %, difference -25.0 points [-34.7, -15.3]
-    lost questions: 20
+    COLLAPSED: pass@2 41.7 % -> 25.0 %, difference -16.7 points [-25.4, -7.9]
+    questions lost: 16.7
     exit code 3
 
 as does `dphrl diagnose base.jsonl tuned.jsonl`, with tables.
@@ -37,11 +37,11 @@ if __name__ == "__main__":
         files = [write(Path(folder, "base.jsonl"), BASE), write(Path(folder, "tuned.jsonl"), TUNED)]
         found = diagnose([read_samples(file) for file in files], margin=0.05)
     model = found.models["tuned"]
-    verdict, difference = model.verdict, model.verdict.difference
-    low, high = difference.wide
+    verdict, coverage = model.verdict, model.verdict.coverage
+    low, high = coverage.wide
     print(
-        f"{verdict.word}: pass@{verdict.k} {100 * verdict.base:.1f} % -> {100 * verdict.tuned:.1f} %, "
-        f"difference {100 * difference.value:.1f} points [{100 * low:.1f}, {100 * high:.1f}]"
+        f"{verdict.word}: pass@{verdict.k} {100 * coverage.base:.1f} % -> {100 * coverage.tuned:.1f} %, "
+        f"difference {100 * coverage.value:.1f} points [{100 * low:.1f}, {100 * high:.1f}]"
     )
-    print(f"lost questions: {len(model.lost)}")
+    print(f"questions lost: {verdict.exchange.lost:.1f}")
     print(f"exit code {found.exit_code}")

@@ -84,12 +84,14 @@ def test_a_divergence_of_the_user_has_its_closed_form_and_leads_back_to_the_refe
     assert numbers("own_functions") == [*expected, 0.75, -0.25, -0.25, -0.25]
 
 
-def test_the_diagnosis_is_the_t_interval_of_a_quarter_of_the_questions() -> None:
-    # 20 of 80 differences are -1, the others 0.
-    half = 100 * t.ppf(0.975, 79) * math.sqrt(0.25 * 0.75 / 79)
-    expected = [50.0, 25.0, -25.0, round(-25 - half, 1), round(-25 + half, 1)]
-    assert numbers("diagnose_samples") == expected
-    assert printed("diagnose_samples").endswith("lost questions: 20\nexit code 3\n")
+def test_the_diagnosis_is_the_t_interval_over_the_questions() -> None:
+    # Two of four samples solve a question within two tries in 5 of 6 cases: of 80 differences 20 are 1 - 5/6, 20 are
+    # -5/6, the others 0.
+    mean, squares = 100 / 4 - 100 / 2 * 5 / 6, (20 / 36 + 20 * 25 / 36) / 80
+    half = 100 * t.ppf(0.975, 79) * math.sqrt((squares - (mean / 100) ** 2) / 79)
+    expected = [round(100 / 2 * 5 / 6, 1), 25.0, round(mean, 1), round(mean - half, 1), round(mean + half, 1)]
+    assert numbers("diagnose_samples")[:5] == expected
+    assert printed("diagnose_samples").endswith("questions lost: 16.7\nexit code 3\n")
 
 
 def test_the_example_of_a_custom_scorer_is_a_valid_configuration_from_the_root_of_the_project() -> None:

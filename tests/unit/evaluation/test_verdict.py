@@ -11,9 +11,10 @@ from dphrl.evaluation import verdict as rule
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
 from dphrl.evaluation.paired import paired
-from dphrl.evaluation.sentences import interval, sentences, signed
+from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, PolicyKey
 from dphrl.evaluation.verdict import decide, hotter, together, verdict_k
+from dphrl.pages.numbers import interval, points
 
 _BOOTSTRAP = PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0)
 
@@ -226,6 +227,6 @@ def test_neighbours_that_agree_are_seen():
 
 
 def test_bounds_that_would_round_to_zero_have_another_digit():
-    assert signed(-0.0004) == "-0.04"
+    assert points(-0.0004) == "-0.04"
     assert interval((-0.035, 0.00002)) == "[-3.5, +0.002]"
-    assert (signed(0.0), signed(0.05)) == ("+0.0", "+5.0")
+    assert (points(0.0), points(0.05)) == ("+0.0", "+5.0")

@@ -78,6 +78,7 @@ def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
 
 def test_a_plan_needs_the_config_json_of_the_model_and_not_its_weights(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()  # else the path would be a name of the hub
     (tmp_path / "bird.yaml").write_text(
         "{run: bird, policy: {base: models/none}, datasets: {d: {task: math, source: d.jsonl}}, train_dataset: d,"
         " evaluate: {datasets: [d]}}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tiny_training import (
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.model.batch import Row
 from dphrl.reference.responses import ReferenceResponses
+from dphrl.rollout.requests import Completion, Request
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.training.loss import Example
 from dphrl.training.probes import ProbePrompt, Probes
@@ -83,12 +85,21 @@ def test_probes_are_measured_and_change_nothing_of_the_training(base: Path, refe
         assert expected > 1e-8
 
 
-def test_answers_of_different_steps_are_independent_draws(base: Path, reference: ReferenceResponses) -> None:
-    _, probes, _ = run(base, reference, MethodConfig(rollout_on="all"), gradient=False)
-    seeds = {
-        probes._request(one.prompt, step, number).seed for one in probes.prompts for step in (0, 2) for number in (0, 1)
-    }
-    assert len(seeds) == 16
+def test_answers_of_different_steps_and_rollouts_are_independent_draws(
+    base: Path, reference: ReferenceResponses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    draw = TransformersEngine.generate
+
+    def recorded(engine: TransformersEngine, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
+        asked.extend(request.seed for request in requests)
+        return draw(engine, requests, label)
+
+    monkeypatch.setattr(TransformersEngine, "generate", recorded)
+    run(base, reference, MethodConfig(rollout_on="all"), gradient=False)
+    # Four prompts of the probes with three answers each, before the first step and after the second.
+    assert len(asked) > 24
+    assert len({*asked}) == len(asked)
 
 
 @pytest.mark.parametrize(
