@@ -135,7 +135,7 @@ def _wild_half(random: np.random.Generator, residuals: Any, labels: Any) -> floa
 def _verdict(found: Difference, p: float, level: float) -> str:
     row = {"primary": True, "relation": "higher", "metric": "pass@16", "against": "other", "difference": found.value}
     row |= {"error": found.error, "freedom": found.freedom, "seeds": 3, "seeds_against": 3, "questions": 1}
-    row |= {"of_seeds": 0.0, "of_questions": 0.0, "of_both": 0.0}
+    row |= {"of_seeds": 0.0, "of_questions": 0.0, "of_both": 0.0, "trainings": []}
     judge(row, p, ClaimsConfig(), level)
     return str(row["verdict"])
 

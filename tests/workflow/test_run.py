@@ -26,6 +26,7 @@ from dphrl.artifacts.tables import read_footer
 from dphrl.audit.artifacts import manifest_above
 from dphrl.audit.run import audit_run, failed_checks
 from dphrl.model.logprobs import load_model
+from dphrl.report.figures import SECTIONS
 
 pytestmark = pytest.mark.workflow
 
@@ -232,7 +233,7 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
         "base_itself": 1,
     }
     page = (checked.results / "report/index.html").read_text()
-    assert "Base, ours (2 checkpoints) and lora, evaluated on in_domain and maths." in page
+    assert "Base, lora and ours (2 checkpoints), evaluated on in_domain and maths." in page
     kept = (path for path in checked.results.rglob("*") if path.is_file() and path.suffix in {".json", ".log", ".html"})
     assert not any("hf_secret" in file.read_text(errors="replace") for file in kept)
 
@@ -278,14 +279,17 @@ def test_only_the_newest_state_and_the_evaluated_policies_stay(finished: Workflo
     assert [text for text in failed_checks(audited) if "short-s1" in text] == []
 
 
-def test_a_figures_code_redraws_that_figure_only(finished: Workflow, code: Path) -> None:
-    module = code / "report" / "figures" / "passk.py"
+def test_code_of_figures_redraws_the_figures_of_its_section_only(finished: Workflow, code: Path) -> None:
+    module = code / "report" / "figures" / "solved.py"
+    section = {name for name in SECTIONS["solved"] if (finished.results / f"figures/{name}.svg").exists()}
+    assert len(section) > 1
     module.write_text(module.read_text() + "\n_NEW = 1\n")
-    assert set(finished.plan()) == {"drawing the figure passk", "writing the report", "auditing the artifacts"}
+    drawing = {f"drawing the figure {name}" for name in section}
+    assert set(finished.plan()) == {*drawing, "writing the report", "auditing the artifacts"}
     before = {path: path.stat().st_mtime_ns for path in (finished.results / "figures").iterdir()}
     finished.run()
     redrawn = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
-    assert redrawn == {"passk.json", "passk.svg"}
+    assert redrawn == {f"{name}.{form}" for name in section for form in ("json", "svg")}
 
 
 @pytest.mark.full

@@ -71,10 +71,16 @@ def model_name(text: str, folder: Path = Path()) -> HubName | None:
     Raises:
         HubError: a text with "hf://" that is no model.
     """
-    bare = _BARE.fullmatch(text)
-    if not text.startswith(PREFIX) and (not bare or (folder / text).exists() or (folder / bare["owner"]).exists()):
-        return None
-    name = _parsed(text if text.startswith(PREFIX) else f"{PREFIX}{text}")
+    if text.startswith(PREFIX):
+        name = _parsed(text)
+    else:
+        bare = _BARE.fullmatch(text)
+        if not bare or (folder / text).exists() or (folder / bare["owner"]).exists():
+            return None
+        try:
+            name = _parsed(f"{PREFIX}{text}")
+        except HubError:
+            return None  # such as models/NAME: no owner on the hub has this name
     if name.kind != "model" or name.file:
         raise HubError(f"{text}: expected a model of the hub, {PREFIX}ORG/NAME or {PREFIX}ORG/NAME@REVISION")
     return name
