@@ -69,8 +69,8 @@ DIFFERENCES = [
     Reason(("scripts.eval_every",), 74, "divides the 222 steps", ("llama-sql", *ABLATIONS)),
     Reason(("scripts.eval_every",), 222, "only the last policy is compared", ("llama-sql-maths",)),
     Reason(("scripts.save_every",), 37, "the most steps that a crash costs", OF_LLAMA_SQL),
-    Reason(("scripts.save_every",), 42, "the most steps that a crash costs", OF_OMNISQL),
-    Reason(("scripts.eval_every",), 84, "divides the 168 steps", OF_OMNISQL),
+    Reason(("scripts.save_every",), 21, "the most steps that a crash costs", OF_OMNISQL),
+    Reason(("scripts.eval_every",), 42, "divides the 168 steps", OF_OMNISQL),
     Reason(("scripts.eval_every",), 52, "divides the 208 steps", ("llama-sql-equal-steps",)),
     Reason(("scripts.save_every",), 26, "the most steps that a crash costs", ("llama-sql-equal-steps",)),
     Reason(
