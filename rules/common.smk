@@ -6,7 +6,7 @@ from dphrl.layout.kinds import sliced
 from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
 from dphrl.plan.limits import Limits
-from dphrl.report import contents as report_plan
+from dphrl.report import contents
 
 LAYOUT = Layout(CONFIG)
 # Memory and minutes of the rules with a model: upper bounds from its size and the tokens (plan/limits.py). With 8

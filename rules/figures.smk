@@ -1,7 +1,7 @@
 # The figures.
 from dphrl.report import figures
 
-FIGURES = report_plan.drawn(LAYOUT)
+FIGURES = contents.drawn(LAYOUT)
 
 
 rule draw:

@@ -6,8 +6,8 @@ report: "run.rst"  # the first page of `snakemake --report`
 
 
 # The page shows samples of these policies (by method, the last one of the first seed) on these sets.
-POLICIES = report_plan.sampled_policies(LAYOUT)
-SAMPLED = report_plan.sampled_datasets(LAYOUT)
+POLICIES = contents.sampled_policies(LAYOUT)
+SAMPLED = contents.sampled_datasets(LAYOUT)
 SHOWN = collect("{policy}/{dataset}.{sample}", policy=POLICIES.values(), dataset=SAMPLED, sample=EVALUATIONS)
 TIMED = ["policies/base", *collect("draws/{draw}/reference", draw=DRAWS)] if CONFIG.has_model else []
 
@@ -48,8 +48,8 @@ rule report:
         figures=FIGURES,
         tables=PAPER_TABLES,
         further=FURTHER,
-        facts=report_plan.facts(LAYOUT),
-        answered=report_plan.answered_dataset(LAYOUT),
+        facts=contents.facts(LAYOUT),
+        answered=contents.answered_dataset(LAYOUT),
         sampled=SAMPLED,
         datasets=SETS,
         policies=POLICIES,

@@ -2,7 +2,7 @@
 import dphrl.report
 from dphrl.layout.kinds import TABLES
 
-PAPER_TABLES = report_plan.paper_tables(LAYOUT)
+PAPER_TABLES = contents.paper_tables(LAYOUT)
 # The paper's numbers, for runs that repeat one of its settings.
 PUBLISHED = f"{Path(dphrl.report.__file__).parent}/published.yaml" if CONFIG.evaluate.published else []
 

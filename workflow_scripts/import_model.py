@@ -22,11 +22,8 @@ with stage() as job:
         merge_adapter(source, base, weights)
         check_base(weights)
         digests = None
-    elif files[0] == Path(given.files[0]):
-        check_base(source)
-        link_files(files, weights)
     else:
-        # The cache of the hub may hold files that the run does not take.
         link_files(files, weights)
-        check_base(weights)
+        # The cache of the hub may hold files that the run does not take; messages name the user's folder.
+        check_base(source if files[0] == Path(given.files[0]) else weights)
     job.write_manifest(snakemake.output.manifest, digests)

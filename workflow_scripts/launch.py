@@ -31,6 +31,6 @@ try:
 except (KeyboardInterrupt, SystemExit):
     if not ender.number:
         raise
-end_jobs()
+end_jobs()  # also those that started after the signal
 remove_leftovers(folder)
 sys.exit(128 + ender.number)

@@ -275,11 +275,11 @@ def moved(listings: Mapping[str, str]) -> Iterator[str]:
     Args:
         listings: the name of each, by the path; a listing that is not there yet is left out.
     """
-    from huggingface_hub import HfApi
-
     for path, name in listings.items():
         if not Path(path).is_file():
             continue
+        from huggingface_hub import HfApi  # half a second, at the start of every run
+
         listed = json.loads(Path(path).read_text(encoding="utf-8"))
         try:
             now = HfApi().repo_info(

@@ -20,15 +20,25 @@ from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk, per_level
-from dphrl.evaluation.verdict import KINDS, Variety, Verdict, compared, decide, hotter, together, varied, verdict_k
+from dphrl.evaluation.verdict import (
+    KINDS,
+    LEFT_OUT,
+    Variety,
+    Verdict,
+    compared,
+    decide,
+    hotter,
+    together,
+    varied,
+    verdict_k,
+)
 from dphrl.sample_files.formats import DPHRL
 from dphrl.sample_files.samples import SampleFile
 
 # Classes are at their ceiling above this share of the largest possible number.
 _CEILING = 0.9
-# So many bytes have room for variety that classes do not show.
+# Responses of this many bytes can vary in ways that classes do not show.
 _LONG = 200
-_LEFT_OUT = 0.2
 
 
 class KError(ValueError):
@@ -104,7 +114,7 @@ def diagnose(
     seed: int = 0,
     step: Callable[[str], None] = lambda name: None,
 ) -> Diagnosis:
-    """Compare tuned models with their base, each on the questions and at the K of its own files.
+    """Compare each tuned model with the base, on the questions that its files and the base's answer, at their K.
 
     Args:
         files: the base's, then one for each tuned model; all judged.
@@ -205,9 +215,9 @@ def _compare(
 
 def _check_k(k: int, sizes: NDArray[np.int64], counted: Sequence[Policy], joined: Joined) -> None:
     """Refuse a k that leaves out more than a fifth of the questions."""
-    if (sizes < k).mean() <= _LEFT_OUT:
+    if (sizes < k).mean() <= LEFT_OUT:
         return
-    most = int(np.quantile(sizes, _LEFT_OUT, method="lower"))
+    most = int(np.quantile(sizes, LEFT_OUT, method="lower"))
     holder = min(counted, key=lambda policy: policy.n)
     place = int(holder.sizes.argmin())
     key, text = joined.questions.select("prompt_id", "question").row(place)

@@ -107,7 +107,7 @@ def by_base(found: Diagnosis) -> Shown:
 
 
 def kept(found: Diagnosis) -> Shown:
-    """What each model keeps of what the base solves, next to the base against itself."""
+    """Questions kept, lost and gained by each model, next to the base against itself."""
     rows = []
     order = [BASE_ITSELF, *found.models]
     table = found.tables["keep_explore"].sort("k", pl.col("method").cast(pl.Enum(order)))
@@ -156,7 +156,7 @@ def varied(found: Diagnosis) -> Shown:
 
 
 def split(found: Diagnosis) -> Shown:
-    """What a loss of different answers consists of."""
+    """The parts of a loss of different answers."""
     rows = []
     table = found.tables["diversity_split"]
     for (name, kind), part in table.group_by("method", "classes", maintain_order=True):

@@ -85,10 +85,10 @@ def neighbours_agree(policy: Policy) -> tuple[float, float] | None:
         return None
     n, c, right = n[used], c[used], right[used]
     there = np.arange(1, right.shape[1]) < n[:, None]
-    beside = ((right[:, 1:] == right[:, :-1]) & there).sum(axis=1) / (n - 1)
+    neighbours = ((right[:, 1:] == right[:, :-1]) & there).sum(axis=1) / (n - 1)
     other = (c * (c - 1) + (n - c) * (n - c - 1)) / (n * (n - 1))
-    more = beside - other
+    more = neighbours - other
     error = float(more.std(ddof=1)) / np.sqrt(len(more))
     if more.mean() <= max(_ERRORS * error, _AGREEMENT):
         return None
-    return float(beside.mean()), float(other.mean())
+    return float(neighbours.mean()), float(other.mean())

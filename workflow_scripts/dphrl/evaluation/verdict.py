@@ -37,7 +37,7 @@ COMPRESSED = "compressed"
 WORDS = KINDS | {COMPRESSED: "responses by compression"}
 """Words for all kinds of variety; `compressed` is the size of m right responses together, in sizes of one of them."""
 # K falls where more questions than this share have fewer samples.
-_LEFT_OUT = 0.2
+LEFT_OUT = 0.2
 # The smallest loss of variety that is named, as a share of the base's excess over one.
 _NAMED_VARIETY = 0.1
 
@@ -153,7 +153,7 @@ def verdict_k(sizes: NDArray[np.integer]) -> int:
     """
     number = int(np.median(sizes))
     k = min(number, 2) if number < 4 else 1 << ((number // 2).bit_length() - 1)
-    while k > 1 and (sizes < k).mean() > _LEFT_OUT:
+    while k > 1 and (sizes < k).mean() > LEFT_OUT:
         k //= 2
     return k
 
@@ -228,7 +228,7 @@ def together(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
     """The verdicts of several tuned models with Holm's correction, and the exit status of all.
 
     The exit status is 3 where a corrected test confirms a loss of coverage. A loss of variety is named where a
-    corrected test confirms it; these tests are a family of their own.
+    corrected test confirms it; these tests are a separate family.
     """
     losses = holm([one.coverage.p for one in verdicts])
     varieties = holm([np.nan if one.variety is None else one.variety.difference.p for one in verdicts])

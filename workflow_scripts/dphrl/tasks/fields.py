@@ -61,7 +61,7 @@ class Fields:
         return text(given, value)
 
     def missing(self, row: Row, *names: FieldName) -> MalformedError:
-        """The error that a row has none of these fields; of those that it has, without what is inside of one."""
+        """Error for a row without these fields. It lists the fields of the row, nested ones by their top name."""
         row = row.maps[0] if isinstance(row, ChainMap) else row
         wanted = " or ".join(dict.fromkeys(self._written(name) for name in names))
         found = ", ".join(str(name) for name, value in row.items() if value is not None)

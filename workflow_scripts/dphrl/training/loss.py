@@ -180,6 +180,8 @@ def _present(examples: Sequence[Example], name: str) -> list[Any]:
 def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | None]:
     """The divergences of a method on rehearsed responses and on rollouts."""
     cap = method.l_cap
+    if place := method.functions.get("divergence"):
+        return divergence_of(place, cap), None
     match method.divergence:
         case "forward_kl":
             return divergence("forward_kl", estimator=method.estimator, l_cap=cap), None
@@ -192,6 +194,4 @@ def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | 
             return divergence("js_definition", l_cap=cap), on_rollouts
         case "reverse_kl" if not method.in_advantage:
             return None, divergence("reverse_kl", estimator=method.estimator, l_cap=cap)
-        case str(place) if place in method.functions.values():
-            return divergence_of(place, cap), None
     return None, None
