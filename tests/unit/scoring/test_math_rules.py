@@ -157,6 +157,14 @@ WRONG = {
         #1\phantom{#2} ## #1
         \cancel{#1}#2 ## #1
     """,
+    "tautology": r"""
+        x=x ## y=#1x
+        x=x ## x^2-#1=0
+        #1x=#1x ## x=#1
+        x+#1=x+#1 ## x+y=#1
+        f(x)=f(x) ## f(x)=#1x
+        y=#1x ## N=N
+    """,
     "adjacent": r"""
         5 6 ## 11
         5{6} ## 11
@@ -186,6 +194,12 @@ RIGHT = {
         2x^2-2=0 ## x^2-1=0
         y=#1x ## #1x-y=0
         #1x-y=0 ## y=#1x
+    """,
+    "tautology": r"""
+        #1=#1 ## #1
+        N=N ## N=N
+        x = x + #1 ## x = x+#1
+        #1-x=x ## x=\frac{#1}{2}
     """,
     "count": r"""
         #1\text{ mph}, #2\text{ mph} ## #1, #2

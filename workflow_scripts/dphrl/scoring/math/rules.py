@@ -67,6 +67,12 @@ def _words(gold: Member, answer: Member) -> bool:
     return gold.refused is not None or answer.refused is not None
 
 
+def _tautology(gold: Member, answer: Member) -> bool:
+    """`x=x` holds for every x; the libraries below may need minutes to see that it is not `y=x^2`."""
+    sides = (one.sides for one in (gold, answer) if one.sides.kind in ("named", "asked", "unsolved"))
+    return any(side.name == side.values[-1] if side.name else side.values[0] == side.values[-1] for side in sides)
+
+
 def _equation(gold: Member, answer: Member) -> bool:
     """A number is no answer where the gold is an equation that does not name a value (`x+2y=z`, `x^2-7=0`)."""
     return gold.sides.kind in ("asked", "unsolved") and answer.sides.kind in ("value", "computed")
@@ -134,6 +140,7 @@ def _bases(gold: Member, answer: Member) -> bool:
 RULES: Final[dict[str, Callable[[Member, Member], bool]]] = {
     "hidden": _hidden,
     "words": _words,
+    "tautology": _tautology,
     "equation": _equation,
     "names": _names,
     "marks": _marks,
