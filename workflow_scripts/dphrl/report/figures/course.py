@@ -104,6 +104,8 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         kind=metric.str.extract(r"^(\w+)@"), k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)
     )
     largest = named.filter(pl.col("k") == pl.col("k").max().over("dataset", "kind"))
+    ks = largest.filter(pl.col("kind") == "pass")["k"].unique()
+    solved = f"pass@{ks[0]}" if len(ks) == 1 else "pass@k"
     policy = ["method", "seed", "step", "dataset"]
     points = largest.pivot("kind", on_columns=["mean", "pass"], index=policy, values="value")
     trained = points.filter(pl.col("step") > 0)
@@ -116,9 +118,9 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         rows,
         "method",
         alt.X("mean:Q", title="mean accuracy", scale=alt.Scale(zero=False, nice=True), axis=percent),
-        alt.Y("pass:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
+        alt.Y("pass:Q", title=solved, scale=alt.Scale(zero=False, nice=True), axis=percent),
     )
-    titles = {"mean": "mean accuracy", "pass": "pass@k"}
+    titles = {"mean": "mean accuracy", "pass": solved}
     values = [alt.Tooltip(f"{name}:Q", title=title, format=".1%") for name, title in titles.items()]
     point = base.mark_point(filled=True, size=40).encode(
         shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, *values]
