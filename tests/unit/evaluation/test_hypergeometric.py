@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.evaluation.estimator import g_pass_at_k, mg_pass_at_k, pass_at_k, pass_hat_k, right_among
+from dphrl.evaluation.estimator import g_pass_at_k, pass_at_k, pass_hat_k, right_among
 
 COUNTS = st.tuples(st.integers(1, 8), st.integers(1, 8)).map(sorted)
 
@@ -25,15 +25,6 @@ def test_it_is_the_share_of_draws_with_enough_right_samples(counts, tau):
     k, n = counts
     found = g_pass_at_k(n, np.arange(n + 1), k, float(tau))
     assert found == pytest.approx([float(reached(n, c, k, ceil(tau * k))) for c in range(n + 1)])
-
-
-@given(COUNTS)
-def test_the_mean_over_tau_is_the_published_sum(counts):
-    k, n = counts
-    expected = [
-        Fraction(2, k) * sum(reached(n, c, k, fewest) for fewest in range(ceil(k / 2) + 1, k + 1)) for c in range(n + 1)
-    ]
-    assert mg_pass_at_k(n, np.arange(n + 1), k) == pytest.approx([float(one) for one in expected], abs=1e-12)
 
 
 @given(st.integers(1, 300), st.data())

@@ -13,7 +13,6 @@ from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
-    consistency,
     diversity,
     headline,
     passk,
@@ -49,7 +48,6 @@ def all_tables(evaluations, seed=1):
         "headline": headline(study(evaluations, seed=seed)),
         "styles": styles(study(evaluations, seed=seed)),
         "keep_explore": keep_explore(study(evaluations, seed=seed)),
-        "consistency": consistency(study(evaluations, seed=seed)),
         "rarefied": rarefaction(study(evaluations, seed=seed)),
         "diversity_split": diversity_split(study(evaluations, seed=seed)),
         "crossing": crossing(study(evaluations, seed=seed)),
@@ -156,7 +154,6 @@ def test_each_dataset_has_the_k_that_its_samples_allow():
     frame = pl.concat([evaluation(samples(1)), evaluation(samples(2, n=4), dataset="few")])
     found = passk(study(frame, [1, 4, 16]))
     assert found.select("dataset", "k").rows() == [("d", 1), ("d", 4), ("d", 16), ("few", 1), ("few", 4)]
-    assert consistency(study(frame, [1, 4, 16])).filter(dataset="few")["k"].max() == 4
     quoted = headline(study(frame, [1, 4, 16])).filter(dataset="few")["metric"].to_list()
     assert [name for name in quoted if "@" in name] == ["mean@4", "pass@1", "pass@4"]
 
@@ -180,32 +177,6 @@ ANSWERS = [[0, 0, 2, 3], [0, 0, None, 3], [None, None, None, None]]
 
 def metrics(table, **policy):
     return dict(table.filter(**policy).select("metric", "value").iter_rows())
-
-
-def test_consistency_is_that_of_the_estimators():
-    table = consistency(study(with_classes(evaluation(CORRECT), ANSWERS), [1, 2, 4]))
-    order = ["pass^k"] * 3 + ["g-pass@k 0.5"] * 3 + ["g-pass@k 0.75"] * 3 + ["mg-pass@k"] * 2 + ["maj@k"] * 3
-    assert table["metric"].to_list() == order
-    hat = table.filter(metric="pass^k")["value"].to_list()
-    assert hat == pytest.approx([3 / 12, (1 / 6) / 3, 0.0])
-    # With 2 and 1 of 4 right: one of 2 is right in 5 and in 3 of 6 draws, 2 of 4 in one and in none.
-    half = table.filter(metric="g-pass@k 0.5")["value"].to_list()
-    assert half == pytest.approx([3 / 12, (5 / 6 + 3 / 6) / 3, 1 / 3])
-    assert table.filter(metric="mg-pass@k", k=2)["value"].item() == pytest.approx(hat[1])
-    majority = table.filter(metric="maj@k", k=4)["value"].item()
-    assert majority == pytest.approx(1 / 3)
-    assert table.filter(metric="maj@k", k=1)["value"].item() == pytest.approx(CORRECT.mean())
-    assert (table["low"] <= table["value"]).all()
-    assert (table["value"] <= table["high"]).all()
-
-
-def test_without_answers_there_is_no_majority(evaluations):
-    assert consistency(study(evaluations, [1, 2]))["metric"].unique(maintain_order=True).to_list() == [
-        "pass^k",
-        "g-pass@k 0.5",
-        "g-pass@k 0.75",
-        "mg-pass@k",
-    ]
 
 
 def test_diversity_of_one_policy():

@@ -49,7 +49,6 @@ _RATE_NAMES = ("keep", "explore", "ndr", "nscr")
 _RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
 _SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
 _AT_K = _POLICY | {"k": _I32}
-_keep_explore = partial(Schema, nullable={*_RATES}, bounds=dict.fromkeys(_SOLVED, _FROM_0))
 _TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
 _PROBED: dict[str, tuple[str, ...]] = {"subset": ("pef", "exp")}
 _NO_TOKENS = {"tokens", "tokens_per_s"}
@@ -159,12 +158,6 @@ _DECLARED = (
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
     Schema(
-        "consistency",
-        (*_METRIC, "k"),
-        {**_METRIC, "k": _I32, **_INTERVAL},
-        enums={"metric": ("pass^k", "maj@k", "g-pass@k 0.5", "g-pass@k 0.75", "mg-pass@k")},
-    ),
-    Schema(
         "crossing",
         tuple(_POLICY),
         _POLICY | _columns(_I32, "k", "low", "high", "up_to"),
@@ -193,8 +186,13 @@ _DECLARED = (
     ),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
     Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
-    _keep_explore("keep_explore", tuple(_AT_K), _AT_K | _RATES | _SOLVED),
-    _keep_explore("keep_explore_levels", ("level", *_AT_K), _LEVEL | _AT_K | _RATES | _SOLVED),
+    Schema(
+        "keep_explore",
+        tuple(_AT_K),
+        _AT_K | _RATES | _SOLVED,
+        nullable={*_RATES},
+        bounds=dict.fromkeys(_SOLVED, _FROM_0),
+    ),
     _comparisons("comparisons", _COMPARED, _COMPARISON),
     _comparisons("comparisons_levels", ("level", *_COMPARED), _LEVEL | _COMPARISON),
     Schema(

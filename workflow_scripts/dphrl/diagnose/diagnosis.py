@@ -19,7 +19,7 @@ from dphrl.evaluation.names import BASE
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
-from dphrl.evaluation.tables import passk, per_level
+from dphrl.evaluation.tables import passk
 from dphrl.evaluation.verdict import (
     KINDS,
     LEFT_OUT,
@@ -206,7 +206,6 @@ def _compare(
         "rarefied": rarefaction(study),
         "diversity_split": diversity_split(study),
         "transitions": transitions(study),
-        "keep_explore_levels": per_level(study, keep_explore),
         "levels": _levels(study, name, used),
         "portfolio": pl.concat([pl.DataFrame(schema=SCHEMA), *splits]),
     }

@@ -201,14 +201,3 @@ def g_pass_at_k(n: int, c: NDArray[np.integer], k: int, tau: float) -> Floats:
     # 0.7 * 10 is a little above 7.
     fewest = max(int(np.ceil(np.round(tau * k, 9))), 1)
     return np.minimum(right_among(n, k)[:, fewest:].sum(axis=1), 1.0)[c]
-
-
-def mg_pass_at_k(n: int, c: NDArray[np.integer], k: int) -> Floats:
-    """mG-Pass@k, the mean of G-Pass@k over tau from 0.5 to 1: 2 / k times the sum of G-Pass@k at i / k, k / 2 < i <= k.
-
-    Args, Returns: as `g_pass_at_k`. The sum starts after ceil(k / 2), as in open-compass/GPassK; it is empty for k = 1.
-    """
-    half = -(-k // 2)
-    # Each j right samples count in the terms i = half + 1 .. j.
-    terms = np.maximum(np.arange(k + 1) - half, 0)
-    return np.minimum(right_among(n, k) @ terms * (2.0 / k), 1.0)[c]

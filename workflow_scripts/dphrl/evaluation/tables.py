@@ -18,12 +18,10 @@ from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
-from dphrl.evaluation.estimator import class_counts, entropy, g_pass_at_k, maj_at_k, mg_pass_at_k, pass_hat_k
+from dphrl.evaluation.estimator import class_counts, entropy
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import Policy, Study
 
-TAUS = (0.5, 0.75)
-"""Shares of k samples that must be right for G-Pass@k, next to 1, which is pass^k."""
 _ENTROPY = {
     "distinct_styles": "style_entropy",
     "distinct_answers": "answer_entropy",
@@ -46,14 +44,12 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "headline": headline(study),
         "headline_levels": per_level(study, headline),
         "passk": passk(study),
-        "consistency": consistency(study),
         "crossing": crossing(study),
         "styles": styles(study),
         "style_counts": style_counts(study),
         "diversity": diversity(study),
         "diversity_split": diversity_split(study),
         "keep_explore": keep_explore(study),
-        "keep_explore_levels": per_level(study, keep_explore),
         "rarefied": rarefaction(study),
         "transitions": transitions(study),
         "comparisons": compared,
@@ -86,27 +82,6 @@ def headline(study: Study) -> pl.DataFrame:
             rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
         rows += _constants(policy)
     return SCHEMAS["headline"].frame(rows)
-
-
-def consistency(study: Study) -> pl.DataFrame:
-    """How far k samples of a prompt agree.
-
-    Metrics: pass^k, all k are right; g-pass@k 0.5 and 0.75, at least that share of them is (`g_pass_at_k`); mg-pass@k,
-    the mean over the shares from 0.5 to 1, for k from 2 on; maj@k, their most frequent answer is right (`maj_at_k`),
-    for datasets with answer classes. At k = 1 pass^k is the mean, and maj@k too if every sample has an answer.
-    """
-    answered = study.datasets_with("answers")
-    rows: list[tuple[object, ...]] = []
-    for policy in study.policies:
-        k, c = policy.up_to_n(study.config.k), policy.rows["c"].to_numpy()
-        found = {("pass^k", one): values for one, values in zip(k, policy.pass_at(k, pass_hat_k).T, strict=True)}
-        found |= {(f"g-pass@k {tau}", one): g_pass_at_k(policy.n, c, one, tau) for tau in TAUS for one in k}
-        found |= {("mg-pass@k", one): mg_pass_at_k(policy.n, c, one) for one in k if one > 1}
-        if policy.key.dataset in answered:
-            codes = policy.codes("answers")
-            found |= {("maj@k", one): maj_at_k(codes, policy.samples, one, study.seed) for one in k}
-        rows += _rows(policy, np.stack(list(found.values()), axis=1), *zip(*found, strict=True))
-    return SCHEMAS["consistency"].frame(rows)
 
 
 def diversity(study: Study) -> pl.DataFrame:
