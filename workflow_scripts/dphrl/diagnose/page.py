@@ -12,6 +12,7 @@ from dphrl.diagnose import tables as shown
 from dphrl.diagnose.diagnosis import Diagnosis, OfModel
 from dphrl.diagnose.joined import known_as, shown_as
 from dphrl.evaluation.names import BASE
+from dphrl.pages.numbers import margin_in_points
 from dphrl.pages.render import render
 from dphrl.pages.visible import visible
 from dphrl.sample_files.samples import SampleFile
@@ -62,7 +63,7 @@ def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
             for name, model in found.models.items()
         },
         notes=[visible(note, "") for note in found.notes],
-        margin=f"{100 * found.margin:g}",
+        margin=margin_in_points(found.margin),
         tables=filled,
         spec=figure(found).to_dict(),
         caption=_CAPTION,

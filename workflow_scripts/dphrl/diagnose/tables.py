@@ -10,7 +10,7 @@ from dphrl.diagnose.diagnosis import Diagnosis
 from dphrl.evaluation.against_base import BINS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.verdict import WORDS
-from dphrl.pages.numbers import interval, percent, points
+from dphrl.pages.numbers import change, count, interval, percent, points
 from dphrl.pages.visible import visible
 
 Shown = tuple[str, str, pl.DataFrame]
@@ -132,7 +132,7 @@ def _rate_of(row: dict[str, Any], rate: str, parts: Sequence[str]) -> str:
     if row[rate] is None:
         return "-"
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
-    ends = "" if low is None else f" [{percent(low)}, {percent(high)}]"
+    ends = "" if low is None else f" {interval((low, high), percent)}"
     return f"{percent(row[rate])}{ends} of {sum(row[part] for part in parts):.1f}"
 
 
@@ -141,11 +141,10 @@ def varied(found: Diagnosis) -> Shown:
     rows = []
     for name, model in found.models.items():
         for one in model.varieties:
-            low, high = one.difference.wide
-            difference = f"{one.difference.value:+.2f} [{low:+.2f}, {high:+.2f}]"
+            difference = f"{change(one.difference.value)} {interval(one.difference.wide, change)}"
             questions = f"{one.difference.questions:,}"
-            counts = (f"{one.difference.base:.2f}", f"{one.difference.tuned:.2f}", difference)
-            effective = f"{one.effective[0]:.2f}, {one.effective[1]:.2f}"
+            counts = (count(one.difference.base), count(one.difference.tuned), difference)
+            effective = ", ".join(map(count, one.effective))
             rows.append([name, WORDS[one.kind], f"{one.m}", *counts, questions, effective])
     caption = (
         "Expected number of different ones among m right answers, over the questions of which both models have m:"
@@ -161,9 +160,8 @@ def split(found: Diagnosis) -> Shown:
     table = found.tables["diversity_split"]
     for (name, kind), part in table.group_by("method", "classes", maintain_order=True):
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
-        texts = (
-            f"{one['value']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" for one in (cells[part] for part in _PARTS)
-        )
+        parts = (cells[one] for one in _PARTS)
+        texts = (f"{change(one['value'])} {interval((one['low'], one['high']), change)}" for one in parts)
         rows.append([name, WORDS[str(kind)], *texts])
     caption = (
         "How many different ones a question has less than under the base (positive: fewer). All = right + wrong; right"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dphrl.evaluation import verdict as rule
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.evaluation.verdict import WORDS, Verdict
-from dphrl.pages.numbers import interval, margin_in_points, percent, points
+from dphrl.pages.numbers import change, count, interval, margin_in_points, percent, points
 
 
 def sentences(verdict: Verdict, qualified: Iterable[str]) -> list[str]:
@@ -157,9 +157,9 @@ def variety_sentence(verdict: Verdict) -> str:
     elif low > 0:
         said = "Variety rose"
     return (
-        f"{said}: {name} has {difference.tuned:.2f} different {WORDS[found.kind]} among {found.m} right answers to a"
-        f" question, the base {difference.base:.2f} ({difference.value:+.2f}, 95 % interval [{low:+.2f}, {high:+.2f}],"
-        f" {over})."
+        f"{said}: {name} has {count(difference.tuned)} different {WORDS[found.kind]} among {found.m} right answers to a"
+        f" question, the base {count(difference.base)} ({change(difference.value)}, 95 % interval"
+        f" {interval(difference.wide, change)}, {over})."
     )
 
 
