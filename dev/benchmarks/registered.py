@@ -8,6 +8,7 @@ The file has a row for each question of each policy that was evaluated, so that 
 """
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -280,12 +281,19 @@ def shares(counts: Counts, run: str) -> None:
     table(["policy", f"trainings at {100 * COVERED:.1f} % or above", "share, %"], lines, "lrr")
 
 
-def coverage(counts: Counts, runs: int = 2000) -> None:
-    """Share of 95 % intervals that hold the true difference, with the trainings and questions as the population.
+def coverage(counts: Counts, population: str, runs: int = 2000) -> None:
+    """Share of 95 % intervals that hold the true difference, with trainings and questions as the population.
 
     A run draws trainings of each method and questions, with replacement; GRPO and D_exp only have at most 5 trainings.
+
+    Args:
+        population: a pattern of the runs whose trainings of DPH-F and DPH-JS are drawn; all others are demo-full's.
     """
     values, drawn = counts.values("demo-full", "covered", "ambiguous"), np.random.default_rng(1)
+    named = [run for run in counts.rows["run"].unique().sort() if re.fullmatch(population, run)]
+    for method in ("dph_f", "dph_js"):
+        values[method] = np.concatenate([counts.values(run, "covered", "ambiguous")[method] for run in named])
+    print(f"{', '.join(named)}: {len(values['dph_f'])} trainings of DPH-F, {len(values['dph_js'])} of DPH-JS\n")
     pairs = [*PRIMARY[1:], ("dph_f", "base"), ("dph_js", "base"), ("dph_js", "dph_f")]
     truth = {pair: values[pair[0]].mean() - values[pair[1]].mean() for pair in pairs}
     lines = []
@@ -336,4 +344,5 @@ if __name__ == "__main__":
     elif arguments.what == "tables":
         tables(arguments.counts)
     else:
-        coverage(Counts(arguments.counts))
+        for population in ("demo-full", r"draws-\d+"):
+            coverage(Counts(arguments.counts), population)

@@ -20,7 +20,7 @@ _FOLDER = ROOT / "config" / "experiments"
 NAMES = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 OF_LLAMA = ("eta-ablation", "alpha-ablation", "generator-definition", "rkl-estimators", "llama-sql-maths")
 # The experiment that another one changes.
-OVERLAYS = {name: "demo-full" for name in NAMES if name.startswith(("world-", "demo-full-"))}
+OVERLAYS = {name: "demo-full" for name in NAMES if name.startswith(("world-", "demo-full-", "draws"))}
 OVERLAYS |= {name: name.removesuffix("-equal-steps") for name in NAMES if name.endswith("-equal-steps")}
 OVERLAYS |= dict.fromkeys(OF_LLAMA, "llama-sql")
 

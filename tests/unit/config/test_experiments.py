@@ -15,7 +15,7 @@ from dphrl.config.load import load_config
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "config" / "experiments"
 RECORDED = {"spider-replay"}
-WORLD = [name for name in NAMES if name.startswith(("world-", "demo-full"))]
+WORLD = [name for name in NAMES if name.startswith(("world-", "demo-full", "draws"))]
 
 
 OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
@@ -80,7 +80,7 @@ def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -
     assert one.policy.base == (None if name in ("world-2", "world-3") else demo.policy.base)
     assert (one.scoring.sql, one.prompts, one.partition) == (demo.scoring.sql, demo.prompts, demo.partition)
     assert one.sampling.presample == demo.sampling.presample
-    number = {"seeds", "segment_steps", "eval_every"}
+    number = {"seeds", "segment_steps", "eval_every", *(["draws"] if name == "draws" else [])}
     assert one.train.model_dump(exclude=number) == demo.train.model_dump(exclude=number)
     # A method that two files have is the same in both, but for the number of its trainings.
     for method in one.methods.keys() & demo.methods.keys():
