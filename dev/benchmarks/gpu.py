@@ -32,8 +32,7 @@ from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs
-from dphrl.plan.memory import GB, Setting, phases
-from dphrl.plan.specs import ModelShape
+from dphrl.plan.memory import GB, ModelShape, Setting, phases
 from dphrl.ranks.collectives import start_process_group
 from dphrl.rollout.engine import Engine, make_engine
 from dphrl.rollout.requests import Completion, Request

@@ -16,7 +16,6 @@ from typing import Final
 
 from dphrl.extras import advice
 from dphrl.pages.visible import visible
-from dphrl.plan.specs import MACHINES
 
 
 @dataclass(frozen=True)
@@ -350,7 +349,7 @@ config.json alone; where stages of the run are done, from what they measured.
 
 examples:
   dphrl plan config/config.yaml                        the demo, on two CPU cores
-  dphrl plan my.yaml --gpu-gib 80 --slots 4            on four H100
+  dphrl plan my.yaml --gpu-gib 80 --slots 4            on four GPUs of 80 GiB
 
 exit status: 0, 1 if something does not fit, 2 if the plan cannot be made"""
 
@@ -361,7 +360,6 @@ def _plan_options(parser: ArgumentParser) -> None:
     add("config", type=Path, nargs="+", help=text)
     text = "memory of a GPU in GiB (default: hardware.gpu_gib); exit status 1 if a job does not fit"
     add("--gpu-gib", type=float, help=text)
-    add("--machine", choices=MACHINES, help="default: cpu for the demo and with hardware.gpu_gib: null, else h100")
     text = "GPUs, or CPU cores, that work at one time (default: 2, or those of the largest job)"
     add("--slots", type=int, help=text)
 
@@ -369,7 +367,7 @@ def _plan_options(parser: ArgumentParser) -> None:
 def _plan(options: Namespace) -> int:
     from dphrl.plan.describe import print_plan
 
-    return print_plan(options.config, options.gpu_gib, options.machine, options.slots)
+    return print_plan(options.config, options.gpu_gib, options.slots)
 
 
 COMMANDS: Final = {

@@ -1,7 +1,6 @@
 """The table of docs/gpu.md is what the plan says."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,16 @@ import pytest
 
 from dphrl.cli import main
 from dphrl.config.blocks.training import TrainConfig
-from dphrl.plan.memory import GB, Setting, host_bytes, phases, reference_phase, sampling_phase, training_bytes
-from dphrl.plan.specs import MACHINES, ModelShape
+from dphrl.plan.memory import (
+    GB,
+    ModelShape,
+    Setting,
+    host_bytes,
+    phases,
+    reference_phase,
+    sampling_phase,
+    training_bytes,
+)
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
 _QWEN: dict[str, Any] = {"model_type": "qwen2", "vocab_size": 151_936, "tie_word_embeddings": True}
@@ -47,9 +54,8 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("OmniSQL-32B", {"ranks": 8, **LARGE, "offload": True, "tensor_parallel": 4, "kv_cache_gib": 12}),
     ("OmniSQL-32B", {"ranks": 32, **LARGE, "tensor_parallel": 2, "kv_cache_gib": 12}),
 ]
-# The training of llama-sql.yaml; the lengths are those of BIRD.
+# The training of llama-sql.yaml.
 TRAIN = TrainConfig(steps=208, segment_steps=26, eval_every=52)
-PROMPT, RESPONSE = 3000, 400
 KEYS = {
     "zero_stage": "zero_stage",
     "checkpointing": "gradient_checkpointing",
@@ -70,12 +76,6 @@ def row(name: str, given: dict[str, Any]) -> str:
     found = {phase.name: phase.total / GB for phase in phases(shape, setting)}
     alone = [phase.total / GB for phase in (sampling_phase(shape, setting), reference_phase(shape, setting))]
     keys = [f"{KEYS[key]}: {str(value).lower()}" for key, value in given.items() if key in KEYS]
-    responses = TRAIN.prompts_per_step * TRAIN.rollouts_per_prompt
-    drawn, asked = responses * RESPONSE, TRAIN.prompts_per_step * PROMPT
-    trained = drawn + asked + TRAIN.rehearsal_per_step * (PROMPT + RESPONSE)
-    machine, passes = MACHINES["h100"], 8 if setting.checkpointing else 6
-    seconds = drawn * shape.parameters / machine.generation["vllm"]
-    seconds += trained * passes * shape.parameters / machine.training
     memory = [*alone, found["start"], found["generating"], found["training"], found["optimizer step"]]
     cells = [
         name + (", with a reference model" if setting.reference else ""),
@@ -83,7 +83,6 @@ def row(name: str, given: dict[str, Any]) -> str:
         ", ".join(keys) or "-",
         *(f"{value:.0f}" for value in memory),
         f"{host_bytes(shape, setting) / GB:.0f}",
-        f"{seconds / setting.ranks:.0f}",
         f"{training_bytes(shape, setting, TRAIN, TRAIN.steps) / GB:.0f}",
     ]
     return f"| {' | '.join(cells)} |"
@@ -99,7 +98,7 @@ def test_the_page_has_the_planned_table() -> None:
     assert found == expected, "the table should be:\n" + "\n".join(expected)
 
 
-def test_the_command_prints_the_seconds_of_a_step(
+def test_the_command_prints_steps_and_operations_and_no_hours_without_a_gpu(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -114,16 +113,8 @@ def test_the_command_prints_the_seconds_of_a_step(
     )
     assert main(["plan", "my.yaml", "--gpu-gib", "80", "--slots", "8"]) == 0
     out = capsys.readouterr().out
-    row_of_page = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if "| Llama-3.1-8B | 8 |" in line)
-    seconds = row_of_page.split(" | ")[-2]
-    work = "(128 questions x 16 rollouts, 256 stored responses)"
-    assert f"\n  dph_f: 2 seeds, 104 steps of {seconds} s {work}\n" in out
-    (grpo,) = re.findall(r"\n  grpo: 2 seeds, 104 steps of (\d+ s) ", out)
-    assert f"({grpo} in the first row of Llama-3.1-8B)" in PAGE.read_text(encoding="utf-8")
+    assert "\n  dph_f: 2 seeds, 104 steps (128 questions x 16 rollouts, 256 stored responses)\n" in out
     assert "\n  d: 3,000 and 400 (assumed for task sql)\n" in out
-    assert " on 8 GPUs, " in out
-    assert main(["plan", "my.yaml"]) == 0
-    assert " on 8 GPUs, " in capsys.readouterr().out
     assert main(["plan", "my.yaml", "--slots", "2"]) == 1
     assert "a job takes 8 GPUs at one time, and --slots has 2" in capsys.readouterr().out
     assert "a plan uses the measured lengths of the training set" in out

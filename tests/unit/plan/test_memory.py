@@ -12,6 +12,7 @@ from dphrl.model import logprobs
 from dphrl.plan.describe import check_memory
 from dphrl.plan.memory import (
     GB,
+    ModelShape,
     Phase,
     Setting,
     changes_that_fit,
@@ -23,7 +24,6 @@ from dphrl.plan.memory import (
     state_bytes,
     without_gpu,
 )
-from dphrl.plan.specs import ModelShape
 
 SIZES = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
 GQA = "num_key_value_heads"

@@ -10,8 +10,7 @@ import pytest
 from published import LLAMA_8B as PUBLISHED
 from tiny_models import write_tiny_policy
 
-from dphrl.plan.memory import Setting, phases
-from dphrl.plan.specs import ModelShape
+from dphrl.plan.memory import ModelShape, Setting, phases
 from dphrl.ranks.launch import run_ranks
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"

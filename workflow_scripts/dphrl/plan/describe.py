@@ -1,6 +1,7 @@
 """The plan of a configuration as text, and the jobs that cannot fit on its GPUs."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from dphrl.layout.run import Layout
 from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
     GB,
+    ModelShape,
     Phase,
     Setting,
     changes_that_fit,
@@ -26,12 +28,12 @@ from dphrl.plan.memory import (
     state_bytes,
     training_bytes,
 )
-from dphrl.plan.specs import MACHINES, ModelShape
 from dphrl.plan.work import (
     ASSUMED_PROMPTS,
     Rates,
     Sizes,
     Stage,
+    product_speed,
     prompt_share,
     sizes_of,
     stages,
@@ -122,14 +124,14 @@ def _too_large(job: str, phase: Phase, limit: float, advice: str) -> list[Proble
     return [Problem(job, need, f"at most {memory_of(limit)}; for that: {advice}")]
 
 
-def print_plan(files: Sequence[Path], gpu_gib: float | None, machine: str | None, slots: int | None) -> int:
+def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None) -> int:
     """Print the plan of a configuration; the exit status is 1 if a job does not fit. None means the default."""
     config, folder = read_config(*files), Path.cwd()
     shape = shape_of(config, folder)
     gpu_gib = gpu_gib or planned_gpu_gib(config)
     largest = max(config.hardware.ranks, config.hardware.tensor_parallel)
     slots = slots or max(2, largest)
-    print(describe(config, folder, machine or ("h100" if gpu_gib else "cpu"), slots))
+    print(describe(config, folder, "GPU" if gpu_gib else "core", slots))
     if not (gpu_gib and shape):
         return 0
     try:
@@ -144,30 +146,36 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, machine: str | None
     return 0
 
 
-def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
-    """Memory, disk, jobs, tokens, hours and the strength of each divergence as text.
+def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
+    """Memory, disk, jobs, tokens, operations, hours and the strength of each divergence as text.
 
     Args:
         folder: of the run's files and datasets.
-        machine: a name of `MACHINES`.
+        unit: GPU or core.
         slots: GPUs, or CPU cores, that work at the same time.
     """
     shape = shape_of(config, folder, online=True)
     if shape is None:
         return "A run of recorded answers: it needs no model, and seconds for each thousand answers."
     sizes = sizes_of(config, folder)
-    assumed = Rates.of(MACHINES[machine], config, shape)
-    rates = assumed.measured(folder / "results" / config.run, prompt_share(config, sizes))
+    speed = product_speed(config.train.dtype, "cuda" if unit == "GPU" else "cpu")
+    products = Rates.of_products(speed, config, shape)
+    rates = products.measured(folder / "results" / config.run, prompt_share(config, sizes))
     planned = stages(config, shape, sizes, rates)
-    source = f"assumed for {machine}" if rates == assumed else f"measured in this run, or else assumed for {machine}"
     count = shape.parameters
     parameters = f"{count / 1e9:.3g} billion" if count >= 1e8 else f"{count / 1e6:.2g} million"
     lines = [f"{config.run}: a model of {parameters} parameters"]
     if sizes.absent:
         lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(sizes.absent)}"]
-    if machine != "cpu":
+    if unit == "GPU":
         lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
-    lines += ["", f"Work (speeds are {source})", _work_table(planned)]
+    source = f"at the speed of a matrix product, {speed / 1e9:,.0f} GFLOP/s of one {unit} measured now"
+    if math.isnan(speed):
+        source = (
+            "not planned, since this machine has no GPU with torch" if unit == "GPU" else "not planned without torch"
+        )
+    done = "" if repr(rates) == repr(products) else ", measured where a stage of this run is done"
+    lines += ["", f"Work (minutes: {source}{done})", _work_table(planned)]
     lines += ["", *_lengths(config, sizes), *_steps(config, sizes, rates)]
     settings = _settings(config, shape).values()
     segment = max((state_bytes(shape, setting) + policy_bytes(shape, setting) for setting in settings), default=0)
@@ -175,14 +183,26 @@ def describe(config: Config, folder: Path, machine: str, slots: int) -> str:
     train = config.train
     kept = f"train.keep_state: {_KEPT[train.keep_state]}"
     lines += ["", f"Disk: {_disk(disk)} in all, {_disk(segment)} for each segment (policy and state; {kept})"]
-    hours = _hours(planned)
-    one_more = train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})
-    of_seed = _hours(stages(config.model_copy(update={"train": one_more}), shape, sizes, rates)) - hours
-    unit = "core" if machine == "cpu" else "GPU"
-    lines.append(
-        f"Time: {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(hours)} {unit} hours in all, of"
-        f" which {_rounded(of_seed)} for each training seed"
+    one_more = config.model_copy(
+        update={"train": train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})}
     )
+    of_one = Rates.of_products(1.0, config, shape)
+    operations, with_one_more = (_seconds(stages(one, shape, sizes, of_one)) for one in (config, one_more))
+    lines.append(
+        f"Operations of the model's products: {_power(operations)} in all, of which "
+        f"{_power(with_one_more - operations)} for each training seed"
+    )
+    seconds = _seconds(planned)
+    if math.isnan(seconds):
+        lines.append(
+            f"Time: on a {unit} with torch this command measures a product; a job takes longer than its products"
+        )
+    else:
+        of_seed = _seconds(stages(one_more, shape, sizes, rates)) - seconds
+        lines.append(
+            f"Time: at least {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(seconds / 3600)} "
+            f"{unit} hours in all, of which {_rounded(of_seed / 3600)} for each training seed"
+        )
     if divergences := [*strengths(config)]:
         lines += ["", *divergences]
     return "\n".join(lines)
@@ -212,9 +232,9 @@ def _steps(config: Config, sizes: Sizes, rates: Rates) -> Iterator[str]:
     for name, method in config.methods.items():
         stored = f", {train.rehearsal_per_step} stored responses" if method.rehearses else ""
         seconds = step_seconds(config, name, sizes, rates)
-        length = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
+        length = "" if math.isnan(seconds) else f" of {seconds:,.0f} s" if seconds >= 10 else f" of {seconds:.1f} s"
         yield (
-            f"  {name}: {counted(len(config.seeds(name)), 'seed')}, {config.steps(name)} steps of {length} s "
+            f"  {name}: {counted(len(config.seeds(name)), 'seed')}, {config.steps(name)} steps{length} "
             f"({train.prompts_per_step} questions x {train.rollouts_per_prompt} rollouts{stored})"
         )
 
@@ -263,9 +283,15 @@ def _memory_table(config: Config, shape: ModelShape) -> str:
     return tabulate(rows, headers="keys", floatfmt=".1f")
 
 
-def _hours(planned: list[Stage]) -> float:
-    """Hours of all GPUs, or CPU cores, together."""
-    return sum(stage.seconds * stage.gpus for stage in planned) / 3600
+def _seconds(planned: list[Stage]) -> float:
+    """Seconds of all GPUs, or CPU cores, together."""
+    return sum(stage.seconds * stage.gpus for stage in planned)
+
+
+def _power(value: float) -> str:
+    """Two digits and a power of ten."""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits} x 10^{int(exponent)}"
 
 
 def _rounded(hours: float) -> str:
@@ -280,8 +306,11 @@ def _disk(size: float) -> str:
 def _work_table(planned: list[Stage]) -> str:
     unit, size = ("GB", GB) if sum(stage.size for stage in planned) >= 100 * GB else ("MB", 1e6)
     rows = [
-        (stage.name, stage.jobs, stage.gpus, stage.tokens, stage.trained, stage.seconds / 60, stage.size / size)
+        (
+            *(stage.name, stage.jobs, stage.gpus, stage.tokens, stage.trained),
+            *(None if math.isnan(stage.seconds) else stage.seconds / 60, stage.size / size),
+        )
         for stage in planned
     ]
     head = ("stage", "jobs", "cores or GPUs each", "tokens drawn", "tokens trained", "minutes of all jobs", unit)
-    return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ",.1f", ",.1f"))
+    return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ",.1f", ",.1f"), missingval="-")

@@ -1,7 +1,7 @@
 """Memory and minutes that the four rules with a model ask a scheduler for: their resources `mem_mb` and `runtime`.
 
 Both are upper bounds: a scheduler ends a job that hangs or leaks, and no other job. They are no forecast, since every
-response is taken to be as long as `max_tokens` allows and the machine to be slow. `dphrl plan` prints the forecast.
+response is taken to be as long as `max_tokens` allows and the machine to be slow.
 `--set-resources train_segment:runtime=1440` overrides them, as docs/cluster.md explains.
 
 They depend on the configuration, on the number of prompts and on the base model's config.json. For an architecture
@@ -25,6 +25,7 @@ from dphrl.plan.describe import planned_gpu_gib, shape_of
 from dphrl.plan.memory import (
     BYTES,
     GB,
+    ModelShape,
     Phase,
     Setting,
     activations,
@@ -36,7 +37,6 @@ from dphrl.plan.memory import (
     state_bytes,
     without_gpu,
 )
-from dphrl.plan.specs import MACHINES, ModelShape
 from dphrl.plan.work import (
     PLANS,
     Rates,
@@ -64,9 +64,14 @@ _TOKEN: Final = 200
 # Most tokens of a row in the corpus of the embedded world.
 _LONGEST_ROW: Final = 256
 
-# Share of the speed in `MACHINES`, where a800 is the slowest GPU. Responses of `max_tokens` are several times as long
-# as real ones: with half of these speeds, a segment of llama-sql would ask for more than two days.
-_SPEED: Final = {"cpu": 0.2, "a800": 1.0}
+# Parameters x tokens/s that an engine draws, and operations/s of forward and backward passes: for a core a fifth of the
+# measured speed (docs/benchmarks.md), for a GPU an estimate for the slowest one. Responses of `max_tokens` are several
+# times as long as real ones: with half of these speeds, a segment of llama-sql would ask for more than two days.
+_GENERATION: Final = {
+    "cpu": {"vllm": 0.94e9, "transformers": 1.5e9},
+    "gpu": {"vllm": 1e13, "transformers": 1e12},
+}
+_TRAINING: Final = {"cpu": 6e9, "gpu": 3.5e13}
 _START: Final = 600.0  # seconds until an engine draws, with the compilation of its kernels
 _STEP: Final = 60.0  # seconds of a training step in addition to its tokens: scoring, push, the longest response
 _DISK: Final = 1e8  # bytes/s of a slow network file system
@@ -83,7 +88,7 @@ class Limits:
 
     def __init__(self, config: Config, folder: Path) -> None:
         self._config, self._folder = config, folder
-        self._machine = "cpu" if planned_gpu_gib(config) is None else "a800"
+        self._machine = "cpu" if planned_gpu_gib(config) is None else "gpu"
         self._prompts: dict[tuple[str, bool], tuple[int, float]] = {}
 
     def memory_mb(self, rule: str) -> int:
@@ -175,10 +180,12 @@ class Limits:
 
     def _rates(self, shape: ModelShape) -> Rates:
         """The rates of a machine that is slower than any planned one."""
-        machine, share = MACHINES[self._machine], _SPEED[self._machine]
-        generation = {engine: share * speed for engine, speed in machine.generation.items()}
-        slow = replace(machine, generation=generation, training=share * machine.training)
-        return Rates.of(slow, self._config, shape)
+        engines, speeds = self._config.engine, _GENERATION[self._machine]
+        return replace(
+            Rates.of_products(_TRAINING[self._machine], self._config, shape),
+            sample={plan: speeds[engines.name_of(plan)] / shape.parameters for plan in PLANS},
+            rollout=speeds[engines.name_of("rollouts")] / shape.parameters,
+        )
 
     def _sizes(self, dataset: str, longest: int, shards: int = 1) -> Sizes:
         """The prompts of the largest shard of a dataset, all of them in D_pef, and responses as long as possible."""

@@ -1,4 +1,6 @@
-"""Memory per GPU in each phase of a segment, as sums of named parts in bytes, and the keys that make a training fit.
+"""The sizes of a model, the memory of each phase of a segment on a GPU, and the keys that make a training fit.
+
+The memory is a sum of named parts in bytes.
 
 Constants without a formula are sizes of CUDA graphs, contexts and allocators in vLLM 0.32 and torch 2.13.
 `make gpu-check` prints the memory that a card really used next to these figures.
@@ -6,11 +8,10 @@ Constants without a formula are sizes of CUDA graphs, contexts and allocators in
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.config import Config
-from dphrl.plan.specs import ModelShape
 
 GB = 1e9
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -38,6 +39,72 @@ _CHANGES: Final = (
     ("tensor_parallel", (2, 4, 8)),
     ("ranks", (16, 32, 64)),
 )
+
+# Decoders with RMS norms, rotary positions and a gated feed-forward layer: whether q, k and v have biases by default.
+_QKV_BIAS = {"llama": False, "mistral": False, "qwen2": True, "qwen3": False}
+# Decoders with norms of queries and keys.
+_QK_NORMS = {"qwen3"}
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """Sizes of a model's weights, in elements.
+
+    Attributes:
+        layers, hidden, vocabulary, feed_forward: as in config.json.
+        queries, keys: widths of the query and of the key projection (heads x head size).
+        parameters: of the whole model; tied embeddings count once.
+        largest: of the largest weight.
+    """
+
+    layers: int
+    hidden: int
+    vocabulary: int
+    feed_forward: int
+    queries: int
+    keys: int
+    parameters: int
+    largest: int
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The shape that a Hugging Face config.json describes.
+
+        Raises `ValueError` for an architecture outside `_QKV_BIAS`, and for a config.json without one of the sizes.
+        """
+        kind = config.get("model_type")
+        if kind not in _QKV_BIAS:
+            raise ValueError(f"model_type {kind!r}: sizes are known for {', '.join(_QKV_BIAS)}")
+        names = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
+        if missing := [name for name in names if not isinstance(config.get(name), int)]:
+            raise ValueError(f"config.json lacks {', '.join(missing)}")
+        layers, hidden, vocabulary, feed_forward, heads = (config[name] for name in names)
+        size = config.get("head_dim") or hidden // heads
+        queries, keys = heads * size, (config.get("num_key_value_heads") or heads) * size
+        bias = config.get("attention_bias", False)
+        projections = hidden * (2 * queries + 2 * keys)
+        biases = (queries + 2 * keys) * (_QKV_BIAS[kind] or bias) + hidden * bool(bias)
+        feed_forward_biases = (2 * feed_forward + hidden) * bool(config.get("mlp_bias"))
+        norms = 2 * hidden + (2 * size if kind in _QK_NORMS else 0)
+        layer = projections + biases + 3 * hidden * feed_forward + feed_forward_biases + norms
+        embeddings = vocabulary * hidden * (1 if config.get("tie_word_embeddings", False) else 2)
+        return cls(
+            layers,
+            hidden,
+            vocabulary,
+            feed_forward,
+            queries,
+            keys,
+            parameters=embeddings + layers * layer + hidden,
+            largest=hidden * max(vocabulary, feed_forward, queries),
+        )
+
+    def adapters(self, rank: int, targets: tuple[str, ...]) -> int:
+        """Parameters of low-rank adapters on these layers (arXiv 2106.09685): rank x (width in + width out) each."""
+        h, f, q, k = self.hidden, self.feed_forward, self.queries, self.keys
+        widths = {"q_proj": h + q, "k_proj": h + k, "v_proj": h + k, "o_proj": q + h}
+        widths |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), h + f)
+        return self.layers * rank * sum(widths.get(name, 0) for name in targets)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,15 @@
-"""The work of a run: how many prompts of which length, how fast a machine is, then the cost of every stage.
+"""The work of a run: how many prompts of which length, how fast this machine is, then the cost of every stage.
 
-Lengths and speeds are measured where a stage of the run is done, and assumed for the others.
+Lengths and speeds are measured where a stage of the run is done. Before that, lengths are assumed, and the speed is
+that of a matrix product on this machine. No stage is faster, so these seconds are a lower bound.
 """
 
+import math
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self, get_args
 
@@ -16,8 +20,7 @@ from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
 from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
-from dphrl.plan.memory import Setting, policy_bytes, state_bytes, training_bytes
-from dphrl.plan.specs import Machine, ModelShape
+from dphrl.plan.memory import ModelShape, Setting, training_bytes
 from dphrl.sample_files.records import read_source
 
 PLANS: Final[tuple[Plan, ...]] = get_args(Plan)
@@ -34,8 +37,6 @@ _PEF: Final = 0.4
 _ROW: Final = 62
 # Bytes of a token in the tables: its id, log-prob, text, and the verdict on the response, compressed.
 _TOKEN_BYTES: Final = 8
-# Bytes/s at which policies and states are written and hashed.
-_DISK: Final = 1e9
 # Stage, plan and part in the timings of a run that measure each rate.
 _SPEEDS: Final = {"rollout": ("train_segment", "", "generate"), "train": ("train_segment", "", "train")}
 _SECONDS: Final = {"train_start": ("train_segment", "", "start"), "base": ("train_base", "", "total")}
@@ -135,7 +136,7 @@ def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class Rates:
-    """Tokens per second of one GPU or core, and seconds that every job takes whatever its tokens.
+    """Tokens per second of one GPU or core, and seconds of a start.
 
     Attributes:
         sample: drawn tokens/s in the sampling jobs of each plan.
@@ -144,7 +145,6 @@ class Rates:
         start: seconds until a sampling job of each plan starts to draw.
         train_start: seconds until a segment starts its first step.
         base: seconds of the training of the embedded world's base model; 0 for any other base model.
-        other: seconds of a job without a model.
     """
 
     sample: Mapping[Plan, float]
@@ -153,7 +153,6 @@ class Rates:
     start: Mapping[Plan, float]
     train_start: float
     base: float
-    other: float
 
     @property
     def forward(self) -> float:
@@ -161,24 +160,26 @@ class Rates:
         return 3 * self.train
 
     @classmethod
-    def of(cls, machine: Machine, config: Config, shape: ModelShape) -> Self:
-        """The rates of a machine for a model."""
+    def of_products(cls, speed: float, config: Config, shape: ModelShape) -> Self:
+        """The rates if the model's products run at `speed` and nothing else takes time.
+
+        Args:
+            speed: operations/s of one GPU or core. A drawn token takes 2 for each parameter, a trained token 6, and 8
+                with gradient checkpointing. With 1, seconds are operations.
+        """
         passes = 8 if config.hardware.gradient_checkpointing else 6
-        rollouts = config.engine.name_of("rollouts")
-        engines = {plan: config.engine.name_of(plan) for plan in PLANS}
-        base = 0.0
+        drawn, base = speed / (2 * shape.parameters), 0.0
         if config.policy.base is None and config.toy:
             optimizer = config.toy.optimizer
             operations = 6.0 * shape.parameters * optimizer.steps * optimizer.batch * _ROW
-            base = operations / (config.toy.threads * machine.training)
+            base = operations / (config.toy.threads * speed)
         return cls(
-            sample={plan: machine.generation[name] / shape.parameters for plan, name in engines.items()},
-            rollout=machine.generation[rollouts] / shape.parameters,
-            train=machine.training / (passes * shape.parameters),
-            start={plan: machine.start[name] for plan, name in engines.items()},
-            train_start=machine.start[rollouts] + machine.job,
+            sample=dict.fromkeys(PLANS, drawn * config.hardware.tensor_parallel),
+            rollout=drawn,
+            train=speed / (passes * shape.parameters),
+            start=dict.fromkeys(PLANS, 0.0),
+            train_start=0.0,
             base=base,
-            other=machine.job,
         )
 
     def measured(self, run: Path, prompt_share: float) -> Self:
@@ -232,19 +233,42 @@ class Stage:
     size: float = 0.0
 
 
+def product_speed(dtype: str, device: str) -> float:
+    """Operations/s of one core (`cpu`) or GPU (`cuda`) in products of square matrices; nan where there is none to ask.
+
+    It is the best of twenty products, since other work makes a core slower.
+    """
+    if find_spec("torch") is None:
+        return math.nan
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        return math.nan
+    width, threads, best = 1024 if device == "cpu" else 8192, torch.get_num_threads(), math.inf
+    torch.set_num_threads(1)
+    matrix = torch.ones(width, width, dtype=getattr(torch, dtype), device=device)
+    for _ in range(20):
+        before = time.perf_counter()
+        product = matrix @ matrix
+        product[0, 0].item()  # waits for the GPU
+        best = min(best, time.perf_counter() - before)
+    torch.set_num_threads(threads)
+    return 2 * width**3 / best
+
+
 def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
     """The stages in the order in which they start."""
     trained = _trainings(config, shape, sizes, rates) if config.methods else []
     draws = len(Layout(config).draws())
-    divided = [_samples(config, "refine", sizes, rates), _without_model("partition", 2 * draws, rates)] if draws else []
+    divided = [_samples(config, "refine", sizes, rates), Stage("partition", 2 * draws)] if draws else []
     return [
         _base(config, shape, rates),
-        _without_model("prompts and golds", 2 * len(config.datasets) + 1, rates),
+        Stage("prompts and golds", 2 * len(config.datasets) + 1),
         *([_samples(config, "presample", sizes, rates)] if config.presamples else []),
         *divided,
         *trained,
         _samples(config, "evaluate", sizes, rates),
-        _without_model("tables, figures and pages", 12, rates),
+        Stage("tables, figures and pages", 12),
     ]
 
 
@@ -299,16 +323,11 @@ def _wall(together: list[Stage], slots: int) -> float:
     return max([0.0, work, *(stage.longest for stage in together)])
 
 
-def _without_model(name: str, jobs: int, rates: Rates) -> Stage:
-    return Stage(name, jobs, seconds=jobs * rates.other, longest=rates.other)
-
-
 def _base(config: Config, shape: ModelShape, rates: Rates) -> Stage:
     if config.policy.base is not None or config.toy is None:
-        return _without_model("base model", 1, rates)
-    seconds = rates.base + 2 * rates.other
+        return Stage("base model", 1)
     size = 4.0 * shape.parameters
-    return Stage("base model", 2, config.toy.threads, seconds=seconds, longest=seconds, size=size)
+    return Stage("base model", 2, config.toy.threads, seconds=rates.base, longest=rates.base, size=size)
 
 
 def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:
@@ -319,8 +338,7 @@ def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:
     datasets = config.evaluate.datasets if name == "evaluate" else [config.train_dataset]
     tokens = policies * sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
     jobs = policies * len(datasets) * plan.shards
-    generating, fixed = tokens / rates.sample[name], rates.start[name] + rates.other
-    seconds = generating + jobs * (fixed + rates.other + (rates.other if name == "evaluate" else 0))
+    seconds = tokens / rates.sample[name] + jobs * rates.start[name]
     return Stage(
         "evaluation" if name == "evaluate" else name,
         jobs * (3 if name == "evaluate" else 2),
@@ -350,7 +368,7 @@ def _step(config: Config, name: str, sizes: Sizes) -> tuple[float, float, float]
 def _trainings(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
     """The reference log-probs and all segments of all trainings."""
     train, dataset = config.train, config.train_dataset
-    drawn = trained = size = written = seconds = 0.0
+    drawn = trained = size = seconds = 0.0
     for name in config.methods:
         seeds = len(config.seeds(name))
         steps = seeds * config.steps(name)
@@ -360,13 +378,12 @@ def _trainings(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) ->
         trained += steps * trained_by_step
         seconds += steps * step_seconds(config, name, sizes, rates) + probes / rates.rollout / config.hardware.ranks
         setting = Setting.of(config, name, shape)
-        written += steps // train.segment_steps * (state_bytes(shape, setting) + policy_bytes(shape, setting))
         size += seeds * training_bytes(shape, setting, train, config.steps(name))
     layout = Layout(config)
     jobs, draws = len(layout.segments()), len(layout.draws())
-    seconds += jobs * (rates.train_start + rates.other) + written / _DISK
+    seconds += jobs * rates.train_start
     stored, ranks = reference_tokens(config, sizes), config.hardware.reference_ranks
-    of_draw = rates.train_start + rates.other + stored / (rates.forward * ranks)
+    of_draw = rates.train_start + stored / (rates.forward * ranks)
     reference = Stage(
         "reference",
         draws,
