@@ -21,7 +21,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
     further = {name: job.read(name, path) for name, path in zip(params.further, given.further, strict=True)}
     training = {name: read_table(Path(given[name]), name) for name in TRAINING if given[name]}
     read = {name: job.read(name, given[name]) for name in ("headline", "claims", "comparisons", "datasets")}
-    found = answers(read["comparisons"], read["headline"], read["claims"], params.answered)
+    found = answers(read | further, params.answered)
     page = render_page(
         title=config.title or title(params.facts["Run"], found),
         answers=found,

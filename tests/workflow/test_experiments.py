@@ -41,6 +41,7 @@ JOBS = {
     "demo-full-hot": (0, 18, 16, 2),
     "world-2": (22, 39, 23, 2),
     "world-3": (22, 39, 23, 2),
+    "draws": (6, 9, 7, 2),
     "gsm8k-1gpu": (9, 6, 4, 2),
     "llama-sql-mini": (6, 23, 21, 4),
     "llama-math-mini": (5, 20, 18, 3),
@@ -74,7 +75,8 @@ def _write_placeholders(name: str, folder: Path) -> None:
 
 # In `make test-full` only: those that differ from another file in numbers alone.
 LONG = {name for name in JOBS if name.endswith(("-equal-steps", "-ablation"))} | {"qwen-math", "rkl-estimators"}
-LONG |= {"llama-math", "llama-sql-maths"} | {"world-3", "demo-full-hot"}
+LONG |= {"llama-math", "llama-sql-maths", "omnisql-sql", "multi-style"}
+LONG |= {"draws", "world-2", "world-3", "demo-full-hot", "demo-full-top-p"}
 LONG |= {name for name in JOBS if name.endswith("-mini")}  # There they also run.
 
 

@@ -10,7 +10,7 @@ from made_comparisons import compared, comparison
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig
 from dphrl.evaluation.claims import claims
-from dphrl.report.answers import answers, title
+from dphrl.report.answers import Answer, answers, title
 
 HERE = {"dataset": "in_domain", "against": "base", "seeds_against": 0}
 
@@ -38,22 +38,31 @@ HEADLINE = SCHEMAS["headline"].frame(
         ("base", 0, 0, "in_domain", "distinct_styles", 4.5, 4, 5),
     ]
 )
+COLLAPSE = SCHEMAS["collapse"].frame(
+    [
+        ("in_domain", "grpo", "COLLAPSED", 8, -0.06, -0.08, -0.04, "COLLAPSED: coverage fell."),
+        ("in_domain", "exp_only", "CANNOT TELL", 8, -0.01, -0.03, 0.01, "CANNOT TELL: it may have fallen."),
+        ("in_domain", "dph_f", "COLLAPSED", 8, -0.05, -0.07, -0.03, "COLLAPSED: coverage fell."),
+        ("maths", "dph_f", "NOT COLLAPSED", 8, 0.0, -0.01, 0.01, "NOT COLLAPSED: no loss."),
+    ]
+)
 NO_CLAIMS = SCHEMAS["claims"].frame()
 
 
 def texts(
     rows: list[dict[str, Any]], found: pl.DataFrame = NO_CLAIMS, headline: pl.DataFrame = HEADLINE
 ) -> dict[str, str]:
-    return dict(answers(compared(*rows), headline, found, "in_domain"))
+    tables = {"collapse": COLLAPSE, "comparisons": compared(*rows), "headline": headline, "claims": found}
+    return dict(answers(tables, "in_domain"))
 
 
 def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
     assert texts(ROWS) == {
+        "Did coverage collapse?": "Pass@8 less that of the base, in points, on in_domain: COLLAPSED: GRPO"
+        " (-6.0 [-8.0, -4.0]), DPH-F (-5.0 [-7.0, -3.0]); CANNOT TELL: D_exp only (-1.0 [-3.0, +1.0]). Sentences are"
+        " below, under Diversity.",
         "Did diversity fall?": "Different styles per question, on in_domain: fell under GRPO (-3.50 [-4.00, -3.00]);"
         " no difference is shown under DPH-F (-0.20 [-0.80, +0.40]); the base has 4.50.",
-        "Was coverage lost?": "Questions solved by at least one of 16 samples, in per cent, on in_domain: fell under"
-        " GRPO (-6.0 [-8.0, -4.0]); rose under DPH-F (+5.0 [+3.0, +7.0]); no difference is shown under"
-        " D_exp only (+0.0 [-2.0, +2.0]); the base has 93.1.",
         "Who kept more of it than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"
         " (+11.0 [+7.0, +15.0]); no difference is shown with D_exp only (+1.0 [-5.0, +7.0]).",
         "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together, for this base "
@@ -86,7 +95,7 @@ def test_primary_claims_are_counted_with_the_smallest_size_that_the_run_finds() 
 
 def test_a_run_without_styles_or_baselines_answers_what_it_can() -> None:
     found = texts([row("dph_f", "pass@4", 0.01, 0.02)])
-    assert list(found) == ["Did diversity fall?", "Was coverage lost?", "How sure is this?", "What is open?"]
+    assert list(found) == ["Did coverage collapse?", "Did diversity fall?", "How sure is this?", "What is open?"]
     assert found["Did diversity fall?"].startswith("Not measured: no kinds of right answers are known on in_domain.")
 
 
@@ -105,12 +114,13 @@ def test_no_diversity_without_a_right_sample_is_not_for_want_of_kinds() -> None:
 
 def test_a_value_that_does_not_vary_shows_nothing() -> None:
     unknown = dict.fromkeys(("low", "high", "error", "freedom", "p"))
-    found = texts([{**row("grpo", "pass@16", 0.0, 1.0), **unknown}])
-    assert "no difference is shown under GRPO (+0.0, no interval: all questions agree)" in found["Was coverage lost?"]
+    rows = [row("grpo", "pass@16", 0.0, 1.0), {**row("grpo", "distinct_styles", 0.0, 1.0), **unknown}]
+    said = "no difference is shown under GRPO (+0.00, no interval: all questions agree)"
+    assert said in texts(rows)["Did diversity fall?"]
 
 
 def test_a_run_that_compares_nothing_has_no_answers_and_a_title_without_the_question() -> None:
     assert texts([]) == {}
     assert title("demo", []) == "demo: what the base model solves"
-    assert title("demo", answers(compared(*ROWS), HEADLINE, NO_CLAIMS, "in_domain")) == "demo: did diversity collapse?"
+    assert title("demo", [Answer("Did diversity fall?", "It did.")]) == "demo: did diversity collapse?"
     assert texts([row("grpo", "pass@16", 0.5, 0.01, dataset="maths")]) == {}

@@ -17,12 +17,17 @@ SPLIT = [(*key, "programs", part, 1.0, 0.0, 2.0) for key in GRPO for part in ("a
 MOVED = [("base_itself", 0, 0, "d", 0, 0, 90.0), ("base_itself", 0, 0, "d", 0, 25, 10.0)]
 MOVED += [(*key, *cell) for key in GRPO for cell in ((0, 25, 30.0), (25, 0, 10.0), (100, 100, 60.0))]
 CROSSED = [(*GRPO[0], 4, 2, None, 16), (*GRPO[1], None, None, None, 16)]
-ROWS = {"crossing": CROSSED, "rarefied": RAREFIED, "diversity_split": SPLIT, "transitions": MOVED}
+SAID = [("d", "grpo", "COLLAPSED", 8, -0.2, -0.3, -0.1, "COLLAPSED: coverage fell.")]
+ROWS = {"collapse": SAID, "crossing": CROSSED, "rarefied": RAREFIED, "diversity_split": SPLIT, "transitions": MOVED}
 TABLES = {name: SCHEMAS[name].frame(rows) for name, rows in ROWS.items()}
 
 
 def shown() -> dict[str, pl.DataFrame]:
     return dict(zip(FURTHER, (frame for _, _, frame in further_tables(TABLES)), strict=True))
+
+
+def test_a_verdict_has_its_sentences() -> None:
+    assert shown()["collapse"].rows() == [("GRPO", "d", "COLLAPSED: coverage fell.")]
 
 
 def test_a_crossing_has_its_interval_for_each_seed() -> None:
@@ -57,12 +62,13 @@ def test_the_tables_of_a_study_can_be_shown() -> None:
     made = tabulate(study(pl.concat(frames)))
     found = further_tables({name: made[name] for name in FURTHER})
     assert [frame["Policy"].to_list() for _, _, frame in found] == [
+        ["GRPO", "GRPO"],
         ["GRPO"],
         ["Base", "GRPO"],
         ["GRPO"],
         ["Base against itself", "GRPO"],
     ]
-    assert [frame.width for _, _, frame in found] == [1 + 2, 1 + 2 * 2, 1 + 2 * 2 * 5, 1 + 2 * 2]
+    assert [frame.width for _, _, frame in found] == [3, 1 + 2, 1 + 2 * 2, 1 + 2 * 2 * 5, 1 + 2 * 2]
 
 
 def test_without_a_policy_to_compare_there_are_no_such_tables() -> None:

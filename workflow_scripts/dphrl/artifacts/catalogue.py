@@ -155,6 +155,16 @@ _DECLARED = (
         bounds={"n": _FROM_1, "c": _FROM_0, **dict.fromkeys(_CLASSES, _FROM_0)},
     ),
     Schema("passk", tuple(_AT_K), _AT_K | _INTERVAL),
+    Schema(
+        "collapse",
+        ("dataset", "method"),
+        _columns(_STR, "dataset", "method", "word")
+        | {"k": _I32}
+        | _columns(_F64, "difference", "low", "high")
+        | {"text": _STR},
+        enums={"word": ("COLLAPSED", "WORSE", "NARROWED", "NOT COLLAPSED", "CANNOT TELL")},
+        bounds={"k": _FROM_1},
+    ),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
     Schema(

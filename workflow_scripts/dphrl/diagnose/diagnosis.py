@@ -21,13 +21,13 @@ from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk
 from dphrl.evaluation.verdict import (
-    KINDS,
     LEFT_OUT,
     Variety,
     Verdict,
     compared,
     decide,
     hotter,
+    kinds_of,
     together,
     varied,
     verdict_k,
@@ -255,7 +255,8 @@ def _decide(
     if not whole and k > 1:
         hit = guessed({str(number): frame for number, frame in enumerate(here)}, k)
         guesses = None if hit is None else (hit["0"], float(np.mean([hit[one] for one in hit if one != "0"])))
-    found = [varied(base, tuned, kind) for kind in _kinds(study, whole)]
+    kinds = ["responses" if whole and kind == "answers" else kind for kind in kinds_of(study)]
+    found = [varied(base, tuned, kind) for kind in kinds]
     varieties = [one for one in found if one is not None]
     first = next(iter(varieties), None)
     if first is not None and _at_ceiling(first, here):
@@ -273,15 +274,6 @@ def _at_ceiling(variety: Variety, rows: Sequence[pl.DataFrame]) -> bool:
         return False
     lengths = [frame.select(pl.col("text").filter("correct").str.len_bytes().mean()).item() for frame in rows]
     return variety.kind in ("skeletons", "responses") and min(lengths) >= _LONG
-
-
-def _kinds(study: Study, whole: bool) -> list[str]:
-    kinds = [kind for kind in KINDS if kind != "responses" and study.datasets_with(kind)]
-    if "skeletons" in kinds:
-        # Right answers are one class by their value, unless nothing was calculated.
-        calculated = any((policy.codes("skeletons") > 0).any() for policy in study.policies)
-        kinds.remove("answers" if calculated else "skeletons")
-    return ["responses" if whole and kind == "answers" else kind for kind in kinds]
 
 
 def _levels(study: Study, tuned: str, k: int) -> pl.DataFrame:

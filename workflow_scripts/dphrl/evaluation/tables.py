@@ -18,9 +18,13 @@ from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
+from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.verdict import decide, kinds_of, together, varied, verdict_k
+from dphrl.layout.methods import label
 
 _ENTROPY = {
     "distinct_styles": "style_entropy",
@@ -54,6 +58,7 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "transitions": transitions(study),
         "comparisons": compared,
         "comparisons_levels": by_level,
+        "collapse": collapse(study),
         "claims": claims(compared, by_level, study.config.roles, study.config.claims),
     }
 
@@ -65,6 +70,31 @@ def passk(study: Study) -> pl.DataFrame:
         k = policy.up_to_n(study.config.k)
         rows += _rows(policy, policy.pass_at(k), k)
     return SCHEMAS["passk"].frame(rows)
+
+
+def collapse(study: Study) -> pl.DataFrame:
+    """The verdict on each method after its last step, by the rule and in the words of `dphrl diagnose`.
+
+    All trainings of a method are one tuned model. K is that of `verdict_k`, the margin that of the claims, and the
+    methods of a dataset share Holm's correction. Guesses are not looked for: classes of answers are of one question.
+    """
+    rows: list[tuple[object, ...]] = []
+    last = study.last_steps()
+    for dataset in dict.fromkeys(policy.key.dataset for policy in last.policies):
+        here = replace(last, policies=[policy for policy in last.policies if policy.key.dataset == dataset])
+        base, *others = here.policies
+        kinds, k = kinds_of(here), verdict_k(np.min([policy.sizes for policy in here.policies], axis=0))
+        chosen = look_chosen(base.sizes, base.rows["c"].cast(pl.Int64).to_numpy())
+        found = []
+        for method in dict.fromkeys(policy.key.method for policy in others):
+            tuned = [policy for policy in others if policy.key.method == method]
+            variety = next((one for kind in kinds if (one := varied(base, tuned, kind)) is not None), None)
+            verdict = decide(base, tuned, k, study.config.claims.margin, chosen=chosen, variety=variety)
+            found.append((method, replace(verdict, policy=label(method))))
+        for (method, _), verdict in zip(found, together([one for _, one in found])[0], strict=True):
+            difference = (verdict.coverage.value, *verdict.coverage.wide)
+            rows.append((dataset, method, verdict.word, k, *difference, " ".join(sentences(verdict, ()))))
+    return SCHEMAS["collapse"].frame(rows)
 
 
 def headline(study: Study) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from dphrl.evaluation.crossed import Floats, Questions, holm
 from dphrl.evaluation.estimator import class_counts, entropy, pass_at_k, rarefied
 from dphrl.evaluation.paired import LEVEL, WIDE, Compared, Paired, binomial, compared, estimate, needed, paired
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
-from dphrl.evaluation.study import Policy
+from dphrl.evaluation.study import Policy, Study
 
 COLLAPSED, WORSE, SHARPENED, NARROWED = "COLLAPSED", "WORSE", "SHARPENED", "NARROWED"
 NOT_COLLAPSED, CANNOT_TELL = "NOT COLLAPSED", "CANNOT TELL"
@@ -266,6 +266,15 @@ def hotter(verdict: Verdict, base: Policy, files: dict[str, Policy], seed: int) 
     found = Hotter(tuple(list(files)[one] for one in best), coverage, kept)
     sharpened = verdict.word == COLLAPSED and kept and not verdict.accuracy.fell
     return replace(verdict, hotter=found, word=SHARPENED if sharpened else verdict.word)
+
+
+def kinds_of(study: Study) -> list[str]:
+    """The kinds of classes that the policies have; answers only where nothing is calculated: right ones are equal."""
+    kinds = [kind for kind in KINDS if kind != "responses" and study.datasets_with(kind)]
+    if "skeletons" in kinds:
+        calculated = any((policy.codes("skeletons") > 0).any() for policy in study.policies)
+        kinds.remove("answers" if calculated else "skeletons")
+    return kinds
 
 
 def varied(base: Policy, trainings: Sequence[Policy], kind: str) -> Variety | None:

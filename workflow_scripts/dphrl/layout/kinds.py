@@ -18,6 +18,7 @@ from dphrl.layout.names import BASE, Wildcards
 # The tables over all policies.
 TABLES = (
     "claims",
+    "collapse",
     "comparisons",
     "comparisons_levels",
     "crossing",

@@ -1,6 +1,6 @@
 """Answers of a run to the questions of its reader, and its claims with their measurements."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -8,8 +8,9 @@ import polars as pl
 from dphrl.evaluation.claims import LEVEL, SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
+from dphrl.evaluation.verdict import EXIT
 from dphrl.layout.methods import BASELINES, in_order, label
-from dphrl.pages.numbers import percent, probability
+from dphrl.pages.numbers import interval, percent, points, probability
 from dphrl.report.headline import (
     AMONG_ALL,
     NO_INTERVAL,
@@ -34,20 +35,21 @@ def title(run: str, found: Sequence[Answer]) -> str:
     return f"{run}: did diversity collapse?" if found else f"{run}: what the base model solves"
 
 
-def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFrame, dataset: str) -> list[Answer]:
+def answers(tables: Mapping[str, pl.DataFrame], dataset: str) -> list[Answer]:
     """The answers of a run, about one evaluation set.
 
-    A value fell or rose where its 95 % interval excludes 0. Elsewhere the text says that no difference is shown, not
-    that there is none.
+    The first has the words of `dphrl diagnose`. In the others a value fell or rose where its 95 % interval excludes 0.
+    Elsewhere the text says that no difference is shown, not that there is none.
 
     Args:
-        comparisons, headline, claims: the tables of these names.
+        tables: collapse, comparisons, headline and claims.
         dataset: the set that the first three answers are about.
 
     Returns:
         One answer a question; none where nothing was compared with the base.
     """
-    here = comparisons.filter(pl.col("method") != BASE_ITSELF, dataset=dataset)
+    headline, claims = tables["headline"], tables["claims"]
+    here = tables["comparisons"].filter(pl.col("method") != BASE_ITSELF, dataset=dataset)
     with_base = here.filter(against=BASE)
     if with_base.is_empty():
         return []
@@ -66,12 +68,22 @@ def answers(comparisons: pl.DataFrame, headline: pl.DataFrame, claims: pl.DataFr
             f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them,"
             " or a scorer that gives right answers of several kinds different classes (answer_class)."
         )
-    found = [Answer("Did diversity fall?", fell)]
-    solved = f"Questions solved by at least one of {most} samples, in per cent"
-    found.append(Answer("Was coverage lost?", _against_base(with_base, headline, coverage, solved)))
+    found = [Answer("Did coverage collapse?", _collapse(tables["collapse"].filter(dataset=dataset)))]
+    found.append(Answer("Did diversity fall?", fell))
     found += _kept(here.filter(metric=coverage))
     first = with_base.filter(metric=coverage).row(0, named=True)
     return [*found, Answer("How sure is this?", _sure(first, claims)), Answer("What is open?", _open(first, claims))]
+
+
+def _collapse(rows: pl.DataFrame) -> str:
+    """The methods by their word, each with its difference of pass@k."""
+    order, groups = in_order(rows["method"]), dict[str, list[str]]()
+    for row in sorted(rows.iter_rows(named=True), key=lambda row: order.index(row["method"])):
+        shown = f"{points(row['difference'])} {interval((row['low'], row['high']))}"
+        groups.setdefault(row["word"], []).append(f"{label(row['method'])} ({shown})")
+    words = "; ".join(f"{word}: {', '.join(groups[word])}" for word in EXIT if word in groups)
+    k, dataset = rows.select("k", "dataset").row(0)
+    return f"Pass@{k} less that of the base, in points, on {dataset}: {words}. Sentences are below, under Diversity."
 
 
 def _against_base(rows: pl.DataFrame, headline: pl.DataFrame, metric: str, unit: str) -> str:

@@ -236,6 +236,16 @@ def _grid(cells: Mapping[tuple[str, str], str]) -> pl.DataFrame:
 
 
 _TABLES: dict[str, tuple[str, str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
+    "collapse": (
+        "The verdict on each policy",
+        "By the rule and in the words of dphrl diagnose (docs/diagnose.md), on the policies after their last step. From"
+        " tables/collapse.parquet.",
+        lambda table: table.select(
+            pl.col("method").map_elements(label, return_dtype=pl.String).alias("Policy"),
+            pl.col("dataset").alias("Dataset"),
+            pl.col("text").alias("Verdict"),
+        ),
+    ),
     "crossing": (
         "Where pass@k falls below the base's",
         "The smallest k at which a policy's pass@k is below the base's, with its interval over questions, for each"
