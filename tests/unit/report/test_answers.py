@@ -63,7 +63,7 @@ def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
         " below, under Diversity.",
         "Did diversity fall?": "Different styles per question, on in_domain: fell under GRPO (-3.50 [-4.00, -3.00]);"
         " no difference is shown under DPH-F (-0.20 [-0.80, +0.40]); the base has 4.50.",
-        "Who kept more of it than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"
+        "Who kept more coverage than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"
         " (+11.0 [+7.0, +15.0]); no difference is shown with D_exp only (+1.0 [-5.0, +7.0]).",
         "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together, for this base "
         "and these settings.",
@@ -86,7 +86,7 @@ def test_primary_claims_are_counted_with_the_smallest_size_that_the_run_finds() 
     config = ClaimsConfig(primary=tuple(endpoints))
     made = claims(compared(*ROWS), SCHEMAS["comparisons_levels"].frame(), {"in_domain": "in_domain"}, config)
     found = texts(ROWS, made)
-    counts = "Of 2 primary claims: 1 supported, 0 contradicted, 0 equivalent, 1 undecided."
+    counts = "Of 2 primary claims (under Claims): 1 supported, 0 contradicted, 0 equivalent, 1 undecided."
     assert found["How sure is this?"].endswith(counts)
     assert found["What is open?"].startswith("Primary differences below ")
     once = texts([{**one, "seeds": 1} for one in ROWS], made)

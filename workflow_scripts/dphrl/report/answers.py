@@ -102,7 +102,7 @@ def _kept(rows: pl.DataFrame) -> Iterator[Answer]:
         compared, other = rows.filter(against=baseline), label(baseline)
         words = ("lower with", "higher with", "no difference is shown with")
         text = f"{compared['metric'][0].capitalize()} less that of {other}, in points: {_directions(compared, words)}."
-        yield Answer(f"Who kept more of it than {other}?", text)
+        yield Answer(f"Who kept more coverage than {other}?", text)
 
 
 def _directions(rows: pl.DataFrame, words: tuple[str, str, str]) -> str:
@@ -129,7 +129,7 @@ def _sure(row: dict[str, Any], claims: pl.DataFrame) -> str:
         return text
     counts = ", ".join(f"{primary.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS)
     why = "" if seeds > 1 else " One training of each method decides none."
-    return f"{text} Of {primary.height} primary claims: {counts}.{why}"
+    return f"{text} Of {primary.height} primary claims (under Claims): {counts}.{why}"
 
 
 def _open(row: dict[str, Any], claims: pl.DataFrame) -> str:

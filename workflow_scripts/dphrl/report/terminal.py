@@ -69,12 +69,13 @@ KEPT = 0.477
 
 
 def registered_in_words() -> str:
-    """How many of the registered trainings of each DPH method kept coverage."""
-    kept = {name: sum(solved >= KEPT * ASKED for solved in REGISTERED[name]) for name in ("dph_f", "dph_js")}
+    """How many of the registered trainings of the DPH methods and of GRPO kept coverage."""
+    kept = {name: sum(solved >= KEPT * ASKED for solved in REGISTERED[name]) for name in ("dph_f", "dph_js", "grpo")}
     number = len(REGISTERED["dph_f"])
     return (
-        f"One training says little about DPH: of {number} registered trainings each, {kept['dph_f']} of DPH-F and "
-        f"{kept['dph_js']} of DPH-JS ended at least ten points above one reading"
+        f"One training says little about DPH: of {number} registered trainings each (docs/worked-example), "
+        f"{kept['dph_f']} of DPH-F and {kept['dph_js']} of DPH-JS ended at least ten points above one reading, and "
+        f"{kept['grpo']} of {len(REGISTERED['grpo'])} of GRPO"
     )
 
 
@@ -98,7 +99,7 @@ def ambiguous(results: Path) -> str:
         return ""
     solved = ", ".join(f"{label(method)} {percent(means[method])}" for method in in_order(means))
     return (
-        f"Ambiguous questions of in_domain, in per cent solved within {k} samples: {solved}. A policy that keeps one "
-        f"reading solves at most {percent(max(radii.values()) / radii.total())} (docs/decisions/the-world.md). "
+        f"Ambiguous questions of in_domain, in per cent solved within {k} samples: {solved}. A policy with one "
+        f"reading solves {percent(max(radii.values()) / radii.total())} (docs/decisions/the-world.md). "
         f"{registered_in_words()}."
     )

@@ -1,4 +1,4 @@
-"""A first configuration for a file of questions: task and fields, then only values that differ from the defaults."""
+"""A first configuration for a file of questions: task and fields, then a template of the task with its values."""
 
 import json
 import re
@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 from typing import Any, Final
 
 import yaml
@@ -251,92 +252,55 @@ def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
 
 
 def _text(
-    wish: Wish,
-    datasets: Mapping[str, Any],
-    model: _Model,
-    schedule: tuple[dict[str, Any], str],
-    hardware: Mapping[str, Any],
+    wish: Wish, datasets: Mapping[str, Any], model: _Model, schedule: Mapping[str, Any], hardware: Mapping[str, Any]
 ) -> str:
-    """The configuration: a line for each block, and for the blocks of `_SPREAD` a line for each key."""
-    lines = ["# Written by `dphrl init`. Other keys have their defaults (config/defaults.yaml), the paper's on SQL."]
-    for key, value, comment in _blocks(wish, datasets, model, schedule, hardware):
-        end = f"  # {comment}" if comment else ""
-        if key in _SPREAD:
-            lines += [f"{key}:{end}", *(f"  {name}: {_flow(inner)}{_why(name)}" for name, inner in value.items())]
-        elif value not in ({}, None):
-            lines.append(f"{key}: {_flow(value)}{end}")
-    return "\n".join([*lines, ""])
-
-
-def _blocks(
-    wish: Wish,
-    datasets: Mapping[str, Any],
-    model: _Model,
-    schedule: tuple[dict[str, Any], str],
-    hardware: Mapping[str, Any],
-) -> Iterator[tuple[str, Any, str]]:
-    """Each block with its value and a comment."""
+    """The configuration: the template of the task, without the lines that have no value."""
     task, short = datasets["train"]["task"], model.positions < _DEFAULTS["positions"]
-    usual = _RESPONSE.get(task, _RESPONSE[SQL])
-    response = min(usual, model.positions // 2)
-    lengths = {"max_tokens": response} if response < _RESPONSE[SQL] else {}
-    dtype = {"dtype": "float32"} if wish.gpu_gib is None else {}
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run"
-    yield "run", name, f"results are in results/{name}"
-    yield "policy", {"base": wish.model}, "the base model, which is also the reference"
-    yield "datasets", datasets, ""
-    yield "train_dataset", "train", ""
-    other = "" if "test" in datasets else "other questions say more: add them under datasets, and name them here"
-    yield "evaluate", {"datasets": ["test" if "test" in datasets else "train"]}, other
-    yield "scoring", {"custom": {task: {"source": wish.scorer}}} if wish.scorer else {}, ""
-    template = {} if model.chat else {"template": "plain"}
-    limit = {"max_tokens": model.positions - response} if short else {}
-    yield "prompts", template | limit, "" if model.chat else "plain: the tokenizer has no chat template"
-    positions = {"max_model_len": model.positions} if short else {}
-    reasons = ["as many positions as the model has"] * short + [_ENGINE_ON_A_CPU] * (wish.gpu_gib is None)
-    yield "engine", positions | dtype, "; ".join(reasons)
-    if lengths:
-        plans: dict[str, Any] = {name: dict(lengths) for name in ("presample", "refine", "evaluate")}
-        if task == MATH:
-            plans["evaluate"]["temperature"] = 0.6
-        yield "sampling", plans, "the rest of the positions" if response < usual else "as in the paper for mathematics"
-    if task == MATH:
-        partition = {"pef_min_correct": 7 if model.kind.startswith("qwen") else 6, "drop_all_wrong": True}
-        yield "partition", partition, "as in the paper for mathematics: questions without a right sample are left out"
-    train, reason = schedule
-    rate = {"lr": 2.0e-7} if task == MATH else {}
-    yield "train", train | rate | dtype | lengths, f"{reason}. A small model needs a larger lr"
-    yield "hardware", hardware, "no GPU" if wish.gpu_gib is None else "so that a training fits"
-    yield "methods", {"grpo": {"rollout_on": "all", "eps_high": 0.2}, _METHOD: {"divergence": "js"}}, ""
+    response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions // 2)
+    tokens = response if response < _RESPONSE[SQL] else None
+    dtype = "float32" if wish.gpu_gib is None else None
+    prompts = {"template": None if model.chat else "plain", "max_tokens": model.positions - response if short else None}
+    engine = {"max_model_len": model.positions if short else None, "dtype": dtype}
+    values = {
+        "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
+        "model": wish.model,
+        "test": None,
+        **datasets,
+        "evaluated": "test" if "test" in datasets else "train",
+        "scoring": {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None,
+        "prompts": {key: value for key, value in prompts.items() if value} or None,
+        "engine": {key: value for key, value in engine.items() if value} or None,
+        "engine_note": "vLLM draws" if wish.gpu_gib else _ENGINE_ON_A_CPU,
+        "length": {"max_tokens": tokens} if tokens else None,
+        "tokens": tokens,
+        "threshold": 7 if model.kind.startswith("qwen") else 6,
+        "dtype": dtype,
+        "hardware": hardware or None,
+        **schedule,
+    }
+    template = Path(__file__).with_name("templates") / ("math.yaml" if task == MATH else "sql.yaml")
+    lines = template.read_text(encoding="utf-8").splitlines()
+    absent = {f"${name}" for name, value in values.items() if value is None}
+    kept = [line for line in lines if not absent & set(re.findall(r"\$\w+", line))]
+    # Notes are no values of YAML.
+    flows = {name: value if name in _NOTES else _flow(value) for name, value in values.items()}
+    return Template("\n".join([*kept, ""])).substitute(flows)
 
 
+_NOTES = ("engine_note", "passes")
 _ENGINE_ON_A_CPU = "vLLM draws; for a model of a few million weights name: transformers is faster"
-_SPREAD = ("datasets", "sampling", "train", "methods")
-_WHY = {
-    "segment_steps": "a job has so many steps: the most that a crash costs",
-    "eval_every": "steps between two policies that are evaluated",
-    "probe": "answers before the first and after the last step",
-    "prompts_per_step": "questions with 16 rollouts each",
-    "rehearsal_per_step": "stored responses of D_pef",
-    "grpo": "the baseline: reward on all questions",
-    _METHOD: "reward on D_exp, rehearsal of D_pef with the Jensen-Shannon divergence",
-}
 
 
-def _why(key: str) -> str:
-    return f"  # {_WHY[key]}" if key in _WHY else ""
-
-
-def _schedule(task: str, rows: int, per_step: int) -> tuple[dict[str, Any], str]:
+def _schedule(task: str, rows: int, per_step: int) -> dict[str, Any]:
     """The steps of a training in 8 segments, of which every second is evaluated; in 2, for few questions."""
     if per_step >= _DEFAULTS["per_step"]:
         epochs = _EPOCHS.get(task, _EPOCHS[SQL])
         segment = max(round(epochs * rows / per_step / 8), 1)
-        steps: dict[str, Any] = {"steps": 8 * segment, "segment_steps": segment, "eval_every": 2 * segment}
-        return steps | {"probe": {"every": 2 * segment}}, f"{epochs} passes over {rows} questions, as in the paper"
-    steps = {"steps": 16, "segment_steps": 8, "eval_every": 16, "probe": {"every": 16}}
-    sizes = {"prompts_per_step": per_step, "rehearsal_per_step": 2 * per_step}
-    return steps | sizes, "two to four passes over few questions; the paper has 208 steps of 128"
+        steps: dict[str, Any] = {"steps": 8 * segment, "segment": segment, "every": 2 * segment}
+        none = dict.fromkeys(("questions", "stored"))
+        return steps | none | {"passes": f"{epochs} passes over {rows} questions, as in the paper"}
+    steps = {"steps": 16, "segment": 8, "every": 16, "questions": per_step, "stored": 2 * per_step}
+    return steps | {"passes": "two to four passes over few questions; the paper has 208 steps of 128"}
 
 
 def _flow(value: Any) -> str:
