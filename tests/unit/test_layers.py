@@ -10,8 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
+    ("extras",),
     ("hub", "machine"),
-    ("artifacts", "config", "extras", "pages"),
+    ("artifacts", "config", "pages"),
     ("layout", "sample_files"),
     ("tasks", "objective", "evaluation", "model", "ranks"),
     ("scoring", "rollout", "reference"),

@@ -7,7 +7,11 @@ import yaml
 from base_figures import DEFAULT, base_figures
 from runs import TINY, Workflow
 from safetensors.torch import load_file, save_file
-from tiny_models import write_tiny_policy
+from tiny_gguf import write_gguf
+from tiny_models import tiny_model, write_tiny_policy
+
+from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.manifest import read_manifest
 
 pytestmark = pytest.mark.workflow
 
@@ -52,3 +56,19 @@ def test_the_shipped_base_can_be_made_again_from_nothing(project: Path, tmp_path
     assert {name: made[name] for name in made.keys() - counts} == pytest.approx(
         {name: shipped[name] for name in shipped.keys() - counts}, abs=8
     )
+
+
+def test_a_gguf_file_is_a_base_model_and_its_manifest_names_it(project: Path, tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "small.gguf", tiny_model())
+    config = yaml.safe_load(TINY.read_text()) | {"policy": {"base": "small.gguf"}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    workflow = Workflow(project, tmp_path, tmp_path / "config.yaml")
+    workflow.run(MANIFEST)
+    manifest = read_manifest(tmp_path / MANIFEST)
+    assert manifest["inputs"]["files"]["paths"] == ["small.gguf"]
+    weights = tmp_path / "results/tiny/policies/base/model.safetensors"
+    assert manifest["files"]["model.safetensors"]["sha256"] == sha256_file(weights)
+    # Another file under the same name is converted again.
+    write_gguf(file, tiny_model(seed=2))
+    workflow.run(MANIFEST)
+    assert read_manifest(tmp_path / MANIFEST)["files"] != manifest["files"]

@@ -15,10 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dphrl.extras import advice
+
 if TYPE_CHECKING:
     from huggingface_hub import RepoFile
 
 PREFIX: Final = "hf://"
+GGUF: Final = ".gguf"
+# Fields of a GGUF file, by their names in config.json.
+_OF_GGUF: Final = {
+    "num_hidden_layers": "block_count",
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "max_position_embeddings": "context_length",
+}
 # Of a model: no pickles and no code.
 _SMALL_FILES: Final = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
 OF_MODEL: Final = ("*.safetensors", *_SMALL_FILES)
@@ -240,6 +252,50 @@ def cached_files(listing: Path) -> list[Path]:
             )
         files.append(Path(file))
     return files
+
+
+def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str, Any] | None:
+    """The sizes of a model as config.json names them; None where there is no such file.
+
+    Args:
+        place: a name of the hub, a folder, or a GGUF file, whose fields get the names of config.json.
+        folder: where relative paths start.
+        online: whether the config.json of a name of the hub may be fetched; else it must be in the cache.
+
+    Raises:
+        HubError: the hub cannot be asked.
+        ValueError: the file is damaged, or the package gguf is not installed.
+    """
+    if place.endswith(GGUF):
+        return _of_gguf(folder / place)
+    name = model_name(place, folder)
+    file = one_file(name, "config.json", online=online) if name else folder / place / "config.json"
+    if file is None or not file.is_file():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _of_gguf(file: Path) -> dict[str, Any]:
+    try:
+        from gguf import GGUFReader
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{file}: {advice(error)}") from error
+    try:
+        reader = GGUFReader(file)
+        kind = reader.fields["general.architecture"].contents()
+        sizes = {ours: int(reader.fields[f"{kind}.{theirs}"].contents()) for ours, theirs in _OF_GGUF.items()}
+        rows = {tensor.name: int(tensor.shape[-1]) for tensor in reader.tensors}
+        return {
+            "model_type": kind,
+            **sizes,
+            "vocab_size": rows["token_embd.weight"],
+            "tie_word_embeddings": "output.weight" not in rows,
+            # No key of config.json: a GGUF file holds the tokenizer too.
+            "chat_template": "tokenizer.chat_template" in reader.fields,
+        }
+    except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
+        raise ValueError(f"{file}: no complete GGUF file ({error}); get it again") from error
 
 
 def local_files(paths: Sequence[str]) -> list[Path]:

@@ -5,99 +5,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tiny_gguf import write_gguf
 from tiny_models import tiny_model
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import AutoTokenizer
 
 from dphrl.artifacts.files import sha256_file
 from dphrl.model.checkpoint import check_base
 from dphrl.model.gguf import convert_gguf
 from dphrl.model.logprobs import load_model
 from dphrl.model.packaged import SMOLLM2, fetch_packaged
-
-gguf = pytest.importorskip("gguf", reason="gguf is not installed: make install")
-
-NAMES = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
-TEMPLATE = "{% for message in messages %}{{ message['role'] + ':' + message['content'] + '!' }}{% endfor %}"
-BYTES = [*"abcdefghijklmnopqrstuvwxyz0123456789!:'", "Ġ", "Ċ", "ab"]
-
-
-def gguf_name(name: str) -> str:
-    """`model.layers.1.mlp.up_proj.weight` is `blk.1.ffn_up.weight`."""
-    module = name.removesuffix(".weight").removeprefix("model.layers.")
-    if module in NAMES:
-        return f"{NAMES[module]}.weight"
-    layer, _, inside = module.partition(".")
-    return f"blk.{layer}.{NAMES[inside]}.weight"
-
-
-def interleaved(weight: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of queries or keys as llama.cpp has them: the two halves of a head in turn."""
-    return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
-
-
-def write_gguf(path: Path, model: PreTrainedModel, change: Callable[[gguf.GGUFWriter], None], **names: str) -> Path:
-    """Weights as Q8_0 where they are matrices of a layer, else float32; `change` adds what is not in a usual file."""
-    config = model.config
-    writer = gguf.GGUFWriter(path, names.get("architecture", "llama"))
-    writer.add_name("tiny")
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(config.head_dim)
-    writer.add_vocab_size(config.vocab_size)
-    if names.get("tokenizer", "gpt2"):
-        tokens = ["<pad>", "<eos>", *BYTES]
-        tokens += [f"<unused{number}>" for number in range(config.vocab_size - len(tokens))]
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre("smollm")
-        writer.add_token_list(tokens)
-        writer.add_token_types([3 if token.startswith("<") else 1 for token in tokens])
-        writer.add_token_merges(["a b"])
-        writer.add_bos_token_id(1)
-        writer.add_eos_token_id(1)
-        writer.add_pad_token_id(0)
-        writer.add_unk_token_id(0)
-        writer.add_chat_template(TEMPLATE)
-    for name, parameter in model.named_parameters():
-        weight = parameter.detach().numpy()
-        if "q_proj" in name:
-            weight = interleaved(weight, config.num_attention_heads)
-        if "k_proj" in name:
-            weight = interleaved(weight, config.num_key_value_heads)
-        kind = gguf.GGMLQuantizationType.Q8_0 if "_proj" in name else gguf.GGMLQuantizationType.F32
-        writer.add_tensor(gguf_name(name), gguf.quants.quantize(weight, kind), raw_dtype=kind)
-    change(writer)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-def nothing(writer: gguf.GGUFWriter) -> None:
-    pass
 
 
 def expected(name: str, parameter: torch.Tensor) -> torch.Tensor:
@@ -110,7 +31,7 @@ def expected(name: str, parameter: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_converted_model_has_the_weights_of_its_file(tied: bool, dtype: str, tmp_path: Path) -> None:
     model = tiny_model(tie_word_embeddings=tied, num_attention_heads=4, num_key_value_heads=2)
-    file = write_gguf(tmp_path / "tiny.gguf", model, nothing)
+    file = write_gguf(tmp_path / "tiny.gguf", model)
     convert_gguf(file, tmp_path / "out", dtype)
     check_base(tmp_path / "out")
     converted = load_model(tmp_path / "out", dtype)
@@ -125,7 +46,7 @@ def test_a_converted_model_has_the_weights_of_its_file(tied: bool, dtype: str, t
 def test_logits_are_those_of_the_quantised_weights_in_the_original_model(tmp_path: Path) -> None:
     """Not only the weights: positions, norms and heads too."""
     model = tiny_model(num_attention_heads=4, num_key_value_heads=2).eval()
-    convert_gguf(write_gguf(tmp_path / "tiny.gguf", model, nothing), tmp_path / "out", "float32")
+    convert_gguf(write_gguf(tmp_path / "tiny.gguf", model), tmp_path / "out", "float32")
     ids = torch.arange(2, 34)[None]
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -134,7 +55,7 @@ def test_logits_are_those_of_the_quantised_weights_in_the_original_model(tmp_pat
 
 
 def test_tokenizer_and_template_are_the_file_s(tmp_path: Path) -> None:
-    convert_gguf(write_gguf(tmp_path / "tiny.gguf", tiny_model(), nothing), tmp_path / "out", "float32")
+    convert_gguf(write_gguf(tmp_path / "tiny.gguf", tiny_model()), tmp_path / "out", "float32")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("ab  12")["input_ids"]) == ["ab", "Ġ", "Ġ", "1", "2"]
     assert tokenizer.apply_chat_template([{"role": "user", "content": "ab"}], tokenize=False) == "user:ab!"
@@ -147,9 +68,7 @@ def test_the_same_file_gives_the_same_bytes_wherever_it_is(tmp_path: Path) -> No
         (tmp_path / place).mkdir()
         # Of another model: transformers would take it for the file's.
         (tmp_path / place / "config.json").write_text('{"model_type": "gpt2"}')
-        convert_gguf(
-            write_gguf(tmp_path / place / f"{place}.gguf", tiny_model(), nothing), tmp_path / place / "out", "float32"
-        )
+        convert_gguf(write_gguf(tmp_path / place / f"{place}.gguf", tiny_model()), tmp_path / place / "out", "float32")
         digests.append({file.name: sha256_file(file) for file in (tmp_path / place / "out").iterdir()})
     assert digests[0] == digests[1]
     assert {"config.json", "model.safetensors", "tokenizer.json", "generation_config.json"} < digests[0].keys()
@@ -158,8 +77,8 @@ def test_the_same_file_gives_the_same_bytes_wherever_it_is(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("names", "change", "message"),
     [
-        ({"architecture": "qwen2"}, nothing, "architecture 'qwen2', and only llama can be converted"),
-        ({"tokenizer": ""}, nothing, "no tokenizer in it"),
+        ({"architecture": "qwen2"}, id, "architecture 'qwen2', and only llama can be converted"),
+        ({"tokenizer": ""}, id, "no tokenizer in it"),
         (
             {},
             lambda writer: writer.add_tensor("rope_freqs.weight", np.ones(16, np.float32)),
@@ -183,7 +102,7 @@ def test_what_a_conversion_would_lose_is_refused(
 
 @pytest.mark.parametrize("share", [0, 0.001, 0.5, 0.999])
 def test_a_file_that_is_cut_is_named(share: float, tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "tiny.gguf", tiny_model(), nothing)
+    file = write_gguf(tmp_path / "tiny.gguf", tiny_model())
     file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
     with pytest.raises(ValueError, match=r"tiny\.gguf: no complete GGUF file \(.*\); get it again"):
         convert_gguf(file, tmp_path / "out", "float32")

@@ -242,7 +242,7 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
         (
             [{**QUESTION, "answer": 7}],
             ("--model", "models/Qwen/none"),
-            "allowed: a model of the hub (ORG/NAME), or a folder",
+            "allowed: a model of the hub (ORG/NAME), a folder",
         ),
         ([{**QUESTION, "answer": 7}], ("--field", "asked=chat"), "fields: unknown asked: expected some of prompt,"),
     ],

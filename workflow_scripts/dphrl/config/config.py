@@ -1,5 +1,6 @@
 """The whole configuration: all blocks together."""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -17,6 +18,7 @@ from dphrl.config.blocks.training import (
     ReferenceConfig,
     TrainConfig,
 )
+from dphrl.hub import GGUF
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -132,3 +134,12 @@ class Config(Block):
     def has_model(self) -> bool:
         """Whether there is a base model; without one all responses are recorded."""
         return self.policy.base is not None or self.toy is not None
+
+    def base_place(self, folder: Path) -> str:
+        """The base model's place, or the folder that its GGUF file was converted to: reading that file takes seconds.
+
+        Args:
+            folder: where relative paths start.
+        """
+        base, converted = self.policy.base or "", f"results/{self.run}/policies/base"
+        return converted if base.endswith(GGUF) and (folder / converted / "config.json").is_file() else base

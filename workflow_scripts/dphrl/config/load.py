@@ -1,6 +1,5 @@
 """Reading a configuration: a checked `Config`, or one error that lists every problem."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from dphrl.config.files import (
     without_removed,
 )
 from dphrl.config.keys import problem_of
-from dphrl.hub import HubError, data_name, model_name, one_file
+from dphrl.hub import GGUF, HubError, data_name, model_config, model_name
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
@@ -164,6 +163,8 @@ def _model_problem(place: str, folder: Path, *or_else: str) -> str | None:
             return None
     except HubError as error:
         return str(error)
+    if place.endswith(GGUF) and not or_else:
+        return None if (folder / place).is_file() else f"a GGUF file that exists (paths are relative to {folder})"
     model = folder / place
     for actor in (model / "actor", model):
         kinds = {"fsdp": actor.glob("model_world_size_*.pt"), "megatron": actor.glob("dist_ckpt")}
@@ -182,21 +183,20 @@ def _model_problem(place: str, folder: Path, *or_else: str) -> str | None:
 
 def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]:
     """Problems of the base model that show before any job: no tokenizer, too few positions."""
-    name = model_name(base, folder)
-    file = one_file(name, "config.json", online=False) if name else folder / base / "config.json"
-    if not name and not any((folder / base / tokenizer).is_file() for tokenizer in _TOKENIZERS):
+    in_a_folder = not base.endswith(GGUF) and not model_name(base, folder)
+    if in_a_folder and not any((folder / base / tokenizer).is_file() for tokenizer in _TOKENIZERS):
         allowed = f"a folder with the tokenizer of the model too: none of {', '.join(_TOKENIZERS)} is in it"
         yield Problem("policy.base", show(base), allowed)
-    positions, length = _positions(file) if file else None, config.engine.max_model_len
+    positions, length = _positions(config.base_place(folder), folder), config.engine.max_model_len
     if positions is not None and length > positions:
-        allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base}/config.json)"
+        allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base})"
         yield Problem("engine.max_model_len", show(length), allowed)
 
 
-def _positions(file: Path) -> int | None:
+def _positions(base: str, folder: Path) -> int | None:
     """The positions of a model; None where its config.json does not name or extends them."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = model_config(base, folder) or {}
         data = data.get("text_config") or data
         rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
         positions = data.get("max_position_embeddings")

@@ -1,6 +1,5 @@
 """The plan of a configuration as text, and the jobs that cannot fit on its GPUs."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.config.load import read_config
-from dphrl.hub import model_name, one_file
+from dphrl.hub import model_config, model_name
 from dphrl.layout.run import Layout
 from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
@@ -54,7 +53,7 @@ _KEPT = {"newest": "newest removes older ones", "all": "all stay"}
 
 
 def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShape | None:
-    """The shape of the base model, from its config.json or the block `toy`; None for a run of recorded answers.
+    """The shape of the base model, from its config.json, its GGUF file or the block `toy`; None for recorded answers.
 
     Args:
         online: whether the config.json of a name of the hub may be fetched; else it must be in the cache.
@@ -62,17 +61,14 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
     Raises `ValueError` as `ModelShape.from_config` does, and `ConfigError` without a config.json.
     """
     if config.policy.base is not None:
-        file = folder / config.policy.base / "config.json"
-        if name := model_name(config.policy.base, folder):
-            cached = one_file(name, "config.json", online=online)
-            if cached is None:
-                raise ValueError(f"config.json of {name} is not in the cache (`dphrl plan` fetches it)")
-            file = cached
-        if not file.is_file():
+        settings = model_config(config.base_place(folder), folder, online=online)
+        if settings is None and model_name(config.policy.base, folder):
+            raise ValueError(f"config.json of {config.policy.base} is not in the cache (`dphrl plan` fetches it)")
+        if settings is None:
             folder_without = f"{config.policy.base}, in which there is no config.json"
             need = "a folder with the model's config.json; a plan reads this file alone, so copy it without the weights"
             raise ConfigError([Problem("policy.base", folder_without, need)])
-        return ModelShape.from_config(json.loads(file.read_text("utf-8")))
+        return ModelShape.from_config(settings)
     if config.toy is None:
         return None
     model = config.toy.model

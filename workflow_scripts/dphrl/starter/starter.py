@@ -15,7 +15,7 @@ from dphrl.config.blocks.data import MATH, SQL
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import check_files, load_config
-from dphrl.hub import data_name, model_name, one_file
+from dphrl.hub import data_name, model_config, model_name, one_file
 from dphrl.plan.describe import KEYS, at_start, shape_of
 from dphrl.plan.memory import Setting, changes_that_fit
 from dphrl.sample_files.records import SourceError, read_source
@@ -222,15 +222,16 @@ class _Model:
 
 def _model(wish: Wish, folder: Path) -> _Model:
     hub, texts = model_name(wish.model, folder), dict[str, str]()
-    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
+    settings = model_config(wish.model, folder, online=True)
+    if settings is None:
+        expected = "a model of the hub (ORG/NAME), a folder with config.json, *.safetensors and a tokenizer, or *.gguf"
+        raise ConfigError([Problem("--model", wish.model, expected)])
+    for name in ("tokenizer_config.json", "chat_template.jinja"):
         file = one_file(hub, name, online=True) if hub else folder / wish.model / name
         texts[name] = file.read_text(encoding="utf-8") if file and file.is_file() else ""
-    if not texts["config.json"]:
-        expected = "a model of the hub (ORG/NAME), or a folder with config.json, *.safetensors and a tokenizer"
-        raise ConfigError([Problem("--model", wish.model, expected)])
-    settings = json.loads(texts["config.json"])
     positions = settings.get("max_position_embeddings") or _DEFAULTS["positions"]
-    chat = bool(texts["chat_template.jinja"]) or "chat_template" in json.loads(texts["tokenizer_config.json"] or "{}")
+    in_tokenizer = "chat_template" in json.loads(texts["tokenizer_config.json"] or "{}")
+    chat = bool(settings.get("chat_template") or texts["chat_template.jinja"] or in_tokenizer)
     return _Model(str(settings.get("model_type")), chat, min(positions, _DEFAULTS["positions"]))
 
 
