@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from dphrl.scoring.tables import correct
+from dphrl.scoring.tables import correct, without_answer
 
 
 def test_greedy_samples_are_counted_apart() -> None:
@@ -10,3 +10,17 @@ def test_greedy_samples_are_counted_apart() -> None:
     verdicts = pl.LazyFrame(judged, ["prompt_id", "sample_index", "correct"], orient="row")
     assert correct(verdicts) == "1 of 4 samples correct, 1 of 2 greedy ones correct"
     assert correct(verdicts.filter(pl.col("sample_index") >= 0)) == "1 of 4 samples correct"
+
+
+def test_samples_without_an_answer_are_counted_with_an_example_whose_controls_are_shown() -> None:
+    texts = [f"{'word ' * 30}it is {n}\x1b[2J" for n in range(4)]
+    drawn = pl.LazyFrame({"prompt_id": "a", "sample_index": range(4), "text": texts, "finish_reason": "length"})
+    judged = drawn.select(
+        "prompt_id", "sample_index", verdict=pl.Series(["wrong", "no_answer", "no_answer", "correct"])
+    )
+    assert without_answer(drawn, judged, "boxed") == (
+        "no answer was found (boxed, see datasets.<name>.answer) in 50.0 % of the samples, 100.0 % were cut off at"
+        f" max_tokens; the end of one without an answer: ...{(texts[1][-80:]).replace(chr(27), chr(0x241B))!r}"
+    )
+    assert "datasets" not in without_answer(drawn, judged, None)
+    assert without_answer(drawn, judged.with_columns(verdict=pl.lit("wrong")), "boxed") == ""

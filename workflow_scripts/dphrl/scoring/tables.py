@@ -7,7 +7,13 @@ from typing import Any
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.pages.numbers import percent
+from dphrl.pages.visible import visible
 from dphrl.scoring.verdict import Scorer, Verdict
+
+# A share of samples without an answer that is said, and so many characters of one.
+_MANY = 0.1
+_SHOWN = 80
 
 
 def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFrame:
@@ -38,6 +44,27 @@ def correct(verdicts: pl.LazyFrame) -> str:
     counts = verdicts.group_by(greedy.alias("greedy")).agg(right=pl.col("correct").sum(), all=pl.len()).sort("greedy")
     names = {False: "samples", True: "greedy ones"}
     return ", ".join(f"{right} of {all} {names[kind]} correct" for kind, right, all in counts.collect().iter_rows())
+
+
+def without_answer(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place: str | None) -> str:
+    """The share of samples in which no answer was found, the share cut off, and an example; empty below a tenth.
+
+    Args:
+        place: the value of `datasets.<name>.answer` or of the task's block; None for a custom scorer.
+    """
+    missing = verdicts.filter(verdict="no_answer").select("prompt_id", "sample_index")
+    share = missing.select(pl.len()).collect().item() / max(verdicts.select(pl.len()).collect().item(), 1)
+    if share < _MANY:
+        return ""
+    cut = rollouts.select((pl.col("finish_reason") == "length").mean()).collect().item()
+    first = missing.head(1).collect()
+    text = rollouts.join(first.lazy(), on=first.columns, how="semi").select("text").collect().item()
+    end = visible(text[-_SHOWN:], "")
+    advice = "" if place is None else f" ({place}, see datasets.<name>.answer)"
+    return (
+        f"no answer was found{advice} in {percent(share)} % of the samples, {percent(cut)} % were cut off at"
+        f" max_tokens; the end of one without an answer: {'...' * (len(text) > _SHOWN)}{end!r}"
+    )
 
 
 def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:

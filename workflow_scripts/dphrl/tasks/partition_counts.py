@@ -1,4 +1,4 @@
-"""Counts of a partition in words, and the refusal of an empty D_pef.
+"""Counts of a partition in words, and the refusal to train on nothing.
 
 Trainings use this module, and not `partition`: a change of the division retrains only if its table changes.
 """
@@ -6,8 +6,8 @@ Trainings use this module, and not `partition`: a change of the division retrain
 import polars as pl
 
 
-class NoRehearsalError(ValueError):
-    """D_pef is empty, but a training rehearses it; the text names the key to change."""
+class NothingToTrainError(ValueError):
+    """All questions are dropped, or D_pef is empty and a training rehearses it; the text names the key to change."""
 
 
 def sizes(partition: pl.LazyFrame) -> str:
@@ -26,14 +26,15 @@ def thresholds(partition: pl.LazyFrame) -> str:
     return ", ".join(f"{named[least]}: {count}" for least, count in counts.items() if count)
 
 
-def require_rehearsal(partition: pl.LazyFrame, training: str) -> None:
-    """Raise `NoRehearsalError` if D_pef, which this training rehearses, is empty."""
-    if partition.filter(subset="pef").select(pl.len()).collect().item():
+def require_questions(partition: pl.LazyFrame, training: str, rehearses: bool) -> None:
+    """Raise `NothingToTrainError` if a training has no question, or no stored response that it rehearses."""
+    subsets = set(partition.select("subset").unique().collect()["subset"])
+    if "pef" in subsets or (not rehearses and "exp" in subsets):
         return
-    found = thresholds(partition)
-    advice = "No training question has a right sample: look at the verdicts, the scorer and the prompts"
-    if found:
-        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {found}"
-    raise NoRehearsalError(
-        f"D_pef is empty, and {training} rehearses it. {advice}. Or remove the method from `methods`"
+    empty = f"D_pef is empty, and {training} rehearses it" if "exp" in subsets else f"{training} has no question"
+    advice = "No training question has a right sample: the logs of scoring say in how many an answer was found"
+    if counts := thresholds(partition):
+        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
+    raise NothingToTrainError(
+        f"{sizes(partition)}: {empty}. {advice}" + (". Or remove the method from `methods`" if rehearses else "")
     )

@@ -26,7 +26,7 @@ from dphrl.reference.responses import load
 from dphrl.rollout.engine import Engine, make_engine
 from dphrl.rollout.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
-from dphrl.tasks.partition_counts import require_rehearsal
+from dphrl.tasks.partition_counts import require_questions
 from dphrl.training.checks import Canary, check_reference
 from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
@@ -119,11 +119,10 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
-        NoRehearsalError: D_pef is empty, but the method rehearses it.
+        NothingToTrainError: all questions are dropped, or D_pef is empty and the method rehearses it.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
-    if job.reference:
-        require_rehearsal(pl.scan_parquet(job.partition, glob=False), job.training)
+    require_questions(pl.scan_parquet(job.partition, glob=False), job.training, rehearses=bool(job.reference))
     ranks, outputs = job.hardware.ranks, (replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out)))
     with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
         workers = min(job.workers, cores_of_rank(ranks, nodes.number))
