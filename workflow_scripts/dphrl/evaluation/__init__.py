@@ -1,4 +1,4 @@
-"""What a policy can do, and how policies differ: tables in, tables out, with intervals."""
+"""Measurements of policies and differences between policies: tables in, tables out, with intervals."""
 
 from dphrl.evaluation.estimator import pass_at_k
 

@@ -35,49 +35,49 @@ class Solved:
 
 
 def keep_explore(study: Study) -> pl.DataFrame:
-    """What each policy keeps of the base, at every k up to n.
+    """Rates of prompts that each policy keeps, loses and gains against the base, at every k up to n.
 
     With b and t the pass@k of base and policy on a prompt, the expected numbers of prompts are kept = sum b t, lost =
     sum b (1 - t), gained = sum (1 - b) t, neither = sum (1 - b) (1 - t). Rates with intervals: keep = kept / (kept +
-    lost), explore = gained / (gained + neither), and of arXiv 2507.14843 the net discovery rate ndr = gained / (kept +
+    lost), explore = gained / (gained + neither). From arXiv 2507.14843: the net discovery rate ndr = gained / (kept +
     gained) and the net support change rate nscr = (gained - lost) / (kept + lost + gained). A rate over no prompts is
     null. gained - lost = sum t - sum b, and kept + gained = sum t.
 
-    The row `base_itself`, for k up to n / 2, has the values that chance alone gives: see `solved_numerators`.
+    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_numerators`.
     """
     rows: list[tuple[object, ...]] = []
-    for found in _by_policy(study, sorted(study.config.k)):
-        if found:
-            rows += _rates(found)
+    for solved_by_k in _by_policy(study, sorted(study.config.k)):
+        if solved_by_k:
+            rows += _rates(solved_by_k)
     return SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
 
 
 def solved_numerators(study: Study, k: int) -> Iterator[Solved]:
-    """The base with every other policy of k samples or more, and with itself where it has 2 k.
+    """Compare the base with every other policy of k samples or more, and with itself if it drew 2 k samples.
 
-    For the base itself two disjoint draws of k of its n samples are compared, over all such pairs of draws: with q_m =
-    C(n-c, m) / C(n, m) both solve a prompt with probability 1 - 2 q_k + q_2k, only the second with q_k - q_2k.
+    The base itself is compared over all pairs of disjoint draws of k of its n samples. With q_m = C(n-c, m) / C(n, m),
+    both draws solve a prompt with probability 1 - 2 q_k + q_2k, only the second with q_k - q_2k.
     """
-    for found in _by_policy(study, [k]):
-        yield from found.values()
+    for solved_by_k in _by_policy(study, [k]):
+        yield from solved_by_k.values()
 
 
 def bases_of(study: Study) -> dict[str, Policy]:
-    """The base on each dataset. Raises `ValueError` where a dataset has none or several."""
-    found: dict[str, Policy] = {}
+    """The base on each dataset. Raises `ValueError` for a dataset without evaluation of the base, or with several."""
+    bases: dict[str, Policy] = {}
     for policy in study.policies:
         key = policy.key
         if key.method == BASE:
-            if key.dataset in found:
+            if key.dataset in bases:
                 raise ValueError(f"dataset {key.dataset!r} has several evaluations of the base; give one")
-            found[key.dataset] = policy
-        elif key.dataset not in found:
+            bases[key.dataset] = policy
+        elif key.dataset not in bases:
             raise ValueError(f"dataset {key.dataset!r} has no evaluation of the base policy; evaluate it first")
-    return found
+    return bases
 
 
 def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
-    """For each policy the k of `ks` at which it compares with the base."""
+    """For each policy, the members of `ks` at which it compares with the base."""
     bases = bases_of(study)
     for policy in study.policies:
         base, key = bases[policy.key.dataset], policy.key
@@ -87,27 +87,27 @@ def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
             key, both, gained = key._replace(method=BASE_ITSELF), 2.0 * first - other, other - first
         else:
             both, gained = first * other, (1.0 - first) * other
-        # Where it is 0 the last bit may be negative.
+        # A chance of 0 may have a negative last bit.
         parts = zip(possible, first.T, np.maximum(both, 0.0).T, gained.T, strict=True)
         yield {k: Solved(key, policy.bootstrap, *arrays) for k, *arrays in parts}
 
 
-def _rates(found: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
+def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     """The rows of a policy, one for each k."""
-    one = next(iter(found.values()))
+    solved = next(iter(solved_by_k.values()))
     base, both, gained = (
-        np.stack([getattr(part, name) for part in found.values()], axis=1) for name in ("base", "both", "gained")
+        np.stack([getattr(part, name) for part in solved_by_k.values()], axis=1) for name in ("base", "both", "gained")
     )
     lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
-    rates = np.stack(one.bootstrap.ratio(above, below)).reshape(3, 3, -1)
+    rates = np.stack(solved.bootstrap.ratio(above, below)).reshape(3, 3, -1)
     few = below.sum(axis=0).reshape(3, -1) < FEWEST_EXPECTED
     rates[1:] = np.where(few, np.nan, rates[1:])
-    net = np.stack(one.bootstrap.ratio(gained - lost, both + lost + gained, proportion=False))
+    net = np.stack(solved.bootstrap.ratio(gained - lost, both + lost + gained, proportion=False))
     ends = np.concatenate([rates.swapaxes(0, 1), net[None]]).reshape(12, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
-    return ((*one.key, *row) for row in zip(found, *ends, *numbers, strict=True))
+    return ((*solved.key, *row) for row in zip(solved_by_k, *ends, *numbers, strict=True))
 
 
 # Above this k the curves are compared at steps of about 5 %.
@@ -159,9 +159,9 @@ _DIGITS = 9
 def transitions(study: Study) -> pl.DataFrame:
     """The expected number of prompts by solve rate under the base and under the policy, each from n // 2 samples.
 
-    The base against itself (`base_itself`) has two halves of one draw: what moves there moves by chance. So that the
-    others compare with it, theirs too is the expectation over all halves of both draws, by the hypergeometric
-    distribution; no sample is left out and no split is drawn. Policies with one sample have no rows.
+    `base_itself` compares two halves of one draw of the base: prompts that move there move by chance. So that the
+    other policies compare with it, their numbers are expectations over all halves of both draws. These expectations
+    are hypergeometric: no sample is left out and no split is drawn. Policies with one sample have no rows.
 
     Returns:
         The table "transitions": all pairs of `BINS` for each policy.
@@ -175,7 +175,7 @@ def transitions(study: Study) -> pl.DataFrame:
             continue
         before, after = base.rows["c"].to_numpy(), policy.rows["c"].to_numpy()
         numbers = np.zeros((len(BINS), len(BINS)))
-        # Prompts with equal numbers of samples together; in a run of the workflow these are all.
+        # Prompts with equal numbers of samples are added together. In a run of the workflow all numbers are equal.
         pairs, place = np.unique(np.stack([base.sizes, policy.sizes]), axis=1, return_inverse=True)
         for number, (n, of_policy) in enumerate(pairs.T.tolist()):
             here, half = place == number, min(n, of_policy) // 2
@@ -187,7 +187,7 @@ def transitions(study: Study) -> pl.DataFrame:
             key = key._replace(method=BASE_ITSELF)
         # The last bits of the distribution may differ between machines.
         cells = np.ndenumerate(numbers.round(_DIGITS))
-        rows += [(*key, BINS[one], BINS[other], number) for (one, other), number in cells]
+        rows += [(*key, BINS[base_bin], BINS[policy_bin], number) for (base_bin, policy_bin), number in cells]
     return SCHEMAS["transitions"].frame(rows)
 
 
@@ -198,14 +198,14 @@ def against_itself(n: int, c: NDArray[np.integer]) -> Floats:
         n: samples per prompt, 2 or more.
         c: (prompts,) integers, right samples.
     """
-    half, found = n // 2, np.zeros((len(BINS), len(BINS)))
+    half, numbers = n // 2, np.zeros((len(BINS), len(BINS)))
     first = np.arange(half + 1)
     bins, draws, others = np.eye(len(BINS))[_bins(half)], right_among(n, half), _in_bins(n - half, half)
     for count, prompts in zip(*np.unique(c, return_counts=True), strict=True):
         left = count - first
         possible = (left >= 0) & (left <= n - half)
-        found += prompts * (bins[possible].T * draws[count, possible]) @ others[left[possible]]
-    return found
+        numbers += prompts * (bins[possible].T * draws[count, possible]) @ others[left[possible]]
+    return numbers
 
 
 def _in_bins(n: int, k: int) -> Floats:

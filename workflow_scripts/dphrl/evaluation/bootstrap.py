@@ -18,8 +18,8 @@ _BLOCK = 100
 class PromptBootstrap:
     """Seeded resamples of the prompts of one dataset, shared by every quantity and policy measured on it.
 
-    The resamples depend on seed, dataset name, number of prompts (or clusters) and replicates only, so another dataset
-    or method in the same run changes nothing, and differences between policies stay paired.
+    The resamples depend on seed, dataset name, number of prompts (or clusters) and replicates only. Another dataset or
+    method in the same run changes nothing, and differences between policies stay paired.
 
     Args:
         prompts: number of prompts.
@@ -51,10 +51,10 @@ class PromptBootstrap:
     ) -> tuple[Floats, Floats, Floats]:
         """Ratio of two sums over prompts, with an interval from the resampled prompts.
 
-        The interval is the expanded percentile interval: its tails are those of a t interval over so many units, as
-        percentiles alone are too narrow for few of them (Hesterberg, arXiv 1411.5279).
-        Where a proportion is exactly 0 or 1 every resample agrees and the bootstrap has no width; the Wilson bound for
-        the number of prompts (or clusters) replaces it, or for the sum of the weights where that is less.
+        The interval is the expanded percentile interval. It takes the tails of a t interval over the same number of
+        units, as percentiles alone are too narrow for few units (Hesterberg, arXiv 1411.5279).
+        A proportion of exactly 0 or 1 is equal in all resamples, and its bootstrap interval is a point. The Wilson
+        bound replaces it, for the number of prompts (or clusters), or for the sum of the weights if smaller.
 
         Args:
             numerator: (prompts, quantities) float64.
@@ -98,8 +98,8 @@ class PromptBootstrap:
         for column in np.flatnonzero(denominator.any(axis=0)):
             questions = Questions(denominator[:, column], self._unit)
             part, value = questions.variance(numerator[:, column]), float(questions.mean(numerator[:, column]))
-            found = Estimate(value, float(np.sqrt(part.variance)), part.freedom)
-            low[column], high[column] = np.round(found.interval(self._confidence), 12)
+            estimate = Estimate(value, float(np.sqrt(part.variance)), part.freedom)
+            low[column], high[column] = np.round(estimate.interval(self._confidence), 12)
         return (low.clip(0.0, 1.0), high.clip(0.0, 1.0)) if proportion else (low, high)
 
     def _resamples(self) -> Floats:
@@ -121,7 +121,7 @@ class PromptBootstrap:
 
     def _tail(self, units: int) -> float:
         """Share of the replicates beyond each end of the interval."""
-        # One unit alone has no spread; two are the fewest with a t quantile.
+        # One unit alone shows no spread; a t quantile needs two units.
         units = max(units, 2)
         quantile = stdtrit(units - 1, 0.5 + self._confidence / 2.0)
         return float(ndtr(-np.sqrt(units / (units - 1)) * quantile))
@@ -133,7 +133,7 @@ def wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
     centre = share + z * z / (2 * n)
     half = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    # At an end the bound is that end, but for the last bits.
+    # At 0 or 1 the bound is the end itself, but for the last bits.
     # Adding 0 turns -0 into 0.
     low, high = np.clip(np.round([(centre - half) / scale, (centre + half) / scale], 12), 0.0, 1.0) + 0.0
     return float(low), float(high)

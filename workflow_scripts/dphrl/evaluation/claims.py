@@ -19,7 +19,7 @@ VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].en
 LEVEL = 0.05
 FEWEST_EQUIVALENT = 5
 """Trainings of each method that can be called equivalent."""
-# The metric named, with what a claim says of it: higher, lower, equal.
+# The words of a claim by metric and relation.
 _WORDS: dict[str, dict[Relation, str]] = {
     "greedy": {
         "higher": "answers more questions right, greedily, than",
@@ -60,7 +60,7 @@ _VARIANTS = {
 }
 PASS = "pass@8"
 REGISTERED = "registered"
-# Of an average over datasets, what a claim about each of them means.
+# The metric of a claim, and the matching metric of an average over datasets.
 _AVERAGED = {PASS: "pass@k", "greedy": "mean"}
 
 
@@ -73,12 +73,12 @@ class Claim:
 
     Attributes:
         metric: of the table "comparisons". pass@8 means the largest k up to 8; keep@ and explore@ their only k.
-        role: of the datasets that are asked: their average where there are several and it has the metric (the mean for
-            greedy, the paper's k of each dataset for pass@8), else each of them.
-        source: where the paper says it; "control": what its explanation needs, and "registered": a primary endpoint of
-            the configuration.
-        primary: whether Holm's correction is over this claim and the other primary ones.
-        dataset, level: the only dataset, and its only level, that are asked; None for those of the role.
+        role: of the datasets. The claim is about their average if this includes the metric (the mean for greedy, the
+            paper's k of each dataset for pass@8), else about each dataset.
+        source: place in the paper. "control": a claim that the paper's explanation needs; "registered": a primary
+            endpoint of the configuration.
+        primary: whether Holm's correction is over this claim and the other primary claims.
+        dataset, level: the only dataset, and its only level, of the claim; None for all datasets of the role.
     """
 
     method: str
@@ -114,29 +114,29 @@ def _claim(method: str, relation: Relation, metric: str, against: str, role: Rol
 
 
 def _paper() -> list[Claim]:
-    found = []
+    paper = []
     for method in ("grpo", "dapo", "rkl"):
-        found += [_claim(method, "higher", "greedy", "base", "in_domain", "Tables 1, 2 and 8")]
-        found += [_claim(method, "lower", PASS, "base", role, "section 1, Tables 1 to 4") for role in _ROLES]
-        found += [_claim(method, "lower", "keep@", BASE_ITSELF, "in_domain", "section 6")]
-        found += [_claim(method, "lower", "distinct_styles", "base", "in_domain", "appendix B")]
-    found += [_claim("rkl", "lower", PASS, "grpo", "out_of_domain", "Table 3")]
+        paper += [_claim(method, "higher", "greedy", "base", "in_domain", "Tables 1, 2 and 8")]
+        paper += [_claim(method, "lower", PASS, "base", role, "section 1, Tables 1 to 4") for role in _ROLES]
+        paper += [_claim(method, "lower", "keep@", BASE_ITSELF, "in_domain", "section 6")]
+        paper += [_claim(method, "lower", "distinct_styles", "base", "in_domain", "appendix B")]
+    paper += [_claim("rkl", "lower", PASS, "grpo", "out_of_domain", "Table 3")]
     for method in ("dph_f", "dph_js"):
-        found += [_claim(method, "higher", "greedy", "base", "in_domain", "Tables 1, 2 and 8")]
-        found += [_claim(method, "higher", PASS, "base", "in_domain", "abstract, Tables 1 and 2")]
-        found += [_claim(method, "equal", PASS, "base", "out_of_domain", "Table 3")]
+        paper += [_claim(method, "higher", "greedy", "base", "in_domain", "Tables 1, 2 and 8")]
+        paper += [_claim(method, "higher", PASS, "base", "in_domain", "abstract, Tables 1 and 2")]
+        paper += [_claim(method, "equal", PASS, "base", "out_of_domain", "Table 3")]
         for baseline in ("grpo", "dapo"):
-            found += [_claim(method, "higher", "greedy", baseline, role, "Tables 1, 2 and 8") for role in _NEAR]
-            found += [_claim(method, "higher", PASS, baseline, role, "abstract, Tables 1 to 4") for role in _ROLES]
-        found += [_claim(method, "higher", "keep@", "grpo", "in_domain", "section 6")]
-        found += [_claim(method, "higher", "explore@", "grpo", "in_domain", "section 6")]
-        found += [_claim(method, "higher", "distinct_styles", "grpo", "in_domain", "appendix B")]
-        found += [_claim(method, "higher", PASS, "exp_only", "in_domain", "control")]
+            paper += [_claim(method, "higher", "greedy", baseline, role, "Tables 1, 2 and 8") for role in _NEAR]
+            paper += [_claim(method, "higher", PASS, baseline, role, "abstract, Tables 1 to 4") for role in _ROLES]
+        paper += [_claim(method, "higher", "keep@", "grpo", "in_domain", "section 6")]
+        paper += [_claim(method, "higher", "explore@", "grpo", "in_domain", "section 6")]
+        paper += [_claim(method, "higher", "distinct_styles", "grpo", "in_domain", "appendix B")]
+        paper += [_claim(method, "higher", PASS, "exp_only", "in_domain", "control")]
     for role in _NEAR:
-        found += [_claim("alpha_0_8", "higher", PASS, "alpha_0_2", role, "Table 1")]
-        found += [_claim("dph_js", "higher", PASS, "js_0_01", role, "Table 1")]
-        found += [_claim("dph_js", "equal", PASS, "js_definition_0_2", role, "appendix E, Table 1")]
-    return found
+        paper += [_claim("alpha_0_8", "higher", PASS, "alpha_0_2", role, "Table 1")]
+        paper += [_claim("dph_js", "higher", PASS, "js_0_01", role, "Table 1")]
+        paper += [_claim("dph_js", "equal", PASS, "js_definition_0_2", role, "appendix E, Table 1")]
+    return paper
 
 
 CLAIMS = tuple(_paper())
@@ -156,10 +156,20 @@ NOT_BORNE_OUT = {
 
 
 def registered(endpoints: tuple[EndpointConfig, ...]) -> tuple[Claim, ...]:
-    """The claims of a run: its primary endpoints, then the paper's, which are primary only where it has none."""
+    """The claims of a run: its primary endpoints, then the paper's claims, which are primary without endpoints."""
     own = tuple(
-        Claim(one.method, one.relation, one.measured, one.against, None, REGISTERED, True, one.dataset, one.level)
-        for one in endpoints
+        Claim(
+            endpoint.method,
+            endpoint.relation,
+            endpoint.measured,
+            endpoint.against,
+            None,
+            REGISTERED,
+            True,
+            endpoint.dataset,
+            endpoint.level,
+        )
+        for endpoint in endpoints
     )
     paper = (Claim(**{**vars(claim), "primary": claim.primary and not own}) for claim in CLAIMS)
     return (*own, *paper)
@@ -183,32 +193,32 @@ def claims(
 
     Returns:
         The table "claims". `p_corrected` is Holm's over the primary claims, Benjamini and Hochberg's over the others.
-        A primary or undecided claim has the smallest difference that its test finds with 80 % power; an undecided one
-        also the seeds (with these questions) and questions (with these seeds) with which that difference would be the
-        margin, null where no number is enough.
+        `detectable`, for primary or undecided claims, is the smallest difference that the test finds with 80 % power.
+        `seeds_needed` (with these questions) and `questions_needed` (with these seeds), for undecided claims, make the
+        margin detectable; null where no number is enough.
 
     Raises:
         ValueError: a primary endpoint of the configuration was not measured.
     """
-    found = []
+    rows = []
     for claim in registered(rules.primary):
-        rows = list(_measured(claim, comparisons, levels, roles))
-        if not rows and claim.source == REGISTERED:
+        measured = list(_measured(claim, comparisons, levels, roles))
+        if not measured and claim.source == REGISTERED:
             _refuse(claim, comparisons if claim.level is None else levels)
-        found += rows
-    found.sort(key=lambda row: not row["primary"])
+        rows += measured
+    rows.sort(key=lambda row: not row["primary"])
     for primary, correct in ((True, holm), (False, _benjamini_hochberg)):
-        family = [row for row in found if row["primary"] == primary]
+        family = [row for row in rows if row["primary"] == primary]
         tests = np.array([_p(row, rules) for row in family], dtype=np.float64)
         for row, p in zip(family, correct(tests), strict=True):
             judge(row, float(p), rules, LEVEL / len(family) if primary else LEVEL)
-    return SCHEMAS["claims"].frame([{name: row[name] for name in SCHEMAS["claims"].columns} for row in found])
+    return SCHEMAS["claims"].frame([{name: row[name] for name in SCHEMAS["claims"].columns} for row in rows])
 
 
 def _measured(
     claim: Claim, comparisons: pl.DataFrame, levels: pl.DataFrame, roles: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a claim: its numbers, and what the table says of the claim itself."""
+    """The rows of a claim: its name, its sentence, its attributes and the numbers of the comparison."""
     pair = comparisons.filter(method=claim.method, against=claim.against)
     if claim.level is not None:
         pair = levels.filter(level=claim.level, method=claim.method, against=claim.against)
@@ -225,7 +235,7 @@ def _measured(
 
 
 def _p(row: Mapping[str, Any], rules: ClaimsConfig) -> float | None:
-    """Of the two-sided test of a direction, or the larger one of the two one-sided tests of equality."""
+    """p of the two-sided test of a direction, or the larger p of the two one-sided tests of equality."""
     if row["relation"] != "equal" or row["error"] is None:
         return row["p"]
     inside = _margin(row, rules) - abs(row["difference"])
@@ -237,11 +247,11 @@ def _margin(row: Mapping[str, Any], rules: ClaimsConfig) -> float:
 
 
 def _refuse(claim: Claim, measured: pl.DataFrame) -> None:
-    known = measured.filter(dataset=claim.dataset, method=claim.method, against=claim.against)
+    pair = measured.filter(dataset=claim.dataset, method=claim.method, against=claim.against)
     levels = f" of level {claim.level}" if claim.level is not None else ""
     raise ValueError(
         f"evaluate.claims.primary: {claim.metric} of {claim.method} against {claim.against} on {claim.dataset}{levels}"
-        f" was not measured; measured are {', '.join(sorted(set(known['metric']))) or 'no metrics of this pair there'}"
+        f" was not measured; measured are {', '.join(sorted(set(pair['metric']))) or 'no metrics of this pair there'}"
     )
 
 
@@ -258,30 +268,30 @@ def _metric(name: str, measured: Sequence[str]) -> str:
 
 
 def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> None:
-    """Add the verdict, what a primary claim could have found, and what would decide an undecided one.
+    """Add the verdict, the detectable difference of a primary claim, and the sizes that decide an undecided claim.
 
     Args:
         row: primary, relation and the columns of "comparisons".
         p: the corrected p value.
         rules: how claims are decided.
-        level: of the test, for what it could have found.
+        level: of the test, for the detectable difference.
     """
     margin = _margin(row, rules)
     directed = row["relation"] != "equal"
     row |= {"p_corrected": p if p == p else None, "margin": margin, "verdict": UNDECIDED}
     row |= dict.fromkeys(("detectable", "seeds_needed", "questions_needed", "fell", "fell_low", "fell_high"))
     if row["trainings"]:
-        fell = sum(one < -margin for one in row["trainings"])
+        fell = sum(difference < -margin for difference in row["trainings"])
         row |= zip(("fell", "fell_low", "fell_high"), (fell, *exact(fell, len(row["trainings"]))), strict=True)
     seeds = [row["seeds"], *([] if row["against"] in UNTRAINED else [row["seeds_against"]])]
     if row["error"] is None or min(seeds) < rules.min_seeds:
         return
-    found = Estimate(row["difference"], row["error"], row["freedom"])
-    # Two one-sided tests at LEVEL without correction are this interval's.
-    inside = max(map(abs, found.interval(1.0 - 2.0 * LEVEL))) < margin
-    low, high = found.interval(1.0 - LEVEL)
+    estimate = Estimate(row["difference"], row["error"], row["freedom"])
+    # Two one-sided tests at LEVEL without correction ask whether this interval lies within the margin.
+    inside = max(map(abs, estimate.interval(1.0 - 2.0 * LEVEL))) < margin
+    low, high = estimate.interval(1.0 - LEVEL)
     if directed and p <= LEVEL:
-        row["verdict"] = SUPPORTED if (found.value > 0) == (row["relation"] == "higher") else CONTRADICTED
+        row["verdict"] = SUPPORTED if (estimate.value > 0) == (row["relation"] == "higher") else CONTRADICTED
     elif directed:
         # Three trainings that agree hide a fourth that does not: equivalence was false in 12 %.
         row["verdict"] = EQUIVALENT if inside and min(seeds) >= FEWEST_EQUIVALENT else UNDECIDED
@@ -291,13 +301,13 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
         row["verdict"] = CONTRADICTED
     undecided = row["verdict"] == UNDECIDED
     if undecided or row["primary"]:
-        row["detectable"] = detectable(found.error, found.freedom, level)
+        row["detectable"] = detectable(estimate.error, estimate.freedom, level)
     if not undecided:
         return
     parts = (row["of_seeds"], row["of_questions"], row["of_both"])
-    # Of several base models the parts are not known.
+    # Claims pooled over several base models come without the parts.
     if None not in parts:
-        needed = sizes_needed(parts, found.freedom, row["seeds"], row["questions"], margin, level)
+        needed = sizes_needed(parts, estimate.freedom, row["seeds"], row["questions"], margin, level)
         row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
 
 
@@ -314,6 +324,6 @@ def _benjamini_hochberg(p: Floats) -> Floats:
     from scipy.stats import false_discovery_control
 
     corrected = np.full_like(p, np.nan)
-    known = ~np.isnan(p)
-    corrected[known] = false_discovery_control(p[known])
+    tested = ~np.isnan(p)
+    corrected[tested] = false_discovery_control(p[tested])
     return corrected

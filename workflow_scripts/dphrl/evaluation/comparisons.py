@@ -36,27 +36,27 @@ class _Measured:
 
     def add(self, metric: str, method: str, seed: int, value: Floats, weight: Floats | None = None) -> None:
         flat = value.reshape(-1)
-        found = self.metrics.setdefault(metric, _Metric(np.ones_like(flat) if weight is None else weight))
-        found.values.setdefault(method, {})[seed] = flat
+        numerators = self.metrics.setdefault(metric, _Metric(np.ones_like(flat) if weight is None else weight))
+        numerators.values.setdefault(method, {})[seed] = flat
 
     def named(self, start: str, most: float = np.inf) -> str:
         """The metric with this start and the largest number up to `most`; the smallest number where all are larger."""
         numbers = numbered(self.metrics, start)
-        return f"{start}{max((one for one in numbers if one <= most), default=numbers[0])}"
+        return f"{start}{max((number for number in numbers if number <= most), default=numbers[0])}"
 
 
 def comparisons(study: Study) -> pl.DataFrame:
     """Differences between methods after their last step (method - against), over all seeds of each.
 
-    Every method is compared with the methods of `evaluate.against`, and each of these with the ones before it.
+    Every method is compared with the methods of `evaluate.against`, and each of these with the methods before it.
     Metrics: the metrics of `headline` except constants, every pass@k, maj@n (where there are answer classes), keep@k
-    and explore@k. Their k is the largest for which the base has 2 k samples, and they compare with `base_itself`.
+    and explore@k. keep@k and explore@k take the largest k up to half of the base's samples, with base `base_itself`.
     Several datasets of one role have an average, named after the role. Its metrics are the mean, and pass@k with the
     paper's k on each dataset, or the largest k below it.
 
-    Questions are paired, seeds are not: after the first step trainings with one number have nothing in common.
-    The interval is that of `Crossed`. Where no method has two seeds it is over questions alone. It is null where
-    nothing varies at all.
+    Questions are paired. Seeds are not: trainings with the same seed have nothing in common after the first step.
+    `Crossed` gives the interval. If no method has two seeds, it is over questions alone. It is null where nothing
+    varies at all.
 
     Returns:
         The table "comparisons". `p_holm` is Holm's correction over all comparisons of a dataset and metric.
@@ -70,12 +70,12 @@ def comparisons(study: Study) -> pl.DataFrame:
     measured, config = _measure(last), study.config
     claimed = sorted({(claim.method, claim.against) for claim in registered(config.claims.primary)})
     rows: list[dict[str, object]] = []
-    for dataset, found in measured.items():
-        for metric in found.metrics:
-            rows += _rows(dataset, metric, _crossed([found], [metric]), config, claimed)
+    for dataset, member in measured.items():
+        for metric in member.metrics:
+            rows += _rows(dataset, metric, _crossed([member], [metric]), config, claimed)
     for role, members in _by_role(measured, config.roles).items():
-        averaged = {"mean": [one.named("mean@") for one in members.values()]}
-        averaged["pass@k"] = [one.named("pass@", published_k(name)) for name, one in members.items()]
+        averaged = {"mean": [member.named("mean@") for member in members.values()]}
+        averaged["pass@k"] = [member.named("pass@", published_k(name)) for name, member in members.items()]
         for metric, names in averaged.items():
             rows += _rows(role, metric, _crossed(list(members.values()), names), config, claimed)
     return corrected(SCHEMAS["comparisons"].frame(rows))
@@ -96,7 +96,7 @@ def at_equal_mean(study: Study) -> pl.DataFrame:
     for endpoint in study.config.claims.primary:
         if endpoint.at_mean is None:
             continue
-        policies = [one for one in study.policies if one.key.dataset == endpoint.dataset]
+        policies = [policy for policy in study.policies if policy.key.dataset == endpoint.dataset]
         inside = np.ones(policies[0].rows.height, dtype=bool)
         if endpoint.level is not None:
             inside = policies[0].rows["level"].eq_missing(endpoint.level).to_numpy()
@@ -110,8 +110,10 @@ def at_equal_mean(study: Study) -> pl.DataFrame:
         }
         crossed = Crossed(values, [Questions(np.ones(len(inside)), policies[0].clusters)], UNTRAINED)
         if {endpoint.method, endpoint.against} <= values.keys():
-            found = _row(endpoint.dataset, endpoint.measured, crossed, endpoint.method, endpoint.against, study.config)
-            rows.append({"level": endpoint.level, "prompts": int(inside.sum()), **found})
+            comparison = _row(
+                endpoint.dataset, endpoint.measured, crossed, endpoint.method, endpoint.against, study.config
+            )
+            rows.append({"level": endpoint.level, "prompts": int(inside.sum()), **comparison})
     family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
     table = SCHEMAS["comparisons_levels"].frame(rows).unique(maintain_order=True)
     table = table.with_columns(p_holm=family.over("level", "dataset", "metric"))
@@ -119,7 +121,7 @@ def at_equal_mean(study: Study) -> pl.DataFrame:
 
 
 def _at_mean(path: Sequence[Policy], inside: NDArray[np.bool_], k: int, target: float) -> Floats:
-    """Values of questions for pass@k at equal accuracy: (questions,), whose mean and spread are those of the estimate.
+    """pass@k at equal accuracy as (questions,) values, whose mean is the estimate and whose spread gives its error.
 
     The estimate is pass@k over the questions `inside` at the place of the path where accuracy over all questions is
     `target`. The spread is by the delta method: a question moves pass@k, and it moves the place on the line between two
@@ -147,14 +149,14 @@ def _at_mean(path: Sequence[Policy], inside: NDArray[np.bool_], k: int, target: 
 
 def _measure(last: Study) -> dict[str, _Measured]:
     answered = last.datasets_with("answers")
-    found: dict[str, _Measured] = {}
+    by_dataset: dict[str, _Measured] = {}
     for policy in last.policies:
         method, seed, _, dataset = policy.key
-        measured = found.setdefault(dataset, _Measured(policy.clusters))
-        k = [one for one in policy.up_to_n(last.config.k) if one > 1]
+        measured = by_dataset.setdefault(dataset, _Measured(policy.clusters))
+        k = [tries for tries in policy.up_to_n(last.config.k) if tries > 1]
         values = policy.proportions(last.config.k)
         if k:
-            values |= {f"pass@{one}": passed for one, passed in zip(k, policy.pass_at(k).T, strict=True)}
+            values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
         values |= last.varieties(policy)
         if dataset in answered:
             values[f"maj@{policy.n}"] = maj_at_k(policy.codes("answers"), policy.samples, policy.n, last.seed)
@@ -164,12 +166,12 @@ def _measure(last: Study) -> dict[str, _Measured]:
         method, seed, _, dataset = solved.key
         for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
             if weight.any():
-                found[dataset].add(f"{rate}@{largest}", method, seed, part, weight)
-    return found
+                by_dataset[dataset].add(f"{rate}@{largest}", method, seed, part, weight)
+    return by_dataset
 
 
 def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
-    """What is solved at the largest k that the base of a dataset can be compared with itself at."""
+    """The largest k at which the base of a dataset compares with itself, with the solved prompts of each policy."""
     sizes = {dataset: base.n for dataset, base in bases_of(last).items()}
     largest = {name: max((k for k in last.config.k if 2 * k <= n), default=0) for name, n in sizes.items()}
     for k in sorted(set(largest.values()) - {0}):
@@ -177,34 +179,34 @@ def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
 
 
 def _by_role(measured: Mapping[str, _Measured], roles: Mapping[str, str]) -> dict[str, dict[str, _Measured]]:
-    """The datasets of each role that has several, by the name of their average."""
-    found: dict[str, dict[str, _Measured]] = {}
-    for dataset, one in measured.items():
+    """The datasets of each role with several datasets, by the name of their average."""
+    by_average: dict[str, dict[str, _Measured]] = {}
+    for dataset, member in measured.items():
         if dataset in roles:
-            found.setdefault(average_of(roles[dataset]), {})[dataset] = one
-    return {name: members for name, members in found.items() if len(members) > 1}
+            by_average.setdefault(average_of(roles[dataset]), {})[dataset] = member
+    return {name: members for name, members in by_average.items() if len(members) > 1}
 
 
 def _crossed(members: Sequence[_Measured], names: Sequence[str]) -> Crossed:
-    """A metric, which each of the datasets has under its name, of the trainings that all of them have."""
-    metrics = [one.metrics[name] for one, name in zip(members, names, strict=True)]
+    """A metric over datasets, named as in `names` on each, of the trainings that all datasets share."""
+    metrics = [member.metrics[name] for member, name in zip(members, names, strict=True)]
     values: dict[str, list[Floats]] = {}
     for method in metrics[0].values:
         seeds = set.intersection(*({*metric.values.get(method, ())} for metric in metrics))
         if seeds:
             values[method] = [np.stack([metric.values[method][seed] for seed in sorted(seeds)]) for metric in metrics]
-    questions = [Questions(metric.weight, one.clusters) for one, metric in zip(members, metrics, strict=True)]
+    questions = [Questions(metric.weight, member.clusters) for member, metric in zip(members, metrics, strict=True)]
     return Crossed(values, questions, UNTRAINED)
 
 
 def _rows(
     dataset: str, metric: str, crossed: Crossed, config: EvaluateConfig, claimed: Sequence[tuple[str, str]]
 ) -> Iterator[dict[str, object]]:
-    """The comparisons of a metric: with the methods of `config.against` and those of `claimed`, method and against."""
+    """The comparisons of a metric: with the methods of `config.against`, and the pairs method, against of `claimed`."""
     against = config.against
     for method in sorted(set(crossed.methods) - {*UNTRAINED}):
         before = against[: against.index(method)] if method in against else against
-        others = dict.fromkeys([*before, *(other for one, other in claimed if one == method)])
+        others = dict.fromkeys([*before, *(theirs for ours, theirs in claimed if ours == method)])
         if metric.startswith(_RATES):
             others = dict.fromkeys(BASE_ITSELF if name == BASE else name for name in others)
         for other in others:
@@ -215,31 +217,31 @@ def _rows(
 def _row(
     dataset: str, metric: str, crossed: Crossed, method: str, other: str, config: EvaluateConfig
 ) -> dict[str, object]:
-    found = crossed.difference(method, other)
-    low, high = found.interval(config.bootstrap.confidence)
+    difference = crossed.difference(method, other)
+    low, high = difference.interval(config.bootstrap.confidence)
     if not metric.startswith("distinct_"):
         # Differences of shares.
         low, high = np.clip([low, high], -1.0, 1.0).tolist()
     return {
         **{"dataset": dataset, "metric": metric, "method": method, "against": other},
-        **{"difference": found.value, "low": low, "high": high},
-        **{"error": found.error, "freedom": found.freedom, "p": found.p},
-        **{"seeds": found.seeds[0], "seeds_against": found.seeds[1]},
+        **{"difference": difference.value, "low": low, "high": high},
+        **{"error": difference.error, "freedom": difference.freedom, "p": difference.p},
+        **{"seeds": difference.seeds[0], "seeds_against": difference.seeds[1]},
         **{"questions": crossed.number, "clusters": crossed.clusters},
-        **{"of_seeds": found.of_seeds, "of_questions": found.of_questions, "of_both": found.of_both},
+        **{"of_seeds": difference.of_seeds, "of_questions": difference.of_questions, "of_both": difference.of_both},
         "trainings": crossed.trainings(method, other),
     }
 
 
-def corrected(found: pl.DataFrame) -> pl.DataFrame:
-    """`found` with p_holm filled in, null for every number that is not known, sorted by key."""
+def corrected(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with p_holm filled in and null in place of NaN, sorted by key."""
     family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
-    filled = found.with_columns(p_holm=family.over("dataset", "metric"))
+    filled = table.with_columns(p_holm=family.over("dataset", "metric"))
     return filled.with_columns(pl.selectors.float().fill_nan(None)).sort(SCHEMAS["comparisons"].key)
 
 
 def _check_steps(last: Study) -> None:
-    """Methods may differ in their number of steps, the seeds of one may not."""
+    """Methods may differ in their number of steps, the seeds of a method may not."""
     ends: dict[str, tuple[int, int]] = {}
     for method, seed, step, _ in (policy.key for policy in last.policies if policy.key.method != BASE):
         first, end = ends.setdefault(method, (seed, step))

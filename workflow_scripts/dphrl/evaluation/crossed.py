@@ -1,6 +1,6 @@
 """Differences of two methods with one interval: training seeds and questions are both samples (crossed random effects).
 
-With S seeds and Q questions, seeds nested in methods and questions shared by them, a difference has the variance
+With S seeds and Q questions, seeds nested in methods and questions shared by them, the variance of a difference is
 
     v_seed / S + v_question / Q + v_both / (S Q)
 
@@ -38,13 +38,14 @@ class Questions:
     Args:
         weight: (questions,), 0 for a question that does not count; values are numerators over these weights, so that
             `mean` is a ratio of sums.
-        clusters: (questions,) labels of what questions have in common. Fewer than `FEWEST_CLUSTERS` of them do not
-            show how clusters differ: questions then count as independent, and nothing is said about other clusters.
+        clusters: (questions,) labels, equal for questions that are not independent. Fewer than `FEWEST_CLUSTERS` labels
+            do not show how clusters differ. Questions then count as independent, and the variance says nothing about
+            other clusters.
 
     Attributes:
         number: how many questions count.
         clusters: how many clusters count; None without labels.
-        unit: (questions,), the sampled unit of each question: its number, or that of its cluster.
+        unit: (questions,), the sampled unit of each question: its own number, or the number of its cluster.
         grouped: whether clusters are the units.
     """
 
@@ -74,8 +75,8 @@ class Questions:
     def variance(self, values: Floats) -> Part:
         """The variance of `mean` over other questions, or other clusters, of (questions,) values.
 
-        Residuals of a cluster are added and divided by sqrt(1 - h), h the cluster's share of the weights: for
-        questions that are independent and weigh alike this is the usual variance with divisor Q - 1.
+        Residuals of a cluster are added and divided by sqrt(1 - h), h the cluster's share of the weights. For
+        independent questions of equal weight this is the usual variance with divisor Q - 1.
         """
         residual = (values - self.mean(values) * self._weight) / self._total
         sums = np.bincount(self.unit, residual)[self._share > 0]
@@ -96,7 +97,7 @@ class SeedSpread:
         component: the variance that other questions would show too, v_seed of one method; not below 0.
         mean_square: the variance of the means of the seeds, over these questions.
         freedom: of `mean_square`.
-        pooled: whether it is that of all methods together.
+        pooled: whether `mean_square` is over all methods together.
     """
 
     component: float
@@ -120,7 +121,7 @@ class Estimate:
 
     @property
     def p(self) -> float:
-        """Of the two-sided t test against 0."""
+        """p of the two-sided t test against 0."""
         return 2.0 * float(stdtr(self.freedom, -abs(self.value) / self.error)) if self.error > 0 else float("nan")
 
 
@@ -129,10 +130,10 @@ class Difference(Estimate):
     """A difference of two methods, ours - theirs.
 
     Attributes:
-        seeds: of our method and of theirs; 0 for a policy without trainings, such as the base.
+        seeds: numbers of seeds of our method and of theirs; 0 for a policy without trainings, such as the base.
         of_seeds, of_questions, of_both: v_seed, v_question and v_both of one seed and one question. `of_seeds` is NaN
-            where no method has two seeds; `error` is then that over questions alone. One question shows no variance
-            over questions: with one, `error` is NaN, and so are all three if a method has two seeds.
+            where no method was trained with two seeds; `error` is then over questions alone. One question shows no
+            variance over questions: `error` is then NaN, and so are all three if a method was trained with two seeds.
     """
 
     seeds: tuple[int, int]
@@ -145,11 +146,11 @@ def seed_spreads(means: Mapping[str, Floats], questions: Mapping[str, float]) ->
     """How trainings vary, by method: pooled over the methods unless Bartlett's test says that their variances differ.
 
     Args:
-        means: of each training, (seeds,) by method; a method with one seed has the pooled spread only.
+        means: of each training, (seeds,) by method; a method with one seed gets the pooled spread only.
         questions: by method, the part of the variance of `means` that is due to the questions (v_both / Q).
 
     Returns:
-        Nothing where no method has two seeds.
+        Spreads by method; nothing where no method was trained with two seeds.
     """
     several = {method: values for method, values in means.items() if len(values) > 1}
     freedoms = {method: len(values) - 1.0 for method, values in several.items()}
@@ -195,7 +196,7 @@ class Crossed:
         self, values: Mapping[str, Sequence[Floats]], questions: Sequence[Questions], untrained: Sequence[str]
     ) -> None:
         self._values, self._questions = values, questions
-        self.number = sum(one.number for one in questions)
+        self.number = sum(sample.number for sample in questions)
         self._means = {method: self._mean(rows) for method, rows in values.items()}
         self._both = {method: self._seeds_by_questions(rows) for method, rows in values.items()}
         trained = {method: means for method, means in self._means.items() if method not in untrained}
@@ -204,9 +205,9 @@ class Crossed:
 
     @property
     def clusters(self) -> int | None:
-        """How many clusters the questions are in; None where a dataset has none."""
-        counted = [one.clusters for one in self._questions]
-        return None if None in counted else sum(one for one in counted if one is not None)
+        """How many clusters the questions are in; None if any dataset is without clusters."""
+        counted = [sample.clusters for sample in self._questions]
+        return None if None in counted else sum(number for number in counted if number is not None)
 
     @property
     def methods(self) -> list[str]:
@@ -220,14 +221,14 @@ class Crossed:
         value = float(self._means[method].mean() - self._means[against].mean())
         rows = zip(self._values[method], self._values[against], self._questions, strict=True)
         over_questions = mean_of([q.variance(a.mean(axis=0) - b.mean(axis=0)) for a, b, q in rows])
-        known = all(name in self._spreads for name in pair)
+        have_spreads = all(name in self._spreads for name in pair)
         both = sum(self._both[name] / seeds[name] for name in pair)
         component, squares = 0.0, []
-        if known:
-            found = {name: self._spreads[name] for name in pair}
-            component = sum(spread.component / seeds[name] for name, spread in found.items())
-            squares = [Part(spread.mean_square / seeds[name], spread.freedom) for name, spread in found.items()]
-            if len(squares) == 2 and found[pair[0]].pooled:
+        if have_spreads:
+            spreads = {name: self._spreads[name] for name in pair}
+            component = sum(spread.component / seeds[name] for name, spread in spreads.items())
+            squares = [Part(spread.mean_square / seeds[name], spread.freedom) for name, spread in spreads.items()]
+            if len(squares) == 2 and spreads[pair[0]].pooled:
                 squares = [Part(squares[0].variance + squares[1].variance, squares[0].freedom)]
         variance = over_questions.variance + component
         parts = [over_questions, *(squares if component > 0 else [])]
@@ -235,10 +236,10 @@ class Crossed:
         return Difference(
             value=value,
             error=float(np.sqrt(variance)) if variance > _ZERO else float("nan"),
-            # Satterthwaite's number can fall far below that of each part where a component was cut at 0.
+            # Where a component was cut at 0, Satterthwaite's number can fall far below the freedom of each part.
             freedom=max(_satterthwaite(variance, parts), min(part.freedom for part in parts)),
             seeds=(seeds.get(method, 0), seeds.get(against, 0)),
-            of_seeds=sum(self._spreads[name].component for name in pair) if known else float("nan"),
+            of_seeds=sum(self._spreads[name].component for name in pair) if have_spreads else float("nan"),
             of_questions=of_questions,
             of_both=sum(self._both[name] for name in pair) * self.number,
         )
@@ -266,7 +267,7 @@ class Crossed:
 
 
 def mean_of(parts: Sequence[Part]) -> Part:
-    """The variance of the mean of independent estimates, from that of each."""
+    """The variance of the mean of independent estimates, from their variances."""
     shared = [Part(part.variance / len(parts) ** 2, part.freedom) for part in parts]
     variance = sum(part.variance for part in shared)
     return Part(variance, _satterthwaite(variance, shared))
@@ -318,9 +319,9 @@ def holm(p: ArrayLike) -> Floats:
     Returns:
         (tests,) float64, never less than `p`, at most 1.
     """
-    given = np.asarray(p, dtype=np.float64)
-    order = np.argsort(given)[: np.count_nonzero(~np.isnan(given))]
-    corrected = np.full_like(given, np.nan)
-    scaled = given[order] * np.arange(len(order), 0, -1)
+    uncorrected = np.asarray(p, dtype=np.float64)
+    order = np.argsort(uncorrected)[: np.count_nonzero(~np.isnan(uncorrected))]
+    corrected = np.full_like(uncorrected, np.nan)
+    scaled = uncorrected[order] * np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return corrected

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.study import Policy
 
-# So many unseen questions are expected before none among the seen is strange, by Chao's number.
+# By Chao's number, so many unsolved questions must be expected before their absence is a sign of a filter.
 _UNSEEN = 5.0
 _FEWEST_SAMPLES = 4
-# Neighbours agree more than others by so many standard errors, and by so much.
+# Neighbours must agree more than other samples by so many standard errors, and by this share.
 _ERRORS, _AGREEMENT = 4.0, 0.02
 _FEWEST_QUESTIONS = 20
 
@@ -21,8 +21,8 @@ def look_chosen(n: NDArray[np.int64], c: NDArray[np.int64]) -> bool:
     """Whether questions that no sample solves, or that all solve, were taken out of a file.
 
     f_j questions have j right samples of n. Chao's bias-corrected number of questions that no sample solves is
-    (n - 1) / n f_1 (f_1 - 1) / (2 (f_2 + 1)) (Chao 1987, Biometrics 43, 783-791). None, where it says five or more, is
-    a sign of a filter; likewise from the other end. Questions with the most frequent n count.
+    (n - 1) / n f_1 (f_1 - 1) / (2 (f_2 + 1)) (Chao 1987, Biometrics 43, 783-791). If this is five or more and the file
+    holds none, a filter is likely; so too from the other end. Only questions with the most frequent n count.
 
     Args:
         n, c: (questions,), samples and right ones.
@@ -33,7 +33,7 @@ def look_chosen(n: NDArray[np.int64], c: NDArray[np.int64]) -> bool:
         return False
     counts = np.bincount(c[n == most], minlength=most + 1).astype(float)
     ends = (counts[:3], counts[::-1][:3])
-    unseen = ((most - 1) / most * one * (one - 1) / (2 * (two + 1)) for none, one, two in ends if not none)
+    unseen = ((most - 1) / most * f1 * (f1 - 1) / (2 * (f2 + 1)) for f0, f1, f2 in ends if not f0)
     return any(number >= _UNSEEN for number in unseen)
 
 
@@ -60,7 +60,7 @@ def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | Non
     alike = weights.select((pl.col("others") * (pl.col("others") - 1)).sum()).item()
     if alike > golds.height * (golds.height - 1) / 2:
         return None
-    found = {}
+    rates = {}
     for name, frame in files.items():
         sizes = frame.group_by("prompt_id").agg(n=pl.len())
         counts = frame.drop_nulls("answer_class").group_by(key).agg(c=pl.len()).join(weights, on="answer_class")
@@ -70,8 +70,8 @@ def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | Non
         others = counts["others"].cast(pl.Float64) - counts["own"].fill_null(False).cast(pl.Float64)
         share = others / (golds.height - counts["known"].fill_null(False).cast(pl.Float64))
         hit = np.asarray(pass_at_k(counts["n"].cast(pl.Int64), counts["c"].cast(pl.Int64), k))
-        found[name] = float((share.to_numpy() * hit).sum()) / sizes.height
-    return found
+        rates[name] = float((share.to_numpy() * hit).sum()) / sizes.height
+    return rates
 
 
 def neighbours_agree(policy: Policy) -> tuple[float, float] | None:

@@ -21,8 +21,8 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] |
     """Probability that k of n samples drawn without replacement hold a correct one: 1 - C(n-c, k) / C(n, k).
 
     For n independent samples it is exactly unbiased for 1 - (1 - p)^k (Chen et al., arXiv 2107.03374).
-    The draws are followed one by one, so that only positive terms are added: no cancellation for small values,
-    no overflow for large n, never less for a larger k.
+    The draws are followed one by one, so that only positive terms are added. Small values do not cancel,
+    large n do not overflow, and a larger k never gives less.
 
     Args:
         n: samples per prompt, integers.
@@ -65,9 +65,9 @@ def maj_at_k(
     """maj@k, the probability that the most frequent answer among k of n samples is right.
 
     Samples without an answer do not vote. Where m answers tie for the most votes, one of them is drawn at random: the
-    right one counts 1/m. Without a vote the prompt is not solved. For k = 1 and k = n this is exact,
-    else the mean over random subsets of the samples, the same for every prompt and policy with that n, k and seed; the
-    standard error of a mean over prompts that comes from it is at most 0.5 / sqrt(subsets * prompts).
+    right one counts 1/m. Without a vote the prompt is not solved. For k = 1 and k = n this is exact. Else it is the
+    mean over random subsets of the samples, equal for every prompt and policy with the same n, k and seed. The subsets
+    add a standard error of at most 0.5 / sqrt(subsets * prompts) to a mean over prompts.
 
     Args:
         answers: (prompts, n) integers, the index of the first sample with the same answer, `NO_CLASS` without one.
@@ -92,7 +92,7 @@ def maj_at_k(
 
 
 def class_counts(codes: NDArray[np.integer], among: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-    """How many samples of each class every prompt has.
+    """The number of samples of each class, prompt by prompt.
 
     Args:
         codes: (prompts, samples), each at most the number of samples - 1 per prompt; `NO_CLASS` is not counted.
@@ -149,7 +149,7 @@ def _majority(answers: NDArray[np.integer], correct: NDArray[np.bool_]) -> NDArr
     votes = class_counts(answers)
     most = votes.max(axis=1, keepdims=True)
     tied = (votes == most) & (votes > 0)
-    # A class has the index of its first sample, so column i of `correct` is also that of class i.
+    # Classes are numbered by their first sample, so column i of `correct` also belongs to class i.
     right = tied & correct[:, : votes.shape[1]]
     return right.sum(axis=1) / np.maximum(tied.sum(axis=1), 1)
 
@@ -179,8 +179,10 @@ def right_among(n: int, k: int) -> Floats:
     possible = (j <= c) & (k - j <= wrong)
     # Logarithms of 1 / ((c + 1) C(c, j)) and 1 / ((n - c + 1) C(n - c, k - j)); factors of a row are divided out.
     ways = betaln(j + 1, np.maximum(c - j, 0) + 1) + betaln(k - j + 1, np.maximum(wrong - k + j, 0) + 1)
-    found = np.where(possible, np.exp(np.min(ways, axis=1, where=possible, initial=np.inf, keepdims=True) - ways), 0.0)
-    chances: Floats = found / found.sum(axis=1, keepdims=True)
+    weights = np.where(
+        possible, np.exp(np.min(ways, axis=1, where=possible, initial=np.inf, keepdims=True) - ways), 0.0
+    )
+    chances: Floats = weights / weights.sum(axis=1, keepdims=True)
     chances.flags.writeable = False
     return chances
 

@@ -1,4 +1,4 @@
-"""Names of policies and metrics, and what arXiv 2509.07430 measures; imported without any estimator."""
+"""Names of policies and metrics, and the k of arXiv 2509.07430; this module imports no estimator."""
 
 from collections.abc import Iterable
 
@@ -22,5 +22,5 @@ def numbered(metrics: Iterable[str], start: str) -> list[int]:
 
 
 def average_of(role: str) -> str:
-    """The name that the average over the datasets of a role has among datasets."""
+    """The name of the average over the datasets of a role, in place of a dataset name."""
     return f"average ({role.replace('_', ' ')})"

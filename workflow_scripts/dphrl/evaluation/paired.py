@@ -14,7 +14,7 @@ from dphrl.evaluation.study import Policy
 
 WIDE, NARROW = 0.95, 0.90
 LEVEL = 1.0 - WIDE
-# So many times the samples of a question are tried at most.
+# `needed` tries at most so many times the samples of a question.
 _MOST_FACTOR = 64
 _ZERO = 1e-24
 
@@ -46,7 +46,7 @@ class Paired:
 
     @property
     def p(self) -> float:
-        """Of the two-sided t test against 0."""
+        """p of the two-sided t test against 0."""
         return Estimate(self.value, self.error, self.freedom).p if self.error else float(not self.fell)
 
 
@@ -62,27 +62,27 @@ def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = No
     """The mean of differences, (questions,) or (trainings, questions), with t intervals.
 
     Args:
-        shares: values are differences of shares. Questions unlike those that were seen may then be a share of up to
+        shares: values are differences of shares. Questions of a kind not seen may then make up a share of up to
             u = 1 - a^(1/Q), with the one-sided confidence 1 - a. If no question is lower, the lower ends are at most
-            -u; if all differences are equal, both ends are those of a mean over such a share at its extremes, -1 and 1.
-            The lower 90 % end is never above that with two pseudo-questions of -1 and +1 (groups of the mean size).
+            -u. If all differences are equal, both ends include such a share at its extremes, -1 and 1. The lower 90 %
+            end is never above the end with two pseudo-questions of -1 and +1 (groups of the mean size).
         clusters: (questions,) groups; None: questions are independent.
     """
     rows = np.atleast_2d(values)
     questions = Questions(np.ones(rows.shape[1]), clusters)
-    found = estimate(rows, questions)
+    mean = estimate(rows, questions)
 
     def ends(confidence: float) -> tuple[float, float]:
         unseen = 1.0 - (0.5 - confidence / 2.0) ** (1.0 / questions.units) if shares else 0.0
-        if not found.error:
-            return (1.0 - unseen) * found.value - unseen, (1.0 - unseen) * found.value + unseen
-        low, high = found.interval(confidence)
+        if not mean.error:
+            return (1.0 - unseen) * mean.value - unseen, (1.0 - unseen) * mean.value + unseen
+        low, high = mean.interval(confidence)
         return low if not shares or (rows.mean(axis=0) < 0).any() else min(low, -unseen), high
 
     low, high = ends(NARROW)
     narrow = (min(low, _doubted(rows, questions)), high) if shares else (low, high)
     groups = questions.clusters if questions.grouped else None
-    return Paired(found.value, ends(WIDE), narrow, found.error, found.freedom, rows.shape[1], groups)
+    return Paired(mean.value, ends(WIDE), narrow, mean.error, mean.freedom, rows.shape[1], groups)
 
 
 def estimate(rows: Floats, questions: Questions) -> Estimate:
@@ -91,8 +91,8 @@ def estimate(rows: Floats, questions: Questions) -> Estimate:
         part = questions.variance(rows[0])
         error = float(np.sqrt(part.variance)) if part.variance > _ZERO else 0.0
         return Estimate(float(questions.mean(rows[0])), error, part.freedom)
-    found = Crossed({"tuned": [rows], "none": [np.zeros_like(rows[:1])]}, [questions], ("none",))
-    difference = found.difference("tuned", "none")
+    crossed = Crossed({"tuned": [rows], "none": [np.zeros_like(rows[:1])]}, [questions], ("none",))
+    difference = crossed.difference("tuned", "none")
     return Estimate(difference.value, difference.error if difference.error > 0 else 0.0, difference.freedom)
 
 
@@ -107,21 +107,21 @@ def _doubted(rows: Floats, questions: Questions) -> float:
 
 def compared(base: Floats, tuned: Floats, clusters: ArrayLike | None = None, shares: bool = True) -> Compared:
     """(questions,) values of the base and (trainings, questions) of a tuned model."""
-    found = paired(tuned - base, shares, clusters)
-    return Compared(**vars(found), base=float(base.mean()), tuned=float(tuned.mean()))
+    difference = paired(tuned - base, shares, clusters)
+    return Compared(**vars(difference), base=float(base.mean()), tuned=float(tuned.mean()))
 
 
 def needed(
-    base: Policy, trainings: Sequence[Policy], found: Paired, k: int, margin: float
+    base: Policy, trainings: Sequence[Policy], difference: Paired, k: int, margin: float
 ) -> tuple[int | None, int | None]:
     """Questions with these samples, and samples of these questions, that find a loss of `margin` in 80 % of cases."""
-    number = found.groups or found.questions
+    number = difference.groups or difference.questions
     # Fewer cannot exclude such a loss even if nothing differs.
     fewest = int(np.ceil(np.log(0.5 - NARROW / 2.0) / np.log1p(-margin))) if margin < 1 else 1
-    of_questions = found.error**2 * number
+    of_questions = difference.error**2 * number
     _, units = sizes_needed((0.0, of_questions, 0.0), max(number - 1.0, 1.0), 1, number, margin, LEVEL)
-    questions = None if units is None else max(round(units * found.questions / number), fewest)
-    if found.groups or len(trainings) > 1:
+    questions = None if units is None else max(round(units * difference.questions / number), fewest)
+    if difference.groups or len(trainings) > 1:
         return questions, None
     policies = (base, trainings[0])
     between = max(of_questions - sum(_within(policy, k, 1) for policy in policies), 0.0)

@@ -12,14 +12,14 @@ from dphrl.config.blocks.evaluation import OTHER_STYLE, StyleRule
 
 _KEY = SCHEMAS["rollouts"].key
 _JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")
-# What a style is looked for in, one after the other.
+# Columns in which styles are looked for, in this order.
 _STYLED = ("text", "extracted")
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
-# The lists of an evaluation, each with the column of the samples that it is made from.
+# The lists of an evaluation, each with its column of the samples.
 _CLASS_LISTS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
 # Columns of an evaluation that describe the prompt, not its samples.
 _OF_PROMPT = ("cluster", "level")
-# What a mathematical solution does, one character for each operator.
+# Operators of a mathematical solution, one character each.
 _OPERATORS = {
     r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}": "$1/$2",
     r"\\[dt]?frac\b": "/",
@@ -35,11 +35,11 @@ _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+"
 
 @dataclass(frozen=True)
 class DatasetShape:
-    """What all prompts of a dataset have in common; a part of the prompts alone does not show it.
+    """Properties that all prompts of a dataset share; a part of the prompts does not show them.
 
     Attributes:
         n: samples per prompt; None: each prompt can have another number.
-        greedy: whether each prompt also has a greedy response.
+        greedy: whether the prompts also have greedy responses.
         classes: the columns of verdicts that hold a class for at least one sample.
         solutions: whether texts are solutions in mathematics; without programs, these have skeletons.
     """
@@ -51,7 +51,7 @@ class DatasetShape:
 
 
 def dataset_shape(parts: Iterable[pl.DataFrame], solutions: bool = True) -> DatasetShape:
-    """The shape of a dataset from its verdicts, those of a prompt in one part. Raises `ValueError` without samples."""
+    """The shape of a dataset from its verdicts, each prompt in one part. Raises `ValueError` without samples."""
     n, greedy, rows, classes = 0, False, 0, set[str]()
     for verdicts in parts:
         drawn = verdicts.filter(pl.col("sample_index") >= 0)
@@ -82,7 +82,7 @@ def evaluate_parts(
     # Questions on one database are not independent of each other.
     kept = gold.filter("kept").select("prompt_id", cluster=pl.col("ground_truth").str.json_path_match("$.db_id"))
     classes = verdicts.select(*_KEY, "answer_class", "program_class")
-    # Of another task only its scorer knows what answers have in common.
+    # For other tasks only the scorer knows which answers are alike.
     solutions = prompts.select(pl.col("task").first() == MATH).collect().item()
     shape = dataset_shape((_rows_of(part, here) for part, here in by_prompts(classes, kept)), solutions)
     texts, levels = rollouts.select(*_KEY, "text"), prompts.select("prompt_id", "level")
@@ -110,11 +110,11 @@ def evaluate(
 
     Returns:
         The columns of the table "evaluation" but cluster and level, sorted by prompt_id. `correct` and `styles` are in
-        sample order. `distinct_styles` counts all samples, the other counts only the correct ones; a program that does
-        not parse has no class. `answers`, `programs` and `skeletons` have for each sample the index of the prompt's
-        first sample in the same class, null without a class; a list is empty where no sample of the dataset has such a
-        class. Samples have a `skeleton` only in mathematics, where they have no programs. `constants` counts the
-        right samples whose program read no table; null where no verdict on a right sample says what it read.
+        sample order. `distinct_styles` counts all samples, the other counts only correct samples. Programs that do not
+        parse have no class. `answers`, `programs` and `skeletons` hold for each sample the index of the prompt's first
+        sample in the same class, null without a class. Such a list is empty if no sample of the dataset is in a class.
+        Samples have a `skeleton` only in mathematics, where they have no programs. `constants` counts the right
+        samples whose program read no table; null if no verdict on a right sample tells whether it read any.
         The greedy response counts in `greedy_correct` only, which is null without it.
 
     Raises:
@@ -158,7 +158,7 @@ def evaluate(
 
 
 def skeleton(text: pl.Expr) -> pl.Expr:
-    """What a mathematical solution computes: its lines with numbers as `#` and operators, without words and letters.
+    """The calculation in a mathematical solution: lines with numbers as `#` and operators, without words and letters.
 
     "First, 3 + 4 = 7" and "Adding: 12 + 5 = 17." are both `#+#=#`. Lines without an operator are left out, so that the
     skeleton of a bare answer is empty. Two solutions with one skeleton take the same steps in the same order; it does
@@ -169,7 +169,7 @@ def skeleton(text: pl.Expr) -> pl.Expr:
     text = text.str.replace_all(_PROSE, "").str.replace_all(_NUMBER, "#").str.replace_all(r"[^#+\-*/^=<>√\n]", "")
     # Two numbers without an operator between them had words between them: "Step 1: 3 + 4".
     text = text.str.replace_all("#+", "#")
-    # A line counts if it has an operator and a number.
+    # Only lines with an operator and a number stay.
     text = text.str.replace_all(r"(?m)^(?:#|[^#\n]*)$", "").str.replace_all(r"\n+", "\n")
     return text.str.strip_chars("\n")
 
@@ -205,13 +205,13 @@ def _in_order(frame: pl.DataFrame, name: str) -> pl.DataFrame:
 
 def _check_counts(rows: pl.DataFrame, shape: DatasetShape) -> None:
     sample = pl.col("sample_index")
-    found = rows.group_by("prompt_id", maintain_order=True).agg(
+    by_prompt = rows.group_by("prompt_id", maintain_order=True).agg(
         greedy=(sample == -1).any(), n=(sample >= 0).sum(), last=sample.max()
     )
     # Sample numbers do not repeat, so n of them that end at n - 1 are 0..n-1.
     n = pl.col("n") if shape.n is None else pl.lit(shape.n)
     counted = (pl.col("n") == n) & (pl.col("last") == n - 1)
-    differing = found.filter(~counted | (pl.col("greedy") != shape.greedy))
+    differing = by_prompt.filter(~counted | (pl.col("greedy") != shape.greedy))
     if differing.is_empty():
         return
     prompt, greedy, *_ = differing.row(0)
@@ -238,7 +238,7 @@ def _rows_of(rows: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
 
 
 def style_of(rules: Sequence[StyleRule], columns: Sequence[str] = ("text",)) -> pl.Expr:
-    """The style of each row: that of the first rule whose prefix the first column starts with, else the next column.
+    """The style of each row: the first rule whose prefix begins the first column, else the next column.
 
     "other" where none matches; null without rules.
     """

@@ -1,4 +1,4 @@
-"""What training does to fixed samples of the prompts of D_pef and of D_exp."""
+"""Measurements during training on fixed prompts of D_pef and of D_exp."""
 
 from collections.abc import Sequence
 
@@ -45,5 +45,5 @@ def training_probes(answers: pl.DataFrame, training: pl.DataFrame, styles: Seque
     )
     if not styles:
         means = means.with_columns(distinct_styles=pl.lit(None, pl.Float64))
-    found = means.join(divergences, on=_MEASURED, how="left")
-    return found.select(list(SCHEMAS["training_probes"].columns)).sort(_MEASURED)
+    probes = means.join(divergences, on=_MEASURED, how="left")
+    return probes.select(list(SCHEMAS["training_probes"].columns)).sort(_MEASURED)

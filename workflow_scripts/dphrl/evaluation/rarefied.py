@@ -1,4 +1,4 @@
-"""Diversity at equal numbers of right answers, and what a loss of diversity consists of.
+"""Diversity at equal numbers of right answers, and the parts of a loss of diversity.
 
 The number of different classes among however many answers are right grows with accuracy: it can rise while a policy
 narrows. Both tables compare policies after their last step.
@@ -25,9 +25,9 @@ _JUDGED = ("answers", "programs", "skeletons")
 def rarefaction(study: Study) -> pl.DataFrame:
     """The expected number of classes among m right answers, means over the same prompts for all policies of a dataset.
 
-    A prompt counts for m if every policy has m right answers to it with a class; `prompts` is their number. An m with
-    fewer than `FEWEST_PROMPTS` prompts has no rows. Classes of right answers: styles, answers, programs, and skeletons
-    where there are no programs.
+    A prompt counts for m if every policy gave it m right answers with a class; `prompts` counts these prompts. Values
+    of m with fewer than `FEWEST_PROMPTS` prompts give no rows. Classes of right answers: styles, answers, programs, and
+    skeletons where there are no programs.
 
     Returns:
         The table "rarefied".
@@ -37,10 +37,10 @@ def rarefaction(study: Study) -> pl.DataFrame:
     kinds = _kinds(last, ("styles", *_JUDGED))
     for dataset, group in groupby(last.policies, lambda policy: policy.key.dataset):
         policies = list(group)
-        found = {kind: [_rarefied(policy, kind) for policy in policies] for kind in kinds[dataset]}
-        common = {kind: ~np.isnan(values).any(axis=0) for kind, values in found.items()}
+        by_kind = {kind: [_rarefied(policy, kind) for policy in policies] for kind in kinds[dataset]}
+        common = {kind: ~np.isnan(values).any(axis=0) for kind, values in by_kind.items()}
         for number, policy in enumerate(policies):
-            for kind, values in found.items():
+            for kind, values in by_kind.items():
                 weights = np.asarray(common[kind], dtype=np.float64)
                 above = np.where(common[kind], values[number], 0.0)
                 intervals = zip(*policy.bootstrap.ratio(above, weights, proportion=False), strict=True)
@@ -58,7 +58,7 @@ def diversity_split(study: Study) -> pl.DataFrame:
     of `narrowing` and `rest`. `narrowing` is the fall at an equal number of right answers, on each prompt the smaller
     of the two numbers (`rarefied`). `rest` is due to more or fewer right answers.
 
-    Where a prompt has more samples under one policy, classes are counted as expected among the smaller number.
+    If one policy drew more samples of a prompt, its count of classes is the expectation at the smaller number.
 
     Returns:
         The table "diversity_split".
@@ -79,7 +79,8 @@ def diversity_split(study: Study) -> pl.DataFrame:
 def _parts(base: Policy, policy: Policy, kind: str) -> dict[str, Floats]:
     """The parts of the fall on each prompt, (prompts,) each."""
     (right, fewer), (wrong, fewer_wrong) = (
-        [class_counts(one.codes(kind), one.samples == verdict) for one in (base, policy)] for verdict in (True, False)
+        [class_counts(side.codes(kind), side.samples == verdict) for side in (base, policy)]
+        for verdict in (True, False)
     )
     m = np.minimum(right.sum(axis=1), fewer.sum(axis=1))
     narrowing = rarefied(right, m) - rarefied(fewer, m)
@@ -91,13 +92,13 @@ def _parts(base: Policy, policy: Policy, kind: str) -> dict[str, Floats]:
 
 
 def _rarefied(policy: Policy, kind: str) -> Floats:
-    """(prompts, sizes), NaN where a prompt has fewer right answers."""
+    """(prompts, sizes), NaN for prompts with fewer right answers."""
     counts = class_counts(policy.codes(kind), policy.samples)
     return np.stack([rarefied(counts, m) for m in SIZES], axis=1)
 
 
 def _kinds(study: Study, names: tuple[str, ...]) -> dict[str, list[str]]:
-    """The classes that each dataset has, of `names`; skeletons only where there are no programs."""
+    """The members of `names` with classes on each dataset; skeletons only where there are no programs."""
     having = {name: study.datasets_with(name) for name in names}
     having["skeletons"] -= having["programs"]
     datasets = {policy.key.dataset for policy in study.policies}

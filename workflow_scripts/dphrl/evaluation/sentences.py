@@ -9,32 +9,32 @@ from dphrl.pages.numbers import change, count, interval, margin_in_points, perce
 
 
 def sentences(verdict: Verdict, qualified: Iterable[str]) -> list[str]:
-    """The verdict, variety, what explains a loss, the answer of hotter files, and what qualifies the verdict."""
-    found = [verdict_sentence(verdict), variety_sentence(verdict), *_explained(verdict)]
-    found += [*_hotter(verdict), *_next(verdict)]
-    return [*found, *(f"The verdict is qualified: {one}" for one in qualified)]
+    """The verdict, variety, the explanation of a loss, hotter files, the next step, and doubts about the verdict."""
+    lines = [verdict_sentence(verdict), variety_sentence(verdict), *_explained(verdict)]
+    lines += [*_hotter(verdict), *_next(verdict)]
+    return [*lines, *(f"The verdict is qualified: {doubt}" for doubt in qualified)]
 
 
 def verdict_sentence(verdict: Verdict) -> str:
     """The verdict, both pass@k, their difference, reasons of CANNOT TELL, and questions kept, lost and gained."""
-    found, margin = verdict.coverage, margin_in_points(verdict.margin)
-    narrow = f"(90 % interval {interval(found.narrow)})"
+    coverage, margin = verdict.coverage, margin_in_points(verdict.margin)
+    narrow = f"(90 % interval {interval(coverage.narrow)})"
     means = ""
     if verdict.word in rule.LOSSES:
-        means = f"; the loss is smaller than the margin of {margin} points" if -found.value < verdict.margin else ""
+        means = f"; the loss is smaller than the margin of {margin} points" if -coverage.value < verdict.margin else ""
     elif verdict.word == rule.CANNOT_TELL and not verdict.reasons:
         means = f"; no loss is shown, and one of {margin} points is not excluded {narrow}"
     elif verdict.word in (rule.NOT_COLLAPSED, rule.NARROWED):
         means = f"; a loss of {margin} points or more is excluded {narrow}"
-    over = f"over {found.questions:,} questions" + (f" in {found.groups:,} groups" if found.groups else "")
+    over = f"over {coverage.questions:,} questions" + (f" in {coverage.groups:,} groups" if coverage.groups else "")
     if verdict.trainings:
-        over += f" and {len(verdict.trainings)} trainings ({', '.join(points(one) for one in verdict.trainings)})"
+        over += f" and {len(verdict.trainings)} trainings ({', '.join(points(gain) for gain in verdict.trainings)})"
     hand = ", k chosen by hand" if verdict.by_hand else ""
     numbers = (
-        f"pass@{verdict.k} of {verdict.policy} is {percent(found.tuned)} %, of the base {percent(found.base)} %:"
-        f" {points(found.value)} points, 95 % interval {interval(found.wide)}, {over}{hand}"
+        f"pass@{verdict.k} of {verdict.policy} is {percent(coverage.tuned)} %, of the base {percent(coverage.base)} %:"
+        f" {points(coverage.value)} points, 95 % interval {interval(coverage.wide)}, {over}{hand}"
     )
-    reasons = "".join(f" {one}" for one in _reasons(verdict))
+    reasons = "".join(f" {reason}" for reason in _reasons(verdict))
     return f"{verdict.word}: {_about(verdict)}. {numbers}{means}.{reasons}{_needed(verdict)} {_exchange(verdict)}"
 
 
@@ -123,30 +123,31 @@ def _explained(verdict: Verdict) -> Iterator[str]:
 
 
 def _exchange(verdict: Verdict) -> str:
-    """Questions kept, lost and gained, with what two draws of the base keep by chance."""
-    found = verdict.exchange
-    if not found.kept + found.lost:
-        return f"The base solves no question, {verdict.policy} {found.gained:.1f}."
-    chance = "" if found.chance is None else f"; another draw of the base keeps {percent(found.chance)} %"
+    """Questions kept, lost and gained, with the share that another draw of the base keeps."""
+    exchange = verdict.exchange
+    if not exchange.kept + exchange.lost:
+        return f"The base solves no question, {verdict.policy} {exchange.gained:.1f}."
+    chance = "" if exchange.chance is None else f"; another draw of the base keeps {percent(exchange.chance)} %"
     return (
-        f"Of {found.kept + found.lost:.1f} questions that the base solves, {verdict.policy} keeps {found.kept:.1f} and"
-        f" loses {found.lost:.1f}; it gains {found.gained:.1f} (it keeps {percent(found.keep)} %{chance})."
+        f"Of {exchange.kept + exchange.lost:.1f} questions that the base solves, {verdict.policy} keeps"
+        f" {exchange.kept:.1f} and loses {exchange.lost:.1f}; it gains {exchange.gained:.1f}"
+        f" (it keeps {percent(exchange.keep)} %{chance})."
     )
 
 
 def variety_sentence(verdict: Verdict) -> str:
     """Variety among right answers; below a verdict of health it can be NARROWED."""
-    name, found = verdict.policy, verdict.variety
-    if found is None:
+    name, variety = verdict.policy, verdict.variety
+    if variety is None:
         return (
             f"Variety of {name} is not known: that takes texts, and {FEWEST_PROMPTS} questions with two or more right"
             " answers in both files."
         )
-    difference = found.difference
+    difference = variety.difference
     over = f"over {difference.questions:,} questions"
-    if found.kind in ("answers", "responses") and difference.base == difference.tuned == 1.0:
+    if variety.kind in ("answers", "responses") and difference.base == difference.tuned == 1.0:
         return (
-            f"Variety of {name} is not known: {found.m} right answers to a question are always the same, in both"
+            f"Variety of {name} is not known: {variety.m} right answers to a question are always the same, in both"
             f" models, {over}; such short answers cannot show variety."
         )
     low, high = difference.wide
@@ -157,22 +158,22 @@ def variety_sentence(verdict: Verdict) -> str:
     elif low > 0:
         said = "Variety rose"
     return (
-        f"{said}: {name} has {count(difference.tuned)} different {WORDS[found.kind]} among {found.m} right answers to a"
-        f" question, the base {count(difference.base)} ({change(difference.value)}, 95 % interval"
+        f"{said}: {name} has {count(difference.tuned)} different {WORDS[variety.kind]} among {variety.m} right answers"
+        f" to a question, the base {count(difference.base)} ({change(difference.value)}, 95 % interval"
         f" {interval(difference.wide, change)}, {over})."
     )
 
 
 def _hotter(verdict: Verdict) -> Iterator[str]:
-    found = verdict.hotter
-    if found is None:
+    hotter = verdict.hotter
+    if hotter is None:
         return
-    chosen = " and ".join(dict.fromkeys(found.chosen))
+    chosen = " and ".join(dict.fromkeys(hotter.chosen))
     yield (
         f"Drawn hotter ({chosen}, chosen on one half of the questions and judged on the other),"
-        f" pass@{verdict.k} of {verdict.policy} is {percent(found.coverage.tuned)} %, of the base"
-        f" {percent(found.coverage.base)} %: {points(found.coverage.value)} points, 95 % interval"
-        f" {interval(found.coverage.wide)}; that {'recovers' if found.recovers else 'does not recover'} the coverage."
+        f" pass@{verdict.k} of {verdict.policy} is {percent(hotter.coverage.tuned)} %, of the base"
+        f" {percent(hotter.coverage.base)} %: {points(hotter.coverage.value)} points, 95 % interval"
+        f" {interval(hotter.coverage.wide)}; that {'recovers' if hotter.recovers else 'does not recover'} the coverage."
     )
 
 

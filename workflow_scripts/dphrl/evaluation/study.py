@@ -18,7 +18,7 @@ from dphrl.evaluation.names import BASE
 
 Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
 _RIGHT = {"distinct_skeletons": "skeletons", "distinct_right_answers": "answers"}
-"""Counts of different classes among right samples that evaluations have no column of, by the classes counted."""
+"""Counts of different classes among right samples without a column in evaluations, each with its classes."""
 MOST_LEVELS = 24
 """A dataset with more levels than these has scores rather than levels; it gets no tables by level."""
 
@@ -52,7 +52,7 @@ class Policy:
 
     @property
     def clusters(self) -> NDArray[np.object_] | None:
-        """(prompts,), the database that a prompt asks; None where a prompt has none."""
+        """(prompts,), the database that each prompt asks; None if any prompt asks no database."""
         return _clusters(self.rows)
 
     @cached_property
@@ -62,10 +62,10 @@ class Policy:
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
-        """n and c of the pairs that occur, which are few, and (prompts,) the place of each prompt among them."""
+        """n and c of the few pairs that occur, and (prompts,) the place of each prompt among them."""
         base = int(self.sizes.max()) + 1
-        found, place = np.unique(self.sizes * base + self.rows["c"].to_numpy(), return_inverse=True)
-        return found // base, found % base, place
+        pairs, place = np.unique(self.sizes * base + self.rows["c"].to_numpy(), return_inverse=True)
+        return pairs // base, pairs % base, place
 
     def column(self, name: str) -> Floats:
         """(prompts, 1)."""
@@ -80,11 +80,11 @@ class Policy:
         """(prompts, largest n) of a column of classes or of styles, `NO_CLASS` where there is none."""
         if not self.rows[name].list.len().max():
             return np.full((self.rows.height, self.sizes.max()), NO_CLASS, dtype=np.int32)
-        found = self.rows[name].explode()
-        if found.dtype == pl.String:
-            names = pl.Enum(found.drop_nulls().unique().sort())
-            found = found.cast(names).to_physical().cast(pl.Int32)
-        return self._padded(found.fill_null(NO_CLASS).to_numpy(), NO_CLASS)
+        classes = self.rows[name].explode()
+        if classes.dtype == pl.String:
+            names = pl.Enum(classes.drop_nulls().unique().sort())
+            classes = classes.cast(names).to_physical().cast(pl.Int32)
+        return self._padded(classes.fill_null(NO_CLASS).to_numpy(), NO_CLASS)
 
     def right_classes(self, kind: str) -> Floats:
         """(prompts, 1), how many classes the right samples have."""
@@ -92,15 +92,15 @@ class Policy:
         return there.sum(axis=1, keepdims=True).astype(np.float64)
 
     def up_to_n(self, k: Sequence[int]) -> list[int]:
-        """Those of `k`, ascending, that n samples can estimate. Raises `ValueError` where there is none."""
-        found = sorted(one for one in k if one <= self.n)
-        if not found:
+        """The members of `k` up to n, ascending. Raises `ValueError` where all are larger than n."""
+        possible = sorted(tries for tries in k if tries <= self.n)
+        if not possible:
             method, _, step, dataset = self.key
             raise ValueError(
                 f"{method} step {step} on {dataset!r}: {self.n} samples per prompt and pass@k for k = {list(k)};"
                 " check evaluate.k and sampling.evaluate"
             )
-        return found
+        return possible
 
     def pass_at(self, k: Sequence[int], estimator: Estimator = pass_at_k) -> Floats:
         """(prompts, len(k)), the estimator of each k. Raises `ValueError` for a k larger than n."""
@@ -112,7 +112,7 @@ class Policy:
         largest = self.up_to_n(k)[-2:]
         greedy = {} if self.rows["greedy_correct"].null_count() else {"greedy": self.column("greedy_correct")}
         passed = self.pass_at(largest)
-        solved = {f"pass@{one}": passed[:, [place]] for place, one in enumerate(largest)}
+        solved = {f"pass@{tries}": passed[:, [place]] for place, tries in enumerate(largest)}
         return {**greedy, f"mean@{self.n}": self.column("c") / self.sizes[:, None], **solved}
 
     def _padded(self, flat: NDArray[Any], missing: Any) -> NDArray[Any]:
@@ -120,9 +120,9 @@ class Policy:
         there = np.arange(self.sizes.max()) < self.sizes[:, None]
         if there.all():
             return flat.reshape(there.shape)
-        found = np.full(there.shape, missing, dtype=flat.dtype)
-        found[there] = flat
-        return found
+        padded = np.full(there.shape, missing, dtype=flat.dtype)
+        padded[there] = flat
+        return padded
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ class Study:
     """The policies of a run with the settings of its tables, made once by `from_evaluations`.
 
     Attributes:
-        policies: dataset by dataset, base first, then by method, seed and step. Those of a dataset share its bootstrap,
-            which is drawn once.
+        policies: dataset by dataset, base first, then by method, seed and step. Policies of a dataset share
+            its bootstrap, which is drawn once.
         config: its `k`, `bootstrap`, `against` and `claims`.
         seed: of the bootstrap and of maj@k.
     """
@@ -171,18 +171,18 @@ class Study:
     def levels(self) -> list[tuple[str, Self]]:
         """The study of the prompts of each level of a dataset alone, by level and dataset.
 
-        Prompts without a level are in none of them. A dataset with more than `MOST_LEVELS` levels has none.
+        Prompts without a level are left out, and so are datasets with more than `MOST_LEVELS` levels.
         """
-        found: dict[tuple[str, str], dict[PolicyKey, pl.DataFrame]] = {}
+        by_level: dict[tuple[str, str], dict[PolicyKey, pl.DataFrame]] = {}
         for policy in self.policies:
             if "level" in policy.rows.columns:
                 marked = policy.rows.drop_nulls("level")
                 for (level,), rows in marked.partition_by("level", as_dict=True).items():
-                    found.setdefault((level, policy.key.dataset), {})[policy.key] = rows
-        number = Counter(dataset for _, dataset in found)
+                    by_level.setdefault((level, policy.key.dataset), {})[policy.key] = rows
+        number = Counter(dataset for _, dataset in by_level)
         return [
-            (level, self._of_policies(found[level, dataset], self.config, self.seed))
-            for level, dataset in sorted(found)
+            (level, self._of_policies(by_level[level, dataset], self.config, self.seed))
+            for level, dataset in sorted(by_level)
             if number[dataset] <= MOST_LEVELS
         ]
 
@@ -195,11 +195,11 @@ class Study:
 
     @cached_property
     def counted(self) -> dict[str, set[str]]:
-        """The datasets with each count of what is different among the samples of a question.
+        """Counts of different classes among the samples of a question, each with its datasets.
 
-        distinct_styles is of all samples, where there are style rules. The others are of the right samples:
-        distinct_programs; without programs, distinct_skeletons; without these, distinct_right_answers. The last two are
-        counted where a question has several: elsewhere they say only whether it has a right sample.
+        distinct_styles is over all samples, where there are style rules. The others are over the right samples:
+        distinct_programs; without programs, distinct_skeletons; without these, distinct_right_answers. The last two
+        need a question with several classes. Without any, they only show whether a question was solved.
         """
         programs, skeletons = self.datasets_with("programs"), self._with_several("skeletons")
         return {
@@ -210,26 +210,30 @@ class Study:
         }
 
     def varieties(self, policy: Policy) -> dict[str, Floats]:
-        """(prompts, 1) of each count of `counted` that the dataset of a policy has."""
+        """(prompts, 1) of each count of `counted` for the dataset of a policy."""
         names = [name for name, datasets in self.counted.items() if policy.key.dataset in datasets]
         return {name: policy.right_classes(_RIGHT[name]) if name in _RIGHT else policy.column(name) for name in names}
 
     def _with_several(self, kind: str) -> set[str]:
         """Datasets where the right samples of a question have several classes under some policy."""
-        known = self.datasets_with(kind)
-        found = (one for one in self.policies if one.key.dataset in known and (one.right_classes(kind) > 1).any())
-        return {one.key.dataset for one in found}
+        datasets = self.datasets_with(kind)
+        several = (
+            policy
+            for policy in self.policies
+            if policy.key.dataset in datasets and (policy.right_classes(kind) > 1).any()
+        )
+        return {policy.key.dataset for policy in several}
 
     def datasets_with(self, column: str) -> set[str]:
-        """Datasets where some policy has a list that is not empty, or a count above 0, in a column."""
-        found = set()
+        """Datasets where the column of some policy holds a list that is not empty, or a count above 0."""
+        datasets = set()
         for policy in self.policies:
             if column in policy.rows.columns:
                 values = policy.rows[column]
                 sizes = values.list.len() if isinstance(values.dtype, pl.List) else values
                 if (sizes > 0).any():
-                    found.add(policy.key.dataset)
-        return found
+                    datasets.add(policy.key.dataset)
+        return datasets
 
 
 def _check_same_prompts(key: PolicyKey, prompts: pl.Series, expected: pl.Series) -> None:

@@ -75,8 +75,8 @@ def passk(study: Study) -> pl.DataFrame:
 def collapse(study: Study) -> pl.DataFrame:
     """The verdict on each method after its last step, by the rule and in the words of `dphrl diagnose`.
 
-    All trainings of a method are one tuned model. K is that of `verdict_k`, the margin that of the claims, and the
-    methods of a dataset share Holm's correction. Guesses are not looked for: classes of answers are of one question.
+    All trainings of a method are one tuned model. K comes from `verdict_k`, the margin from the claims, and the methods
+    of a dataset share Holm's correction. Guesses are not looked for: classes of answers hold within one question.
     """
     rows: list[tuple[object, ...]] = []
     last = study.last_steps()
@@ -85,13 +85,13 @@ def collapse(study: Study) -> pl.DataFrame:
         base, *others = here.policies
         kinds, k = kinds_of(here), verdict_k(np.min([policy.sizes for policy in here.policies], axis=0))
         chosen = look_chosen(base.sizes, base.rows["c"].cast(pl.Int64).to_numpy())
-        found = []
+        verdicts = []
         for method in dict.fromkeys(policy.key.method for policy in others):
             tuned = [policy for policy in others if policy.key.method == method]
-            variety = next((one for kind in kinds if (one := varied(base, tuned, kind)) is not None), None)
+            variety = next((contrast for kind in kinds if (contrast := varied(base, tuned, kind)) is not None), None)
             verdict = decide(base, tuned, k, study.config.claims.margin, chosen=chosen, variety=variety)
-            found.append((method, replace(verdict, policy=label(method))))
-        for (method, _), verdict in zip(found, together([one for _, one in found])[0], strict=True):
+            verdicts.append((method, replace(verdict, policy=label(method))))
+        for (method, _), verdict in zip(verdicts, together([verdict for _, verdict in verdicts])[0], strict=True):
             difference = (verdict.coverage.value, *verdict.coverage.wide)
             rows.append((dataset, method, verdict.word, k, *difference, " ".join(sentences(verdict, ()))))
     return SCHEMAS["collapse"].frame(rows)
@@ -121,7 +121,7 @@ def diversity(study: Study) -> pl.DataFrame:
     - distinct_answers, answer_entropy: of all samples; distinct_answers_wrong: of the wrong ones.
     - distinct_programs, program_entropy and, without programs, distinct_skeletons, skeleton_entropy: of the correct.
 
-    Entropies are in bits, over the prompts with a sample that has a class; a policy without one has no such row.
+    Entropies are in bits, over the prompts with a sample in a class. A policy without such prompts gets no entropy.
     """
     answered, parsed = study.datasets_with("answers"), study.datasets_with("programs")
     with_skeletons, names = study.datasets_with("skeletons") - parsed, _style_names(study)
@@ -138,11 +138,11 @@ def diversity(study: Study) -> pl.DataFrame:
             counts["distinct_programs"] = class_counts(policy.codes("programs"), policy.samples)
         if dataset in with_skeletons:
             counts["distinct_skeletons"] = class_counts(policy.codes("skeletons"), policy.samples)
-        for metric, found in counts.items():
-            rows += _rows(policy, (found > 0).sum(axis=1, keepdims=True).astype(float), [metric], proportion=False)
-            if metric in _ENTROPY and found.any():
-                counted = found.any(axis=1, keepdims=True).astype(float)
-                value, low, high = policy.bootstrap.ratio(entropy(found)[:, None], counted, proportion=False)
+        for metric, by_class in counts.items():
+            rows += _rows(policy, (by_class > 0).sum(axis=1, keepdims=True).astype(float), [metric], proportion=False)
+            if metric in _ENTROPY and by_class.any():
+                counted = by_class.any(axis=1, keepdims=True).astype(float)
+                value, low, high = policy.bootstrap.ratio(entropy(by_class)[:, None], counted, proportion=False)
                 rows.append((*policy.key, _ENTROPY[metric], value[0], low[0], high[0]))
     return SCHEMAS["diversity"].frame(rows)
 
@@ -150,7 +150,7 @@ def diversity(study: Study) -> pl.DataFrame:
 def styles(study: Study) -> pl.DataFrame:
     """How the samples divide among styles.
 
-    A dataset has a row for each style that any policy shows on it, alphabetical; shares of a policy add up to 1.
+    Rows are the styles that any policy shows on a dataset, alphabetical; shares of a policy add up to 1.
     `distinct_styles` is the mean number of styles among the samples of a prompt, repeated on each row of a policy.
     Datasets without style rules have no rows.
     """
@@ -168,8 +168,8 @@ def styles(study: Study) -> pl.DataFrame:
 def style_counts(study: Study) -> pl.DataFrame:
     """How many prompts show which number of different styles among their samples (arXiv 2509.07430, appendix B).
 
-    A dataset has a row for each number from 1 to the most that any policy shows on a prompt of it; shares of a policy
-    add up to 1. Datasets without style rules have no rows.
+    Rows are the numbers from 1 to the largest that any policy shows on a prompt of the dataset; shares of a policy add
+    up to 1. Datasets without style rules have no rows.
     """
     most: dict[str, int] = defaultdict(int)
     for policy in study.policies:
@@ -185,14 +185,14 @@ def style_counts(study: Study) -> pl.DataFrame:
 def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFrame:
     """A table for the prompts of each level alone, below each other, with the columns level str and prompts i32 first.
 
-    Rows are sorted by level; there are none where no prompt has a level, and for a dataset with too many of them.
+    Rows are sorted by level. Datasets without levels, or with too many, give no rows.
     """
     columns = {"level": pl.String(), "prompts": pl.Int32(), **make(replace(study, policies=[])).schema}
-    found = [pl.DataFrame(schema=columns)]
+    tables = [pl.DataFrame(schema=columns)]
     for level, prompts in study.levels:
         number = pl.lit(prompts.policies[0].rows.height, pl.Int32)
-        found.append(make(prompts).select(pl.lit(level).alias("level"), number.alias("prompts"), pl.all()))
-    return pl.concat(found)
+        tables.append(make(prompts).select(pl.lit(level).alias("level"), number.alias("prompts"), pl.all()))
+    return pl.concat(tables)
 
 
 def _rows(
@@ -204,10 +204,10 @@ def _rows(
 
 
 def _constants(policy: Policy) -> Iterator[tuple[object, ...]]:
-    """The row of the metric constants, if the policy has right samples and their verdicts say what they read."""
+    """The row of the metric constants, if verdicts on right samples of the policy tell whether a table was read."""
     if "constants" in policy.rows.columns and policy.rows["constants"].count():
-        known = policy.rows.select("constants", right=pl.when(pl.col("constants").is_not_null()).then("c"))
-        above, below = (known.select(pl.col(name).fill_null(0).cast(pl.Float64)).to_numpy() for name in known.columns)
+        judged = policy.rows.select("constants", right=pl.when(pl.col("constants").is_not_null()).then("c"))
+        above, below = (judged.select(pl.col(name).fill_null(0).cast(pl.Float64)).to_numpy() for name in judged.columns)
         (value,), (low,), (high,) = policy.bootstrap.ratio(above, below)
         yield (*policy.key, "constants", value, low, high)
 
@@ -217,10 +217,10 @@ def _style_names(study: Study) -> dict[str, list[str]]:
     names: dict[str, set[str]] = defaultdict(set)
     for policy in study.policies:
         names[policy.key.dataset].update(policy.rows["styles"].explode().drop_nulls().unique())
-    return {dataset: sorted(found) for dataset, found in names.items()}
+    return {dataset: sorted(shown) for dataset, shown in names.items()}
 
 
 def _style_counts(policy: Policy, names: Sequence[str]) -> NDArray[np.int64]:
     """(prompts, names), how many samples have each style."""
-    given = policy.rows["styles"]
-    return np.stack([given.list.count_matches(name).to_numpy() for name in names], axis=1).astype(np.int64)
+    of_samples = policy.rows["styles"]
+    return np.stack([of_samples.list.count_matches(name).to_numpy() for name in names], axis=1).astype(np.int64)

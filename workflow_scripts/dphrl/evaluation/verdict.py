@@ -1,7 +1,7 @@
-"""The verdict: what a tuned model lost of the base's coverage, accuracy and variety, by one rule for files and runs.
+"""The verdict on a tuned model: its losses of coverage, accuracy and variety, by one rule for files and runs.
 
 Refusals come first, then a loss of coverage, then variety, then health: the order of `decide`. Every interval is over
-questions, or over groups of questions, and over trainings where a model has several.
+questions, or groups of questions, and over the trainings of a model with several.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ COLLAPSED, WORSE, SHARPENED, NARROWED = "COLLAPSED", "WORSE", "SHARPENED", "NARR
 NOT_COLLAPSED, CANNOT_TELL = "NOT COLLAPSED", "CANNOT TELL"
 LOSSES = (COLLAPSED, WORSE)
 EXIT = {NOT_COLLAPSED: 0, NARROWED: 0, SHARPENED: 0, COLLAPSED: 3, WORSE: 3, CANNOT_TELL: 4}
-# Reasons of CANNOT TELL: the refusals, then what hides health.
+# Reasons of CANNOT TELL: the refusals, then the conditions that hide health.
 ONE_SAMPLE, CHOSEN, GUESSES = "one sample", "chosen questions", "guesses"
 UNSOLVED, TOO_HARD, CEILING = "nothing solved", "too hard", "ceiling"
 REFUSALS = (ONE_SAMPLE, CHOSEN, GUESSES)
@@ -38,7 +38,7 @@ WORDS = KINDS | {COMPRESSED: "responses by compression"}
 """Words for all kinds of variety; `compressed` is the size of m right responses together, in sizes of one of them."""
 # K falls where more questions than this share have fewer samples.
 LEFT_OUT = 0.2
-# The smallest loss of variety that is named, as a share of the base's excess over one.
+# The smallest loss of variety that is named, as a share of the base's excess over one class.
 _NAMED_VARIETY = 0.1
 
 
@@ -61,16 +61,16 @@ class Variety:
     @property
     def narrowed(self) -> bool:
         """Whether variety is lost, and by at least a tenth of the base's excess over one class."""
-        found = self.difference
-        return found.fell and -found.value >= _NAMED_VARIETY * (found.base - 1.0)
+        difference = self.difference
+        return difference.fell and -difference.value >= _NAMED_VARIETY * (difference.base - 1.0)
 
 
 @dataclass(frozen=True)
 class Exchange:
     """Expected numbers of questions that k samples solve: by both, the base only, the tuned model only, neither.
 
-    `keep` is the share of the base's that the tuned model solves too, with its 95 % interval; `chance` is that share
-    for another draw of the base, None where the base has fewer than 2 k samples.
+    `keep` is the share of the base's solved questions that the tuned model solves too, `ends` its 95 % interval.
+    `chance` is the same share for another draw of the base, None where the base drew fewer than 2 k samples.
     """
 
     kept: float
@@ -105,7 +105,7 @@ class Verdict:
     Attributes:
         policy: its name.
         word: a key of `EXIT`.
-        reasons: why no other word: refusals, and what hides health, whatever the word is.
+        reasons: refusals, and conditions that hide health; the conditions are listed whatever the word is.
         k, margin: of the verdict; the margin is a share (0.05 for 5 points).
         by_hand: k was chosen by the user.
         coverage, accuracy: pass@k and pass@1 of both models.
@@ -113,7 +113,7 @@ class Verdict:
             one factor; 0 where accuracy did not fall.
         rest: the difference of pass@k beyond it.
         exchange: questions kept, lost and gained.
-        trainings: difference of pass@k of each training, where the model has several.
+        trainings: difference of pass@k of each of several trainings; empty for one training.
         guesses: pass@k of both models with the right answer of another question; None without classes of answers.
         variety: of the first kind of classes; None where it is not known.
         hotter: None without files at higher temperatures.
@@ -230,16 +230,16 @@ def together(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
     The exit status is 3 where a corrected test confirms a loss of coverage. A loss of variety is named where a
     corrected test confirms it; these tests are a separate family.
     """
-    losses = holm([one.coverage.p for one in verdicts])
-    varieties = holm([np.nan if one.variety is None else one.variety.difference.p for one in verdicts])
-    found = []
+    losses = holm([verdict.coverage.p for verdict in verdicts])
+    varieties = holm([np.nan if verdict.variety is None else verdict.variety.difference.p for verdict in verdicts])
+    corrected = []
     for verdict, p, narrowed in zip(verdicts, losses.tolist(), varieties.tolist(), strict=True):
         keeps = verdict.word != NARROWED or narrowed <= LEVEL
-        found.append(replace(verdict, corrected=p, word=verdict.word if keeps else NOT_COLLAPSED))
-    words = {one.word for one in found}
-    if any(one.word in LOSSES and (one.corrected <= LEVEL or len(found) == 1) for one in found):
-        return found, EXIT[COLLAPSED]
-    return found, EXIT[CANNOT_TELL] if words & {CANNOT_TELL, *LOSSES} else EXIT[NOT_COLLAPSED]
+        corrected.append(replace(verdict, corrected=p, word=verdict.word if keeps else NOT_COLLAPSED))
+    words = {verdict.word for verdict in corrected}
+    if any(verdict.word in LOSSES and (verdict.corrected <= LEVEL or len(corrected) == 1) for verdict in corrected):
+        return corrected, EXIT[COLLAPSED]
+    return corrected, EXIT[CANNOT_TELL] if words & {CANNOT_TELL, *LOSSES} else EXIT[NOT_COLLAPSED]
 
 
 def hotter(verdict: Verdict, base: Policy, files: dict[str, Policy], seed: int) -> Verdict:
@@ -263,13 +263,13 @@ def hotter(verdict: Verdict, base: Policy, files: dict[str, Policy], seed: int) 
     best = [int(tried[:, half].mean(axis=1).argmax()) if half.any() else 0 for half in (~first, first)]
     coverage = compared(solved, np.where(first, tried[best[0]], tried[best[1]]), clusters)
     kept = not coverage.fell and coverage.narrow[0] > -verdict.margin and coverage.base >= 2.0 * verdict.margin
-    found = Hotter(tuple(list(files)[one] for one in best), coverage, kept)
+    drawn_hotter = Hotter(tuple(list(files)[index] for index in best), coverage, kept)
     sharpened = verdict.word == COLLAPSED and kept and not verdict.accuracy.fell
-    return replace(verdict, hotter=found, word=SHARPENED if sharpened else verdict.word)
+    return replace(verdict, hotter=drawn_hotter, word=SHARPENED if sharpened else verdict.word)
 
 
 def kinds_of(study: Study) -> list[str]:
-    """The kinds of classes that the policies have; answers only where nothing is calculated: right ones are equal."""
+    """The kinds of classes of the policies. Where solutions calculate, skeletons replace the equal right answers."""
     kinds = [kind for kind in KINDS if kind != "responses" and study.datasets_with(kind)]
     if "skeletons" in kinds:
         calculated = any((policy.codes("skeletons") > 0).any() for policy in study.policies)
@@ -282,12 +282,12 @@ def varied(base: Policy, trainings: Sequence[Policy], kind: str) -> Variety | No
     column = "answers" if kind == "responses" else kind
     counts = [class_counts(policy.codes(column), policy.samples) for policy in (base, *trainings)]
     for m in sorted(SIZES, reverse=True):
-        before, *after = (rarefied(one, m) for one in counts)
+        before, *after = (rarefied(of_policy, m) for of_policy in counts)
         common = ~np.isnan(before + sum(after))
         if common.sum() >= FEWEST_PROMPTS:
             clusters = None if base.clusters is None else base.clusters[common]
             difference = compared(before[common], np.stack(after)[:, common], clusters, shares=False)
-            bits = [float(np.exp2(entropy(one[common])).mean()) for one in counts]
+            bits = [float(np.exp2(entropy(of_policy[common])).mean()) for of_policy in counts]
             return Variety(kind, m, difference, (bits[0], float(np.mean(bits[1:]))))
     return None
 
@@ -323,9 +323,9 @@ def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
     keep, ends = np.nan, (0.0, 1.0)
     if total:
         questions = Questions(solved, base.clusters)
-        found = estimate(solved * after, questions)
-        keep, low, high = found.value, *found.interval(WIDE)
-        ends = (max(low, 0.0), min(high, 1.0)) if found.error else wilson(round(keep, 12), total, WIDE)
+        share = estimate(solved * after, questions)
+        keep, low, high = share.value, *share.interval(WIDE)
+        ends = (max(low, 0.0), min(high, 1.0)) if share.error else wilson(round(keep, 12), total, WIDE)
     return Exchange(
         kept,
         total - kept,
@@ -338,7 +338,7 @@ def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
 
 
 def _chance(base: Policy, k: int) -> float | None:
-    """What another draw of the base keeps, over the questions with 2 k samples or more; None without any solved."""
+    """Share that another draw of the base keeps, over questions with 2 k samples or more; None if none is solved."""
     n, c, place = base.counts
     enough = n >= 2 * k
     if not enough.any():

@@ -17,7 +17,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 def points(difference: float, digits: int = 1) -> str:
     """A difference of shares in points, with its sign; with more digits, up to 3, where it would read as 0."""
-    digits = next((one for one in range(digits, _MOST_DIGITS + 1) if round(100 * difference, one)), digits)
+    digits = next((places for places in range(digits, _MOST_DIGITS + 1) if round(100 * difference, places)), digits)
     return f"{100 * difference if round(100 * difference, digits) else 0.0:+.{digits}f}"
 
 

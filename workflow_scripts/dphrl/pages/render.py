@@ -24,7 +24,7 @@ def render(template: str, **values: Any) -> str:
 @cache
 def environment() -> Environment:
     """The environment of all templates; a value that a template misses is an error."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -32,10 +32,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     # `tojson` escapes its text for script elements.
-    made.policies["json.dumps_kwargs"] = {"sort_keys": True, "ensure_ascii": False, "allow_nan": False}
-    made.globals["asset"] = _asset
-    made.filters["csp_hash"] = _csp_hash
-    return made
+    templates.policies["json.dumps_kwargs"] = {"sort_keys": True, "ensure_ascii": False, "allow_nan": False}
+    templates.globals["asset"] = _asset
+    templates.filters["csp_hash"] = _csp_hash
+    return templates
 
 
 def _asset(name: str) -> Markup:

@@ -9,7 +9,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
-    """The text with a symbol for each character that a terminal obeys, a browser drops or no encoding has.
+    """The text with a symbol for each character that a terminal obeys, a browser drops or no encoding supports.
 
     Args:
         keep: control characters that stay; "" where a line break would look like another line of the program.
