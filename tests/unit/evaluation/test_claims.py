@@ -100,6 +100,14 @@ def test_primary_endpoints_are_corrected_among_themselves():
     assert "supported" not in both.filter("primary")["verdict"].to_list()
 
 
+def test_a_model_made_elsewhere_gets_the_claim_that_it_solves_fewer_questions_than_the_base():
+    rows = SCHEMAS["comparisons"].frame([comparison(-0.1, metric="pass@8", method="trl", against="base")])
+    assert claims(rows, LEVELS, ROLES, ClaimsConfig()).is_empty()
+    row = claims(rows, LEVELS, ROLES, ClaimsConfig(), {"trl"}).row(0, named=True)
+    assert (row["claim"], row["verdict"], row["primary"]) == ("trl_lower_pass@8_base_in_domain", "supported", True)
+    assert row["source"] == "default"
+
+
 def test_other_claims_are_corrected_by_benjamini_and_hochberg():
     rows = [comparison(0.1, metric=name, p=p) for name, p in (("greedy", 0.01), ("pass@8", 0.02), ("explore@8", 0.3))]
     found = judged(comparison(0.1), *rows).filter(~pl.col("primary"))

@@ -1,6 +1,6 @@
 """The claims of arXiv 2509.07430 and of a run, fixed before any run, and their verdicts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ _VARIANTS = {
     "alpha_0_8": "alpha 0.8",
 }
 PASS = "pass@8"
-REGISTERED = "registered"
+REGISTERED, DEFAULT = "registered", "default"
 # The metric of a claim, and the matching metric of an average over datasets.
 _AVERAGED = {PASS: "pass@k", "greedy": "mean"}
 
@@ -76,7 +76,7 @@ class Claim:
         role: of the datasets. The claim is about their average if this includes the metric (the mean for greedy, the
             paper's k of each dataset for pass@8), else about each dataset.
         source: place in the paper. "control": a claim that the paper's explanation needs; "registered": a primary
-            endpoint of the configuration.
+            endpoint of the configuration; "default": a model that was made elsewhere may have lost coverage.
         primary: whether Holm's correction is over this claim and the other primary claims.
         dataset, level: the only dataset, and its only level, of the claim; None for all datasets of the role.
     """
@@ -155,8 +155,12 @@ NOT_BORNE_OUT = {
 """Claims that a table of the paper contradicts: by name and published setting, its numbers in per cent."""
 
 
-def registered(endpoints: tuple[EndpointConfig, ...]) -> tuple[Claim, ...]:
-    """The claims of a run: its primary endpoints, then the paper's claims, which are primary without endpoints."""
+def registered(endpoints: tuple[EndpointConfig, ...], elsewhere: Collection[str] = ()) -> tuple[Claim, ...]:
+    """The claims of a run: its primary endpoints, then the other claims, of which some are primary without endpoints.
+
+    Args:
+        elsewhere: models that were made elsewhere. Each gets a claim that it solves fewer questions than the base.
+    """
     own = tuple(
         Claim(
             endpoint.method,
@@ -171,12 +175,17 @@ def registered(endpoints: tuple[EndpointConfig, ...]) -> tuple[Claim, ...]:
         )
         for endpoint in endpoints
     )
-    paper = (Claim(**{**vars(claim), "primary": claim.primary and not own}) for claim in CLAIMS)
-    return (*own, *paper)
+    default = [_claim(model, "lower", PASS, "base", "in_domain", DEFAULT) for model in sorted(elsewhere)]
+    others = (Claim(**{**vars(claim), "primary": claim.primary and not own}) for claim in (*CLAIMS, *default))
+    return (*own, *others)
 
 
 def claims(
-    comparisons: pl.DataFrame, levels: pl.DataFrame, roles: Mapping[str, str], rules: ClaimsConfig
+    comparisons: pl.DataFrame,
+    levels: pl.DataFrame,
+    roles: Mapping[str, str],
+    rules: ClaimsConfig,
+    elsewhere: Collection[str] = (),
 ) -> pl.DataFrame:
     """Each claim with its measurement and verdict, primary claims first; without claims about methods not compared.
 
@@ -190,6 +199,7 @@ def claims(
         comparisons, levels: the tables "comparisons" and "comparisons_levels".
         roles: of the datasets.
         rules: how claims are decided, and the primary endpoints.
+        elsewhere: models that were made elsewhere.
 
     Returns:
         The table "claims". `p_corrected` is Holm's over the primary claims, Benjamini and Hochberg's over the others.
@@ -201,7 +211,7 @@ def claims(
         ValueError: a primary endpoint of the configuration was not measured.
     """
     rows = []
-    for claim in registered(rules.primary):
+    for claim in registered(rules.primary, elsewhere):
         measured = list(_measured(claim, comparisons, levels, roles))
         if not measured and claim.source == REGISTERED:
             _refuse(claim, comparisons if claim.level is None else levels)

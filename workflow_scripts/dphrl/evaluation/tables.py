@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
-from dphrl.evaluation.claims import claims
+from dphrl.evaluation.claims import CLAIMS, claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
+from dphrl.evaluation.names import BASE
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
@@ -59,8 +60,14 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "comparisons": compared,
         "comparisons_levels": by_level,
         "collapse": collapse(study),
-        "claims": claims(compared, by_level, study.config.roles, study.config.claims),
+        "claims": claims(compared, by_level, study.config.roles, study.config.claims, _elsewhere(study)),
     }
+
+
+def _elsewhere(study: Study) -> set[str]:
+    """Checkpoints and recorded answers of the run: policies without a step of this run."""
+    known = {claim.method for claim in CLAIMS}
+    return {policy.key.method for policy in study.policies if not policy.key.step} - {BASE} - known
 
 
 def passk(study: Study) -> pl.DataFrame:
