@@ -69,7 +69,7 @@ def outer(folder: Path, project: Path, snakefile: str) -> Path:
 def publish(project: Path, clone: Path) -> None:
     """Put the project where Snakemake keeps its clone of a repository, so that it needs no network."""
     by = ["-c", "user.name=any", "-c", "user.email=any"]
-    for command in (["init", "-q"], ["add", "-A"], [*by, "commit", "-qm", "all"], ["tag", "v0.4.0"]):
+    for command in (["init", "-q"], ["add", "-A"], [*by, "commit", "-qm", "all"], ["tag", "v0.5.0"]):
         subprocess.run(["git", *command], cwd=project, check=True)
     subprocess.run(["git", "clone", "-q", "--bare", str(project), str(clone)], check=True)
 
@@ -95,7 +95,7 @@ def test_a_module_from_a_folder_is_planned_and_other_rules_use_its_files(project
 def test_a_module_from_github_runs_and_its_artifacts_pass_the_audit(project: Path, tmp_path: Path) -> None:
     folder = tmp_path / "outer"
     folder.mkdir()
-    outer(folder, project, 'github("OWNER/dph-rl", path="Snakefile", tag="v0.4.0")')
+    outer(folder, project, 'github("OWNER/dph-rl", path="Snakefile", tag="v0.5.0")')
     publish(project, folder / "cache/snakemake/snakemake/source-cache/snakemake-git-cache/github.com/OWNER/dph-rl")
     printed = snakemake(folder, project)
     assert "run custom-scorer: " in printed, "what the module does at the start"
