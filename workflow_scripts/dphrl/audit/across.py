@@ -21,15 +21,15 @@ Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 def check_datasets(run: Run) -> None:
     """The gold answers of a dataset are for its prompts, all of them and no others."""
     for path, artifact in run.artifacts.items():
-        found = kind_of(path)
-        if found is not None and found[0].name == "prompts":
-            gold = fill(KINDS["gold"].path, found[1])
+        kind_and_fields = kind_of(path)
+        if kind_and_fields is not None and kind_and_fields[0].name == "prompts":
+            gold = fill(KINDS["gold"].path, kind_and_fields[1])
             artifact.check(run.get(gold) is not None, f"{path} has no {gold}", RERUN)
             artifact.attempt(_check_same_prompts, run, artifact, path, gold)
 
 
 def check_rollouts(run: Run, decode: Decode | None) -> None:
-    """The rollouts hold the samples of their plan, each with a verdict, and the scored text is that of the tokens.
+    """The rollouts hold the samples of their plan, each with a verdict and with a text that agrees with its tokens.
 
     Args:
         decode: token ids to texts without special tokens, by the base policy's tokenizer; None: texts are not checked.
@@ -94,12 +94,14 @@ def same_keys(lacking: str, extra: str, key: Sequence[str] = KEY) -> dict[str, F
     }
 
 
-def _check_same_prompts(run: Run, artifact: Artifact, one: str, other: str) -> None:
-    left, right = run.scan(one), run.scan(other)
+def _check_same_prompts(run: Run, artifact: Artifact, prompts_path: str, gold_path: str) -> None:
+    left, right = run.scan(prompts_path), run.scan(gold_path)
     if left is not None and right is not None:
-        lacking, extra = (f"prompts of {a} that {b} does not have" for a, b in ((one, other), (other, one)))
+        lacking, extra = (
+            f"prompts of {a} that {b} does not have" for a, b in ((prompts_path, gold_path), (gold_path, prompts_path))
+        )
         parts = by_prompts(left.select(_PROMPT), right.select(_PROMPT))
-        check_rows(artifact, parts, same_keys(lacking, extra, _PROMPT), delete_and_rerun(other))
+        check_rows(artifact, parts, same_keys(lacking, extra, _PROMPT), delete_and_rerun(gold_path))
 
 
 def _check_shards(run: Run, samples: Drawn, shards: Mapping[int, Artifact]) -> None:
@@ -126,16 +128,17 @@ def _check_shards(run: Run, samples: Drawn, shards: Mapping[int, Artifact]) -> N
     if prompts is None or not planned:
         return
     prompts = (prompts.filter(subset="pef") if refined else prompts).select(_PROMPT)
-    asked, found = drawn_by["n"] + bool(drawn_by.get("greedy")), sum(artifact.rows or 0 for artifact in shards.values())
+    asked = drawn_by["n"] + bool(drawn_by.get("greedy"))
+    present = sum(artifact.rows or 0 for artifact in shards.values())
     total = asked * prompts.select(pl.len()).collect(engine="streaming").item()
     expected = f"(expected {asked} per prompt, {total} in all)"
     # A plan can name any number of samples; they are compared one by one only if they can be mostly there.
-    if not first.check(total <= 2 * found + ROW_GROUP, f"{folder}: {found} samples {expected}", remedy):
+    if not first.check(total <= 2 * present + ROW_GROUP, f"{folder}: {present} samples {expected}", remedy):
         return
     indices = [*([_GREEDY] if drawn_by.get("greedy") else []), *range(drawn_by["n"])]
     each = pl.DataFrame({"sample_index": pl.Series(indices, dtype=pl.Int32)})
     missing, extra = f"missing samples {expected}", f"samples that the plan does not ask for {expected}"
-    parts = ((some.join(each, how="cross"), found) for found, some in by_prompts(keys, prompts))
+    parts = ((asked_of.join(each, how="cross"), drawn_keys) for drawn_keys, asked_of in by_prompts(keys, prompts))
     check_rows(first, parts, same_keys(f"{folder}: {missing}", f"{folder}: {extra}"), remedy)
 
 

@@ -23,7 +23,7 @@ from dphrl.pages.visible import visible
 
 RECORDED = KINDS["audit"].path
 MISSING = "missing"
-# What jobs and trackers write for people.
+# Folders of logs that jobs and trackers write for people.
 _LEFT_OUT = ("logs", "tracking")
 # These differ between equal runs or are written during or after the rule `audit`: checked only in a finished run.
 _LAST = ("audit", "report", "timings", SUMS)
@@ -124,7 +124,7 @@ def check_rows(
     Args:
         artifact: where the checks are counted.
         parts: the tables, a part of each at a time.
-        checks: functions that find wrong rows in a part, by what is wrong with them.
+        checks: functions that find wrong rows in a part, by the fault of these rows.
         remedy: as in `Artifact.check`.
 
     Returns:
@@ -152,7 +152,7 @@ class Recorded(BaseModel):
     """The config in the footer of the table of the audit.
 
     Attributes:
-        figures: the name of the table that each figure draws; a figure has no footer.
+        figures: the name of the table that each figure draws. Figures come without footers.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -190,9 +190,9 @@ class Run:
 
     def scan(self, paths: str | Iterable[str]) -> pl.LazyFrame | None:
         """The rows of a table or of its shards; None if one is missing or not sound."""
-        found = [self.artifacts.get(path) for path in ([paths] if isinstance(paths, str) else paths)]
-        sound = [artifact.file for artifact in found if artifact is not None and artifact.sound]
-        return pl.scan_parquet(sound, glob=False) if sound and len(sound) == len(found) else None
+        artifacts = [self.artifacts.get(path) for path in ([paths] if isinstance(paths, str) else paths)]
+        sound = [artifact.file for artifact in artifacts if artifact is not None and artifact.sound]
+        return pl.scan_parquet(sound, glob=False) if sound and len(sound) == len(artifacts) else None
 
     def digest(self, paths: tuple[str, ...]) -> str | None:
         """The digest that a stage records when it reads these; None if one is missing or not sound."""
@@ -205,7 +205,8 @@ class Run:
             try:
                 digest = stream_digest([artifact.file for artifact in artifacts], str(artifacts[0].schema))
             except SchemaError:
-                digest = None  # a table and other files, or shards that share a key: each has a failed check
+                # A check already failed for each: a table among other files, or shards with a common key.
+                digest = None
             self._digests[paths] = digest
         return self._digests[paths]
 
@@ -213,23 +214,28 @@ class Run:
     def figures(self) -> dict[str, str]:
         """The table of each figure, as the rule `audit` recorded it; empty before that rule."""
         audit = self.get(RECORDED)
-        found: dict[str, str] = audit.footer["config"]["figures"] if audit is not None and audit.sound else {}
-        return found
+        tables: dict[str, str] = audit.footer["config"]["figures"] if audit is not None and audit.sound else {}
+        return tables
 
     @property
     def made_by(self) -> Counter[str]:
         """Numbers of jobs by version and commit of this project, from the footers of their timings."""
-        timings = (one for path, one in self.artifacts.items() if one.sound and schema_of(path) == "timings")
-        return Counter(str(one.footer["made_by"]) for one in timings if "made_by" in one.footer)
+        timings = (
+            artifact for path, artifact in self.artifacts.items() if artifact.sound and schema_of(path) == "timings"
+        )
+        return Counter(str(artifact.footer["made_by"]) for artifact in timings if "made_by" in artifact.footer)
 
     def samples(self, kind: str) -> dict[Drawn, dict[int, Artifact]]:
         """The shards of "rollouts" or "verdicts" by their number, for each draw, policy, dataset and plan."""
         samples: dict[Drawn, dict[int, Artifact]] = {}
         for path, artifact in self.artifacts.items():
-            found = kind_of(path)
-            if found is not None and found[0].name in (kind, f"drawn_{kind}"):
-                drawn = Drawn(found[1].get("draw"), *(found[1][name] for name in ("policy", "dataset", "plan")))
-                samples.setdefault(drawn, {})[int(found[1]["shard"])] = artifact
+            kind_and_fields = kind_of(path)
+            if kind_and_fields is not None and kind_and_fields[0].name in (kind, f"drawn_{kind}"):
+                drawn = Drawn(
+                    kind_and_fields[1].get("draw"),
+                    *(kind_and_fields[1][name] for name in ("policy", "dataset", "plan")),
+                )
+                samples.setdefault(drawn, {})[int(kind_and_fields[1]["shard"])] = artifact
         return samples
 
     @cached_property
@@ -241,8 +247,10 @@ class Run:
     @cached_property
     def seed(self) -> int | None:
         """The seed of the configuration, as most footers name it that should; None without any."""
-        found = ((artifact.footer.get("seed"), kind_of(path)) for path, artifact in self.artifacts.items())
-        seeds = Counter(seed for seed, kind in found if seed is not None and kind and kind[0].seed == "config")
+        seeds_and_kinds = ((artifact.footer.get("seed"), kind_of(path)) for path, artifact in self.artifacts.items())
+        seeds = Counter(
+            seed for seed, kind in seeds_and_kinds if seed is not None and kind and kind[0].seed == "config"
+        )
         return next((seed for seed, _ in seeds.most_common(1)), None)
 
     def hashed(self) -> dict[Path, str]:
@@ -272,25 +280,25 @@ def _paths(root: Path) -> list[str]:
     Files in the folder of a manifest belong to the manifest, which may be missing.
     """
     left_out = _LEFT_OUT if any((root / file).is_file() for file in (RECORDED, SUMS)) else (*_LEFT_OUT, *_LAST)
-    found = set()
+    paths = set()
     for file in root.rglob("*"):
         path = file.relative_to(root)
         if path.parts[0] in left_out or not file.is_file() or any(map(is_temporary, path.parts)):
             continue
         manifest = manifest_above(path)
         if manifest is not None:
-            found.add(manifest)
+            paths.add(manifest)
         elif is_known(path.as_posix()) or (
             not file.name.startswith(".") and (file.suffix == ".parquet" or path.parts[0] in _OURS)
         ):
-            found.add(path.as_posix())
-    return sorted(found)
+            paths.add(path.as_posix())
+    return sorted(paths)
 
 
 def is_removable(path: str) -> bool:
     """Whether a path is a manifest of a policy or a state, which a job may remove (`Layout.superseded`)."""
-    found = kind_of(path)
-    return found is not None and found[0].name in ("policy", "state")
+    kind_and_fields = kind_of(path)
+    return kind_and_fields is not None and kind_and_fields[0].name in ("policy", "state")
 
 
 def manifest_above(path: Path) -> str | None:

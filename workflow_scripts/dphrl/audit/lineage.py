@@ -41,9 +41,9 @@ def check_lineage(run: Run, artifact: Artifact) -> None:
                 now in (None, then),
                 f"{path} was made from other {name!r} ({then[:12]}) than {_range(paths)} now holds ({str(now)[:12]})",
             )
-    found = kind_of(path)
-    if found is not None and found[0].name == "metrics" and artifact.sound:
-        _check_start(run, artifact, found[1])
+    kind_and_fields = kind_of(path)
+    if kind_and_fields is not None and kind_and_fields[0].name == "metrics" and artifact.sound:
+        _check_start(run, artifact, kind_and_fields[1])
 
 
 def _is_outside(name: str, paths: Sequence[str]) -> bool:
@@ -63,8 +63,12 @@ def _digest(run: Run, paths: tuple[str, ...]) -> str | None:
 
 def _is_superseded(run: Run, path: str) -> bool:
     """Whether a job may have removed a file: it can be removed, and the metrics of its segment are there."""
-    found = kind_of(path)
-    return found is not None and is_removable(path) and fill(KINDS["metrics"].path, found[1]) in run.artifacts
+    kind_and_fields = kind_of(path)
+    return (
+        kind_and_fields is not None
+        and is_removable(path)
+        and fill(KINDS["metrics"].path, kind_and_fields[1]) in run.artifacts
+    )
 
 
 def _check_start(run: Run, artifact: Artifact, fields: Mapping[str, str]) -> None:
@@ -88,8 +92,8 @@ class Input:
     Attributes:
         name: the name in the footer.
         digest: the digest in the footer.
-        paths: the artifacts of the run that have this digest today (several for a table in shards); empty if the input
-            lies outside of the run folder, or has changed.
+        paths: the artifacts of the run with this digest today, several for a table in shards. Empty if the input lies
+            outside of the run folder or changed since.
         where: the place of the input, for a reader.
     """
 
@@ -166,7 +170,7 @@ class Provenance:
                 seen.add(name)
                 artifact = self.artifact(name)
                 yield steps, artifact
-                pending += [(steps + 1, path) for given in self.inputs(artifact) for path in given.paths]
+                pending += [(steps + 1, path) for source in self.inputs(artifact) for path in source.paths]
 
 
 def lineage(file: Path, depth: int | None = None) -> str:
@@ -204,7 +208,7 @@ def _describe(provenance: Provenance, artifact: Artifact) -> str:
         ("config", json.dumps(footer.get("config"), sort_keys=True, ensure_ascii=False)),
         ("seed", footer.get("seed")),
         ("libraries", ", ".join(f"{name} {version}" for name, version in libraries)),
-        *(("from", f"{one.name}: {one.where} ({one.digest[:12]})") for one in provenance.inputs(artifact)),
+        *(("from", f"{source.name}: {source.where} ({source.digest[:12]})") for source in provenance.inputs(artifact)),
     ]
     head = f"{artifact.path}  (digest {str(artifact.digest or artifact.sha256)[:12]})"
     lines = [head, *(f"  {name:<10} {fact}" for name, fact in facts if fact not in (None, "", "{}"))]

@@ -26,7 +26,7 @@ from dphrl.audit.artifacts import (
 from dphrl.layout.kinds import Kind, is_known, kind_of, schema_of, slice_keys
 
 _FOOTER_KEYS = ("path", "made_by", "stage", "config", "code", "inputs", "libraries", "seed")
-# A row group of 8,192 rows has metadata of some hundred bytes. The rows that a file claims are work for its reader.
+# A row group of 8,192 rows needs some hundred bytes of metadata. A reader does work for each row that a file claims.
 _ROWS_PER_BYTE = 100
 _ADAPTER = "adapter_config.json"
 
@@ -61,10 +61,10 @@ def _check_table(artifact: Artifact, expected: str | None) -> bool:
         return artifact.check(False, first_line(error, artifact))
     artifact.rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     name, version = str(footer.get("schema")), footer.get("version")
-    known = SCHEMAS[name].version if name in SCHEMAS else None
+    newest = SCHEMAS[name].version if name in SCHEMAS else None
     if not artifact.check(
-        known is not None and version == known,
-        f"{path} declares schema {name!r} version {version}, this code knows version {known}",
+        newest is not None and version == newest,
+        f"{path} declares schema {name!r} version {version}, this code knows version {newest}",
     ):
         return False
     artifact.schema = name
@@ -128,11 +128,11 @@ def _check_safetensors(artifact: Artifact) -> bool:
 
 
 def check_footer(run: Run, artifact: Artifact) -> None:
-    """Compare a footer with the facts that are known of its place; the seed is that of most footers of the run."""
-    path, footer, found = artifact.path, artifact.footer, kind_of(artifact.path)
-    if found is None or not artifact.sound:
+    """Compare a footer with the facts that its place implies. The expected seed is the seed of most footers."""
+    path, footer, kind_and_fields = artifact.path, artifact.footer, kind_of(artifact.path)
+    if kind_and_fields is None or not artifact.sound:
         return
-    kind, fields = found
+    kind, fields = kind_and_fields
     if kind.schema not in ("safetensors", "listing"):  # these have no footer
         place = footer.get("path")
         artifact.check(place == path, f"{path} was written as {place}")

@@ -50,13 +50,14 @@ def _decoder(folder: Path) -> Decode:
     more = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
     # transformers makes these special too, whatever tokenizer.json says of them.
     named = [more.get(f"{name}_token") for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask")]
-    texts = [one.get("content") if isinstance(one, dict) else one for one in named]
+    texts = [token.get("content") if isinstance(token, dict) else token for token in named]
     special = {tokenizer.token_to_id(text) for text in texts if isinstance(text, str)}
     special |= {int(number) for number, token in more.get("added_tokens_decoder", {}).items() if token["special"]}
 
     def decode(sequences: Sequence[Sequence[int]]) -> list[str]:
-        found: list[str] = tokenizer.decode_batch([[one for one in ids if one not in special] for ids in sequences])
-        return found
+        ordinary = [[token_id for token_id in ids if token_id not in special] for ids in sequences]
+        decoded: list[str] = tokenizer.decode_batch(ordinary)
+        return decoded
 
     return decode
 
@@ -84,8 +85,8 @@ def _remedy(artifact: Artifact) -> str:
 def _check_index(run: Run, draw: str, artifact: Artifact, index: pl.LazyFrame) -> None:
     """The index names the reference samples of D_pef, each judged correct, and the type of their log-probs."""
     dtype = artifact.footer.get("config", {}).get("dtype")
-    known = dtype in ("float32", "bfloat16")
-    artifact.check(known, f"{artifact.path}: its footer names dtype {dtype!r}, expected float32 or bfloat16")
+    supported = dtype in ("float32", "bfloat16")
+    artifact.check(supported, f"{artifact.path}: its footer names dtype {dtype!r}, expected float32 or bfloat16")
     keys = index.select(KEY)
     partition = run.scan(fill(KINDS["partition"].path, {"draw": draw}))
     if partition is not None:
@@ -111,10 +112,10 @@ def _check_lengths(artifact: Artifact, of_index: str, index: pl.LazyFrame) -> bo
     follows = check_rows(artifact, _with_expected_starts(index), checks, _remedy(artifact))
     sums = index.select(token_ids=_BOTH.sum(), logprobs=_RESPONSE.sum()).collect(engine="streaming")
     expected = sums.row(0, named=True)
-    found = {name: shape[0] for name, shape in _shapes(artifact.file).items() if name in expected}
+    sizes = {name: shape[0] for name, shape in _shapes(artifact.file).items() if name in expected}
     fits = artifact.check(
-        found == expected,
-        f"{artifact.path}: holds {found} values, {of_index} expects {dict(sorted(expected.items()))}",
+        sizes == expected,
+        f"{artifact.path}: holds {sizes} values, {of_index} expects {dict(sorted(expected.items()))}",
         _remedy(artifact),
     )
     return follows and fits

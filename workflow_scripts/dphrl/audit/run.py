@@ -53,14 +53,14 @@ def print_audit(folder: Path) -> int:
 def audit(run: Run) -> pl.DataFrame:
     """Check every artifact of a run folder by itself and against the others; nothing is changed.
 
-    Logs are left out. Timings, the page and the audit differ between equal runs or are written last: they are checked
-    only in a finished run, which holds an audit; then every file is compared with SHA256SUMS too.
-    A check that needs a damaged or missing artifact is skipped: that artifact has a failed check already. A check that
-    ends in an error is a failed one. Whether the code or the configuration has changed since is Snakemake's to say.
+    Logs are left out. Timings, the page and the audit differ between equal runs or are written last. They are checked
+    only in a finished run, which holds an audit. Then every file is compared with SHA256SUMS too.
+    A check that needs a damaged or missing artifact is skipped, as a check of that artifact failed already. A check
+    that ends in an error counts as failed. Snakemake detects later changes of the code and the configuration.
 
     Returns:
         The table "audit": artifact (path in the run folder), schema, rows (of a table; files of a manifest, tensors of
-        a safetensors file), sha256, digest, passed, failed (what is wrong, the first wrong rows, what to do).
+        a safetensors file), sha256, digest, passed, failed (the fault, the first wrong rows, the remedy).
     """
     for artifact in run.artifacts.values():
         check_artifact(artifact)
@@ -91,17 +91,17 @@ def _check_recorded(run: Run) -> None:
     sums = listing.attempt(read_sums, run.root)
     if sums is None:
         return
-    known = run.hashed()
+    hashes = run.hashed()
     for path, sha256 in sums.items():
         file, manifest = run.root / path, manifest_above(Path(path))
         if manifest is None and not is_known(path):
-            continue  # what people keep in a run
+            continue  # A file that people keep in the run.
         place = manifest or path
         artifact = run.artifacts.setdefault(place, Artifact(place, run.root / place))
         if artifact.failed:
-            continue  # its damage has a failed check already
+            continue  # Another check failed for its damage already.
         if artifact.check(file.is_file(), f"{path} is missing, but {SUMS} lists it", NAME_IT):
-            now = known.get(file) or artifact.hash(file)
+            now = hashes.get(file) or artifact.hash(file)
             then_now = f"({sha256[:12]} then, {now[:12]} now)"
             artifact.check(now == sha256, f"{path} is not the file that {SUMS} lists {then_now}")
     recorded = run.scan(RECORDED)
@@ -158,8 +158,8 @@ def failed_checks(table: pl.DataFrame) -> list[str]:
 def again(table: pl.DataFrame, root: Path) -> str | None:
     """The commands that make missing and damaged artifacts again; None without any.
 
-    Snakemake makes an intermediate file again only where it is named, as long as what was made from it is there. The
-    run follows by itself: Snakemake then compares contents, and a training whose input is the same does not run again.
+    While the products of an intermediate file exist, Snakemake makes it again only if the command names it. The rest of
+    the run follows by itself. Snakemake then compares contents: a training with the same input does not run again.
 
     Args:
         root: folder of the run, from where Snakemake runs.

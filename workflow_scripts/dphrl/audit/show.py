@@ -78,8 +78,8 @@ def _tensors(file: Path) -> dict[str, list[str]]:
 
 def _sections(lines: dict[str, list[str]]) -> str:
     """Lines under their titles."""
-    shown = {title: [visible(line, keep="\t") for line in found] for title, found in lines.items()}
-    return "\n\n".join("\n  ".join([f"{title}:", *found]) for title, found in shown.items())
+    shown = {title: [visible(line, keep="\t") for line in visible_lines] for title, visible_lines in lines.items()}
+    return "\n\n".join("\n  ".join([f"{title}:", *visible_lines]) for title, visible_lines in shown.items())
 
 
 def _indented(value: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""What makes a comparison of two files doubtful, and where a loss lies."""
+"""Doubts about a comparison of two files, and the questions where coverage is lost."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ TAUS = {"1/8": 0.125, "1/4": 0.25, "1/2": 0.5}
 """Shares of the samples that must be right, for Cover@tau (G-Pass@k, arXiv 2510.08325)."""
 OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
 """Numbers of right samples under the base."""
-# Settings that change what is compared.
+# Sampling settings: at a lower value a model seems narrower.
 _SAMPLING = ("temperature", "top_p")
 _SHOWN = 3
 _SUBSETS = 8
@@ -31,8 +31,8 @@ _SUBSETS = 8
 def answers(joined: Joined) -> pl.DataFrame:
     """For each policy: questions, samples, and the shares of right, truncated, empty and repeated answers.
 
-    `truncated` is null where the file does not say. `repeated` is the share of samples whose text an earlier sample of
-    the same question has; it and `empty` are null in a file without texts.
+    `truncated` is null where the file does not say. `repeated` is the share of samples that repeat the text of an
+    earlier sample of the same question. `repeated` and `empty` are null in a file without texts.
     """
     rows = [
         samples.select(
@@ -53,7 +53,9 @@ def answers(joined: Joined) -> pl.DataFrame:
 
 
 def qualifications(shares: pl.DataFrame, verdict: Verdict, own: Sequence[str], extracted: bool) -> list[str]:
-    """Shares of truncated or empty answers that may explain a verdict: more than the base's a loss, fewer hide one.
+    """Notes on shares of truncated or empty answers that may explain a verdict.
+
+    A share above the base may look like a loss of diversity. A share below the base may hide a loss.
 
     Args:
         shares: the table of `answers`.
@@ -61,7 +63,7 @@ def qualifications(shares: pl.DataFrame, verdict: Verdict, own: Sequence[str], e
         extracted: the texts are extracted answers, so an empty one is a response without an answer.
     """
     base = shares.row(by_predicate=pl.col("method") == BASE, named=True)
-    found = []
+    sentences = []
     for share, are in (("truncated", "are truncated"), ("empty", "have no answer" if extracted else "are empty")):
         mine = shares.filter(pl.col("method").is_in(own))[share].mean()
         if not isinstance(mine, float) or base[share] is None:
@@ -73,11 +75,11 @@ def qualifications(shares: pl.DataFrame, verdict: Verdict, own: Sequence[str], e
             effect = "that may hide a loss of diversity"
         else:
             continue
-        found.append(
+        sentences.append(
             f"{percent(mine)} % of the responses of {verdict.policy} {are}, {percent(base[share])} % of the"
             f" base's: {effect}."
         )
-    return found
+    return sentences
 
 
 def unequal_settings(files: Mapping[str, SampleFile]) -> list[str]:
@@ -104,16 +106,16 @@ def unrelated(files: Mapping[str, SampleFile]) -> list[str]:
 
 def dependent(policies: Mapping[str, Policy]) -> list[str]:
     """A sentence on each file whose samples of a question are no independent draws, by how neighbours agree."""
-    found = []
+    sentences = []
     for name, policy in policies.items():
         agree = neighbours_agree(policy)
         if agree is not None:
-            found.append(
+            sentences.append(
                 f"Neighbouring samples of {name} agree in {percent(agree[0])} % of cases, any two of a question in"
                 f" {percent(agree[1])} %: they share a beginning, or the file is sorted. Samples that are no"
                 " independent draws make intervals too narrow."
             )
-    return found
+    return sentences
 
 
 def copies(shares: pl.DataFrame, own: Sequence[str]) -> list[str]:
@@ -155,9 +157,9 @@ def limits(
     few = sizes < k
     if few.any():
         texts = joined.questions.select("prompt_id", "question").filter(pl.Series(few))
-        known = [known_as(*row) for row in texts.iter_rows()]
+        labels = [known_as(*row) for row in texts.iter_rows()]
         notes.append(
-            f"{len(known):,} questions have fewer than {k} samples in a file and are left out: {_listed(known)}"
+            f"{len(labels):,} questions have fewer than {k} samples in a file and are left out: {_listed(labels)}"
         )
     return notes
 
@@ -173,10 +175,12 @@ def on_guesses(verdict: Verdict) -> list[str]:
 
 
 def cover(study: Study, k: int) -> pl.DataFrame:
-    """Cover@tau at 2 k samples (or all that every question has), maj@k and pass^k: means over questions.
+    """Cover@tau, maj@k and pass^k: means over questions.
+
+    Cover@tau counts 2 k samples of each question, or the fewest samples of any question if these are fewer.
 
     Returns:
-        method, seed, metric, value; maj@k where all questions have as many samples and answers have classes.
+        method, seed, metric, value. maj@k needs classes of answers and an equal number of samples per question.
     """
     answered = bool(study.datasets_with("answers"))
     rows: list[tuple[object, ...]] = []
@@ -184,10 +188,10 @@ def cover(study: Study, k: int) -> pl.DataFrame:
         most = min(2 * k, policy.n)
         n, c, place = policy.counts
         for label, tau in TAUS.items():
-            found = np.empty(len(n))
+            shares = np.empty(len(n))
             for size in np.unique(n).tolist():
-                found[n == size] = g_pass_at_k(size, c[n == size], most, tau)
-            rows.append((policy.key.method, policy.key.seed, f"Cover@{label}", float(found[place].mean())))
+                shares[n == size] = g_pass_at_k(size, c[n == size], most, tau)
+            rows.append((policy.key.method, policy.key.seed, f"Cover@{label}", float(shares[place].mean())))
         rows.append((policy.key.method, policy.key.seed, f"pass^{k}", float(policy.pass_at([k], pass_hat_k).mean())))
         if answered and policy.n == policy.sizes.max():
             voted = maj_at_k(policy.codes("answers"), policy.samples, k, study.seed, _SUBSETS)
@@ -205,9 +209,9 @@ def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:
     place = np.select([c == 0, c == 1, c == 2, rate <= 0.25, rate <= 0.5], range(5), 5)
     solved, after = base.pass_at([k])[:, 0], np.mean([policy.pass_at([k])[:, 0] for policy in tuned], axis=0)
     rows = [
-        (tuned[0].key.method, OF_BASE[one], int(here.sum()), k, float(solved[here].mean()), float(after[here].mean()))
-        for one in range(len(OF_BASE))
-        if (here := place == one).any()
+        (tuned[0].key.method, OF_BASE[group], int(here.sum()), k, float(solved[here].mean()), float(after[here].mean()))
+        for group in range(len(OF_BASE))
+        if (here := place == group).any()
     ]
     columns = {"method": pl.String(), "right": pl.String(), "questions": pl.Int32(), "k": pl.Int32()}
     return pl.DataFrame(rows, schema=columns | dict.fromkeys(("base", "tuned"), pl.Float64()), orient="row")

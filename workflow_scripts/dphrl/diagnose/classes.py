@@ -1,9 +1,11 @@
 r"""Which samples are alike: the evaluation of a file of samples, with classes of answers, ways and styles.
 
-Where a scorer of the workflow judged all files, its classes count. Else the class of an answer is its normal form: of
-the last \boxed{} or <answer>, or of what follows the last `####` or `A:` of a line, if at least half of the samples of
-all files have such an answer; otherwise of the whole response without its spacing, as for SQL. In the first case the
-ways to an answer are distinguished by the skeletons of the arithmetic (`dphrl.evaluation.per_prompt`).
+If a scorer of the workflow judged all files, the classes of the scorer count. Otherwise the text decides:
+
+- The answer is the last \boxed{} or <answer>, or the text after the last `####` or `A:` of a line. The class is the
+  normal form of the answer. Skeletons of the arithmetic distinguish the ways to it (`dphrl.evaluation.per_prompt`).
+- If fewer than half of all samples contain such an answer, the class is the whole response with its spacing removed, as
+  for SQL.
 """
 
 import zlib
@@ -55,37 +57,39 @@ def evaluations(joined: Joined, rows: Mapping[str, pl.DataFrame], styles: Sequen
 
 def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFrame:
     """The table "evaluation" of a file; skeletons only where answers were found inside the responses."""
-    found = frozenset(name for name in _SCORED if name in samples.columns and samples[name].count())
+    classes = frozenset(name for name in _SCORED if name in samples.columns and samples[name].count())
     without = [pl.lit(None, pl.String).alias(name) for name in _SCORED if name not in samples.columns]
     verdict = pl.when("correct").then(pl.lit("correct")).otherwise(pl.lit("wrong"))
     verdicts = samples.with_columns(*without, verdict=verdict, reads_table=pl.lit(None, pl.Boolean))
-    shape = DatasetShape(None, greedy=False, classes=found, solutions="whole" not in samples.columns)
+    shape = DatasetShape(None, greedy=False, classes=classes, solutions="whole" not in samples.columns)
     return evaluate(samples, verdicts, styles, shape)
 
 
 def with_answers(rows: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The samples with answer_class; and with the column `whole` where it is that of the whole response."""
-    if all("answer_class" in one.columns for one in rows.values()):
+    """The samples with answer_class. A column `whole` marks classes of whole responses."""
+    if all("answer_class" in frame.columns for frame in rows.values()):
         return dict(rows)
-    rows = {name: one.drop("program_class", strict=False) for name, one in rows.items()}
+    rows = {name: frame.drop("program_class", strict=False) for name, frame in rows.items()}
     text = pl.col("text")
-    found = pl.coalesce(text.str.extract(_BOXED), text.str.extract(_TAGGED), text.str.extract(_MARKED))
+    marked_answer = pl.coalesce(text.str.extract(_BOXED), text.str.extract(_TAGGED), text.str.extract(_MARKED))
     with ThreadPoolExecutor() as threads:
-        series = threads.map(lambda samples: samples.select(found).to_series(), rows.values())
+        series = threads.map(lambda samples: samples.select(marked_answer).to_series(), rows.values())
         extracted = dict(zip(rows, series, strict=True))
-    samples, answers = (sum(count(one) for one in extracted.values()) for count in (pl.Series.len, pl.Series.count))
+    samples, answers = (
+        sum(count(column) for column in extracted.values()) for count in (pl.Series.len, pl.Series.count)
+    )
     if 2 * answers < samples:
         spaced = text.str.replace_all(r"\s+", " ").str.strip_chars()
         whole = pl.when(spaced != "").then(spaced)
-        return {name: one.with_columns(answer_class=whole, whole=True) for name, one in rows.items()}
-    return {name: one.with_columns(answer_class=_normal(extracted[name])) for name, one in rows.items()}
+        return {name: frame.with_columns(answer_class=whole, whole=True) for name, frame in rows.items()}
+    return {name: frame.with_columns(answer_class=_normal(extracted[name])) for name, frame in rows.items()}
 
 
 def _normal(extracted: pl.Series) -> pl.Series:
     """The class of each answer; equal for equal values."""
     # Most answers are whole numbers, which need no parser.
-    found = pl.select(pl.coalesce(extracted.str.extract(pattern) for pattern in _WHOLE)).to_series()
-    whole = found.cast(pl.Int64).cast(pl.String)
+    digits = pl.select(pl.coalesce(extracted.str.extract(pattern) for pattern in _WHOLE)).to_series()
+    whole = digits.cast(pl.Int64).cast(pl.String)
     others = extracted.filter(whole.is_null() & extracted.is_not_null()).unique()
     classes = pl.Series([_class_of(text[:MAX_CHARACTERS]) for text in others], dtype=pl.String)
     return whole.fill_null(extracted.replace_strict(others, classes, default=None, return_dtype=pl.String))
@@ -121,4 +125,4 @@ def compressed(variety: Variety, rows: Sequence[pl.DataFrame]) -> Variety:
 
 def _together(texts: Sequence[str]) -> float:
     cut = [text[:_CHARACTERS].encode() for text in texts]
-    return len(zlib.compress(b"\n".join(cut))) / float(np.mean([len(zlib.compress(one)) for one in cut]))
+    return len(zlib.compress(b"\n".join(cut))) / float(np.mean([len(zlib.compress(text_bytes)) for text_bytes in cut]))

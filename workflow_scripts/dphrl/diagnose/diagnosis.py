@@ -63,7 +63,7 @@ class OfModel:
         default: the verdict at the default K, where k was chosen by hand.
         qualified: sentences that qualify it.
         varieties: among right answers, by kind; the first one is reported.
-        lost: questions of which the base has a right answer and the tuned model none, by the base's solve rate.
+        lost: questions with right answers of the base and none of the tuned model, by the base's solve rate.
         joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
     """
 
@@ -77,11 +77,11 @@ class OfModel:
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict and what goes with it, in words."""
-        found = sentences(self.verdict, self.qualified)
+        """The verdict in words, its qualifications, and the verdict at the default k."""
+        lines = sentences(self.verdict, self.qualified)
         if self.default is not None:
-            found += [f"At the default k: {sentences(self.default, ())[0]}"]
-        return found
+            lines += [f"At the default k: {sentences(self.default, ())[0]}"]
+        return lines
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Diagnosis:
     Attributes:
         margin: of the verdicts.
         models: by name, in the order of the files.
-        tables: by name; those of `dphrl.evaluation`, and `answers`, `portfolio` and `levels`.
-        notes: what a reader must know, about all models.
+        tables: by name; tables of `dphrl.evaluation`, and `answers`, `portfolio` and `levels`.
+        notes: remarks for the reader, about all models.
         exit_code: of all verdicts together, as `together` says.
     """
 
@@ -144,7 +144,7 @@ def diagnose(
     models = {
         name: replace(model, verdict=verdict) for (name, model), verdict in zip(models.items(), decided, strict=True)
     }
-    merged = {name: pl.concat([one[name] for one in tables]).unique(maintain_order=True) for name in tables[0]}
+    merged = {name: pl.concat([by_name[name] for by_name in tables]).unique(maintain_order=True) for name in tables[0]}
     return Diagnosis(margin, models, merged, list(dict.fromkeys(notes)), exit_code)
 
 
@@ -163,7 +163,7 @@ def _compare(
     hot = policy_names([base_file, *of_model, *hotter_files])[1 + len(of_model) :]
     files = dict(zip([BASE, *own, *hot], [base_file, *of_model, *hotter_files], strict=True))
     joined = join(list(files.values()), list(files))
-    joined = replace(joined, trainings={one: (name, number) for number, one in enumerate(own)})
+    joined = replace(joined, trainings={policy: (name, number) for number, policy in enumerate(own)})
     rows = with_answers(joined.rows)
     evaluated = evaluations(joined, rows, styles)
     every = Study.from_evaluations(evaluated, EvaluateConfig(k=(1,)), seed)
@@ -182,10 +182,12 @@ def _compare(
         other, _ = _decide(
             _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, chosen
         )
-    by_method = {method: [one for one in study.policies if one.key.method == method] for method in (BASE, name, *hot)}
+    by_method = {
+        method: [policy for policy in study.policies if policy.key.method == method] for method in (BASE, name, *hot)
+    }
     (base,), tuned = by_method[BASE], by_method[name]
     if hot:
-        verdict = hotter(verdict, base, {one: by_method[one][0] for one in hot}, seed)
+        verdict = hotter(verdict, base, {method: by_method[method][0] for method in hot}, seed)
         study = replace(study, policies=[base, *tuned])
     shares = checks.answers(joined)
     qualified = checks.qualifications(shares, verdict, own, extracted=base_file.format == DPHRL.name)
@@ -194,8 +196,8 @@ def _compare(
     qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
     notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
     notes += [*checks.copies(shares, own), *checks.unrelated(named), *checks.on_guesses(verdict)]
-    budgets = [one for one in study.config.k if 1 < one <= used]
-    splits = [portfolio(base, one, budgets, seed) for one in tuned]
+    budgets = [budget for budget in study.config.k if 1 < budget <= used]
+    splits = [portfolio(base, policy, budgets, seed) for policy in tuned]
     tables = {
         "answers": shares,
         "passk": passk(study),
@@ -247,17 +249,17 @@ def _decide(
     by_hand: bool = False,
 ) -> tuple[Verdict, list[Variety]]:
     base, *others = study.policies
-    tuned = [one for one in others if one.key.method == name]
+    tuned = [policy for policy in others if policy.key.method == name]
     keys = base.rows["prompt_id"].implode()
     whole = "whole" in next(iter(rows.values())).columns
     here = [frame.filter(pl.col("prompt_id").is_in(keys)) for frame in list(rows.values())[: 1 + len(tuned)]]
     guesses = None
     if not whole and k > 1:
         hit = guessed({str(number): frame for number, frame in enumerate(here)}, k)
-        guesses = None if hit is None else (hit["0"], float(np.mean([hit[one] for one in hit if one != "0"])))
+        guesses = None if hit is None else (hit["0"], float(np.mean([hit[place] for place in hit if place != "0"])))
     kinds = ["responses" if whole and kind == "answers" else kind for kind in kinds_of(study)]
-    found = [varied(base, tuned, kind) for kind in kinds]
-    varieties = [one for one in found if one is not None]
+    measured = [varied(base, tuned, kind) for kind in kinds]
+    varieties = [variety for variety in measured if variety is not None]
     first = next(iter(varieties), None)
     if first is not None and _at_ceiling(first, here):
         varieties.insert(0, compressed(first, here))
@@ -283,9 +285,9 @@ def _levels(study: Study, tuned: str, k: int) -> pl.DataFrame:
     rows: list[tuple[object, ...]] = []
     for level, part in study.levels:
         base, *others = part.policies
-        passed = np.stack([one.pass_at([k])[:, 0] for one in others if one.key.method == tuned])
-        found = compared(base.pass_at([k])[:, 0], passed, base.clusters)
-        rows.append((level, tuned, found.questions, k, found.base, found.tuned, found.value, *found.wide))
+        passed = np.stack([policy.pass_at([k])[:, 0] for policy in others if policy.key.method == tuned])
+        gap = compared(base.pass_at([k])[:, 0], passed, base.clusters)
+        rows.append((level, tuned, gap.questions, k, gap.base, gap.tuned, gap.value, *gap.wide))
     frame = pl.DataFrame(rows, schema=columns, orient="row")
     return frame.with_columns(pl.selectors.float().fill_nan(None))
 

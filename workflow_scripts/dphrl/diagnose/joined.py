@@ -17,21 +17,21 @@ from dphrl.sample_files.samples import SampleFile
 
 _KEY = "prompt_id"
 _SHOWN = 3
-# So many samples of the base are compared with those of a tuned model.
+# Samples of the base that are compared with samples of a tuned model, at most.
 _COMPARED = 20_000
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The samples of all files on the questions that all have.
+    """The samples of all files on their common questions.
 
     Attributes:
-        rows: by policy, the base first: prompt_id, sample_index 0.. without gaps, text, correct, truncated, and where a
-            scorer found them program_class and answer_class; sorted by prompt_id and sample_index.
+        rows: by policy, the base first: prompt_id, sample_index 0.. without gaps, text, correct, truncated; and
+            program_class and answer_class if a scorer gave them. Sorted by prompt_id and sample_index.
         questions: prompt_id, question, level, gold and cluster of each question, sorted by prompt_id.
         left_out: by policy, the questions that some other file lacks, as a reader knows them.
-        notes: what a reader must know of the files.
-        trainings: the model and the number of the training, by policy, where a model has several.
+        notes: remarks on the files for the reader.
+        trainings: by policy, the model and the number of the training. Only for models with several trainings.
     """
 
     rows: dict[str, pl.DataFrame]
@@ -49,25 +49,25 @@ class Joined:
 def policy_names(files: Sequence[SampleFile]) -> list[str]:
     """`base`, then a name for each tuned file, with a number where two are the same: as `shown_as`."""
     names = [BASE]
-    for given in shown_as([file.path for file in files])[1:]:
+    for short_name in shown_as([file.path for file in files])[1:]:
         taken = {*names, BASE_ITSELF}
-        further = (f"{given} ({number})" for number in range(2, len(files) + 2))
-        names.append(given if given not in taken else next(name for name in further if name not in taken))
+        further = (f"{short_name} ({number})" for number in range(2, len(files) + 2))
+        names.append(short_name if short_name not in taken else next(name for name in further if name not in taken))
     return names
 
 
 def shown_as(paths: Sequence[Path]) -> list[str]:
-    """A short name of each path: its stem, or what else differs where several have the same stem."""
+    """A short name of each path: its stem. Equal stems get the parts of their paths that differ."""
     every = [Path(os.path.abspath(path)) for path in paths]
     stems = [path.name if path.is_dir() else path.stem for path in every]
-    found = []
+    short_names = []
     for path, stem in zip(every, stems, strict=True):
         alike = [(*other.parent.parts, name) for other, name in zip(every, stems, strict=True) if name == stem]
         start = _same(alike)
         end = _same([parts[start:][::-1] for parts in alike])
         own = (*path.parent.parts, stem)
-        found.append("/".join(own[start : len(own) - end]) or stem)
-    return found
+        short_names.append("/".join(own[start : len(own) - end]) or stem)
+    return short_names
 
 
 def _same(sequences: Sequence[Sequence[str]]) -> int:
@@ -85,7 +85,7 @@ def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joi
         names: of the policies; None: `policy_names`.
 
     Raises:
-        SourceError: a file has no judged sample, or the files have no question in common.
+        SourceError: a file without any judged sample, or files without a common question.
     """
     names = names or policy_names(files)
     notes = [f"{name}: {note}" for name, file in zip(names, files, strict=True) for note in file.notes]
@@ -104,7 +104,9 @@ def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joi
     keyed, said = _keyed(judged)
     common = _common([rows[_KEY] for rows in keyed.values()])
     if not common.len():
-        ids = [known_as(*rows.row(0)) for rows in (one.select("question_id", "question") for one in judged.values())]
+        ids = [
+            known_as(*rows.row(0)) for rows in (frame.select("question_id", "question") for frame in judged.values())
+        ]
         raise SourceError(
             f"{files[0].path} and {files[-1].path} have no question in common, neither by id nor by text (for instance"
             f" {ids[0][:60]!r} and {ids[-1][:60]!r}); name the field of the id with --map question_id=FIELD"
@@ -128,8 +130,8 @@ def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], 
     named = {
         name: rows.select("question_id", pl.col("question").str.strip_chars()).unique() for name, rows in files.items()
     }
-    with_text = [one.filter(pl.col("question") != "")["question"] for one in named.values()]
-    ids, texts = _common([one["question_id"] for one in named.values()]).len(), _common(with_text).len()
+    with_text = [pairs.filter(pl.col("question") != "")["question"] for pairs in named.values()]
+    ids, texts = _common([pairs["question_id"] for pairs in named.values()]).len(), _common(with_text).len()
     differing = _differing(named)
     if ids and (differing.is_empty() or texts <= ids - differing.len()):
         notes = []
@@ -148,8 +150,8 @@ def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], 
 
 
 def _differing(named: Mapping[str, pl.DataFrame]) -> pl.Series:
-    """The ids that all files have, with texts that are not the same in all."""
-    common = _common([one["question_id"] for one in named.values()])
+    """Ids that occur in all files, but with different texts."""
+    common = _common([pairs["question_id"] for pairs in named.values()])
     texts = (
         pl.concat(named.values())
         .unique()
@@ -160,19 +162,19 @@ def _differing(named: Mapping[str, pl.DataFrame]) -> pl.Series:
 
 
 def _common(keys: Sequence[pl.Series]) -> pl.Series:
-    """The keys that are in all of them, sorted."""
-    found = keys[0].unique()
+    """The keys that occur in every series, sorted."""
+    common = keys[0].unique()
     for others in keys[1:]:
-        found = found.filter(found.is_in(others.unique().implode()))
-    return found.sort()
+        common = common.filter(common.is_in(others.unique().implode()))
+    return common.sort()
 
 
 def _listed(keys: pl.Series) -> str:
-    return ", ".join(repr(one) for one in keys.head(_SHOWN)) + (", ..." if keys.len() > _SHOWN else "")
+    return ", ".join(repr(key) for key in keys.head(_SHOWN)) + (", ..." if keys.len() > _SHOWN else "")
 
 
 def known_as(key: str, question: str | None) -> str:
-    """A question as a reader knows it: its id in the file, or its text where the file has no ids."""
+    """A question as a reader knows it: its id in the file, or its text in a file without ids."""
     return question if question and key == key_of_text(question) else key
 
 
@@ -197,7 +199,7 @@ def _questions(keyed: Mapping[str, pl.DataFrame], common: pl.Series) -> pl.DataF
 
 
 def _doubled(keyed: Mapping[str, pl.DataFrame]) -> list[str]:
-    """A note on each file in which one text has several ids."""
+    """A note on each file in which a question text occurs under several ids."""
     notes = []
     for name, rows in keyed.items():
         named = rows.select("question_id", "question").unique().filter(pl.col("question") != "")

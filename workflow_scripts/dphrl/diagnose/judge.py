@@ -24,7 +24,7 @@ _IDS = ("question_id", "id", "idx", "index", "doc_id", "example_id", "task_id", 
 
 
 def check_extra(task: str) -> None:
-    """Raise `ModuleNotFoundError`, for which the command names the extra, unless what judges a task is installed."""
+    """Raise `ModuleNotFoundError`, for which the command names the extra, if the scorer's library is missing."""
     if importlib.util.find_spec(_NEEDED[task]) is None:
         # Worker processes import it, where it would be a fault of the machine.
         raise ModuleNotFoundError(f"--task {task} needs {_NEEDED[task]}", name=_NEEDED[task])
@@ -33,14 +33,14 @@ def check_extra(task: str) -> None:
 def judged(
     file: SampleFile, task: str, golds: Mapping[str, Any] | None = None, databases: Path | None = None
 ) -> SampleFile:
-    """The file with verdicts of the task's scorer in place of those it had, and with classes of answers and programs.
+    """The file with new verdicts by the task's scorer, and with classes of answers and programs.
 
     Args:
-        golds: ground truths by question id or text; None: those of the file.
+        golds: ground truths by question id or text; None: golds in the file.
         databases: folder of `<db_id>/<db_id>.sqlite`, for sql.
 
     Raises:
-        SourceError: a question has no gold, or it is not as the task needs it.
+        SourceError: a question without a gold, or with a gold that lacks fields of the task.
         ModuleNotFoundError: as `check_extra`.
     """
     check_extra(task)
@@ -64,19 +64,19 @@ def judged(
             part = slice(start, start + _BATCH)
             verdicts += scorer.score(texts[part], truths[part])
             bar.update(len(texts[part]))
-    correct = [None if one.verdict in _NOT_A_RESULT else one.correct for one in verdicts]
-    found = {"correct": pl.Series(correct, dtype=pl.Boolean)}
+    correct = [None if verdict.verdict in _NOT_A_RESULT else verdict.correct for verdict in verdicts]
+    columns = {"correct": pl.Series(correct, dtype=pl.Boolean)}
     for name in ("answer_class", "program_class"):
-        classes = pl.Series([getattr(one, name) for one in verdicts], dtype=pl.String)
-        found |= {name: classes} if name == "answer_class" or classes.count() else {}
-    return replace(file, rows=rows.with_columns(**found), settings=file.settings | {"grader": f"dphrl {task}"})
+        classes = pl.Series([getattr(verdict, name) for verdict in verdicts], dtype=pl.String)
+        columns |= {name: classes} if name == "answer_class" or classes.count() else {}
+    return replace(file, rows=rows.with_columns(**columns), settings=file.settings | {"grader": f"dphrl {task}"})
 
 
 def read_golds(path: Path) -> dict[str, Any]:
     """Ground truths by question id or text, from a file with one of these and a gold in each row.
 
     Raises:
-        SourceError: a row has no such field.
+        SourceError: a row without an id or question, or without a gold.
     """
     golds: dict[str, Any] = {}
     for part, number, row in read_records(path):
@@ -92,13 +92,13 @@ def read_golds(path: Path) -> dict[str, Any]:
 def _truth(
     file: SampleFile, task: str, key: str, question: str, gold: str | None, golds: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    given = gold if golds is None else golds.get(key, golds.get(question.strip()))
-    if given is None:
+    gold_of_question = gold if golds is None else golds.get(key, golds.get(question.strip()))
+    if gold_of_question is None:
         where = "the file has none: give them with --gold FILE" if golds is None else "--gold has none"
         raise SourceError(f"{file.path}: question {known_as(key, question)[:60]!r} has no gold answer; {where}")
     if task == "math":
-        return {"answer": given}
-    truth = _object(given)
+        return {"answer": gold_of_question}
+    truth = _object(gold_of_question)
     if not {"db_id", "gold_sql"} <= truth.keys():
         raise SourceError(
             f"{file.path}: question {known_as(key, question)[:60]!r}: judging SQL needs gold_sql and db_id of each"
@@ -107,10 +107,10 @@ def _truth(
     return truth
 
 
-def _object(given: Any) -> dict[str, Any]:
-    if isinstance(given, str):
+def _object(gold: Any) -> dict[str, Any]:
+    if isinstance(gold, str):
         try:
-            given = json.loads(given)
+            gold = json.loads(gold)
         except json.JSONDecodeError:
             return {}
-    return given if isinstance(given, dict) else {}
+    return gold if isinstance(gold, dict) else {}

@@ -46,8 +46,8 @@ def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
         "Portfolio": [shown.portfolio(found)],
         "By level": [shown.levels(found)],
     }
-    filled = {heading: [one for one in group if one[2].height] for heading, group in tables.items()}
-    filled = {heading: [_visible(one) for one in group] for heading, group in filled.items() if group}
+    filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
+    filled = {heading: [_visible(table) for table in group] for heading, group in filled.items() if group}
     names, base = list(found.models), shown_as([file.path for file in files.values()])[0]
     return render(
         "diagnose.html.j2",
@@ -58,7 +58,7 @@ def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
             visible(name, ""): {
                 "word": model.verdict.word,
                 "sentence": visible(model.sentences[0], ""),
-                "further": [visible(one, "") for one in model.sentences[1:]],
+                "further": [visible(sentence, "") for sentence in model.sentences[1:]],
             }
             for name, model in found.models.items()
         },
@@ -81,33 +81,33 @@ def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
 
 
 def _lost(model: OfModel, name: str) -> list[dict[str, Any]]:
-    """The first lost questions with answers of both models: right ones of the base, the first ones of the tuned."""
+    """The first lost questions with answers of both models: right answers of the base, first answers of the tuned."""
     lost, own = model.lost[:_QUESTIONS], next(iter(model.joined.tuned))
-    keys = [one.prompt_id for one in lost]
-    given = model.joined.questions.filter(pl.col("prompt_id").is_in(keys))
-    questions = {row["prompt_id"]: row for row in given.iter_rows(named=True)}
+    keys = [loss.prompt_id for loss in lost]
+    rows = model.joined.questions.filter(pl.col("prompt_id").is_in(keys))
+    questions = {row["prompt_id"]: row for row in rows.iter_rows(named=True)}
     right = _answers(model.joined.rows[BASE].filter("correct"), keys)
     first = _answers(model.joined.rows[own], keys)
     return [
         {
-            "id": visible(known_as(one.prompt_id, questions[one.prompt_id]["question"])[:80], ""),
-            "question": _cut(questions[one.prompt_id]["question"] or ""),
-            "gold": _cut(questions[one.prompt_id]["gold"] or ""),
-            "solved": f"base {one.base_right} of {one.base_samples}, {visible(name, '')} 0 of {one.tuned_samples}",
-            "answers": {BASE: right.get(one.prompt_id, []), visible(name, ""): first.get(one.prompt_id, [])},
+            "id": visible(known_as(loss.prompt_id, questions[loss.prompt_id]["question"])[:80], ""),
+            "question": _cut(questions[loss.prompt_id]["question"] or ""),
+            "gold": _cut(questions[loss.prompt_id]["gold"] or ""),
+            "solved": f"base {loss.base_right} of {loss.base_samples}, {visible(name, '')} 0 of {loss.tuned_samples}",
+            "answers": {BASE: right.get(loss.prompt_id, []), visible(name, ""): first.get(loss.prompt_id, [])},
         }
-        for one in lost
+        for loss in lost
     ]
 
 
 def _answers(rows: pl.DataFrame, keys: Sequence[str]) -> Mapping[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_question: dict[str, list[dict[str, Any]]] = {}
     chosen = rows.filter(pl.col("prompt_id").is_in(list(keys))).select("prompt_id", "sample_index", "text", "correct")
     for key, index, text, correct in chosen.iter_rows():
-        answers = found.setdefault(key, [])
+        answers = by_question.setdefault(key, [])
         if len(answers) < _ANSWERS:
             answers.append({"index": index, "text": _cut(text), "correct": correct})
-    return found
+    return by_question
 
 
 def _cut(text: str) -> str:
@@ -118,8 +118,8 @@ def _cut(text: str) -> str:
     return visible(text.replace("\r\n", "\n"))
 
 
-def _visible(one: shown.Shown) -> shown.Shown:
-    title, caption, frame = one
+def _visible(table: shown.Shown) -> shown.Shown:
+    title, caption, frame = table
     rows = [[visible(str(cell), "") for cell in row] for row in frame.iter_rows()]
     return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
 
@@ -128,7 +128,7 @@ VERSION = 2
 
 
 def document(found: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any]:
-    """The diagnosis as JSON values; numbers that are not known are null. docs/diagnose.md describes the keys."""
+    """The diagnosis as JSON values; numbers that are not finite are null. docs/diagnose.md describes the keys."""
     models = {}
     for name, model in found.models.items():
         verdict = asdict(model.verdict)
@@ -137,8 +137,8 @@ def document(found: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any
             **{key: value for key, value in verdict.items() if key != "policy"},
             "at_default_k": None if model.default is None else asdict(model.default),
             "qualified": model.qualified,
-            "varieties": [asdict(one) for one in model.varieties],
-            "lost": [one._asdict() for one in model.lost],
+            "varieties": [asdict(variety) for variety in model.varieties],
+            "lost": [question._asdict() for question in model.lost],
             "left_out": model.joined.left_out,
             "sentences": model.sentences,
         }
@@ -156,8 +156,8 @@ def document(found: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any
             name: table.drop("step", "dataset", strict=False).to_dicts() for name, table in found.tables.items()
         },
     }
-    known: dict[str, Any] = _known(values)
-    return known
+    finite: dict[str, Any] = _finite(values)
+    return finite
 
 
 def to_json(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
@@ -165,10 +165,10 @@ def to_json(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
     return json.dumps(document(found, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _known(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     """The value with null for numbers that are not finite."""
     if isinstance(value, Mapping):
-        return {key: _known(one) for key, one in value.items()}
+        return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_known(one) for one in value]
+        return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -40,16 +40,17 @@ def splits(base: Policy, tuned: Policy, k: int) -> Floats:
 
 
 def portfolio(base: Policy, tuned: Policy, budgets: Sequence[int], seed: int) -> pl.DataFrame:
-    """A row for each budget: what the best split solves, and what it gains over all k samples from the tuned model.
+    """A row for each budget: coverage of the best split, and its gain over all k samples from the tuned model.
 
     Args:
         budgets: values of k, each at most the samples of every question.
         seed: of the halves of the questions.
 
     Returns:
-        The columns of `SCHEMA`: pass@k of each model alone; `best`, that of the split chosen on the other half;
-        `from_base`, the samples of the base in the split chosen on the first half, and on the other; `gain` = best -
-        tuned_alone with its 95 % interval over questions. No rows for fewer than four questions.
+        The columns of `SCHEMA`. `base_alone` and `tuned_alone` are pass@k of each model. `best` is pass@k of the split
+        chosen on the other half of the questions. `from_base` counts the samples of the base in the split chosen on the
+        first half; `from_base_other_half`, on the other half. `gain` is best - tuned_alone with its 95 % interval over
+        questions. No rows for fewer than four questions.
     """
     rows = []
     number = base.rows.height
@@ -66,6 +67,6 @@ def portfolio(base: Policy, tuned: Policy, budgets: Sequence[int], seed: int) ->
 
 
 def _best(solved: Floats) -> int:
-    """The split with the highest mean; of equal ones that with the fewest samples of the base."""
+    """The split with the highest mean; among equal splits, the fewest samples of the base."""
     means = solved.mean(axis=0)
     return int(np.flatnonzero(means >= means.max() - _TIE)[0])

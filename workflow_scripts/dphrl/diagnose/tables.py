@@ -20,7 +20,7 @@ _PARTS = {"all": "all", "right": "right", "wrong": "wrong", "narrowing": "narrow
 
 
 def answers(found: Diagnosis) -> Shown:
-    """What the files hold."""
+    """Samples and shares of each file."""
     rows = []
     for row in found.tables["answers"].iter_rows(named=True):
         number = f"{row['fewest']}" if row["fewest"] == row["most"] else f"{row['fewest']} to {row['most']}"
@@ -60,7 +60,7 @@ def coverage(found: Diagnosis) -> Shown:
 
 
 def _by_sets(part: pl.DataFrame) -> Iterator[dict[int, dict[str, Any]]]:
-    """The cells by k; the base has several rows of a k where models count other questions."""
+    """The cells by k; several rows per k for the base if models count different questions."""
     number = pl.int_range(pl.len()).over("k")
     for _, rows in part.with_columns(set=number).group_by("set", maintain_order=True):
         yield {row["k"]: row for row in rows.iter_rows(named=True)}
@@ -84,7 +84,7 @@ def shares(found: Diagnosis) -> Shown:
     for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
         values = dict(part.select("metric", "value").iter_rows())
         shown = f"{name} ({seed})" if seed else str(name)
-        rows.append([shown, *(percent(values[one]) if one in values else "-" for one in metrics)])
+        rows.append([shown, *(percent(values[metric]) if metric in values else "-" for metric in metrics)])
     caption = (
         "Per cent of questions. Cover@tau: at least the share tau of 2 K samples are right (of all, where there are"
         " fewer). pass^K: all of K samples are right. maj@K: the most frequent answer of K samples is right."
@@ -140,12 +140,12 @@ def varied(found: Diagnosis) -> Shown:
     """Different classes among right answers, by kind."""
     rows = []
     for name, model in found.models.items():
-        for one in model.varieties:
-            difference = f"{change(one.difference.value)} {interval(one.difference.wide, change)}"
-            questions = f"{one.difference.questions:,}"
-            counts = (count(one.difference.base), count(one.difference.tuned), difference)
-            effective = ", ".join(map(count, one.effective))
-            rows.append([name, WORDS[one.kind], f"{one.m}", *counts, questions, effective])
+        for variety in model.varieties:
+            difference = f"{change(variety.difference.value)} {interval(variety.difference.wide, change)}"
+            questions = f"{variety.difference.questions:,}"
+            counts = (count(variety.difference.base), count(variety.difference.tuned), difference)
+            effective = ", ".join(map(count, variety.effective))
+            rows.append([name, WORDS[variety.kind], f"{variety.m}", *counts, questions, effective])
     caption = (
         "Expected number of different ones among m right answers, over the questions of which both models have m:"
         " accuracy does not bias it. Effective number: exp of the entropy of all right answers, of both."
@@ -160,8 +160,8 @@ def split(found: Diagnosis) -> Shown:
     table = found.tables["diversity_split"]
     for (name, kind), part in table.group_by("method", "classes", maintain_order=True):
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
-        parts = (cells[one] for one in _PARTS)
-        texts = (f"{change(one['value'])} {interval((one['low'], one['high']), change)}" for one in parts)
+        differences = (cells[name_of_part] for name_of_part in _PARTS)
+        texts = (f"{change(cell['value'])} {interval((cell['low'], cell['high']), change)}" for cell in differences)
         rows.append([name, WORDS[str(kind)], *texts])
     caption = (
         "How many different ones a question has less than under the base (positive: fewer). All = right + wrong; right"
@@ -177,8 +177,8 @@ def moved(found: Diagnosis) -> Iterator[Shown]:
     for name in found.models:
         cells = _cells(table.filter(method=name))
         rows = [
-            [_rate(one), *(f"{cells[one, other]:.1f} ({chance[one, other]:.1f})" for other in BINS)]
-            for one in BINS
+            [_rate(before), *(f"{cells[before, after]:.1f} ({chance[before, after]:.1f})" for after in BINS)]
+            for before in BINS
             if cells and chance
         ]
         caption = (
@@ -190,7 +190,7 @@ def moved(found: Diagnosis) -> Iterator[Shown]:
 
 
 def _cells(table: pl.DataFrame) -> dict[tuple[int, int], float]:
-    return {(one, other): number for one, other, number in table.select(pl.nth(-3, -2, -1)).iter_rows()}
+    return {(before, after): number for before, after, number in table.select(pl.nth(-3, -2, -1)).iter_rows()}
 
 
 def _rate(end: int) -> str:
@@ -202,8 +202,12 @@ def portfolio(found: Diagnosis, only: frozenset[int] | None = None) -> Shown:
     rows = []
     table = found.tables["portfolio"]
     for row in (table if only is None else table.filter(pl.col("k").is_in(only))).iter_rows(named=True):
-        one, other = row["from_base"], row["from_base_other_half"]
-        draws = f"{one}" if one == other else f"{min(one, other)} or {max(one, other)}"
+        first_half, other_half = row["from_base"], row["from_base_other_half"]
+        draws = (
+            f"{first_half}"
+            if first_half == other_half
+            else f"{min(first_half, other_half)} or {max(first_half, other_half)}"
+        )
         values = (percent(row[name]) for name in ("base_alone", "tuned_alone", "best"))
         gain = f"{points(row['gain'])} {interval((row['low'], row['high']))}"
         rows.append([row["method"], f"{row['k']}", *values, draws, gain])
@@ -234,7 +238,7 @@ def _frame(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.DataFra
     return pl.DataFrame(rows, schema=dict.fromkeys(heads, pl.String), orient="row")
 
 
-# What the heads of a table mean, in a line each; the captions of the page say it in full.
+# A short explanation of the heads of each table; the captions of the page explain them in full.
 _LEGENDS = (
     "Per cent of the samples. Truncated: stopped at the length limit (-: the file does not say). Repeated: the text of"
     " an earlier sample of the question. Empty: no text, or no answer in it for verdicts of this workflow.",
@@ -258,7 +262,7 @@ def text(found: Diagnosis) -> str:
     """The tables at K, the notes, and last the verdicts. Control characters are visible symbols."""
     ks = frozenset(model.verdict.k for model in found.models.values())
     parts = [answers(found), coverage(found), shares(found), _at_k(kept(found), ks), by_base(found), varied(found)]
-    shown = [_table(one, legend) for one, legend in zip([*parts, portfolio(found, ks)], _LEGENDS, strict=True)]
+    shown = [_table(table, legend) for table, legend in zip([*parts, portfolio(found, ks)], _LEGENDS, strict=True)]
     shown += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in found.notes)])] if found.notes else []
     verdicts = ("\n".join(visible(line, "") for line in model.sentences) for model in found.models.values())
     return "\n\n".join([*filter(None, shown), *verdicts])

@@ -38,15 +38,15 @@ def title(run: str, found: Sequence[Answer]) -> str:
 def answers(tables: Mapping[str, pl.DataFrame], dataset: str) -> list[Answer]:
     """The answers of a run, about one evaluation set.
 
-    The first has the words of `dphrl diagnose`. In the others a value fell or rose where its 95 % interval excludes 0.
-    Elsewhere the text says that no difference is shown, not that there is none.
+    The first answer uses the words of `dphrl diagnose`. In the others a value fell or rose if its 95 % interval
+    excludes 0. Otherwise the text says that no difference is shown, not that there is none.
 
     Args:
         tables: collapse, comparisons, headline and claims.
         dataset: the set that the first three answers are about.
 
     Returns:
-        One answer a question; none where nothing was compared with the base.
+        One answer per question; none without a comparison with the base.
     """
     headline, claims = tables["headline"], tables["claims"]
     here = tables["comparisons"].filter(pl.col("method") != BASE_ITSELF, dataset=dataset)
@@ -68,11 +68,11 @@ def answers(tables: Mapping[str, pl.DataFrame], dataset: str) -> list[Answer]:
             f"Not measured: no kinds of right answers are known on {dataset}. Style rules (evaluate.styles) show them,"
             " or a scorer that gives right answers of several kinds different classes (answer_class)."
         )
-    found = [Answer("Did coverage collapse?", _collapse(tables["collapse"].filter(dataset=dataset)))]
-    found.append(Answer("Did diversity fall?", fell))
-    found += _kept(here.filter(metric=coverage))
+    replies = [Answer("Did coverage collapse?", _collapse(tables["collapse"].filter(dataset=dataset)))]
+    replies.append(Answer("Did diversity fall?", fell))
+    replies += _kept(here.filter(metric=coverage))
     first = with_base.filter(metric=coverage).row(0, named=True)
-    return [*found, Answer("How sure is this?", _sure(first, claims)), Answer("What is open?", _open(first, claims))]
+    return [*replies, Answer("How sure is this?", _sure(first, claims)), Answer("What is open?", _open(first, claims))]
 
 
 def _collapse(rows: pl.DataFrame) -> str:
@@ -173,14 +173,15 @@ def claims_markdown(found: pl.DataFrame) -> str:
 
 
 def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Title, how to read it, and rows of the primary endpoints and of the other claims, where there are any.
+    """Title, explanation and rows of each table of claims: primary endpoints, then other claims.
 
-    A row has as text, in addition to its columns: where, measured, chance and decided; and its metric in words.
+    Empty tables are left out. Each row adds texts to its columns: where, measured, chance, each and decided. The metric
+    is in words.
     """
     for primary, title in _TITLES.items():
         rows = [{**row, **_texts(row)} for row in found.filter(primary=primary).iter_rows(named=True)]
         if rows:
-            counts = ", ".join(f"{sum(row['verdict'] == one for row in rows)} {one}" for one in VERDICTS)
+            counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in VERDICTS)
             yield title, f"{counts}. p is {_CORRECTED[primary]} over these claims; intervals are not corrected.", rows
 
 

@@ -20,10 +20,10 @@ _TEMPLATE = Path(dphrl.pages.__file__).parent / "templates" / "card.md.j2"
 
 @dataclass(frozen=True)
 class Run:
-    """What the cards of all policies of a run share.
+    """Facts of a run that appear on the cards of all its policies.
 
     Attributes:
-        base: the folder name of the base model; None for one that the run made.
+        base: the folder name of the base model; None for a base model that the run made.
         train_dataset: the training set.
         tasks: the task of each dataset.
         confidence: of the intervals, a share.
@@ -49,10 +49,10 @@ def card(
     """The model card of a policy; equal arguments give equal text.
 
     Args:
-        config: the config slice of its training, as its manifest has it.
+        config: the config slice of its training, from its manifest.
         folder_digest: the digest of its manifest.
         sizes: training prompts by subset, in the draw of stage 1 that the training used.
-        command: what makes the policy again.
+        command: the shell command that makes the policy again.
     """
     own = run.headline.filter(method=policy.method, seed=policy.seed, step=policy.step)
     title = f"{label(policy.method)}, seed {policy.seed}, step {policy.step}"
@@ -105,7 +105,7 @@ def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
 
 
 def _method(policy: PolicyName, config: Mapping[str, Any]) -> str:
-    """What the training did, in two sentences."""
+    """The training in two sentences: steps, prompts, rollouts, divergence and subsets."""
     train, method = config["train"], config["method"]
     prompts = {"all": "the whole training set", "exp": "D_exp"}[method["rollout_on"]]
     divergence = f"the divergence {method['divergence']} with weight {method['eta']:g}"

@@ -78,5 +78,5 @@ def sampled_datasets(layout: Layout) -> list[str]:
 def sampled_policies(layout: Layout) -> dict[str, str]:
     """The policies whose samples the page shows, by method: the last step of its first seed, the first checkpoint."""
     first = layout.config.train.seeds[0]
-    shown = [one for one in layout.policies() if one.seed == first or (not one.step and one.seed <= 1)]
+    shown = [policy for policy in layout.policies() if policy.seed == first or (not policy.step and policy.seed <= 1)]
     return {policy.method: str(policy) for policy in shown}

@@ -71,14 +71,14 @@ def training_cost(timings: pl.DataFrame) -> pl.DataFrame:
 
 
 def training_use(training: pl.DataFrame) -> pl.DataFrame:
-    """What one training of each method used: methods compare at equal steps, prompts or tokens, not at all at once.
+    """Mean use of a training, by method. Methods compare at equal steps, prompts or tokens, not at all three.
 
     Args:
         training: the table "training".
 
     Returns:
         method str, trainings i32 (how many the means are over), steps f64, prompts, rollouts, drawn_tokens f64 (with
-        those that dynamic sampling left out), stored_tokens f64 (of rehearsed responses); sorted by method.
+        the tokens that dynamic sampling left out), stored_tokens f64 (of rehearsed responses); sorted by method.
     """
     of_trainings = training.group_by("method", "seed").agg(
         pl.col("step").max().cast(pl.Float64).alias("steps"),

@@ -34,8 +34,8 @@ class Headline:
     Attributes:
         policies: method, seed and step of each policy.
         datasets: in the given order, others after them alphabetically.
-        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of what is different among the samples, then
-            the share of right answers that read no table.
+        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of different classes among the samples,
+            then the share of right answers that read no table.
     """
 
     def __init__(self, table: pl.DataFrame, order: Sequence[str] = ()) -> None:
@@ -54,10 +54,10 @@ class Headline:
 
     def cell(self, policy: tuple[str, int, int], dataset: str, metric: str) -> tuple[str, str] | None:
         """Value and interval as text, in per cent where the metric is a proportion; None if it was not measured."""
-        found = self._cells.get((*policy, dataset, metric))
-        if found is None:
+        estimate = self._cells.get((*policy, dataset, metric))
+        if estimate is None:
             return None
-        value, *ends = found
+        value, *ends = estimate
         return value_text(metric, value), numbers.interval(
             ends, numbers.count if metric in _VARIETY else numbers.percent
         )
@@ -73,7 +73,7 @@ class Headline:
 
 
 def training(seed: int, step: int) -> str:
-    """Seed and step of a policy; a checkpoint of another trainer has no step, a policy without seeds neither."""
+    """Seed and step of a policy. Checkpoints of another trainer lack the step, policies without seeds lack both."""
     return f"seed {seed}, step {step}" if step else f"seed {seed}" if seed else ""
 
 
@@ -161,8 +161,8 @@ def _rank(metric: str) -> tuple[int, int, str]:
     return family, int(number[1]) if number else 0, metric
 
 
-# Rows of the policies of a training: here, or elsewhere for a list under `checkpoints`, which has seeds and no steps.
-# A single checkpoint and recorded answers have neither.
+# Rows of the policies of a training, here or elsewhere. A list under `checkpoints` gives seeds without steps. A single
+# checkpoint and recorded answers come without both.
 OF_TRAININGS = (pl.col("step") > 0) | (pl.col("seed") > 0)
 
 

@@ -41,7 +41,7 @@ def render_page(
     samples: Sequence[Sample],
     order: Sequence[str] = (),
 ) -> str:
-    """One self-contained page: what was run, its results, figures, claims, audit, samples.
+    """One self-contained page: the run, its results, figures, claims, audit and samples.
 
     Any text may be hostile: it is escaped. The same arguments give the same text.
 
@@ -51,19 +51,19 @@ def render_page(
         headline: the table "headline"; the last step of each method and seed is shown.
         data: the table "datasets".
         costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
-        facts: what was run, by the name of a fact.
+        facts: facts of the run (base policy, evaluation sets, ...), by name.
         sizes: counts (questions, D_exp, D_pef, dropped) by the words to show.
-        notes: what a reader must know to judge the results, shown before them.
+        notes: cautions for the reader, shown before the results.
         tables: (title, caption, frame) of each further table; a frame's first column heads its rows; it is shown as
             `readable` makes it.
-        figures: Vega-Lite specifications by name; that of `OPENING` comes after the answers, the others by
-            `SECTIONS`. A specification's title is the heading of its figure, its description the caption.
+        figures: Vega-Lite specifications by name; the figure `OPENING` follows the answers, the others are in the
+            order of `SECTIONS`. A specification's title is the heading of its figure, its description the caption.
         claims: the table "claims".
         samples: prompts with the responses to them.
         order: of the evaluation sets.
 
     Raises:
-        ValueError: the headline has no rows.
+        ValueError: the headline is empty.
     """
     if headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
@@ -134,7 +134,9 @@ def _numbered(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
 
 def _figures(figures: Mapping[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Figures by the heading of their section; empty sections are left out."""
-    sections = {HEADINGS[name]: [figures[one] for one in SECTIONS[name] if one in figures] for name in HEADINGS}
+    sections = {
+        HEADINGS[name]: [figures[figure] for figure in SECTIONS[name] if figure in figures] for name in HEADINGS
+    }
     return {heading: drawn for heading, drawn in sections.items() if drawn}
 
 

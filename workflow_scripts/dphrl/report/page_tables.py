@@ -43,12 +43,12 @@ _SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (
 
 def partition_sizes(partitions: Iterable[pl.DataFrame]) -> dict[str, str]:
     """The numbers of training prompts, in all and in each subset, of the final partitions: one number, or the range."""
-    counts = [{"": one.height, **dict(one.group_by("subset").len().iter_rows())} for one in partitions]
+    counts = [{"": prompts.height, **dict(prompts.group_by("subset").len().iter_rows())} for prompts in partitions]
     if not counts:
         return {}
     named = {"": "training prompts", **_SUBSETS}
-    found = {words: sorted({one.get(name, 0) for one in counts}) for name, words in named.items()}
-    return {words: " to ".join(f"{size:,}" for size in dict.fromkeys((of[0], of[-1]))) for words, of in found.items()}
+    sizes = {words: sorted({count.get(name, 0) for count in counts}) for name, words in named.items()}
+    return {words: " to ".join(f"{size:,}" for size in dict.fromkeys((of[0], of[-1]))) for words, of in sizes.items()}
 
 
 def page_tables(
@@ -65,9 +65,14 @@ def page_tables(
         training: the tables of `TRAINING`, by name; none where nothing was trained.
         scored: the verdicts whose rules are counted.
     """
-    found = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
+    in_layout = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
     trainings = [(*TRAINING[name], _first_and_last(table)) for name, table in training.items()]
-    return [*found, *further_tables(further), *(one for one in trainings if one[-1].height), *rules_of_run(scored)]
+    return [
+        *in_layout,
+        *further_tables(further),
+        *(table for table in trainings if table[-1].height),
+        *rules_of_run(scored),
+    ]
 
 
 def _first_and_last(table: pl.DataFrame) -> pl.DataFrame:
@@ -86,13 +91,13 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
 
     Args:
         runs: headline tables by the name of the run, which is shown where there are several.
-        dataset: one that all runs have.
+        dataset: a dataset of all runs.
     """
     metrics = next(iter(runs.values())).metrics[dataset]
     policies = [(policy, run) for run, headline in runs.items() for policy in headline.policies]
     order = in_order(policy[0] for policy, _ in policies)
     rows = []
-    for policy, run in sorted(policies, key=lambda one: order.index(one[0][0])):
+    for policy, run in sorted(policies, key=lambda pair: order.index(pair[0][0])):
         method, seed, step = policy
         detail = ", ".join(filter(None, [run if len(runs) > 1 else "", training(seed, step)]))
         cells = [runs[run].cell(policy, dataset, metric) for metric in metrics]
@@ -191,10 +196,10 @@ def _crossing(table: pl.DataFrame) -> pl.DataFrame:
 
 def _rarefied(table: pl.DataFrame) -> pl.DataFrame:
     """The largest m up to `_RIGHT` of each dataset and kind of class; answers are left out: right ones are alike."""
-    found = table.filter(pl.col("m") <= _RIGHT, pl.col("classes") != "answers")
-    found = found.filter(pl.col("m") == pl.col("m").max().over("dataset", "classes")).sort("dataset", "classes")
+    largest = table.filter(pl.col("m") <= _RIGHT, pl.col("classes") != "answers")
+    largest = largest.filter(pl.col("m") == pl.col("m").max().over("dataset", "classes")).sort("dataset", "classes")
     column = pl.format("{} {} in {} ({} questions)", "dataset", _CLASSES, "m", "prompts")
-    return _grid(_means(found.with_columns(column=column)))
+    return _grid(_means(largest.with_columns(column=column)))
 
 
 def _split(table: pl.DataFrame) -> pl.DataFrame:
@@ -230,7 +235,8 @@ def _grid(cells: Mapping[tuple[str, str], str]) -> pl.DataFrame:
     """A row for each method, a column for each second name, in order."""
     columns = list(dict.fromkeys(column for _, column in cells))
     rows = [
-        [label(one), *(cells.get((one, name), "-") for name in columns)] for one in in_order(key for key, _ in cells)
+        [label(method), *(cells.get((method, name), "-") for name in columns)]
+        for method in in_order(key for key, _ in cells)
     ]
     return pl.DataFrame(rows, schema=dict.fromkeys(["Policy", *columns], pl.String), orient="row")
 

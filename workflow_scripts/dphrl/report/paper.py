@@ -36,7 +36,7 @@ class Layout:
     Attributes:
         task: of the evaluation sets shown; None for all. In mathematics the last column is the mean of all others.
         metrics: of each set, in order; `pass@` means pass@k for the published k.
-        source: the table of this run that has the intervals.
+        source: the table of this run with the intervals.
         published: the tables of the paper with this layout.
     """
 
@@ -53,22 +53,22 @@ class Layout:
         words = f"Layout of {self.published} of arXiv 2509.07430." if self.published else _KEEP_EXPLORE
         return f"{words} {_SHOWN.format(self.source)} From tables/paper/{self.name}.parquet."
 
-    def columns(self, datasets: Mapping[str, str], found: set[Column]) -> list[Column]:
+    def columns(self, datasets: Mapping[str, str], measured: set[Column]) -> list[Column]:
         """Dataset and metric of each column that was measured, without the average."""
         wanted = [
             (dataset, name)
             for dataset, task in datasets.items()
             if self.task in (None, task)
             for metric in self.metrics
-            for name in (self._with_k(dataset, found) if metric == "pass@" else [metric])
+            for name in (self._with_k(dataset, measured) if metric == "pass@" else [metric])
         ]
-        return [column for column in dict.fromkeys(wanted) if column in found]
+        return [column for column in dict.fromkeys(wanted) if column in measured]
 
-    def _with_k(self, dataset: str, found: set[Column]) -> Iterable[str]:
+    def _with_k(self, dataset: str, measured: set[Column]) -> Iterable[str]:
         """pass@k for the published k, or for the largest measured k below it."""
-        known = numbered((name for where, name in found if where == dataset), "pass@")
+        ks = numbered((name for where, name in measured if where == dataset), "pass@")
         for k in (8, 16) if self.task == "sql" else (published_k(dataset),):
-            yield f"pass@{max((one for one in known if one <= k), default=known[0] if known else k)}"
+            yield f"pass@{max((measured_k for measured_k in ks if measured_k <= k), default=ks[0] if ks else k)}"
 
 
 LAYOUTS = {
@@ -84,8 +84,10 @@ LAYOUTS = {
 
 def names(tasks: Iterable[str], keep_measured: bool) -> list[str]:
     """Names of the tables of a run: by the tasks of its evaluation sets, and keep_explore if keep was measured."""
-    given = set(tasks)
-    return [name for name, one in LAYOUTS.items() if (one.task in given if one.task else keep_measured)]
+    measured_tasks = set(tasks)
+    return [
+        name for name, layout in LAYOUTS.items() if (layout.task in measured_tasks if layout.task else keep_measured)
+    ]
 
 
 def lay_out(
@@ -100,14 +102,14 @@ def lay_out(
         name: one of `LAYOUTS`.
         tables: headline, passk and keep_explore.
         datasets: the evaluation sets in the order of the columns, with their tasks.
-        published: the result of `published.read_published`, if the run has a setting of the paper.
+        published: the result of `published.read_published`, if the run follows a setting of the paper.
 
     Returns:
         row, column i32, source str ("this run" or where it was published), policy str, seeds i32|null, dataset, metric
         str, value f64|null and sd f64|null (over seeds) as proportions; every cell of the grid, by row and column.
 
     Raises:
-        ValueError: published values are given, but none is of a dataset and metric of this run.
+        ValueError: no published value is for a dataset and metric of this run.
     """
     measured = _measured(tables)
     columns = LAYOUTS[name].columns(datasets, set(measured.select("dataset", "metric").iter_rows()))
@@ -118,7 +120,10 @@ def lay_out(
     groups = measured.group_by("method", "dataset", "metric")
     cells = {row[:3]: row[3:] for row in groups.agg(seeds=pl.len(), mean=value.mean(), sd=value.std()).iter_rows()}
     methods = in_order({method for method, *column in cells if tuple(column) in columns})
-    rows = [("this run", label(one), [cells.get((one, *column), (None,) * 3) for column in columns]) for one in methods]
+    rows = [
+        ("this run", label(method), [cells.get((method, *column), (None,) * 3) for column in columns])
+        for method in methods
+    ]
     if published and name in published:
         rows += _published(published[name], columns)
     return SCHEMAS["paper"].frame(
@@ -134,10 +139,10 @@ def shown(table: pl.DataFrame) -> pl.DataFrame:
     """A table of `lay_out` for reading: a column `Policy`, then one for each dataset and metric, all text."""
     rows: dict[int, list[str]] = {}
     heads: dict[int, str] = {}
-    for one in table.sort("row", "column").iter_rows(named=True):
-        rows.setdefault(one["row"], [_policy(one)]).append(_cell(one))
-        dataset, metric = one["dataset"], one["metric"]
-        heads[one["column"]] = "Average" if dataset == AVERAGE else f"{dataset} {metric_name(metric)}"
+    for cell in table.sort("row", "column").iter_rows(named=True):
+        rows.setdefault(cell["row"], [_policy(cell)]).append(_cell(cell))
+        dataset, metric = cell["dataset"], cell["metric"]
+        heads[cell["column"]] = "Average" if dataset == AVERAGE else f"{dataset} {metric_name(metric)}"
     return pl.DataFrame(list(rows.values()), schema=dict.fromkeys(["Policy", *heads.values()], pl.String), orient="row")
 
 
@@ -164,8 +169,8 @@ def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """The mean over `columns` of each training, where all of them were measured."""
     wanted = pl.DataFrame(columns, schema=["dataset", "metric"], orient="row")
-    found = measured.join(wanted, on=["dataset", "metric"], how="semi").group_by("method", "seed")
-    means = found.agg(value=pl.col("value").mean(), count=pl.len()).filter(count=len(columns))
+    trainings = measured.join(wanted, on=["dataset", "metric"], how="semi").group_by("method", "seed")
+    means = trainings.agg(value=pl.col("value").mean(), count=pl.len()).filter(count=len(columns))
     return means.with_columns(dataset=pl.lit(AVERAGE), metric=pl.lit(AVERAGE)).select(measured.columns)
 
 
@@ -182,9 +187,9 @@ def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tupl
     same = sets == {column for column in columns if column[0] != AVERAGE}
     rows = []
     for policy, values in table["rows"].items():
-        found = {head: value for head, value in zip(heads, values, strict=True) if same or head[0] != AVERAGE}
-        given = [found.get(column) for column in columns]
-        rows.append((table["source"], policy, [(None, value and value / 100, None) for value in given]))
+        by_column = {head: value for head, value in zip(heads, values, strict=True) if same or head[0] != AVERAGE}
+        percents = [by_column.get(column) for column in columns]
+        rows.append((table["source"], policy, [(None, value and value / 100, None) for value in percents]))
     return rows
 
 
@@ -202,7 +207,7 @@ def _cell(cell: Mapping[str, Any]) -> str:
     return f"{percent(cell['value'], digits)}{spread}"
 
 
-# The names that methods have in config/experiments, by the rows of the published tables.
+# The names of methods in config/experiments, by the rows of the published tables.
 _METHODS = {
     "Base": "base",
     "GRPO": "grpo",
@@ -226,16 +231,16 @@ def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
     """The published tables of a setting, by the name of their layout.
 
     Raises:
-        ValueError: the file has no such setting.
+        ValueError: the setting is not in the file.
     """
-    known = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if setting not in known:
-        raise ValueError(f"{path.name}: no setting {setting!r}; evaluate.published is one of {', '.join(known)}")
-    return {table["layout"]: table for table in known[setting]}
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if setting not in settings:
+        raise ValueError(f"{path.name}: no setting {setting!r}; evaluate.published is one of {', '.join(settings)}")
+    return {table["layout"]: table for table in settings[setting]}
 
 
 def published_points(path: Path, setting: str) -> pl.DataFrame:
-    """The published values that figures show next to those of a run of that setting.
+    """The published values that figures show next to a run of that setting.
 
     Returns:
         method str (as config/experiments names it), dataset str, metric str (greedy, mean or pass@k), value f64, a
@@ -261,7 +266,7 @@ _DIVERGENCES = {
 
 
 def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Families of two or more methods that have a divergence and differ only in `eta`: method names by family.
+    """Families of two or more methods with a divergence that differ only in `eta`: method names by family.
 
     Args:
         methods: the blocks of the configuration by name.
@@ -271,14 +276,14 @@ def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
         if methods[name]["divergence"]:
             rest = {key: value for key, value in methods[name].items() if key != "eta"}
             alike.setdefault(json.dumps(rest, sort_keys=True), []).append(name)
-    found: dict[str, list[str]] = {}
+    by_family: dict[str, list[str]] = {}
     for members in alike.values():
         if len(members) > 1:
             divergence = methods[members[0]]["divergence"]
             family = _DIVERGENCES.get(divergence, divergence)
             # A second family of one divergence is named after its first method.
-            found[f"{family}, as {label(members[0])}" if family in found else family] = members
-    return found
+            by_family[f"{family}, as {label(members[0])}" if family in by_family else family] = members
+    return by_family
 
 
 def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:

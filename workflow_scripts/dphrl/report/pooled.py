@@ -125,17 +125,17 @@ def differences_by_run(runs: Sequence[FinishedRun]) -> pl.DataFrame:
 def pooled(runs: Sequence[FinishedRun]) -> pl.DataFrame:
     """The table "comparisons" over all trainings of all runs.
 
-    Runs whose base gave the same answers have one base model: their trainings are compared as those of one run.
-    Differences on several base models weigh alike. With three of them or more the base is a random effect: the interval
-    is then over the differences of the bases. Two show how sure the difference is for these two bases only.
+    Runs whose base gave the same answers share a base model: their trainings are compared like trainings of one run.
+    Differences on several base models weigh alike. With three base models or more, the base is a random effect: the
+    interval is over the differences of the bases. With two, the interval holds for these two bases only.
     """
     bases: dict[str, list[FinishedRun]] = {}
     for run in runs:
         bases.setdefault(run.base, []).append(run)
-    found = pl.concat(comparisons(_study(group)).with_columns(base=pl.lit(name)) for name, group in bases.items())
+    by_base = pl.concat(comparisons(_study(group)).with_columns(base=pl.lit(name)) for name, group in bases.items())
     rows = [
         _over_bases(pair.rows(named=True), runs[0].settings["bootstrap"]["confidence"])
-        for _, pair in found.group_by(_PAIR, maintain_order=True)
+        for _, pair in by_base.group_by(_PAIR, maintain_order=True)
     ]
     return corrected(SCHEMAS["comparisons"].frame(rows))
 
@@ -146,7 +146,7 @@ def pooled_claims(compared: pl.DataFrame, run: FinishedRun) -> pl.DataFrame:
     It is without claims about a level or at equal mean.
     """
     rules = ClaimsConfig(**run.settings["claims"])
-    plain = tuple(one for one in rules.primary if one.level is None and one.at_mean is None)
+    plain = tuple(claim for claim in rules.primary if claim.level is None and claim.at_mean is None)
     rules = rules.model_copy(update={"primary": plain})
     return claims(compared, SCHEMAS["comparisons_levels"].frame(), run.settings["roles"], rules)
 
@@ -155,7 +155,7 @@ def write_pooled(runs: Sequence[FinishedRun], out: Path) -> None:
     """Write the page and the tables of finished runs into a folder.
 
     Raises:
-        RunsError: no run has a training.
+        RunsError: the runs contain no training.
     """
     differences = differences_by_run(runs)
     if differences.is_empty():
@@ -260,7 +260,7 @@ def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, 
     over = Estimate(float(values.mean()), error, freedom)
     low, high = over.interval(confidence)
     numbers = {name: sum(row[name] for row in rows) for name in ("seeds", "seeds_against", "questions")}
-    known = {"difference": over.value, "low": low, "high": high, "error": error, "freedom": freedom, "p": over.p}
+    estimates = {"difference": over.value, "low": low, "high": high, "error": error, "freedom": freedom, "p": over.p}
     unknown: dict[str, Any] = {
         "of_seeds": float("nan"),
         "of_questions": 0.0,
@@ -268,7 +268,7 @@ def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, 
         "clusters": None,
         "trainings": [],
     }
-    return {**{name: rows[0][name] for name in _PAIR}, **known, **numbers, **unknown}
+    return {**{name: rows[0][name] for name in _PAIR}, **estimates, **numbers, **unknown}
 
 
 def _runs(runs: Sequence[FinishedRun]) -> pl.DataFrame:
@@ -293,11 +293,11 @@ def _compared(dataset: str, differences: pl.DataFrame, compared: pl.DataFrame, n
     here = differences.filter(dataset=dataset).select("metric", "method", "against", "run", "difference")
     of_run = {tuple(key): value for *key, value in here.iter_rows()}
     rows = []
-    for one in compared.filter(dataset=dataset).iter_rows(named=True):
-        pair = (one["metric"], one["method"], one["against"])
-        by_run = [difference_text(one["metric"], of_run.get((*pair, name))) for name in names]
-        methods = f"{label(one['method'])} - {label(one['against'])}"
-        numbers = (interval_text(one), *by_run, str(one["seeds"]), probability(one["p_holm"]))
-        rows.append((metric_name(one["metric"]), methods, *numbers))
+    for row in compared.filter(dataset=dataset).iter_rows(named=True):
+        pair = (row["metric"], row["method"], row["against"])
+        by_run = [difference_text(row["metric"], of_run.get((*pair, name))) for name in names]
+        methods = f"{label(row['method'])} - {label(row['against'])}"
+        numbers = (interval_text(row), *by_run, str(row["seeds"]), probability(row["p_holm"]))
+        rows.append((metric_name(row["metric"]), methods, *numbers))
     heads = ["Metric", "Methods", "Difference [95 %]", *(f"in {name}" for name in names), "Trainings", "p (Holm)"]
     return pl.DataFrame(rows, schema=heads, orient="row")

@@ -34,8 +34,8 @@ def rules_of_run(scored: Scored) -> list[Shown]:
         for method, policy in policies.items()
         if (shards := shards_of(name, {method: policy}, files["verdicts"])[label(method)])
     ]
-    found = pl.concat(parts) if parts else pl.DataFrame()
-    return [] if found.is_empty() else [("Rules of the maths scorer", _CAPTION, found)]
+    rules = pl.concat(parts) if parts else pl.DataFrame()
+    return [] if rules.is_empty() else [("Rules of the maths scorer", _CAPTION, rules)]
 
 
 def _decided(dataset: str, policy: str, verdicts: Sequence[str], gold: str) -> pl.DataFrame:

@@ -51,11 +51,11 @@ def samples_of_run(
         policies: by method, the folder of the policy in the run.
         files: "prompts" and "gold" of each dataset, and all shards of "rollouts" and "verdicts".
     """
-    found = list[Sample]()
+    samples = list[Sample]()
     for name, prompts, gold in zip(datasets, files["prompts"], files["gold"], strict=True):
         rollouts, verdicts = (shards_of(name, policies, files[kind]) for kind in ("rollouts", "verdicts"))
-        found += pick_samples(name, prompts, gold, rollouts, verdicts, limits)
-    return found
+        samples += pick_samples(name, prompts, gold, rollouts, verdicts, limits)
+    return samples
 
 
 def shards_of(dataset: str, policies: Mapping[str, str], paths: Sequence[str]) -> dict[str, list[str]]:
@@ -98,8 +98,8 @@ def pick_samples(
     chosen = _chosen(next(iter(verdicts.values())), limits.prompts)
     keys = chosen["prompt_id"].to_list()
     for file, column in ((prompts, "messages"), (gold, "ground_truth")):
-        found = _table(file, ["prompt_id", column], keys)
-        chosen = chosen.join(found, on="prompt_id", how="left", maintain_order="left")
+        texts = _table(file, ["prompt_id", column], keys)
+        chosen = chosen.join(texts, on="prompt_id", how="left", maintain_order="left")
     absent = chosen.filter(pl.any_horizontal(pl.all().is_null()))["prompt_id"].to_list()
     if absent:
         raise ValueError(
@@ -110,11 +110,11 @@ def pick_samples(
         Sample(
             dataset,
             key,
-            tuple((one["role"], _shown(one["content"], limits)) for one in json.loads(messages)),
+            tuple((message["role"], _shown(message["content"], limits)) for message in json.loads(messages)),
             _shown(_gold(truth), limits),
             c,
             n,
-            {policy: found.get(key, []) for policy, found in responses.items()},
+            {policy: by_prompt.get(key, []) for policy, by_prompt in responses.items()},
         )
         for key, c, n, messages, truth in chosen.iter_rows()
     ]
@@ -137,12 +137,12 @@ def _responses(
     key = ["prompt_id", "sample_index"]
     texts = _table(rollouts, [*key, "text"], chosen)
     judged = _table(verdicts, [*key, "verdict", "detail"], chosen)
-    found: dict[str, list[Response]] = {}
+    by_prompt: dict[str, list[Response]] = {}
     for prompt, index, text, verdict, detail in texts.join(judged, on=key).sort(key).iter_rows():
-        shown = found.setdefault(prompt, [])
+        shown = by_prompt.setdefault(prompt, [])
         if len(shown) < limits.responses:
             shown.append(Response(index, _shown(text, limits), verdict, _shown(detail or "", limits)))
-    return found
+    return by_prompt
 
 
 def _table(files: str | list[str], columns: Sequence[str], chosen: Sequence[str]) -> pl.DataFrame:
@@ -151,8 +151,8 @@ def _table(files: str | list[str], columns: Sequence[str], chosen: Sequence[str]
 
 
 def _gold(truth: str) -> str:
-    given = json.loads(truth)
-    answer = next((given[name] for name in ("gold_sql", "answer") if name in given), given)
+    fields = json.loads(truth)
+    answer = next((fields[name] for name in ("gold_sql", "answer") if name in fields), fields)
     return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 

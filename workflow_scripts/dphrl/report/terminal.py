@@ -82,9 +82,9 @@ def registered_in_words() -> str:
 def ambiguous(results: Path) -> str:
     """A sentence for the terminal; empty for a run without ambiguous questions in its in-domain test.
 
-    A policy with one reading of "about" is right where the gold has that reading, at any k: at most on the share of the
-    most frequent reading. pass@k is measured, after the last step, a mean over seeds. `results` is the folder of a
-    finished run.
+    A policy with one reading of "about" is right only for golds with that reading, at any k. This is at most the share
+    of the most frequent reading. pass@k is measured after the last step, as a mean over seeds. `results` is the folder
+    of a finished run.
     """
     table, questions = results / "tables/headline_levels.parquet", results / "toy/questions/in_domain.jsonl"
     rows = map(json.loads, questions.read_text(encoding="utf-8").splitlines() if questions.exists() else ())

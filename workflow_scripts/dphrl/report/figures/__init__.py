@@ -1,6 +1,6 @@
 """The figures, in one module for each section of the page.
 
-A module has `FIGURES`, its figures by name. A new figure is an entry there and its name in `SECTIONS`.
+Each module defines `FIGURES`, its figures by name. A new figure needs an entry there and its name in `SECTIONS`.
 """
 
 import importlib
@@ -49,11 +49,11 @@ def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = (), published
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
-        published: of `published_points`, for a figure with published values; points are drawn for the methods,
-            datasets and metrics of the table. None: no published points.
+        published: the table of `published_points`, for a figure with published values. Points are drawn for the
+            methods, datasets and metrics of `table`. None: no published points.
 
     Raises:
-        ValueError: the table has no row that the figure can show.
+        ValueError: the figure can show no row of the table.
     """
     drawn = figure(name)
     return drawn.draw(table, datasets, *([published] if drawn.published else []))

@@ -34,8 +34,8 @@ def draw_training(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """A panel for each metric in the table, each with a separate scale."""
     shown = table.filter(pl.col("metric").is_in(_METRICS))
     if shown.is_empty():
-        found = ", ".join(sorted(set(table["metric"]))) or "none"
-        raise ValueError(f"figure training: the table has none of the metrics {', '.join(_METRICS)}; it has {found}")
+        measured = ", ".join(sorted(set(table["metric"]))) or "none"
+        raise ValueError(f"figure training: the table has none of the metrics {', '.join(_METRICS)}; it has {measured}")
     title = pl.col("metric").replace_strict(_METRICS, return_dtype=pl.String)
     rows = theme.with_policy(shown).with_columns(pl.col("value").round(6), title=title)
     base, selected = theme.policy_lines(
@@ -66,8 +66,8 @@ def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     trained = table.filter(pl.col("step") > 0)
     if trained.is_empty():
         raise ValueError("figure steps: the table has no trained policy")
-    known = sorted(set(table["k"]))
-    k = max((one for one in known if one <= _LARGEST_K), default=known[0])
+    ks = sorted(set(table["k"]))
+    k = max((measured_k for measured_k in ks if measured_k <= _LARGEST_K), default=ks[0])
     start = table.filter(pl.col("method") == "base").drop("method", "seed")
     lines = trained.select("method", "seed", "dataset").unique()
     rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]).filter(k=k)
@@ -176,9 +176,9 @@ def draw_eta(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.Da
 
 def _eta_metrics(table: pl.DataFrame) -> list[str]:
     """Greedy, or the mean where there is none, and pass@k of the largest k."""
-    found = set(table["metric"])
-    solved = sorted((name for name in found if name.startswith("pass@")), key=lambda name: int(name[5:]))
-    single = ["greedy"] if "greedy" in found else sorted(name for name in found if name.startswith("mean@"))
+    metrics = set(table["metric"])
+    solved = sorted((name for name in metrics if name.startswith("pass@")), key=lambda name: int(name[5:]))
+    single = ["greedy"] if "greedy" in metrics else sorted(name for name in metrics if name.startswith("mean@"))
     return [*single, *solved[-1:]]
 
 

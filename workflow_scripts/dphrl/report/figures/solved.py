@@ -100,7 +100,7 @@ _TITLE = "difference to base (points)"
 
 
 def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
-    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k among those of its dataset."""
+    """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k in its dataset."""
     rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base")
     if rows.is_empty():
         raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
@@ -151,8 +151,8 @@ def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
         return None
     keys = ["dataset", "metric"]
     base = published.filter(method="base").select(*keys, base="value")
-    found = published.filter(pl.col("method") != "base").join(base, on=keys, maintain_order="left")
-    return found.select("method", "dataset", published="metric", difference=pl.col("value") - pl.col("base"))
+    pairs = published.filter(pl.col("method") != "base").join(base, on=keys, maintain_order="left")
+    return pairs.select("method", "dataset", published="metric", difference=pl.col("value") - pl.col("base"))
 
 
 _KEEP_EXPLORE = (
@@ -200,7 +200,7 @@ def draw_keep_explore(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
     of = pl.col("kept") + pl.col("lost") if rate == "keep" else pl.col("gained") + pl.col("neither")
     numbers = {"value": rate, "low": f"{rate}_low", "high": f"{rate}_high"}
-    # A rate of few questions has no interval; a scale of nulls alone would be a warning in the browser.
+    # A rate of few questions comes without interval. A scale of nulls alone would cause a warning in the browser.
     rounded = {name: pl.coalesce(column, rate).round(6) for name, column in numbers.items()}
     panel = pl.col("dataset") + f" · {rate}"
     return named.select("method", "policy", "seed", "dataset", panel=panel, **rounded, questions=of.round(1))

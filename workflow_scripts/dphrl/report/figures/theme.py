@@ -93,8 +93,8 @@ def shape(field: str, names: Sequence[str]) -> alt.Shape:
 
 def style_colour(names: Iterable[str]) -> alt.Scale:
     """Colour of each solution style, alphabetical with "other" last."""
-    known = sorted(set(names) - {_OTHER})
-    return alt.Scale(domain=[*known, _OTHER], range=[*islice(cycle(_BRIGHT), len(known)), _OTHER_COLOUR])
+    styles = sorted(set(names) - {_OTHER})
+    return alt.Scale(domain=[*styles, _OTHER], range=[*islice(cycle(_BRIGHT), len(styles)), _OTHER_COLOUR])
 
 
 def share_bars(base: alt.Chart, title: str, **parts: Any) -> alt.Chart:
@@ -124,7 +124,7 @@ def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, 
     """Intervals as rules, with points over them.
 
     Args:
-        base: what rules and points share.
+        base: the chart of the encodings that rules and points share.
         points: `base` with the position (and shape) of a point.
         low: the channel of the lower ends, x or y; the upper ends are in the column "high".
         tooltip, size: of the points.
@@ -144,17 +144,17 @@ def with_published(
         published: `keys` and `value`; None: there are none.
 
     Returns:
-        The columns of `rows`; if any published value was found, also `source` str, which is null in `rows`. A
-        published row has null for interval and seed, and takes all other columns from its counterpart.
+        The columns of `rows`; with published values also `source` str, which is null in `rows`. Interval
+        and seed of a published row are null. It takes all other columns from its counterpart.
     """
     if published is None:
         return rows
     unpublished = [name for name in ("seed", "low", "high") if name in rows.columns]
     counterparts = rows.unique(keys, keep="first", maintain_order=True).drop(value, *unpublished)
-    found = counterparts.join(published.select(*keys, pl.col(value).round(6)), on=keys, maintain_order="left")
-    if found.is_empty():
+    matched = counterparts.join(published.select(*keys, pl.col(value).round(6)), on=keys, maintain_order="left")
+    if matched.is_empty():
         return rows
-    return pl.concat([rows, found.with_columns(source=pl.lit(_PUBLISHED))], how="diagonal_relaxed")
+    return pl.concat([rows, matched.with_columns(source=pl.lit(_PUBLISHED))], how="diagonal_relaxed")
 
 
 def panel(
@@ -188,8 +188,8 @@ def faceted(
 
     Args:
         columns: how many panels are in a row, at most.
-        order: the values of `by` in their order; values that `rows` does not have get no panel.
-        caption: what a screen reader reads; a note on published points is added if `rows` has some.
+        order: the values of `by` in their order; values that do not occur in `rows` get no panel.
+        caption: the text for a screen reader; published points in `rows` add a note on them.
     """
     shown = [value for value in order if value in set(rows[by])]
     header = alt.Header(title=None, labelFontSize=13, labelFontWeight="bold", labelAnchor="start", labelPadding=6)
