@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.report.rules import rules_of_run
+from dphrl.report.rules import missing_of_run, rules_of_run
 
 
 def shard(path: Path, details: list[str | None]) -> str:
@@ -48,3 +48,24 @@ def test_without_rules_there_is_no_table(tmp_path: Path) -> None:
     pl.DataFrame({"prompt_id": ["p"], "ground_truth": ["{}"]}).write_parquet(gold)
     assert rules_of_run((["sql"], {"base": "base"}, {"gold": [str(gold)], "verdicts": verdicts})) == []
     assert rules_of_run(((), {}, {})) == []
+
+
+def test_a_policy_whose_answers_are_not_found_is_named_with_an_example(tmp_path: Path) -> None:
+    files: dict[str, list[str]] = {"rollouts": [], "verdicts": []}
+    for policy, missing in (("base", 3), ("grpo-s1/step4", 0)):
+        drawn = pl.DataFrame({"prompt_id": "p", "sample_index": range(4), "text": "about 7", "finish_reason": "stop"})
+        verdicts = pl.Series(["no_answer"] * missing + ["wrong"] * (4 - missing))
+        found = drawn.select("prompt_id", "sample_index", verdict=verdicts)
+        for kind, frame in (("rollouts", drawn), ("verdicts", found)):
+            path = tmp_path / kind / policy / "amc.evaluate/0.parquet"
+            path.parent.mkdir(parents=True)
+            frame.write_parquet(path)
+            files[kind].append(str(path))
+    ((title, caption, table),) = missing_of_run((["amc"], {"base": "base", "grpo": "grpo-s1/step4"}, files))
+    assert title == "Answers not found"
+    assert "datasets.<name>.answer" in caption
+    ((dataset, policy, note),) = table.rows()
+    assert (dataset, policy) == ("amc", "Base")
+    assert note.startswith("no answer was found in 75.0 % of the samples, 0.0 % were cut off")
+    assert note.endswith("'about 7'")
+    assert missing_of_run((["amc"], {"grpo": "grpo-s1/step4"}, files)) == []

@@ -10,7 +10,7 @@ from dphrl.layout.methods import in_order, label
 from dphrl.report.answers import HEADS, claim_tables
 from dphrl.report.headline import Headline, main_metrics, metric_name, training
 from dphrl.report.paper import LAYOUTS, shown
-from dphrl.report.rules import Scored, Shown, rules_of_run
+from dphrl.report.rules import Scored, Shown, missing_of_run, rules_of_run
 from dphrl.report.samples import Sample
 
 TRAINING = {
@@ -71,6 +71,7 @@ def page_tables(
         *in_layout,
         *further_tables(further),
         *(table for table in trainings if table[-1].height),
+        *missing_of_run(scored),
         *rules_of_run(scored),
     ]
 

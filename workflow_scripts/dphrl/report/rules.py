@@ -1,4 +1,4 @@
-"""How often each rule of the maths scorer decided, with examples, for the report page."""
+"""Answers that the scorer found wrong by a rule, or did not find, with examples, for the report page."""
 
 import json
 import re
@@ -9,20 +9,43 @@ import polars as pl
 
 from dphrl.layout.methods import label
 from dphrl.report.samples import shards_of
+from dphrl.scoring.tables import without_answer
 
 Shown = tuple[str, str, pl.DataFrame]
 """A table of the page: title, caption, rows."""
 Scored = tuple[Sequence[str], Mapping[str, str], Mapping[str, Sequence[str]]]
-"""Datasets; by method, the folder of the policy in the run; files: "gold" of each dataset, all shards of "verdicts"."""
+"""Datasets; by method, the folder of the policy in the run; files.
+
+The files are "gold" of each dataset and all shards of "rollouts" and "verdicts".
+"""
 _RULE: Final = r"^rule: (\w+)$"
 _EXAMPLES: Final = 3
 _LONGEST: Final = 60
 _SPACE: Final = re.compile(r"\s+")
+_MISSING: Final = (
+    "Policies of which a tenth of the samples or more have no answer for the scorer. datasets.<name>.answer names the "
+    "place of an answer, max_tokens of the plan evaluate its length."
+)
 _CAPTION: Final = (
     "Answers that a rule of docs/scoring.md found wrong, of all answers of the policies shown, with the first in order "
     "of their questions. Many have another value than the gold too. A rule that decides more often after training "
     "shows what the policy tries."
 )
+
+
+def missing_of_run(scored: Scored) -> list[Shown]:
+    """The table of policies whose answers the scorer did not find, or nothing."""
+    datasets, policies, files = scored
+    rows = []
+    for dataset in datasets if files.get("rollouts") else ():
+        for method, policy in policies.items():
+            rollouts, verdicts = (
+                shards_of(dataset, {method: policy}, files[kind])[label(method)] for kind in ("rollouts", "verdicts")
+            )
+            if rollouts and (note := without_answer(pl.scan_parquet(rollouts), pl.scan_parquet(verdicts), None)):
+                rows.append((dataset, label(method), note))
+    columns = dict.fromkeys(["Dataset", "Policy", "Samples"], pl.String)
+    return [("Answers not found", _MISSING, pl.DataFrame(rows, columns, orient="row"))] if rows else []
 
 
 def rules_of_run(scored: Scored) -> list[Shown]:
