@@ -30,10 +30,10 @@ def require_rehearsal(partition: pl.LazyFrame, training: str) -> None:
     """Raise `NoRehearsalError` if D_pef, which this training rehearses, is empty."""
     if partition.filter(subset="pef").select(pl.len()).collect().item():
         return
-    found = thresholds(partition)
+    counts = thresholds(partition)
     advice = "No training question has a right sample: look at the verdicts, the scorer and the prompts"
-    if found:
-        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {found}"
+    if counts:
+        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
     raise NoRehearsalError(
         f"D_pef is empty, and {training} rehearses it. {advice}. Or remove the method from `methods`"
     )
