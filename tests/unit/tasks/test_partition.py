@@ -227,6 +227,8 @@ def test_a_division_made_elsewhere_is_found_by_id_index_prompt_or_question() -> 
     [
         ([{"prompt_id": "a"}], [{"source_index": 0}], "1 prompts are in both files, first a"),
         ([{"prompt_id": "a"}], [{"text": "first"}], "partition.given.exp: none of 1 rows is a prompt.*fields text"),
+        # A number is no id of this project, and True no index.
+        ([{"prompt_id": "a"}], [{"prompt_id": 0}, {"source_index": False}], "partition.given.exp: none of 2 rows"),
     ],
 )
 def test_a_division_that_cannot_be_used_is_refused(

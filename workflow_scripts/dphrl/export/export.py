@@ -36,8 +36,8 @@ class Order:
         to: form of the prompts.
         out: a new or empty folder.
         draw: draw of stage 1.
-        tokenizer: folder of the trainer's tokenizer; None: that of the run's base.
-        databases: folder of the databases; None: those of the embedded world, or a task without any.
+        tokenizer: folder of the trainer's tokenizer; None: the tokenizer of the run's base.
+        databases: folder of the databases; None: the embedded world, or a task without databases.
         scorer: file of a custom scorer; None: a built-in task.
         force: write prompts that get other tokens too.
     """
@@ -59,7 +59,7 @@ def export(order: Order) -> str:
     prompts chat_template.jinja; for a custom scorer its file.
 
     Raises:
-        ValueError: the run lacks a stage, a file is not the run's, or the tokens differ; the text says what to do.
+        ValueError: the run lacks a stage, a file is not the run's, or the tokens differ; the text names the next step.
         OSError: a file cannot be read or written.
     """
     if order.out.exists() and (not order.out.is_dir() or any(order.out.iterdir())):

@@ -28,7 +28,7 @@ def reward(completions: Sequence[Any], ground_truth: Sequence[str], **_: Any) ->
         ValueError: the lengths differ, or a ground truth lacks a field.
         InfrastructureError: the judge failed by no fault of a completion.
     """
-    texts = [one if isinstance(one, str) else one[-1]["content"] for one in completions]
+    texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
     with _lock:
         verdicts = _scorer().score(texts, [json.loads(truth) for truth in ground_truth])
     return [verdict.reward for verdict in verdicts]
@@ -44,6 +44,6 @@ def compute_score(
 @cache
 def _scorer() -> Scorer:
     here = Path(__file__).parent
-    given = json.loads((here / "scorer.json").read_text(encoding="utf-8"))
-    files = {"databases": given["databases"], "source": given["source"] and here / given["source"]}
-    return make_scorer(given["task"], given["settings"], workers=given["workers"], programs=False, **files)
+    judge = json.loads((here / "scorer.json").read_text(encoding="utf-8"))
+    files = {"databases": judge["databases"], "source": judge["source"] and here / judge["source"]}
+    return make_scorer(judge["task"], judge["settings"], workers=judge["workers"], programs=False, **files)

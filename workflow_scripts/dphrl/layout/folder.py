@@ -1,4 +1,4 @@
-"""Checks of the folder in which a run starts: results of another version or seed, another run, what cannot end well."""
+"""Checks before a run starts in a folder: results of another version or seed, another run, a run bound to fail."""
 
 import mmap
 import os
@@ -35,7 +35,7 @@ def check_folder(config: Config, folder: Path, starts: bool) -> None:
 
 
 def is_of_version_0_4(root: Path) -> bool:
-    """Whether the folder of a run has the layout of version 0.4, which this version cannot read."""
+    """Whether the folder of a run is of version 0.4, whose layout this version cannot read."""
     return any((root / name).exists() for name in ("partition/final.parquet", "policies/base/manifest.json"))
 
 
@@ -109,7 +109,7 @@ def _no_greedy(config: Config, folder: Path) -> Iterator[Problem]:
 
 
 def _has_greedy(file: Path) -> bool:
-    """Whether a file of recorded answers has a greedy response; true if it cannot be read, which its job names."""
+    """Whether recorded answers include a greedy response; true for an unreadable file, which fails in its job."""
     try:
         if file.suffix == ".parquet":
             rows = pl.scan_parquet(file, glob=False)

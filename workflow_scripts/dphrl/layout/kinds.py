@@ -60,10 +60,10 @@ class Kind:
         stage: the script that makes it, without `.py`, as a regular expression; None: it has no footer.
         slice: makes the config slice of the footer from the config and from the fields that are its parameters;
             None: there is no slice to compare.
-        reads: names of inputs that every footer of the kind has. The paths are in the footers.
-        seed: where the seed of the footer is from: "{seed}" in the path, "slice" for that of the block `toy`, "config";
-            None: the stage has no seed.
-        fixed: fields that all artifacts of the kind have in common, so that the path does not have them.
+        reads: names of the inputs in every footer of the kind. The paths are in the footers.
+        seed: source of the seed in the footer: "{seed}" in the path, "slice" for the block `toy`, "config"; None: a
+            stage without a seed.
+        fixed: fields with one value for all artifacts of the kind, which the path therefore omits.
     """
 
     name: str
@@ -173,8 +173,8 @@ def match(pattern: str, text: str) -> dict[str, str] | None:
         f"(?P<{part}>{_FIELDS.get(part, _NAME)})" if number % 2 else re.escape(part)
         for number, part in enumerate(parts)
     )
-    found = re.fullmatch(regex, text)
-    return found.groupdict() if found else None
+    fields = re.fullmatch(regex, text)
+    return fields.groupdict() if fields else None
 
 
 def fill(pattern: str, fields: Mapping[str, object]) -> str:
@@ -193,8 +193,8 @@ def kind_of(path: str) -> tuple[Kind, dict[str, str]] | None:
 
 def schema_of(path: str) -> str | None:
     """The schema that belongs at a path of the run folder ("manifest", "safetensors"), or None."""
-    found = kind_of(path)
-    return found[0].schema.format(**found[1]) if found else None
+    artifact = kind_of(path)
+    return artifact[0].schema.format(**artifact[1]) if artifact else None
 
 
 def is_known(path: str) -> bool:
@@ -204,10 +204,10 @@ def is_known(path: str) -> bool:
 
 def slice_keys(path: str) -> list[set[str]]:
     """The possible keys of the config slice of the artifact at a path, whatever the config; [] for one without."""
-    found = kind_of(path)
-    if found is None or found[0].slice is None:
+    artifact = kind_of(path)
+    if artifact is None or artifact[0].slice is None:
         return []
-    return [set(sliced(found[0].slice, config, found[1] | names)) for config, names in _examples()]
+    return [set(sliced(artifact[0].slice, config, artifact[1] | names)) for config, names in _examples()]
 
 
 @cache
@@ -216,9 +216,9 @@ def _examples() -> list[tuple[Config, dict[str, str]]]:
     toy = {"task": "sql", "source": "toy"}
     datasets = {"datasets": {"train": toy, "cross": toy}, "train_dataset": "train", "evaluate": {"datasets": ["cross"]}}
     made = {"run": "any", "toy": {}, **datasets, "methods": {"any": {"rollout_on": "all"}}}
-    given = {**made, "policy": {"base": "any"}, "replay": {"recorded": {"cross": "any"}}}
+    recorded = {**made, "policy": {"base": "any"}, "replay": {"recorded": {"cross": "any"}}}
     names = {"dataset": "cross", "method": "any"}
-    return [(load_config(made), names | {"policy": "base"}), (load_config(given), names | {"policy": "recorded"})]
+    return [(load_config(made), names | {"policy": "base"}), (load_config(recorded), names | {"policy": "recorded"})]
 
 
 def sliced(part: Callable[..., dict[str, Any]], config: Config, fields: Wildcards) -> dict[str, Any]:

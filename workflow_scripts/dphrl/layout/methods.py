@@ -38,12 +38,12 @@ METHODS: Final = {
     "replay": Named("Replay of stored responses", "#661100"),
     "fkl_all": Named("Forward KL, rollouts on all", "#aa4466"),
 }
-# The page compares the coverage of other methods with the first of these that a run has.
+# The page compares the coverage of other methods with the first of these in a run.
 BASELINES: Final = ("grpo", "exp_only", "dapo")
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """Names of methods without repetition: those of the table in its order, then any other alphabetically."""
+    """Names of methods without repetition: known methods in the order of the table, then others alphabetically."""
     places = {name: place for place, name in enumerate(METHODS)}
     return sorted(set(methods), key=lambda name: (places.get(name, len(places)), name))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, Self
 class PolicyName(NamedTuple):
     """A policy: `method-s<seed>/step<step>` for a trained policy, only a name for `base` and for recorded answers.
 
-    A policy that the run did not train has step 0. Its seed is 0, or the number of one of several checkpoints:
+    The step is 0 for a policy that the run did not train. Its seed is 0, or the number of a checkpoint among several:
     `name-s<seed>/step0`.
     """
 

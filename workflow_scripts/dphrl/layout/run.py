@@ -49,19 +49,19 @@ class Layout:
         }
 
     def policies(self) -> list[PolicyName]:
-        """The evaluated policies: the base, those with recorded answers, the checkpoints, those of each training."""
+        """The evaluated policies: base, policies with recorded answers, checkpoints, policies of each training."""
         untrained = dict.fromkeys([BASE.method, *self.config.replay])
         return [*map(PolicyName, untrained), *self.checkpoints(), *self.trained()]
 
     def checkpoints(self) -> dict[PolicyName, str]:
         """The folder of each model that the run evaluates and does not train (`checkpoints`)."""
-        found = {}
+        folders = {}
         for name, places in self.config.checkpoints.items():
             if isinstance(places, str):
-                found[PolicyName(name)] = places
+                folders[PolicyName(name)] = places
             else:
-                found |= {PolicyName(name, seed): place for seed, place in enumerate(places, 1)}
-        return found
+                folders |= {PolicyName(name, seed): place for seed, place in enumerate(places, 1)}
+        return folders
 
     def models(self) -> dict[PolicyName, str]:
         """The folder of each model that the run does not make: the base and the checkpoints."""
@@ -116,12 +116,13 @@ class Layout:
         return self.segments() if self.config.train.keep_state == "all" else self._trained()
 
     def superseded(self, end: PolicyName) -> list[str]:
-        """The manifests that no job needs once a segment has started from `end`: older states, unevaluated policies."""
+        """The manifests that no job needs after a segment started from `end`: older states, unevaluated policies."""
         train = self.config.train
         older = range(train.segment_steps, end.step, train.segment_steps) if train.keep_state == "newest" else ()
         ends = [end._replace(step=step) for step in older]
-        unevaluated = [one for one in ends if one.step % train.eval_every]
-        return [self._of_end("state", one) for one in ends] + [self._of_end("policy", one) for one in unevaluated]
+        unevaluated = [policy for policy in ends if policy.step % train.eval_every]
+        states = [self._of_end("state", policy) for policy in ends]
+        return states + [self._of_end("policy", policy) for policy in unevaluated]
 
     def superseded_at_the_end(self) -> list[str]:
         """The manifests that the newest state of each training supersedes."""
@@ -148,11 +149,11 @@ class Layout:
         """The names of the hub, each by the name of its listing: `model.<policy>` or `data.<dataset>`."""
         models = {f"model.{str(policy).partition('/')[0]}": model_name(text) for policy, text in self.models().items()}
         data = {f"data.{name}": data_name(dataset.source) for name, dataset in self.config.datasets.items()}
-        return {name: found for name, found in {**models, **data}.items() if found}
+        return {name: hub_name for name, hub_name in {**models, **data}.items() if hub_name}
 
     def listings(self) -> dict[str, str]:
         """The path of each listing, with the name of the hub that it lists."""
-        return {self.path("hub", of=name): str(found) for name, found in self.hub_names().items()}
+        return {self.path("hub", of=name): str(hub_name) for name, hub_name in self.hub_names().items()}
 
     def files_of_model(self, wildcards: Mapping[str, str]) -> list[str]:
         """The files that a run takes of a model's folder, without subfolders; a GGUF file; for the hub its listing."""
@@ -178,8 +179,8 @@ class Layout:
 
     def source_name(self, wildcards: Mapping[str, str]) -> str:
         """The name of the file with a dataset's rows."""
-        found = data_name(self.dataset(wildcards).source)
-        return Path(found.file if found else self.source(wildcards)).name
+        hub_name = data_name(self.dataset(wildcards).source)
+        return Path(hub_name.file if hub_name else self.source(wildcards)).name
 
     def has_toy_databases(self, wildcards: Mapping[str, str]) -> bool:
         """Whether the queries of a dataset run on the databases of the embedded world."""
@@ -208,8 +209,8 @@ class Layout:
 
     def given_partition(self, wildcards: Mapping[str, str]) -> list[str]:
         """Of a division made elsewhere, the source of the training set and the files of D_pef and D_exp."""
-        given = self.config.partition.given
-        return [self.source({"dataset": self.config.train_dataset}), given["pef"], given["exp"]] if given else []
+        files = self.config.partition.given
+        return [self.source({"dataset": self.config.train_dataset}), files["pef"], files["exp"]] if files else []
 
     def scorer(self, wildcards: Mapping[str, str]) -> str | list[str]:
         """The file of a custom scorer; none for a built-in task."""

@@ -24,8 +24,8 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
         folder: whose files are replaced.
 
     Raises:
-        ValueError: the adapter is no LoRA, its weights are pickles, or it does not fit the base: it has other layers or
-            shapes, such as resized embeddings, or it names the folder of another model as its base.
+        ValueError: the adapter is no LoRA, its weights are pickles, or it does not fit the base: its layers or
+            shapes differ, such as resized embeddings, or it names the folder of another model as its base.
     """
     import peft
 
@@ -36,7 +36,7 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
         raise ValueError(f"{adapter}: an adapter of type {settings.peft_type}; only LoRA can be merged into a model")
     _check_base_of(adapter, base)
     model = load_model(base, "float32")
-    # Loading has changed the type in the configuration of the model.
+    # Loading changed the type in the configuration of the model.
     kind = AutoConfig.from_pretrained(base, local_files_only=True, trust_remote_code=False).dtype or torch.float32
     problem = f"{adapter}: it does not fit {base}, so another model is its base, or embeddings were resized"
     try:
@@ -44,14 +44,14 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"{problem} ({str(error).strip().splitlines()[-1].strip()})") from None
     # peft leaves out tensors of layers that the model lacks.
-    known = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
+    names = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
     with safe_open(adapter / _WEIGHTS, framework="pt") as stored:
-        if unknown := sorted(set(stored.keys()) - known):
+        if unknown := sorted(set(stored.keys()) - names):
             raise ValueError(f"{problem} (the base has no layer for {unknown[0]})")
     merged = adapted.merge_and_unload(safe_merge=True).to(kind)
     with replacing_folder(folder) as written:
         merged.save_pretrained(written)
-        for file in base.glob("[!.]*"):  # Snakemake has a hidden file there
+        for file in base.glob("[!.]*"):  # Snakemake keeps a hidden file there
             if file.is_file() and file.suffix != ".safetensors" and not file.name.endswith(".index.json"):
                 (written / file.name).unlink(missing_ok=True)
                 (written / file.name).symlink_to(file.resolve())

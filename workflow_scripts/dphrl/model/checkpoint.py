@@ -68,7 +68,7 @@ def check_model(folder: Path) -> PreTrainedModel:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Raise `ValueError` unless transformers can load the tokenizer of a folder, and it has a vocabulary."""
+    """Raise `ValueError` unless transformers can load the tokenizer of a folder, with a vocabulary."""
     expected = "expected tokenizer.json and tokenizer_config.json of this model"
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -84,7 +84,7 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
     Prompts are tokenised once. Contents are compared and not files, as trainers write tokenizer_config.json anew.
     """
     ours, theirs = (AutoTokenizer.from_pretrained(tokenizer, local_files_only=True) for tokenizer in (folder, base))
-    for what, get in (
+    for part, get in (
         ("vocabulary", lambda tokenizer: tokenizer.get_vocab()),
         ("added tokens", lambda tokenizer: tokenizer.get_added_vocab()),
         ("end token", lambda tokenizer: tokenizer.eos_token_id),
@@ -92,7 +92,7 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
     ):
         if get(ours) != get(theirs):
             raise ValueError(
-                f"{folder}: another {what} than the base has, so the run's prompts are not this model's; its recorded "
+                f"{folder}: another {part} than the base has, so the run's prompts are not this model's; its recorded "
                 "answers can be compared under the key `replay`"
             )
     # The folder of an adapter holds no model; its end tokens are the base's.
@@ -106,10 +106,10 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
 def _ends(folder: Path) -> set[int]:
     """The end tokens that generation uses by default, of a model's folder."""
     try:
-        found = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
+        ends = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
     except OSError:
-        found = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eos_token_id
-    return set(found) if isinstance(found, list) else {found} - {None}
+        ends = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eos_token_id
+    return set(ends) if isinstance(ends, list) else {ends} - {None}
 
 
 def _reason(error: Exception) -> str:

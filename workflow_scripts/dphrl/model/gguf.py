@@ -1,6 +1,6 @@
 """A GGUF file of the Llama architecture as a folder of Hugging Face: config, tokenizer, and weights as safetensors.
 
-GGUF files usually hold quantised weights: the folder has their values, not those of the model before it was quantised.
+GGUF files usually hold quantised weights: the folder gets their values, not the weights before quantisation.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def convert_gguf(file: Path, folder: Path, dtype: str) -> None:
         dtype: of the written weights, "float32" or "bfloat16".
 
     Raises:
-        ValueError: the file is damaged, is of another architecture or has tensors of one, scales its positions, has no
-            tokenizer, or the package gguf is not installed; the text names the file.
+        ValueError: the file is damaged, of another architecture or with tensors of another, scales its positions, lacks
+            a tokenizer, or the package gguf is not installed; the text names the file.
     """
     split = check_gguf(file)
     # transformers would also read a config.json or a tokenizer.json next to the file.

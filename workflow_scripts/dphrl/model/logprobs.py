@@ -82,7 +82,7 @@ def refuse_adapter(folder: Path) -> None:
 
 
 def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreTrainedModel:
-    """A model with all of its weights and no others; tied ones and buffers that old versions stored do not count.
+    """A model with exactly its own weights; tied weights and buffers that old versions stored do not count.
 
     Args:
         kind: a class with `from_pretrained`.
@@ -90,7 +90,7 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
         source: folder to load; None: the weights are in `options`.
 
     Raises:
-        ValueError: a tensor is missing, is not of this model, or has another shape.
+        ValueError: a tensor is missing, of another shape, or not of this model.
     """
     disable_progress_bar()
     checks = {"output_loading_info": True, "ignore_mismatched_sizes": True}
@@ -199,8 +199,8 @@ class LogProbs(nn.Module):
             likeliest: above 0, the result is the result of `topk` with this K.
 
         Returns:
-            Two float32 tensors (response tokens of all rows, in row order); the entropy has no gradient. With `top` a
-            third, (response tokens of all rows, K), with gradient.
+            Two float32 tensors (response tokens of all rows, in row order); the entropy is without gradient. With `top`
+            a third, (response tokens of all rows, K), with gradient.
         """
         if likeliest:
             return tuple(self._in_chunks(partial(_largest, k=likeliest), batch, batch.targets[:, None]))

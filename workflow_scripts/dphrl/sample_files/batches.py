@@ -28,7 +28,7 @@ from dphrl.sample_files.records import Record
 
 # The index of a greedy response in recorded answers (docs/replay.md).
 _GREEDY: Final = -1
-# As read, sample_index is the file's; null where it has none.
+# Columns of a batch. Here sample_index is still the number in the file, null without a number.
 AS_READ: Final = COLUMNS | {"sample_index": pl.Int64()}
 
 _TEXT: Final = frozenset({str})
@@ -51,7 +51,7 @@ class RecordError(ValueError):
 
 
 class Reader:
-    """Reads batches of records; `counts` has the greedy responses left out and the rows whose score judges none.
+    """Reads batches of records. `counts`: greedy responses left out, and rows whose score judges no response.
 
     Args:
         names: our field -> its names in the file.
@@ -59,7 +59,7 @@ class Reader:
     """
 
     def __init__(self, names: Mapping[str, tuple[str, ...]], threshold: float | None = None) -> None:
-        self._fields = {name: Field(given) for name, given in names.items()}
+        self._fields = {name: Field(file_names) for name, file_names in names.items()}
         self._classes = [name for name in CLASSES if name in names]
         self.schema = AS_READ | dict.fromkeys(self._classes, pl.String())
         self._judges: dict[str, Convert] = {"correct": truth_of, "score": truth_of}
@@ -100,7 +100,7 @@ class Reader:
     def _column(
         self, name: str, convert: Convert, records: Sequence[Record], as_is: frozenset[type] = frozenset()
     ) -> list[Any]:
-        """A value per record, converted if any has another type than `as_is`; without the field, converted nulls."""
+        """A value per record, all converted unless their types are in `as_is`; without the field, converted nulls."""
         field = self._fields.get(name)
         if field is None:
             return [convert(Field(()), None)] * len(records)
@@ -115,11 +115,11 @@ class Reader:
         values = list(map(field.find, records))
         if _TEXT.issuperset(map(type, values)):
             return [[text] for text in values]
-        found: list[list[str]] = _converted(field, responses_of, values)
-        for position, texts in enumerate(found):
+        responses: list[list[str]] = _converted(field, responses_of, values)
+        for position, texts in enumerate(responses):
             if texts == [""] and not field.is_in(records[position]):
                 raise RecordError(position, field.expected("a response", None))
-        return found
+        return responses
 
     def _size(self, position: int, record: Record) -> int:
         """The samples of a row without texts: n, or as many as there are verdicts."""
@@ -129,18 +129,18 @@ class Reader:
         if isinstance(number, int):
             return number
         verdicts = (self._fields[name].find(record) for name in self._judges if name in self._fields)
-        found = next((one for one in verdicts if one is not None), None)
-        return len(found) if isinstance(found, list) else 1
+        first = next((verdict for verdict in verdicts if verdict is not None), None)
+        return len(first) if isinstance(first, list) else 1
 
     def _of_counts(self, records: Sequence[Record], sizes: Sequence[int]) -> list[bool | None]:
         """c right samples of n for each row, spread evenly: their order is not known."""
-        found: list[bool | None] = []
+        verdicts: list[bool | None] = []
         for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
             right = self._fields["c"].find(record)
             if isinstance(right, bool) or not isinstance(right, int) or not 0 <= right <= size:
                 raise RecordError(position, self._fields["c"].expected(f"a whole number from 0 to {size}", right))
-            found.extend((place + 1) * right // size > place * right // size for place in range(size))
-        return found
+            verdicts.extend((place + 1) * right // size > place * right // size for place in range(size))
+        return verdicts
 
     def _keys(self, questions: Sequence[str], records: Sequence[Record]) -> list[str]:
         """The file's ids, or hashes of the questions; the first record decides which."""
@@ -168,41 +168,41 @@ class Reader:
     def _per_response(
         self, sources: Mapping[str, Convert], records: Sequence[Record], sizes: Sequence[int]
     ) -> list[bool | None]:
-        """A verdict per response, from the first of the fields that a record has: one value for all, or a list."""
+        """A verdict per response, from the first field with a value in the record: a single value or a list."""
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
         if not fields:
             return [None] * sum(sizes)
-        found: list[bool | None] = []
+        verdicts: list[bool | None] = []
         for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
-            for field, convert in fields:  # noqa: B007 (of the field that was found)
+            for field, convert in fields:  # noqa: B007 (the field with a value)
                 value = field.find(record)
                 if value is not None:
                     break
             else:
-                found.extend(repeat(None, size))
+                verdicts.extend(repeat(None, size))
                 continue
             try:
                 if isinstance(value, list):
-                    found.extend(convert(field, one) for one in _one_each(field, value, size))
+                    verdicts.extend(convert(field, verdict) for verdict in _one_each(field, value, size))
                 elif size > 1 and sources is self._judges:
                     # One number for several responses (lm-evaluation-harness with repeats) judges none of them.
                     self.counts["one for all"] += 1
-                    found.extend(repeat(None, size))
+                    verdicts.extend(repeat(None, size))
                 else:
-                    found.extend(repeat(convert(field, value), size))
+                    verdicts.extend(repeat(convert(field, value), size))
             except FieldError as error:
                 raise RecordError(position, error) from None
-        return found
+        return verdicts
 
 
 def _converted(field: Field, convert: Convert, values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+    converted: list[Any] = []
     try:
         for value in values:
-            found.append(convert(field, value))
+            converted.append(convert(field, value))
     except FieldError as error:
-        raise RecordError(len(found), error) from None
-    return found
+        raise RecordError(len(converted), error) from None
+    return converted
 
 
 def _one_each(field: Field, values: list[Any], size: int) -> list[Any]:

@@ -15,23 +15,23 @@ _CUT: Final = frozenset({"length", "max_tokens", "model_length"})
 
 
 class FieldError(ValueError):
-    """A field has a value of the wrong kind; the text names the field, the expected kind and the value."""
+    """Error for a value of the wrong kind. It names the field, the expected kind and the value."""
 
 
 class Field:
-    """A field under the first of its names that a record has; `find` gives its value, None where there is none."""
+    """A field with several possible names. `find` returns the value under the first name present, or None."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
         # Most fields have one name: no loop for a million rows.
-        one = len(names) == 1 and "." not in names[0]
-        self.find: Callable[[Record], Any] = methodcaller("get", names[0]) if one else self._first
+        is_plain = len(names) == 1 and "." not in names[0]
+        self.find: Callable[[Record], Any] = methodcaller("get", names[0]) if is_plain else self._first
 
     def __str__(self) -> str:
         return " or ".join(self._names)
 
     def is_in(self, record: Record) -> bool:
-        """Whether a record has the field, be it null, or inside of an object that is null or empty."""
+        """Whether the field is in a record. A null counts, and so does a field inside a null or empty object."""
         return any(name in record or _has(record, name) for name in self._names)
 
     def _first(self, record: Record) -> Any:
@@ -52,12 +52,12 @@ def responses_of(field: Field, value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and not (value and isinstance(value[0], dict)):
-        return [_text(field, one, "assistant") for one in value]
+        return [_text(field, response, "assistant") for response in value]
     return ["" if value is None else _text(field, value, "assistant")]
 
 
 def question_of(field: Field, value: Any) -> str:
-    """The question: a text, or what the user says in a chat; "" where there is none."""
+    """The question: a text, or the messages of the user in a chat; "" without a question."""
     if isinstance(value, str):
         return value
     return "" if value is None else _text(field, value, "user")
@@ -86,7 +86,8 @@ def truth_of(field: Field, value: Any) -> bool | None:
         if word in _RIGHT or word in _WRONG:
             return word in _RIGHT
     if isinstance(value, dict) and value:
-        inner = next((name for name, one in value.items() if isinstance(one, bool | int | float)), next(iter(value)))
+        numbers = (name for name, number in value.items() if isinstance(number, bool | int | float))
+        inner = next(numbers, next(iter(value)))
         raise FieldError(f"{field}: expected 0 or 1, found {show(value)}: --map score={field}.{inner}")
     raise FieldError(
         f"{field}: expected 0 or 1, true or false, found {show(value)}: with --threshold T a response is correct if "
@@ -102,8 +103,10 @@ def likely_verdict(fields: Record) -> str | None:
 
 
 def _could_judge(value: Any) -> bool:
-    one = value[0] if isinstance(value, list) and value else value
-    return isinstance(one, int | float) or (isinstance(one, str) and one.strip().lower() in _RIGHT | _WRONG)
+    verdict = value[0] if isinstance(value, list) and value else value
+    if isinstance(verdict, str):
+        return verdict.strip().lower() in _RIGHT | _WRONG
+    return isinstance(verdict, int | float)
 
 
 def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
@@ -199,7 +202,7 @@ def _nested(record: Any, name: str) -> Any:
     for number, part in enumerate(parts):
         if part == "*" and isinstance(value, list):
             rest = ".".join(parts[number + 1 :])
-            return [_nested(one, rest) if rest else one for one in value]
+            return [_nested(inner, rest) if rest else inner for inner in value]
         if isinstance(value, dict):
             value = value.get(part)
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):

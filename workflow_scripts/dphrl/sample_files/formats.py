@@ -25,7 +25,7 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
 # Further columns where a scorer of the workflow found which answers and programs are alike.
 CLASSES: Final = ("answer_class", "program_class")
 
-# What `--map` can name. `text` may be one response or a list of them; then `correct`, `score`, `truncated` and
+# The fields that `--map` can name. `text` is a response or a list; with a list, `correct`, `score`, `truncated` and
 # `finish_reason` may be lists too. Rows without text have `correct`, or n samples of which c are right.
 OUR_FIELDS: Final = (
     "question_id",
@@ -49,10 +49,10 @@ SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader", "model")
 class Format:
     """A tool's format.
 
-    `needs` are groups of fields: a file is in this format if its first object has one of each group.
+    `needs`: groups of fields. A file is in this format if its first object contains a field of each group.
     `names`: our field -> the file's, in order of preference. A dot leads into a nested object: `doc.question`.
-    `settings` likewise. `error` is a field that is set where the tool failed, not the model. `part` is a field that a
-    file of one policy, judged in one way, has one value of.
+    `settings`: likewise. `error`: a field that is set where the tool failed, not the model.
+    `part`: a field with a single value in a file that holds one policy, judged in one way.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Format:
 
 
 # `RayPPOTrainer._dump_generations` in verl/trainer/ppo/ray_trainer.py, which writes both `trainer.validation_data_dir`
-# and `trainer.rollout_data_dir`: input, output, gts, score, step and what the reward function returns, such as acc.
+# and `trainer.rollout_data_dir`: input, output, gts, score, step and fields of the reward function, such as acc.
 # https://github.com/volcengine/verl at b178a3cd56f5; files before August 2025 have no gts.
 VERL: Final = Format(
     name="verl",
@@ -93,7 +93,7 @@ DPHRL: Final = Format(
 )
 
 # `save_results_samples` in lm_eval/loggers/evaluation_tracker.py and `SampleResult` in lm_eval/result_schema.py: one
-# object per question and filter; resps has a list of texts per request. `score_field` chooses the metric.
+# object per question and filter; resps is a list of texts per request. `score_field` chooses the metric.
 # https://github.com/EleutherAI/lm-evaluation-harness at 4e7e0d47f33b.
 LM_EVAL: Final = Format(
     name="lm-eval",
@@ -159,8 +159,9 @@ VERIFIERS: Final = Format(
     error="error",
 )
 
-# `GRPOTrainer.log` in trl/trainer/grpo_trainer.py with `log_completions`: completions_<step>.parquet has step, prompt,
-# completion, a column per reward function, what the user logged, and advantage. `score_field` chooses the reward.
+# `GRPOTrainer.log` in trl/trainer/grpo_trainer.py with `log_completions`: completions_<step>.parquet with step, prompt,
+# completion, a column per reward function, columns that the user logged, and advantage. `score_field` chooses the
+# reward.
 # https://github.com/huggingface/trl at f2cd57710ae3.
 TRL: Final = Format(
     name="trl",
@@ -170,7 +171,7 @@ TRL: Final = Format(
     part="step",
 )
 
-# Our own names, those of recorded answers (docs/replay.md), and whatever `--map` names.
+# Our own names, the names in recorded answers (docs/replay.md), and all names of `--map`.
 PLAIN: Final = Format(
     name="plain",
     needs=(("text", "response", "responses"), ("question_id", "question", "prompt_id", "source_index")),
@@ -183,7 +184,7 @@ PLAIN: Final = Format(
     settings={name: (name,) for name in SETTINGS},
 )
 
-FORMATS: Final = {known.name: known for known in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, PLAIN)}
+FORMATS: Final = {format.name: format for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, PLAIN)}
 
 # Names of our fields in files of no tool that is listed here, in order of preference.
 _USUAL: Final[dict[str, tuple[str, ...]]] = {
@@ -220,13 +221,13 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
     Raises:
         SourceError: it is in no known format, and `mapping` does not name the responses and questions.
     """
-    for known in FORMATS.values():
-        if known.fits(record):
-            return known
+    for format in FORMATS.values():
+        if format.fits(record):
+            return format
     names = _usual_names(record)
-    found = names.keys() | mapping.keys()
-    judged = bool(found & {*_JUDGE}) or {"n", "c"} <= found
-    if found & {"question_id", "question"} and ("text" in mapping or judged):
+    named = names.keys() | mapping.keys()
+    judged = bool(named & {*_JUDGE}) or {"n", "c"} <= named
+    if named & {"question_id", "question"} and ("text" in mapping or judged):
         return replace(PLAIN, names={**names, **{name: (name,) for name in SETTINGS}})
     fields = leaves(record)
     hints = [f"--map {ours}={near}" for ours, near in _nearest(fields, names).items()]
@@ -246,11 +247,11 @@ def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
         if isinstance(value, list) and value and isinstance(value[0], dict) and "role" not in value[0]:
             inner = {ours: first for ours in ("text", *_JUDGE) if (first := _first(_USUAL[ours], value[0])) is not None}
             if inner.keys() & {*_JUDGE}:
-                names = {ours: found for ours, found in names.items() if ours not in ("text", *_JUDGE, "n", "c")}
+                names = {ours: outer for ours, outer in names.items() if ours not in ("text", *_JUDGE, "n", "c")}
                 return names | {ours: (f"{key}.*.{name}",) for ours, name in inner.items()}
     # Counts say more than a summary such as a mean score.
     if {"n", "c"} <= names.keys() and "text" not in names:
-        names = {ours: found for ours, found in names.items() if ours not in _JUDGE}
+        names = {ours: usual for ours, usual in names.items() if ours not in _JUDGE}
     return names
 
 
@@ -265,13 +266,13 @@ def _nearest(fields: Record, names: Mapping[str, tuple[str, ...]]) -> dict[str, 
     others = [name for name in texts if name != question]
     text = _like(others, _OF_TEXT) or max(others, key=lambda name: len(fields[name]), default=None)
     marks = [name for name, value in fields.items() if isinstance(value, bool | int | float) and value in (0, 1)]
-    found = {"text": text, "question": question, "correct": _like(marks, _OF_RIGHT) or next(iter(marks), None)}
+    likely = {"text": text, "question": question, "correct": _like(marks, _OF_RIGHT) or next(iter(marks), None)}
     numbers = [name for name, value in fields.items() if isinstance(value, int) and not isinstance(value, bool)]
     right = _like(numbers, _OF_RIGHT)
     total = _like([name for name in numbers if name != right], _OF_TOTAL)
     if text is None and right and total:
-        found = {"question_id": question, "n": total, "c": right}
-    return {ours: "FIELD" if name is None else show(name, 60)[1:-1] for ours, name in found.items()}
+        likely = {"question_id": question, "n": total, "c": right}
+    return {ours: "FIELD" if name is None else show(name, 60)[1:-1] for ours, name in likely.items()}
 
 
 def _like(names: Sequence[str], parts: Sequence[str]) -> str | None:
@@ -280,28 +281,28 @@ def _like(names: Sequence[str], parts: Sequence[str]) -> str | None:
 
 
 def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:
-    """The field of the scores where every file has another name for it (a reward function, a metric); else None.
+    """The field of the scores, for formats whose files name it differently (a reward function, a metric); else None.
 
     Raises:
-        SourceError: there are several, and `mapping` does not say which.
+        SourceError: the file contains several scores, and `mapping` names none of them.
     """
     if mapping.keys() & {"score", "correct"}:
         return None
     if known is TRL:
         numbers = [name for name, value in record.items() if isinstance(value, float | int | None)]
-        found = [name for name in numbers if name not in ("step", "advantage")]
+        scores = [name for name in numbers if name not in ("step", "advantage")]
     elif known is LM_EVAL:
         named = record.get("metrics")
-        found = [str(name) for name in named] if isinstance(named, list) else _metrics(record)
-        found = ["exact_match"] if "exact_match" in found else found
+        scores = [str(name) for name in named] if isinstance(named, list) else _metrics(record)
+        scores = ["exact_match"] if "exact_match" in scores else scores
     else:
         return None
-    if len(found) > 1:
+    if len(scores) > 1:
         raise SourceError(
-            f"{path}: the responses have several scores ({names_of(dict.fromkeys(found))}): say which one judges them, "
-            f"--map score={found[0]}"
+            f"{path}: the responses have several scores ({names_of(dict.fromkeys(scores))}): say which one judges "
+            f"them, --map score={scores[0]}"
         )
-    return found[0] if found else None
+    return scores[0] if scores else None
 
 
 def _metrics(record: Record) -> list[str]:

@@ -25,13 +25,13 @@ def parts_of(path: Path) -> list[Path]:
     """The files that a path names: itself, or the parquet files in a folder, shards in the order of their numbers.
 
     Raises:
-        SourceError: a folder has no parquet file.
+        SourceError: a folder without any parquet file.
     """
     if not path.is_dir():
         return [path]
     parts = sorted(path.glob("*.parquet"), key=lambda part: (len(part.name), part.name))
     if not parts:
-        folders = names_of(dict.fromkeys(sorted(one.name for one in path.iterdir() if one.is_dir())))
+        folders = names_of(dict.fromkeys(sorted(child.name for child in path.iterdir() if child.is_dir())))
         hint = f"; name one of its folders: {folders}" if folders else ""
         raise SourceError(f"{path}: of a folder the .parquet files in it are read, and it has none{hint}")
     return parts
@@ -40,20 +40,22 @@ def parts_of(path: Path) -> list[Path]:
 def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
     """Each object with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
 
-    `.jsonl` has one object per line (blank lines are skipped), `.json` a list of objects, or an object with one such
-    list (or with `samples`), `.parquet` one object per row, nested columns as dicts and lists. JSON is parsed by
-    pydantic's parser, which limits the depth of nesting and is several times as fast as the standard library's. Of a
-    folder the parquet files in it are read, one after the other.
+    - `.jsonl`: one object per line; blank lines are skipped.
+    - `.json`: a list of objects, or an object with a single such list (or with `samples`).
+    - `.parquet`: one object per row, nested columns as dicts and lists.
+    - a folder: its parquet files, one after the other.
+
+    Pydantic parses JSON: its parser limits the depth of nesting and is several times as fast as the standard library.
 
     Raises:
-        SourceError: another suffix, or something in the file is not of that format.
+        SourceError: another suffix, or content that does not fit the suffix.
         OSError: the file cannot be read.
     """
     readers = {".jsonl": _lines, ".json": _list, ".parquet": _table}
     for part in parts_of(path):
         if part.suffix not in readers:
-            known = ".jsonl, .json or .parquet"
-            raise SourceError(f"{part}: expected a file in {known}, found {part.suffix or 'no suffix'}")
+            suffixes = ".jsonl, .json or .parquet"
+            raise SourceError(f"{part}: expected a file in {suffixes}, found {part.suffix or 'no suffix'}")
         for number, record in readers[part.suffix](part):
             yield part, number, record
 
@@ -114,12 +116,12 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
         lists = {name: rows for name, rows in value.items() if isinstance(rows, list) and rows and _objects(rows)}
         value = lists.get("samples") or (next(iter(lists.values())) if len(lists) == 1 else value)
     if not isinstance(value, list):
-        found = type(value).__name__
+        content = type(value).__name__
         if isinstance(value, dict):
             keys = ", ".join(repr(key) for key in list(value)[:3])
             rows = "jq -c 'to_entries[] | {id: .key} + .value' FILE > ROWS.jsonl"
-            found = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list, {rows}"
-        raise SourceError(f"{path}: expected a list of objects, found {found}")
+            content = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list, {rows}"
+        raise SourceError(f"{path}: expected a list of objects, found {content}")
     for index, row in enumerate(value):
         yield index, _object(path, index, row)
 
@@ -138,7 +140,7 @@ def _table(path: Path) -> Iterator[tuple[int, Record]]:
 
 
 def _objects(values: list[Any]) -> bool:
-    return all(isinstance(one, dict) for one in values)
+    return all(isinstance(row, dict) for row in values)
 
 
 def _object(path: Path, number: int, value: Any) -> Record:

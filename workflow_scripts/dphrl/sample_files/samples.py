@@ -46,19 +46,18 @@ Numbered = tuple[Path, int, Record]
 class SampleFile:
     """The samples of one model.
 
-    `format` is a key of `FORMATS`. `rows` has one row per sample, in file order within a
-    question:
-        question_id: the file's id as text, or a stable hash of the question's text where the file has none.
-        question: text of the question, as it is in the file; "" where the file has none.
+    `format` is a key of `FORMATS`. `rows` are the samples, in file order within a question:
+        question_id: the id in the file, as text; without ids, a stable hash of the question's text.
+        question: text of the question, as it is in the file; "" without.
         sample_index: 0, 1, ... within the question.
         text: the whole response.
         correct: null where the file does not judge.
-        gold: null where the file has none.
+        gold: null without.
         level: level or category; null without.
         cluster: the group of questions that this question belongs to, such as a database; null without.
         truncated: the response stopped at the length limit; null where the file does not say.
         answer_class, program_class: of verdicts of this workflow only.
-    `settings` is what the file says of temperature, top_p, max_tokens, grader and model; it may be empty.
+    `settings` are temperature, top_p, max_tokens, grader and model, as far as the file names them.
     `notes` are sentences that the user should read: duplicates, rows without an answer. `head` is the first object.
     """
 
@@ -82,12 +81,12 @@ def read_samples(
     Args:
         path: .jsonl, .json or .parquet, or a folder of parquet files, which are read as one.
         format: a key of `FORMATS`; by default recognised by the fields of the first object.
-        mapping: our name of a field -> the file's, with dots into nested objects. It comes before the format's; a field
-            that the first object lacks is an error in a plain file, and a note in one of a known format.
+        mapping: our name of a field -> the file's, with dots into nested objects. It replaces the names of the format.
+            A field that the first object lacks is an error in a plain file, and a note in a file of a known format.
         threshold: a response is correct if its score is at least this; needed where scores are not 0 or 1.
 
     Raises:
-        SourceError: the file is in no known format, or a row is not as its format has it.
+        SourceError: the file is in no known format, or a row does not fit the format.
         OSError: the file cannot be read.
     """
     _check(format, mapping)
@@ -96,46 +95,48 @@ def read_samples(
     if head is None:
         raise SourceError(f"{path}: found no samples")
     first = head[2]
-    known = FORMATS[format] if format else recognise(path, first, mapping)
-    absent = {name: given for name, given in mapping.items() if not Field((given,)).is_in(first)}
-    if absent and known.name == PLAIN.name:
+    file_format = FORMATS[format] if format else recognise(path, first, mapping)
+    absent = {name: theirs for name, theirs in mapping.items() if not Field((theirs,)).is_in(first)}
+    if absent and file_format.name == PLAIN.name:
         raise _no_such_field(path, first, absent)
-    mapping = {name: given for name, given in mapping.items() if name not in absent}
-    score = score_field(path, known, first, mapping)
-    reader = Reader(_names(path, known, score, mapping, threshold), threshold)
+    mapping = {name: theirs for name, theirs in mapping.items() if name not in absent}
+    score = score_field(path, file_format, first, mapping)
+    reader = Reader(_names(path, file_format, score, mapping, threshold), threshold)
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
-    kept = _Kept(known)
+    kept = _Kept(file_format)
     rows = _table(iter(shown), kept, reader)
     # One --map is for all files of a comparison, which may be in several formats.
-    other = [f"no field {given}: {name} is read as in other {known.name} files" for name, given in absent.items()]
+    other = [
+        f"no field {theirs}: {name} is read as in other {file_format.name} files" for name, theirs in absent.items()
+    ]
     notes = [*other, *kept.notes(), *_of_reader(reader, score)]
     if rows.is_empty():
         raise SourceError("; ".join([f"{path}: found no samples", *notes]))
-    notes += _notes_of(rows, extracted=known is DPHRL)
-    if known is DPHRL:
+    notes += _notes_of(rows, extracted=file_format is DPHRL)
+    if file_format is DPHRL:
         rows = _in_databases(path, rows)
     rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
-    settings = _settings_of(path, known, first) | ({"grader": score} if score else {})
+    settings = _settings_of(path, file_format, first) | ({"grader": score} if score else {})
     # The file's own numbers were for the notes.
     index = pl.int_range(pl.len(), dtype=pl.Int32).over("question_id").alias("sample_index")
-    return SampleFile(path, known.name, rows.with_columns(index), settings, tuple(notes), first)
+    return SampleFile(path, file_format.name, rows.with_columns(index), settings, tuple(notes), first)
 
 
 def _check(format: str | None, mapping: Mapping[str, str]) -> None:
-    for what, given, allowed in (("--format", [format] if format else [], FORMATS), ("--map", mapping, OUR_FIELDS)):
-        for name in given:
+    for option, names, allowed in (("--format", [format] if format else [], FORMATS), ("--map", mapping, OUR_FIELDS)):
+        for name in names:
             if name not in allowed:
                 near = nearest(name, allowed)
                 hint = f" (nearest: {near})" if near else ""
-                raise SourceError(f"{what}: unknown {show(name)}{hint}: expected one of {', '.join(allowed)}")
+                raise SourceError(f"{option}: unknown {show(name)}{hint}: expected one of {', '.join(allowed)}")
 
 
 def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> SourceError:
-    name, given = next(iter(absent.items()))
+    name, theirs = next(iter(absent.items()))
     fields = leaves(record)
-    near = nearest(given, fields)
-    found = f" (nearest: {near})" if near else f"; it has {names_of(fields)}"
-    return SourceError(f"{path}: --map {name}={given}: the first object has no such field{found}")
+    near = nearest(theirs, fields)
+    hint = f" (nearest: {near})" if near else f"; it has {names_of(fields)}"
+    return SourceError(f"{path}: --map {name}={theirs}: the first object has no such field{hint}")
 
 
 def _names(
@@ -144,9 +145,9 @@ def _names(
     """Our field -> its names in this file."""
     names = {**known.names, **({"score": (score,)} if score else {})}
     if "correct" in mapping or "score" in mapping:
-        # What the user names comes alone.
-        names = {name: given for name, given in names.items() if name not in ("correct", "score")}
-    names |= {name: (given,) for name, given in mapping.items()}
+        # A verdict that the user names replaces both of the format.
+        names = {name: theirs for name, theirs in names.items() if name not in ("correct", "score")}
+    names |= {name: (theirs,) for name, theirs in mapping.items()}
     silent = not names.keys() & {"text", "correct", "score"} and not {"n", "c"} <= names.keys()
     missing = [
         what for what, wanted in (("text", silent), ("score", threshold is not None)) if wanted and what not in names
@@ -173,7 +174,7 @@ class _Kept:
             values = [str(record.get(part)) for *_, record in batch]
             self._parts.update(values)
             if self._known is LM_EVAL and len(self._parts) > 1:
-                # With another filter it has the same responses again.
+                # The file repeats the same responses for each filter.
                 first = next(iter(self._parts))
                 batch = [numbered for numbered, value in zip(batch, values, strict=True) if value == first]
         return batch
@@ -235,17 +236,17 @@ def _in_databases(path: Path, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _settings_of(path: Path, known: Format, record: Record) -> dict[str, str]:
-    """temperature, top_p, max_tokens, grader and model, those that are there.
+    """temperature, top_p, max_tokens, grader and model, as far as they are there.
 
     They are in the first record, for verifiers in metadata.json in the file's folder, and for Qwen2.5-Math the
     temperature is in the file's name.
     """
     source = _metadata(path.with_name("metadata.json")) if known is VERIFIERS else record
-    found = {name: Field(names).find(source) for name, names in known.settings.items()}
+    settings = {name: Field(names).find(source) for name, names in known.settings.items()}
     named = _QWEN_NAME.search(path.stem)
     if known is QWEN_MATH and named:
-        found["temperature"] = named[1]
-    return {name: str(value) for name, value in found.items() if isinstance(value, str | int | float)}
+        settings["temperature"] = named[1]
+    return {name: str(value) for name, value in settings.items() if isinstance(value, str | int | float)}
 
 
 def _metadata(path: Path) -> dict[str, Any]:
@@ -258,10 +259,10 @@ def _metadata(path: Path) -> dict[str, Any]:
 
 
 def _notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
-    """Notes on the samples of a file; `sample_index` is still the file's, null where it has none.
+    """Notes on the samples of a file; `sample_index` is still the number in the file, null without a number.
 
     Args:
-        extracted: texts are extracted answers, of which copies are no surprise.
+        extracted: texts are extracted answers, where copies are no surprise.
     """
     total = f"{rows.height:,} responses"
     empty = int(rows["text"].str.strip_chars().eq("").sum())

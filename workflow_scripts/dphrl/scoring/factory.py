@@ -68,8 +68,8 @@ class CustomScorer(Scorer):
         responses = [self.response_to(truth) for truth in ground_truths]
         asked = [(text, truth) for text, truth in zip(responses, ground_truths, strict=True) if text is not None]
         verdicts = iter(self.score([text for text, _ in asked], [truth for _, truth in asked]))
-        found = ["correct" if text is None else next(verdicts).verdict for text in responses]
-        return [(verdict, None if verdict == "correct" else "unrunnable") for verdict in found]
+        names = ["correct" if text is None else next(verdicts).verdict for text in responses]
+        return [(verdict, None if verdict == "correct" else "unrunnable") for verdict in names]
 
     def close(self) -> None:
         """Release the scorer's resources."""
@@ -80,19 +80,19 @@ def _checked(score: Callable[..., list[Verdict]]) -> Callable[..., list[Verdict]
 
     @wraps(score)
     def judged(scorer: CustomScorer, responses: Sequence[str], truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        found: list[Any] = list(score(scorer, responses, truths))
+        verdicts: list[Any] = list(score(scorer, responses, truths))
         where = f"{inspect.getsourcefile(score)}: {type(scorer).__name__}.score"
         expected = "expected one Verdict for each response, in their order"
-        for index, verdict in enumerate(found):
+        for index, verdict in enumerate(verdicts):
             if not isinstance(verdict, Verdict):
                 shown = f"{verdict!r:.60} ({type(verdict).__name__}) for response {index}"
                 example = "Verdict('correct', True, 1.0) or Verdict('wrong', False, 0.0)"
                 raise TypeError(f"{where} returned {shown}: {expected}, for instance {example}")
             if verdict.verdict not in VERDICTS:
                 raise ValueError(f"{where} returned the verdict {verdict.verdict!r}: expected {', '.join(VERDICTS)}")
-        if len(found) != len(responses):
-            raise ValueError(f"{where} returned {len(found)} verdicts for {len(responses)} responses: {expected}")
-        return found
+        if len(verdicts) != len(responses):
+            raise ValueError(f"{where} returned {len(verdicts)} verdicts for {len(responses)} responses: {expected}")
+        return verdicts
 
     return judged
 
@@ -115,6 +115,6 @@ def load_scorer(name: str, source: str | Path, options: Mapping[str, Any]) -> Cu
     _registered.clear()  # of other files
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
     if name not in _registered:
-        found = f"{source} registers {', '.join(sorted(_registered)) or 'nothing'}"
-        raise ValueError(f"scoring.custom.{name}: {found}; expected a class under @register({name!r})")
+        registered = f"{source} registers {', '.join(sorted(_registered)) or 'nothing'}"
+        raise ValueError(f"scoring.custom.{name}: {registered}; expected a class under @register({name!r})")
     return _registered[name](**options)

@@ -17,19 +17,21 @@ _SHOWN = 80
 
 
 def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFrame:
-    """Verdicts as a table of the schema `verdicts`; `keys` has prompt_id and sample_index of each, in their order."""
+    """Verdicts as a table of the schema `verdicts`; `keys`: prompt_id and sample_index of each, in their order."""
     if keys.height != len(verdicts):
         raise ValueError(f"{len(verdicts)} verdicts for {keys.height} keys: expected as many")
     schema = SCHEMAS["verdicts"]
 
     def values(name: str) -> Any:
-        return keys[name] if name in schema.key else [_without_surrogates(getattr(one, name)) for one in verdicts]
+        if name in schema.key:
+            return keys[name]
+        return [_without_surrogates(getattr(verdict, name)) for verdict in verdicts]
 
     return schema.frame({name: values(name) for name in schema.columns})
 
 
 def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -> pl.DataFrame:
-    """A verdict for each rollout, as a table of the schema `verdicts`; `gold` has the ground truth of each prompt."""
+    """A verdict for each rollout, as a table of the schema `verdicts`; `gold`: the ground truth of each prompt."""
     truths = dict(gold.select("prompt_id", "ground_truth").iter_rows())
     orphans = sorted(set(rollouts["prompt_id"]) - truths.keys())
     if orphans:
@@ -70,14 +72,14 @@ def without_answer(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place: str | 
 def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.DataFrame:
     """The gold (of `dphrl.tasks.gold.gold_of`) with the scorer's verdict on each row, as a table of the schema `gold`.
 
-    Rows that are `unrunnable` or have a reason in `drop` are not kept. Of several reasons, a row has the first for
-    which it is not kept, else the first found; a reason in `gold` comes before one of the audit.
+    Rows that are `unrunnable` or have a reason in `drop` are not kept. With several reasons, the table names the first
+    that drops the row, else the first of all; reasons in `gold` come before reasons of the audit.
     """
     audited = scorer.audit([json.loads(truth) for truth in gold["ground_truth"].to_list()])
     rows = []
     columns = gold.select("prompt_id", "ground_truth", "reason").iter_rows()
-    for (key, truth, earlier), (verdict, found) in zip(columns, audited, strict=True):
-        reasons = [reason for reason in (earlier, found) if reason is not None]
+    for (key, truth, earlier), (verdict, fault) in zip(columns, audited, strict=True):
+        reasons = [reason for reason in (earlier, fault) if reason is not None]
         decisive = [reason for reason in reasons if reason == "unrunnable" or reason in drop]
         rows.append((key, truth, verdict, not decisive, next(iter(decisive + reasons), None)))
     return SCHEMAS["gold"].frame(rows)

@@ -14,7 +14,7 @@ class Verdict:
     """The verdict on one answer.
 
     `verdict` is one of `artifacts.verdicts.VERDICTS`; `reward` is 1.0 if correct, else the partial credit, if any.
-    `answer_class` is a digest of the answer's value, null if it has none; answers that are equal under the comparison
+    `answer_class` is a digest of the answer's value, null without a value; answers that are equal under the comparison
     have equal classes. `program_class` is a digest of the canonical program, null if the answer is not a program.
     `reads_table` says whether a SQL answer that ran read a table of the database; null for all other answers.
     """
@@ -47,7 +47,7 @@ def digest(value: Any) -> str:
 
 
 EMPTY_ANSWER: Final = digest("empty result")
-"""The `answer_class` of every SQL answer whose result has no rows."""
+"""The `answer_class` of every SQL answer with an empty result."""
 
 
 class Scorer(Protocol):

@@ -1,1 +1,1 @@
-"""What a task is: rows of a dataset as prompts and gold."""
+"""Tasks: rows of a dataset as prompts and gold."""

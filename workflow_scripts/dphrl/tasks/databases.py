@@ -46,7 +46,7 @@ _RESERVED: Final = frozenset(_WORDS.split())
 
 
 class PendingChangesError(RuntimeError):
-    """A database has changes that are not in its file yet: a reader of the file alone would miss them."""
+    """Some changes of a database are not in its file yet: a reader of the file alone would miss them."""
 
 
 def database_path(folder: str | Path, db_id: str) -> Path:
@@ -92,9 +92,9 @@ def _check_complete(path: Path) -> None:
 def schema_text(path: Path) -> str:
     """The tables of a SQLite database as CREATE TABLE statements, in the layout of OmniSQL (arXiv 2503.02240).
 
-    Each column has its declared type and up to two example values: the first distinct ones of 100,000 rows, in their
-    order, without NULL, empty text and BLOBs; longer texts are cut at 40 characters, bytes that are not UTF-8 are
-    dropped. A generated column has none if it is not stored: to compute it could take any time and memory. Primary and
+    Each column is shown with its declared type and up to two examples: its first distinct values in 100,000 rows.
+    NULL, empty text and BLOBs are no examples. Texts are cut at 40 characters, bytes that are not UTF-8 are dropped.
+    A generated column without storage gets no examples: computing it could take any time and memory. Primary and
     foreign keys follow. The file is opened read-only, and read once per process.
 
     Raises:
@@ -130,9 +130,9 @@ def _columns(connection: sqlite3.Connection, table: str) -> _Columns:
 
 def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, _Columns]) -> str:
     lines = []
-    for column, found in columns[table].items():
-        examples = _examples(connection, table, column) if found.stored else []
-        lines.append((f"{_name(column)} {found.declared}".rstrip(), f" -- example: {examples}" if examples else ""))
+    for name, column in columns[table].items():
+        examples = _examples(connection, table, name) if column.stored else []
+        lines.append((f"{_name(name)} {column.declared}".rstrip(), f" -- example: {examples}" if examples else ""))
     key = _primary_key(columns[table])
     constraints = [f"PRIMARY KEY ({_names(key)})"] if key else []
     constraints += dict.fromkeys(_foreign_keys(connection, table, columns))
@@ -149,7 +149,7 @@ def _examples(connection: sqlite3.Connection, table: str, column: str) -> list[A
     rows = connection.execute(
         f"SELECT DISTINCT value FROM ({first}) WHERE value <> '' AND typeof(value) <> 'blob' LIMIT {_EXAMPLES}"
     )
-    return [found[:_LONGEST] if isinstance(found, str) else found for (found,) in rows]
+    return [example[:_LONGEST] if isinstance(example, str) else example for (example,) in rows]
 
 
 def _primary_key(columns: _Columns) -> list[str]:

@@ -1,4 +1,4 @@
-"""Fields of a dataset's rows, found under our names or those of known datasets."""
+"""Fields of a dataset's rows, under our names or the names in known datasets."""
 
 import json
 from collections import ChainMap
@@ -20,12 +20,12 @@ _OTHER_NAMES: Final[dict[FieldName, tuple[str, ...]]] = {
     "tolerance": ("error",),
     "level": ("difficulty", "hardness"),
 }
-# Our name of a field -> its names in the datasets; the first that a row has is used.
+# Our name of a field -> its names in the datasets. The first name in a row counts.
 NAMES: Final[dict[str, tuple[str, ...]]] = {name: (name, *_OTHER_NAMES.get(name, ())) for name in get_args(FieldName)}
 
 
 class MalformedError(ValueError):
-    """A row is not what the task expects; the text names the field and what was found."""
+    """A row does not fit the task; the text names the field and its value."""
 
 
 class Fields:
@@ -38,8 +38,8 @@ class Fields:
         unknown = sorted(set(renames) - set(NAMES))
         if unknown:
             raise ValueError(f"fields: unknown {', '.join(unknown)}: expected some of {', '.join(NAMES)}")
-        self._names = {**NAMES, **{name: (given,) for name, given in renames.items() if isinstance(given, str)}}
-        self._joined = {name: tuple(given) for name, given in renames.items() if not isinstance(given, str)}
+        self._names = {**NAMES, **{name: (theirs,) for name, theirs in renames.items() if isinstance(theirs, str)}}
+        self._joined = {name: tuple(theirs) for name, theirs in renames.items() if not isinstance(theirs, str)}
 
     def find(self, row: Row, name: FieldName) -> tuple[str, Any]:
         """The field's name in this row and its value; a null value counts as absent and gives None.
@@ -48,24 +48,24 @@ class Fields:
         """
         parts = self._joined.get(name)
         if parts:
-            found = [text(given, row[given]).strip() for given in parts if row.get(given) is not None]
-            return " and ".join(parts), " ".join(found) if len(found) == len(parts) else None
+            texts = [text(part, row[part]).strip() for part in parts if row.get(part) is not None]
+            return " and ".join(parts), " ".join(texts) if len(texts) == len(parts) else None
         names = self._names[name]
-        return next(((given, row[given]) for given in names if row.get(given) is not None), (names[0], None))
+        return next(((theirs, row[theirs]) for theirs in names if row.get(theirs) is not None), (names[0], None))
 
     def text(self, row: Row, name: FieldName) -> str:
         """The value of a field; MalformedError if it is absent, blank or not text."""
-        given, value = self.find(row, name)
+        theirs, value = self.find(row, name)
         if value is None:
             raise self.missing(row, name)
-        return text(given, value)
+        return text(theirs, value)
 
     def missing(self, row: Row, *names: FieldName) -> MalformedError:
         """Error for a row without these fields. It lists the fields of the row, nested ones by their top name."""
         row = row.maps[0] if isinstance(row, ChainMap) else row
         wanted = " or ".join(dict.fromkeys(self._written(name) for name in names))
-        found = ", ".join(str(name) for name, value in row.items() if value is not None)
-        return MalformedError(f"expected {wanted}, found only {show(found)}")
+        present = ", ".join(str(name) for name, value in row.items() if value is not None)
+        return MalformedError(f"expected {wanted}, found only {show(present)}")
 
     def _written(self, name: FieldName) -> str:
         return " and ".join(self._joined[name]) if name in self._joined else " or ".join(self._names[name])

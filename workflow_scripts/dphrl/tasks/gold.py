@@ -23,8 +23,8 @@ def gold_of(
 ) -> pl.DataFrame:
     """The ground truth of each prompt: a table of the schema `gold` in the order of `prompts`; every verdict is null.
 
-    Where rows with the same prompt have different ground truths, that of the first is marked `conflicting` and not
-    kept. Spellings of the same number are no difference.
+    Rows with the same prompt can have different ground truths. Then the first is marked `conflicting` and not kept.
+    Spellings of the same number are no difference.
 
     Args:
         prompts, rejected: as `prepare` gives them for these `rows`, `task` and `fields`.

@@ -21,9 +21,9 @@ def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
 
     Its fields are in the row itself or, as in verl and TRL, under `ground_truth` or `reward_model.ground_truth`.
 
-    - sql: `db_id`, `gold_sql` and, where the row has one, `comparison`.
-    - math: `answer` (text, a number, or a list of texts: all are required, in any order) and, where the row has them,
-      `tolerance` (unchanged) and `unit`. Without `answer`, the last \boxed{} of `solution` is the answer.
+    - sql: `db_id`, `gold_sql` and optionally `comparison`.
+    - math: `answer` (text, a number, or a list of texts: all are required, in any order) and optionally `tolerance`
+      (unchanged) and `unit`. Without `answer`, the last \boxed{} of `solution` is the answer.
     - any other task: the object under `ground_truth`, unchanged.
 
     Raises MalformedError where a field is missing or of the wrong kind.
@@ -35,7 +35,8 @@ def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
         return _object(name, value)
     # A ground truth that is not an object is the answer.
     within = value if isinstance(value, dict) else {"gold_sql" if task == "sql" else "answer": value}
-    merged = ChainMap(*({field: found for field, found in one.items() if found is not None} for one in (row, within)))
+    layers = ({field: held for field, held in layer.items() if held is not None} for layer in (row, within))
+    merged = ChainMap(*layers)
     return _sql(merged, fields) if task == "sql" else _math(merged, fields)
 
 
@@ -61,9 +62,9 @@ def _sql(row: Row, fields: Fields) -> dict[str, Any]:
     truth = {"db_id": fields.text(row, "db_id"), "gold_sql": fields.text(row, "gold_sql")}
     name, comparison = fields.find(row, "comparison")
     if comparison is not None:
-        known = get_args(Comparison)
-        if comparison not in known:
-            raise MalformedError(f"{name}: expected one of {', '.join(known)}, found {show(comparison)}")
+        comparisons = get_args(Comparison)
+        if comparison not in comparisons:
+            raise MalformedError(f"{name}: expected one of {', '.join(comparisons)}, found {show(comparison)}")
         truth["comparison"] = comparison
     return truth
 
@@ -90,14 +91,15 @@ def _answer(row: Row, fields: Fields) -> Any:
             raise MalformedError(f"{name}: expected a complete \\boxed{{}}, found {show(solution[-60:])}")
     if answer is None:
         raise fields.missing(row, "answer", "solution")
-    listed = answer if isinstance(answer, list) else [answer]
+    entries = answer if isinstance(answer, list) else [answer]
     # GSM8K puts the answer after its derivation.
-    answers = [_number_or_text(name, one.rsplit("####", 1)[-1] if isinstance(one, str) else one) for one in listed]
+    finals = [entry.rsplit("####", 1)[-1] if isinstance(entry, str) else entry for entry in entries]
+    answers = [_number_or_text(name, final) for final in finals]
     if fields.find(row, "is_multiple_answer")[1] is True:
-        answers = [part for one in answers for part in (_parts(one) if isinstance(one, str) else [one])]
+        answers = [part for final in answers for part in (_parts(final) if isinstance(final, str) else [final])]
     if not answers:
         raise MalformedError(f"{name}: expected an answer, found []")
-    return answers[0] if len(answers) == 1 else [str(one) for one in answers]
+    return answers[0] if len(answers) == 1 else [str(final) for final in answers]
 
 
 def _number_or_text(name: str, value: Any) -> str | int | float:

@@ -22,13 +22,13 @@ def overlap(train_prompts: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> p
     """
     exact = {_texts(messages) for messages in train_prompts["messages"]}
     normalised = {_normalised(texts) for texts in exact}
-    found = []
+    rows = []
     for dataset, prompts in other.items():
         for key, messages in prompts.select("prompt_id", "messages").iter_rows():
             texts = _texts(messages)
             if texts in exact or _normalised(texts) in normalised:
-                found.append((key, dataset, "exact" if texts in exact else "normalised"))
-    return SCHEMAS["overlap"].frame(found).sort("prompt_id", "dataset")
+                rows.append((key, dataset, "exact" if texts in exact else "normalised"))
+    return SCHEMAS["overlap"].frame(rows).sort("prompt_id", "dataset")
 
 
 def shared(found: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> str:

@@ -29,9 +29,9 @@ def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: Parti
     )
     odd = rows.filter(pl.col("kept").is_null() | (pl.col("n").fill_null(0) != n)).sort("prompt_id")
     if odd.height:
-        prompt_id, kept, _, found, _ = odd.row(0)
+        prompt_id, kept, _, samples, _ = odd.row(0)
         raise ValueError(
-            f"{odd.height} prompts have other than {n} pre-samples or no gold, first {prompt_id} with {found or 0}"
+            f"{odd.height} prompts have other than {n} pre-samples or no gold, first {prompt_id} with {samples or 0}"
             f" samples and {'no' if kept is None else 'a'} gold row: rerun prompts, sample and score of that dataset"
         )
     rules = [
@@ -55,8 +55,8 @@ def given(
 ) -> tuple[pl.DataFrame, str]:
     """The division that two files name, in place of one by pre-samples.
 
-    A row of a file has a `prompt_id` or a `source_index`, or it is a row of the training set: one with the same prompt
-    or messages, or else with the same question and database.
+    A row of a file names its prompt by `prompt_id` or `source_index`, or is equal to a row of the training set: in the
+    prompt or messages, or else in the question and database.
 
     Args:
         gold, prompts: one row per prompt; one whose gold answer is not kept is dropped.
@@ -71,20 +71,20 @@ def given(
         ValueError: no row of a file is a prompt, or a prompt is in both files.
     """
     numbers = dict(prompts.select("source_index", "prompt_id").iter_rows())
-    known: dict[object, str] = {key: key for key in numbers.values()}
-    known |= numbers
-    known |= {key: numbers[index] for index, row in enumerate(rows) if index in numbers for key in _keys(row, fields)}
+    ids: dict[object, str] = {key: key for key in numbers.values()}
+    ids |= numbers
+    ids |= {key: numbers[index] for index, row in enumerate(rows) if index in numbers for key in _keys(row, fields)}
     subsets: dict[str, str] = {}
     notes = []
     for subset, lines in files.items():
-        found = [next((known[key] for key in _keys(row, fields) if key in known), None) for row in lines]
-        missing = [number for number, prompt_id in enumerate(found) if prompt_id is None]
+        matches = [next((ids[key] for key in _keys(row, fields) if key in ids), None) for row in lines]
+        missing = [number for number, prompt_id in enumerate(matches) if prompt_id is None]
         if len(missing) == len(lines):
             raise ValueError(
                 f"partition.given.{subset}: none of {len(lines)} rows is a prompt of the training set; expected "
                 f"its rows, or rows with prompt_id or source_index, found the fields {', '.join(lines[0])}"
             )
-        new = {prompt_id: subset for prompt_id in found if prompt_id is not None}
+        new = {prompt_id: subset for prompt_id in matches if prompt_id is not None}
         if both := sorted(new.keys() & subsets.keys()):
             raise ValueError(
                 f"partition.given: {len(both)} prompts are in both files, first {both[0]}: leave each in one of them"
@@ -110,14 +110,16 @@ def given(
 
 
 def _keys(row: Row, fields: Fields) -> list[object]:
-    """What a row can be found by, best first."""
-    found: list[object] = [row[name] for name in ("prompt_id", "source_index") if isinstance(row.get(name), str | int)]
+    """Keys that identify the prompt of a row, best first."""
+    # An id is a text and an index a whole number: an id 3 of another tool names no row.
+    kinds = (("prompt_id", str), ("source_index", int))
+    keys: list[object] = [row[name] for name, kind in kinds if type(row.get(name)) is kind]
     wholes: tuple[tuple[FieldName, ...], ...] = (("prompt",), ("messages",), ("question", "db_id"))
     for names in wholes:
         values: list[Any] = [fields.find(row, name)[1] for name in names]
         if values[0] is not None:
-            found.append(json_text([names, values]))
-    return found
+            keys.append(json_text([names, values]))
+    return keys
 
 
 def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionConfig) -> pl.DataFrame:

@@ -35,13 +35,13 @@ class Prepared:
 
     def summary(self) -> str:
         """How many rows are prompts, and why others are not, with the first rejected row."""
-        found = counted(self.prompts.height, "prompt")
+        kept = counted(self.prompts.height, "prompt")
         if self.rejected.is_empty():
-            return found
+            return kept
         reasons = Counter(self.rejected["reason"].to_list())
         counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         index, _, detail, _ = self.rejected.row(0)
-        return f"{found}, {counted(self.rejected.height, 'row')} rejected ({counts}; row {index}: {detail})"
+        return f"{kept}, {counted(self.rejected.height, 'row')} rejected ({counts}; row {index}: {detail})"
 
 
 def prompt_id(task: str, messages: Sequence[dict[str, str]]) -> str:
@@ -64,14 +64,14 @@ def prepare(
     """Split rows into prompts and rejections.
 
     A row is rejected as `malformed` (a field is missing or of the wrong kind, or its database is missing), `duplicate`
-    (the prompt of an earlier row) or `overlong` (more than `max_tokens` tokens). docs/datasets.md has the fields.
+    (the prompt of an earlier row) or `overlong` (more than `max_tokens` tokens). The fields are in docs/datasets.md.
 
     Args:
         rows: as `read_source` gives them; it is a SourceError if none is a prompt, or the chat template fails on one.
         source: name of the source, for the table and the error.
         tokenizer_encode: messages to token ids, with the prompt template; None where nothing is sampled: then
             `prompt_token_ids` are empty and no prompt is overlong.
-        fields: our name of a field -> the dataset's, where it has another name than the known ones; see `Fields`.
+        fields: our name of a field -> the dataset's, for names that are not in `NAMES`; see `Fields`.
         instruction: a system message before the messages of each row, instead of the task's.
         databases: folder of `<db_id>/<db_id>.sqlite`; a SQL row whose database is not in it is malformed, and without
             the folder a SQL row needs a complete prompt.

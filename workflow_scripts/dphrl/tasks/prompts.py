@@ -77,15 +77,15 @@ def messages_of(
 
 
 def _given(row: Row, fields: Fields) -> Messages | None:
-    """The row's messages, or None if it has a bare question."""
-    found = [field for field in (fields.find(row, "prompt"), fields.find(row, "messages")) if field[1] is not None]
-    if not found:
+    """The messages in a row, or None for a bare question."""
+    prompts = [field for field in (fields.find(row, "prompt"), fields.find(row, "messages")) if field[1] is not None]
+    if not prompts:
         if fields.find(row, "question")[1] is None:
             raise fields.missing(row, "prompt", "messages", "question")
         return None
-    if len(found) == 2:
-        raise MalformedError(f"expected either {found[0][0]} or {found[1][0]}, found both")
-    [(name, value)] = found
+    if len(prompts) == 2:
+        raise MalformedError(f"expected either {prompts[0][0]} or {prompts[1][0]}, found both")
+    [(name, value)] = prompts
     if isinstance(value, str):
         value = [{"role": "user", "content": value}]
     if not isinstance(value, list) or not value:
@@ -94,7 +94,7 @@ def _given(row: Row, fields: Fields) -> Messages | None:
 
 
 def _message(name: str, value: Any) -> dict[str, str]:
-    # In a parquet column, each message has all keys that any message has; the rest are null.
+    # In a parquet column, every message gets the keys of all messages; keys of other messages are null.
     message = {key: held for key, held in value.items() if held is not None} if isinstance(value, dict) else {}
     if set(message) != {"role", "content"} or message["role"] not in _ROLES:
         raise MalformedError(f"{name}: expected role ({', '.join(_ROLES)}) and content, found {show(value)}")

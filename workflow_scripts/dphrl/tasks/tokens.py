@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# A template takes milliseconds; the limit only ends what never ends.
+# A template takes milliseconds; the limit is for endless loops.
 RENDER_SECONDS: Final = 10.0
-# The day on which every template is rendered, as prompts may not depend on the clock: the one in Llama 3.1's template.
+# Every template is rendered on this day of Llama 3.1's template: prompts may not depend on the clock.
 _TODAY: Final = datetime.datetime(2024, 7, 26)
 
 
@@ -58,7 +58,7 @@ def encoder(
 
 
 def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | None:
-    """The first special token that the chat template has after an answer; None where it has none.
+    """The first special token of the chat template after an answer, or None.
 
     Raises TemplateError as `encoder` does.
     """

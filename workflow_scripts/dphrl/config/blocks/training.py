@@ -162,7 +162,7 @@ ESTIMATORS: dict[str, tuple[Estimator, ...]] = {
     "js_definition": ("k3", "exact"),
     "reverse_kl": ("k3", "k2", "reward_k1", "to_go"),
 }
-# A function of the user, in place of a name. It has the keys of a divergence on stored responses.
+# A function of the user, in place of a name. It takes the keys of a divergence on stored responses.
 OWN = "FILE.py:NAME"
 # Losses on rollouts that each form of `off_policy` corrects, by divergence and estimator.
 OFF_POLICY = {

@@ -74,7 +74,7 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     r"""The answer of a response, and whether it is prose that contains the answer; None if there is none.
 
     `mode` is `boxed` (the last \boxed{}) or `final`: adjacent boxes, joined, unless "final answer is" comes after
-    them; else what follows the last `####` or `A:` at the start of a line; else the last 4000 characters of the
+    them; else the text after the last `####` or `A:` at the start of a line; else the last 4000 characters of the
     response, as prose.
     """
     if mode == "boxed":
@@ -158,7 +158,7 @@ def clean(text: str) -> str:
 def normal_form(text: str) -> str:
     """A clean answer without all that does not change its value; equal forms are equal answers."""
     text = _SPACING.sub(" ", text.translate(_NO_VALUE).lstrip().removeprefix("\\approx"))
-    # Row breaks too: some copies of MATH have one backslash where LaTeX has two.
+    # Row breaks too: some copies of MATH have one backslash in place of two.
     text = _BACKSLASHES.sub(r"\\", text).strip()
     wrapped = _WRAPPED.fullmatch(text)
     text = wrapped[1] if wrapped else text
@@ -219,7 +219,7 @@ def bases(form: str) -> list[int]:
 
 
 def may_be_equal(gold: str, answer: str) -> bool:
-    """Whether the bases in two normal forms agree; they are not compared where one has none.
+    """Whether the bases in two normal forms agree. A form without bases agrees with any other.
 
     A number with an index that is no base (`204_1`) is equal to no other.
     """

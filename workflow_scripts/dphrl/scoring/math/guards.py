@@ -66,9 +66,9 @@ def guard() -> None:
 
 
 def union(alternatives: list[list[Any]]) -> list[Any]:
-    """The set where all inequalities of one of several alternatives hold; nothing where sympy has none."""
+    """The set where all inequalities of at least one alternative hold; nothing if sympy finds no set."""
     return _or_nothing(
-        lambda: [Union(*(Intersection(*(grader.unwrap_fcs(one).as_set() for one in every)) for every in alternatives))]
+        lambda: [Union(*(Intersection(*(grader.unwrap_fcs(rel).as_set() for rel in every)) for every in alternatives))]
     )
 
 
@@ -95,7 +95,7 @@ def _or_nothing(computed: Callable[[], list[Any]]) -> list[Any]:
     except (MemoryError, RecursionError):
         raise
     except Exception:
-        # As in math-verify: what sympy cannot do is not equal.
+        # As in math-verify: answers are not equal where sympy fails.
         return []
 
 
@@ -185,7 +185,7 @@ def _constant(value: Any) -> Any:
 
 def _near(gold: Any, answer: Any) -> bool:
     """False if the two are numbers more than 1 part in 10,000 apart, or one is undefined."""
-    return any(_close(one, other) for one, other in product(_readings(gold), _readings(answer)))
+    return any(_close(wanted, number) for wanted, number in product(_readings(gold), _readings(answer)))
 
 
 def _readings(value: Any) -> list[Any]:
@@ -198,17 +198,17 @@ def _readings(value: Any) -> list[Any]:
 
 
 def _number(value: Any) -> Any:
-    """The value as a number or as an undefined one; None if it has none."""
+    """The value as a number, which may be undefined; None for a value that is no number."""
     if isinstance(value, _NO_NUMBERS):
         return None
     try:
         number = value.evalf(_DIGITS)
     except Exception:
-        # What sympy cannot evaluate, the library may still compare.
+        # The library may still compare values that sympy cannot evaluate.
         return None
     # A precision of 1 means that every digit cancelled: zero, as far as can be seen.
-    known = number.has(zoo, nan) or (number.is_number and not (number.is_Float and number._prec == 1))
-    return number if known else None
+    is_certain = number.has(zoo, nan) or (number.is_number and not (number.is_Float and number._prec == 1))
+    return number if is_certain else None
 
 
 def _close(gold: Any, answer: Any) -> bool:

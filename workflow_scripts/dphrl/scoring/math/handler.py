@@ -103,17 +103,17 @@ class MathHandler:
             return _reply(gold, self._same(gold, answer, tolerance), None, answer)
         golds, answers = ([Member(text, len(texts) > 1) for text in texts] for texts in task["members"])
         if len(golds) == len(answers):
-            equal = self._one_to_one(golds, answers, lambda one, other: self._pair(one, other, tolerance))
+            equal = self._one_to_one(golds, answers, lambda gold, answer: self._pair(gold, answer, tolerance))
         else:
             equal = self._lists(task, golds, answers, tolerance)
-        has_value = all(self._has_value(one) for one in golds)
+        has_value = all(self._has_value(member) for member in golds)
         return _reply(gold, equal, next(iter(self._objections), None), []) | {"gold_value": has_value}
 
     def _has_value(self, gold: Member) -> bool:
         """Whether an answer in other words can be equal to a gold."""
         if gold.refused:
             return False
-        parts = [value for one, _ in gold.accepted for value in one.values] or [gold.text]
+        parts = [value for quantity, _ in gold.accepted for value in quantity.values] or [gold.text]
         return all(not isinstance(value, str) for part in parts for value in self._gold(part)[:1])
 
     def _pair(self, gold: Member, answer: Member, tolerance: float | None) -> bool:
@@ -131,9 +131,9 @@ class MathHandler:
         if not self._agree(answer):
             self._objections.append("relation")
             return False
-        pairs = product(gold.accepted, answer.shown)
-        if any(self._values(one, other, tolerance if error is None else float(error)) for (one, error), other in pairs):
-            return True
+        for (wanted, error), shown in product(gold.accepted, answer.shown):
+            if self._values(wanted, shown, tolerance if error is None else float(error)):
+                return True
         equations = gold.sides.is_equation and answer.sides.is_equation
         whole = equations or not {gold.sides.kind, answer.sides.kind}.isdisjoint(("inequality", "other"))
         return whole and self._wholes([gold], [answer], (gold.text, answer.text), tolerance)
@@ -144,19 +144,19 @@ class MathHandler:
             self._objections.append("brackets")
             return False
         pairs = zip(gold.entries, answer.entries, strict=True)
-        return all(self._pair(one, other, tolerance) for one, other in pairs)
+        return all(self._pair(wanted, entry, tolerance) for wanted, entry in pairs)
 
     def _values(self, gold: Quantity, answer: Quantity, tolerance: float | None) -> bool:
         if len(gold.values) != len(answer.values):
             return False
         pairs = zip(gold.values, answer.values, strict=True)
-        return all(self._same(self._gold(one), self._parse(other), tolerance) for one, other in pairs)
+        return all(self._same(self._gold(wanted), self._parse(value), tolerance) for wanted, value in pairs)
 
     def _agree(self, answer: Member) -> bool:
         r"""Whether the sides of `a = b \approx c` that are numbers are equal; c at its digits."""
-        sides = [(self._parse(one.values[0]), error) for one, error in answer.all_sides]
+        sides = [(self._parse(quantity.values[0]), error) for quantity, error in answer.all_sides]
         for (left, _), (right, error) in pairwise(sides):
-            numbers = all(not isinstance(one[0], str) and not one[0].free_symbols for one in (left, right) if one)
+            numbers = all(not isinstance(side[0], str) and not side[0].free_symbols for side in (left, right) if side)
             allowed = None if error is None else float(error)
             if (numbers or answer.sides.kind == "computed") and not self._same(left, right, allowed):
                 return False
@@ -164,26 +164,26 @@ class MathHandler:
 
     def _solves(self, golds: list[Member], answer: Member, tolerance: float | None) -> bool:
         """Whether the golds are the solutions of an equation."""
-        roots = [one for value in self._parse(answer.text)[:1] for one in self._solutions(value)]
+        roots = [root for equation in self._parse(answer.text)[:1] for root in self._solutions(equation)]
         wanted = [self._gold(gold.accepted[0][0].values[0]) for gold in golds if gold.accepted]
         values = [[root] for root in roots]
-        equal = self._one_to_one(wanted, values, lambda one, other: self._same(one, other, tolerance))
+        equal = self._one_to_one(wanted, values, lambda gold, root: self._same(gold, root, tolerance))
         if not equal:
             self._objections.append("solutions")
         return equal and len(wanted) == len(golds)
 
     def _lists(self, task: Message, golds: list[Member], answers: list[Member], tolerance: float | None) -> bool:
-        r"""Of different lengths: `\pm 2` has two values, an equation its solutions, `x<1 \text{ or } x>2` is a set."""
+        r"""Lists of unequal length: `\pm 2` is two values, an equation its solutions, `x<1 \text{ or } x>2` a set."""
         if len(answers) == 1 and answers[0].sides.kind == "unsolved":
             return self._solves(golds, answers[0], tolerance)
         texts = task["gold"], task["answer"]
-        tuples = [one[0] for one in (golds, answers) if len(one) == 1 and one[0].entries]
+        tuples = [listed[0] for listed in (golds, answers) if len(listed) == 1 and listed[0].entries]
         if any(map(is_set, texts)) and (tuples or texts[0].count("\\{") != texts[1].count("\\{")):
             self._objections.append("brackets")
             return False
         ordered = self._ordered(texts, golds, answers)
         if ordered:
-            return all(self._pair(one, other, tolerance) for one, other in zip(*ordered, strict=True))
+            return all(self._pair(gold, answer, tolerance) for gold, answer in zip(*ordered, strict=True))
         if tuples:
             self._objections.append("brackets")
             return False
@@ -215,10 +215,10 @@ class MathHandler:
         """The set where one of several inequalities holds, or nothing."""
         if len(_symbols(listed)) != 1 or any(member.sides.kind != "inequality" for member in listed):
             return []
-        return self._union([[self._parse(part)[0] for part in one.text.split(AND) if part] for one in listed])
+        return self._union([[self._parse(part)[0] for part in member.text.split(AND) if part] for member in listed])
 
     def _same(self, gold: list[Any], answer: list[Any], tolerance: float | None) -> bool:
-        if any(self._equal(one, other) for one, other in product(gold, answer)):
+        if any(self._equal(wanted, reading) for wanted, reading in product(gold, answer)):
             return True
         if tolerance is None or not gold or not answer:
             return False
@@ -227,11 +227,11 @@ class MathHandler:
         except (MemoryError, RecursionError):
             raise
         except Exception:
-            # As in math-verify: what cannot be compared is not equal. A pole is a ZeroDivisionError, text a TypeError.
+            # As in math-verify: a failed comparison is not equal. A pole is a ZeroDivisionError, text a TypeError.
             return False
 
     def _parse(self, text: str, reading: list[Any] | None = None) -> list[Any]:
-        """The value and the text that the library finds; only the text if it has no value, nothing if there is none."""
+        """Value and text that the library finds; only the text if it is no value, nothing if there is neither."""
         text = _GAMMA.sub(_LETTER, expand_exponents(text.translate(_SIGNS)) or text)
         values = self._library.parse(f"${text}$", reading or self._units_kept, parsing_timeout=None)
         return [self._complex(value) for value in values]

@@ -1,4 +1,4 @@
-r"""The values that an answer lists, each at its relations and units; `1, 2 \text{ or } 3` has three."""
+r"""The values that an answer lists, each at its relations and units; `1, 2 \text{ or } 3` lists three."""
 
 import re
 from dataclasses import dataclass
@@ -57,11 +57,11 @@ class Member:
     @property
     def refused(self) -> str | None:
         """A word that changes the value, or None."""
-        return next((one.refused for one in self.quantities if one.refused), None)
+        return next((quantity.refused for quantity in self.quantities if quantity.refused), None)
 
     @cached_property
     def is_single(self) -> bool:
-        """Whether the text has one value, perhaps with a name and a unit."""
+        """Whether the text is a single value, perhaps with a name and a unit."""
         if self.decimal is not None:
             return True
         one_side = self.sides.kind in ("value", "named") and len(self.sides.values) == 1
@@ -99,7 +99,7 @@ class Member:
 
     @property
     def is_number(self) -> bool:
-        """Whether the value has no symbols."""
+        """Whether the value is free of symbols."""
         return not symbols(self.sides.values[-1])
 
     @cached_property

@@ -69,7 +69,7 @@ def _words(gold: Member, answer: Member) -> bool:
 
 def _tautology(gold: Member, answer: Member) -> bool:
     """`x=x` holds for every x; the libraries below may need minutes to see that it is not `y=x^2`."""
-    sides = (one.sides for one in (gold, answer) if one.sides.kind in ("named", "asked", "unsolved"))
+    sides = (member.sides for member in (gold, answer) if member.sides.kind in ("named", "asked", "unsolved"))
     return any(side.name == side.values[-1] if side.name else side.values[0] == side.values[-1] for side in sides)
 
 
@@ -79,7 +79,7 @@ def _equation(gold: Member, answer: Member) -> bool:
 
 
 def _names(gold: Member, answer: Member) -> bool:
-    """`f(2)=5` for `f(1)=5`, `y=5` for `x=5`; a name that only one side has is not compared."""
+    """`f(2)=5` for `f(1)=5`, `y=5` for `x=5`; a name on one side only is not compared."""
     if gold.sides.kind != "named" or answer.sides.kind != "named":
         return False
     if names_agree(gold.sides.name, answer.sides.name):
@@ -106,12 +106,12 @@ def _adjacent(gold: Member, answer: Member) -> bool:
 
 
 def _quantities(gold: Member, answer: Member) -> bool:
-    r"""`3\text{ hours }20\text{ minutes}` has two numbers: an answer must have both, in this order."""
+    r"""An answer to `3\text{ hours }20\text{ minutes}` must have both numbers, in this order."""
     return len(gold.quantities[-1].values) != len(answer.quantities[-1].values)
 
 
 def _units(gold: Member, answer: Member) -> bool:
-    r"""`5\text{ cents}` for `\$5`, `20 cm^7` for `20 cm^2`; a unit that only one side has is not compared."""
+    r"""`5\text{ cents}` for `\$5`, `20 cm^7` for `20 cm^2`; a unit on one side only is not compared."""
     units, others = gold.quantities[-1].units, answer.quantities[-1].units
     strictly = len(units) > 1 or (gold.listed and answer.listed)
     return not all(agree(*pair, strictly) for pair in zip(units, others, strict=True))
@@ -130,7 +130,7 @@ def _braces(member: Member) -> int:
 
 
 def _bases(gold: Member, answer: Member) -> bool:
-    """`12_5` for `12_6`; a base that only one side has is not compared."""
+    """`12_5` for `12_6`; a base on one side only is not compared."""
     if gold.base and gold.base == answer.base and (gold.value is None or answer.value is None):
         # `1E5` is no power of ten.
         return gold.form != answer.form

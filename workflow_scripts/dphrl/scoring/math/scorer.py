@@ -36,8 +36,8 @@ class MathScorer(PooledScorer):
         workers: number of processes, started when the first answer needs math-verify.
         timeout_s: seconds a comparison may take.
         memory_mib: address space of a worker.
-        answer: `boxed`: the last \boxed{} is the answer; `final`: boxes, else what follows `####` or `A:`, else what
-            math-verify finds in the response ("the answer is", the last expression).
+        answer: `boxed`: the last \boxed{} is the answer; `final`: boxes, else the text after `####` or `A:`, else the
+            answer that math-verify finds in the response ("the answer is", the last expression).
         comparison: `rules`: docs/scoring.md; `published`: math-verify alone, for numbers that compare with papers.
     """
 
@@ -66,7 +66,7 @@ class MathScorer(PooledScorer):
                 a list, all are required, in any order; an answer within the tolerance (absolute) is correct.
 
         Raises:
-            ValueError: the lengths differ, or a ground truth has no answer or a tolerance that is no finite number.
+            ValueError: the lengths differ, or a ground truth lacks an answer, or its tolerance is no finite number.
             InfrastructureError: workers fail by no fault of an answer.
         """
         golds: dict[_Gold, _Gold] = {}
@@ -134,7 +134,7 @@ class _Gold:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """An answer that needs a worker; `members` has the unmatched members of gold and answer."""
+    """An answer that needs a worker; `members`: the unmatched members of gold and answer."""
 
     gold: _Gold
     extracted: str
@@ -199,7 +199,7 @@ def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
             f"ground truth {index}: expected text, a number or a list of them under answer, found {dict(truth)!r}"
         )
     try:
-        # The worker compares with a float, and the power of ten of a text has no limit.
+        # The worker compares with a float, and a text may name any power of ten.
         allowed = None if tolerance is None else Fraction(repr(float(tolerance)))
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
@@ -278,7 +278,7 @@ def _unmatched(gold: _Gold, answers: list[Member]) -> tuple[list[Member], list[M
         if not all(map(_is_plain, (*gold.members, *answers))):
             return everything
         pairs = zip(sorted(gold.members, key=_value), sorted(answers, key=_value), strict=True)
-        return ([], []) if all(compare(one, other, gold.tolerance) is True for one, other in pairs) else everything
+        return ([], []) if all(compare(*pair, gold.tolerance) is True for pair in pairs) else everything
     wanted, left = [], list(answers)
     for member in gold.members:
         match = next((other for other in left if compare(member, other, gold.tolerance) is True), None)

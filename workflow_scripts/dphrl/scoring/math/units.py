@@ -169,8 +169,8 @@ def _unit(match: re.Match[str]) -> Unit:
             parts[-1] = (parts[-1][0], parts[-1][1] * (3 if word == "cubed" else 2))
         else:
             name, _, exponent = word.partition("^")
-            for one, sign in _factors(name):
-                parts.append((one, sign * inverse * squared * int(exponent.strip("{") or 1)))
+            for factor, sign in _factors(name):
+                parts.append((factor, sign * inverse * squared * int(exponent.strip("{") or 1)))
             squared = 1
     if parts:
         parts[-1] = (parts[-1][0], parts[-1][1] * power)

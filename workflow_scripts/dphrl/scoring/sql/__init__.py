@@ -1,1 +1,1 @@
-"""SQL: a query is run read-only, and its rows are compared with those of the gold query."""
+"""SQL: a query is run read-only, and its rows are compared with the rows of the gold query."""

@@ -25,8 +25,8 @@ _INNER: Final = frozenset({"", "INNER", "CROSS"})
 class _Scope:
     """The names in a query: table aliases and CTEs, each with its canonical name.
 
-    `sole` is the only source of the innermost SELECT: its columns need no qualifier, unless `kept` has an output column
-    of the same name.
+    `sole` is the only source of the innermost SELECT: its columns need no qualifier, unless an output column in `kept`
+    bears the same name.
     """
 
     depth: int = 0
@@ -37,7 +37,7 @@ class _Scope:
 
 
 class _UnnamedSourceError(ValueError):
-    """A FROM clause has something else than tables and subqueries, or only joins."""
+    """A FROM clause contains other sources than tables and subqueries, or only joins."""
 
 
 def canonical_form(query: exp.Query) -> str:
@@ -74,8 +74,8 @@ def _form(node: exp.Expr, scope: _Scope | None) -> str:
 
 
 def _arguments(node: exp.Expr, scope: _Scope | None, without: Iterable[str] = ()) -> str:
-    given = ((key, value) for key, value in sorted(node.args.items()) if value and key not in without)
-    return f"({type(node).__name__}{''.join(f' {key}={_value(value, scope)}' for key, value in given)})"
+    arguments = ((key, value) for key, value in sorted(node.args.items()) if value and key not in without)
+    return f"({type(node).__name__}{''.join(f' {key}={_value(value, scope)}' for key, value in arguments)})"
 
 
 def _value(value: Any, scope: _Scope | None) -> str:
@@ -125,8 +125,8 @@ def _column(node: exp.Column, scope: _Scope | None) -> str:
 def _table(node: exp.Table, scope: _Scope) -> str:
     if not isinstance(node.this, exp.Identifier) or node.args.get("joins"):
         raise _UnnamedSourceError
-    known = None if node.args.get("db") else scope.tables.get(node.name.lower())
-    return known or _arguments(node, scope, without=("alias",))
+    canonical = None if node.args.get("db") else scope.tables.get(node.name.lower())
+    return canonical or _arguments(node, scope, without=("alias",))
 
 
 def _query(node: exp.Expr, scope: _Scope, named: bool) -> str:

@@ -15,7 +15,7 @@ from dphrl.scoring.workers.messages import Message, error_reply, verdict_reply
 _GOLD_CACHE_BYTES: Final = 32 * 2**20
 _GOLD_CACHE_ENTRIES: Final = 4096
 _GRACE_S: Final = 0.5
-# Of what is read from one syntax tree; the longest of 6,071 queries of people and models took 0.024 s.
+# Seconds for each reading of a syntax tree; the longest of 6,071 queries of people and models took 0.024 s.
 _PROGRAM_S: Final = 0.5
 _RAN: Final = frozenset({"correct", "wrong"})
 _Arguments = ParamSpec("_Arguments")
@@ -33,8 +33,8 @@ class _Gold:
     def orders(self, sql: str, comparison: str) -> bool:
         """Whether the order of rows matters; a query that takes too long to parse is judged by its text."""
         if comparison not in self.ordered:
-            found = within(_PROGRAM_S, gold_orders, sql, comparison)
-            self.ordered[comparison] = "order by" in sql.lower() if found is None else found
+            ordered = within(_PROGRAM_S, gold_orders, sql, comparison)
+            self.ordered[comparison] = "order by" in sql.lower() if ordered is None else ordered
         return self.ordered[comparison]
 
 
@@ -42,8 +42,8 @@ class SqlHandler:
     """Executes an answer and its gold, and compares them; or examines a gold.
 
     Each of the parts (gold, answer, comparison) may take timeout_s and half a second; then the kernel's alarm kills the
-    process. What is read from a syntax tree may take half a second. The program class is, after the verdict, which it
-    cannot change.
+    process. Each reading of a syntax tree may take half a second. The program class comes after the verdict and cannot
+    change it.
 
     Task: database (path), gold, comparison, repair, and sql; without sql, the gold is examined. With `repair`, both
     queries are repaired before they are used.
@@ -93,20 +93,20 @@ class SqlHandler:
             return reply if "sql" in task else {**reply, "verdict": "gold_error"}
 
     def _judge(self, database: str, gold_sql: str, comparison: str, sql: str) -> Message:
-        known = self._gold(database, gold_sql)
-        gold = known.execution
+        cached = self._gold(database, gold_sql)
+        gold = cached.execution
         if gold.outcome != "ok":
             return _gold_error("gold", gold)
         answer = gold if sql == gold_sql else self._execute(database, sql)
         if answer.outcome != "ok":
             return _failure(answer.outcome, answer.detail, answer)
-        ordered = known.orders(gold_sql, comparison)
+        ordered = cached.orders(gold_sql, comparison)
         self._set_alarm()
         if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
             # Equal results have equal classes.
-            if comparison not in known.classes:
-                known.classes[comparison] = answer_class(gold.rows, comparison, ordered)
-            reply = verdict_reply("correct", reward=1.0, answer_class=known.classes[comparison])
+            if comparison not in cached.classes:
+                cached.classes[comparison] = answer_class(gold.rows, comparison, ordered)
+            reply = verdict_reply("correct", reward=1.0, answer_class=cached.classes[comparison])
             return {**reply, "reads_table": answer.reads_table}
         credit = 0.0
         if self._partial != "none":
@@ -121,8 +121,8 @@ class SqlHandler:
             return reply
         if within(_PROGRAM_S, nondeterministic, sql):
             return {**reply, "reason": "nondeterministic"}
-        known = self._gold(database, sql)
-        gold = known.execution
+        cached = self._gold(database, sql)
+        gold = cached.execution
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
             return _gold_error("in reverse", reversed_)
@@ -133,9 +133,9 @@ class SqlHandler:
         pairs = [(gold, reversed_)]
         if broken and all(execution.outcome == "ok" for execution in broken):
             pairs.append((broken[0], broken[1]))
-        ordered = known.orders(sql, comparison)
+        ordered = cached.orders(sql, comparison)
         self._set_alarm()
-        if not all(equal(one.rows, other.rows, comparison, ordered) for one, other in pairs):
+        if not all(equal(first.rows, second.rows, comparison, ordered) for first, second in pairs):
             return {**reply, "reason": "order-ambiguous"}
         return {**reply, "reason": None if gold.rows else "empty"}
 
@@ -190,7 +190,7 @@ class _TimeUpError(BaseException):
 def within(
     seconds: float, call: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
 ) -> _Result | None:
-    """The result of the call, or None once this process has used that much more CPU time: its load does not count.
+    """The result of the call, or None after that much more CPU time of this process, whatever the load.
 
     The call must run Python code, which a signal can interrupt, in the main thread. It replaces an alarm that was set.
     """

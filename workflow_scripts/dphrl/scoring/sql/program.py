@@ -15,7 +15,7 @@ _FENCE: Final = re.compile(r"```sql[ \t]*\r?\n(.*?)```", re.IGNORECASE | re.DOTA
 _COMMENT_OR_SPACE: Final = re.compile(r"(?:\s++|--[^\n]*+(?:\n|\Z)|/\*.*?\*/)*+", re.DOTALL)
 _CURRENT_YEAR: Final = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.IGNORECASE)
 MAX_PROGRAM_CHARACTERS: Final = 10_000
-# sqlglot reads the arguments of what may be a type (`date(...)`) twice, so its time doubles with each level.
+# sqlglot reads the arguments of a possible type (`date(...)`) twice, so its time doubles with each level.
 MAX_PROGRAM_DEPTH: Final = 10
 _LONGEST_CACHED: Final = 1000
 # Errors of a parser on odd text, besides its own error class.
@@ -47,7 +47,7 @@ def normalise_sql(sql: str) -> str:
 
 
 def is_repaired(repair: SqlRepair, comparison: Comparison) -> bool:
-    """Whether `normalise_sql` is applied to the answer and the gold: BIRD's evaluator executes what is written."""
+    """Whether `normalise_sql` is applied to the answer and the gold: BIRD's evaluator executes queries unchanged."""
     return repair == "always" or (repair == "auto" and comparison != "bird")
 
 
@@ -76,7 +76,7 @@ def _parse(sql: str) -> Any:
 
 
 def _depth(tokens: Iterable[Any]) -> int:
-    """How deep parentheses are nested. Tokens are what the parser sees: those in texts and comments do not count."""
+    """How deep parentheses are nested, by the tokens of the parser: texts and comments do not count."""
     deepest = depth = 0
     for token in tokens:
         if token.text == "(":
@@ -127,7 +127,7 @@ _cached_class = lru_cache(maxsize=16_384)(_class)
 
 
 def orders_at_top(sql: str) -> bool:
-    """Whether the outermost query has an ORDER BY; of a query that sqlglot cannot parse, whether its text has one."""
+    """Whether the outermost query orders its rows; if sqlglot cannot parse it, whether its text says ORDER BY."""
     tree = _parse(sql)
     return "order by" in sql.lower() if tree is None else tree.args.get("order") is not None
 

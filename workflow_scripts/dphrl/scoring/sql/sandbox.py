@@ -120,7 +120,7 @@ class Sandbox:
         return Execution("ok", rows, size, reads_table=self._reads_table)
 
     def _failure(self, database: str, error: Exception) -> Execution:
-        """How a query failed, by the error's code; by its text only where SQLite has no code for it."""
+        """How a query failed, by the error's code; by its text only where SQLite lacks a code for it."""
         text = str(error)
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if self._out_of_time:
@@ -160,7 +160,7 @@ class Sandbox:
         return self._out_of_time
 
     def _authorizer(self, tables: frozenset[str]) -> Callable[..., int]:
-        """Allows what only reads; notes whether one of the `tables` is read, if only for the number of its rows."""
+        """Allows only reading; notes whether a query reads any of the `tables`, if only for the number of its rows."""
 
         def authorize(action: int, first: str | None, name: str | None, _database: object, _trigger: object) -> int:
             if action == sqlite3.SQLITE_READ:
@@ -190,6 +190,6 @@ def _connect(database: str, reverse: bool) -> sqlite3.Connection:
 
 
 def _tables(connection: sqlite3.Connection) -> frozenset[str]:
-    """The names of the tables in lower case, without those of SQLite itself."""
+    """The names of the tables in lower case, without the tables of SQLite itself."""
     with closing(connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")) as names:
         return frozenset(str(name).lower() for (name,) in names if not str(name).lower().startswith("sqlite_"))

@@ -13,7 +13,7 @@ from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
 from dphrl.tasks.databases import PendingChangesError, database_path
 
-# A million tokens, say. Extraction takes time and memory in this process, which has no limits.
+# A million tokens, say. Extraction takes time and memory in this process, which is without limits.
 MAX_RESPONSE: Final = 4_000_000
 _BATCH: Final = 64
 _LARGEST_BATCH: Final = 128
@@ -160,8 +160,8 @@ class _Query(NamedTuple):
 
     def verdict(self, reply: Message) -> Verdict:
         verdict = reply["verdict"]
-        known = {name: reply.get(name) for name in ("answer_class", "program_class", "detail", "reads_table")}
-        return Verdict(verdict, verdict == "correct", float(reply["reward"]), self.sql, **known)
+        details = {name: reply.get(name) for name in ("answer_class", "program_class", "detail", "reads_table")}
+        return Verdict(verdict, verdict == "correct", float(reply["reward"]), self.sql, **details)
 
 
 @cache

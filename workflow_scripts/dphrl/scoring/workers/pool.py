@@ -214,7 +214,7 @@ class Pool:
 
 
 def _wait(futures: Sequence[Future[None]]) -> None:
-    """Wait until all are done, or one fails: raise what it raised."""
+    """Wait until all are done, or one fails: raise its exception."""
     for future in wait(futures, return_when=FIRST_EXCEPTION).done:
         future.result()
 
@@ -251,8 +251,11 @@ class PooledScorer(Scorer):
         if len(answers) != len(truths):
             raise ValueError(f"{len(answers)} answers but {len(truths)} ground truths: expected as many")
         judged = list(map(judge, range(len(answers)), answers, truths))
-        replies = self._replies(one for one in judged if not isinstance(one, Verdict))
-        return [one if isinstance(one, Verdict) else one.verdict(replies[one]) for one in judged]
+        replies = self._replies(judgement for judgement in judged if not isinstance(judgement, Verdict))
+        return [
+            judgement if isinstance(judgement, Verdict) else judgement.verdict(replies[judgement])
+            for judgement in judged
+        ]
 
     def _replies(self, tasks: Iterable[_Task]) -> dict[_Task, Message]:
         distinct = list(dict.fromkeys(tasks))

@@ -27,7 +27,7 @@ _OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
 
 
 class WorkerLost(Exception):
-    """A worker has ended: `late` if this process killed it at the deadline, else by `signal` (0: by itself).
+    """A worker ended: `late` if this process killed it at the deadline, else by `signal` (0: by itself).
 
     `outside`: another process killed it, such as a user, a batch system, or the kernel when memory ran out.
     """
@@ -68,7 +68,7 @@ class WorkerProcess:
         return self._process.pid
 
     def send(self, message: Message, seconds: float) -> None:
-        """Write a message; a worker that has not read it after `seconds` (it may be frozen) is killed."""
+        """Write a message; a worker that did not read it after `seconds` (it may be frozen) is killed."""
         deadline = time.monotonic() + seconds
         data = memoryview(encode(message))
         try:
@@ -79,7 +79,7 @@ class WorkerProcess:
             raise self._lost(late=False) from None
 
     def receive(self, seconds: float) -> Message:
-        """The next reply; a worker that has not sent it after `seconds` is killed."""
+        """The next reply; a worker that did not send it after `seconds` is killed."""
         deadline = time.monotonic() + seconds
         size = HEADER.size
         while True:

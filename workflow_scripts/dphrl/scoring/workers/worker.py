@@ -29,11 +29,11 @@ _HANDLERS: Final[dict[str, Callable[[Message], Handler]]] = {"sql": SqlHandler, 
 
 
 def main() -> None:
-    """Serve tasks until standard input ends. The first message has kind, options, memory_mib and cpu_s."""
+    """Serve tasks until standard input ends. The first message holds kind, options, memory_mib and cpu_s."""
     # A batch system may send it to every process of a job; SQLite would take it for the end of an answer's time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = sys.stdin.buffer
-    # What a library prints must not mix with the replies.
+    # The output of a library must not mix with the replies.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.set_blocking(2, False)
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _reply(handler: Handler, task: Message) -> Message:
-    """What the handler says, whatever it raises: no answer may end the scoring of others by an error in a library."""
+    """The handler's reply, or its error as a reply: an error in a library must not end the scoring of other answers."""
     try:
         return handler.run(task)
     except BaseException as error:
@@ -101,7 +101,7 @@ def _allow_cpu(seconds: float) -> None:
 
 
 def _die_with_parent(requests: int, parent: int) -> None:
-    """End the process, even in the middle of a task, once the parent has closed the pipe or ended."""
+    """End the process, even in the middle of a task, once the parent closes the pipe or ends."""
     poll = select.poll()
     poll.register(requests, 0)
     while not poll.poll(_ORPHAN_POLL_MS) and os.getppid() == parent:
