@@ -165,7 +165,7 @@ class Stage:
         self.inputs[name] = {"paths": [self._place(file) for file in files], "digest": digest}
 
     def _place(self, file: Path) -> str:
-        """The path of a file in the run folder; of a file outside of it the base name."""
+        """The path of a file relative to the run folder, or its base name if the file is outside of the folder."""
         return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else file.name
 
     def footer(self) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def print_audit(folder: Path) -> int:
 def audit(run: Run) -> pl.DataFrame:
     """Check every artifact of a run folder by itself and against the others; nothing is changed.
 
-    Logs are left out. Timings, the page and the audit differ between equal runs or are written last. They are checked
-    only in a finished run, which holds an audit. Then every file is compared with SHA256SUMS too.
+    A run is finished if it holds an audit. Only then timings, the page and the audit are checked, and every file is
+    compared with SHA256SUMS. Logs are left out.
     A check that needs a damaged or missing artifact is skipped, as a check of that artifact failed already. A check
     that ends in an error counts as failed. Snakemake detects later changes of the code and the configuration.
 

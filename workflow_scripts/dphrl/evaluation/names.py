@@ -16,7 +16,7 @@ def published_k(dataset: str) -> int:
 
 
 def numbered(metrics: Iterable[str], start: str) -> list[int]:
-    """The k of the metrics that are called `start` and a number, such as pass@8, ascending."""
+    """The numbers of all metrics named START and a number, ascending: [1, 8] for "pass@" with pass@1 and pass@8."""
     ends = (name.removeprefix(start) for name in metrics if name.startswith(start))
     return sorted(int(end) for end in ends if end.isdigit())
 

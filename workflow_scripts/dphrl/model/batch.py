@@ -141,9 +141,9 @@ def plan(
     """Cut rows into micro-batches of at most `token_budget` computed tokens, padding included; longest rows first.
 
     Args:
-        prompt_sharing: "on" holds each prompt once per micro-batch, "off" none, "auto" shares a prompt if that makes
-            its rows faster: packed always, padded if they have at least 1.15 times as many tokens without sharing. The
-            responses of a shared prompt stay together unless they exceed the budget; a row beyond the budget gets its
+        prompt_sharing: "on" stores each prompt once per micro-batch, "off" repeats it in every row. "auto" shares
+            where that is faster: in packed rows always, in padded rows if it saves 13 % of their tokens or more. The
+            responses of a shared prompt stay together unless they exceed the budget. A row beyond the budget gets its
             own micro-batch.
     """
     by_prompt: dict[tuple[int, ...], list[int]] = {}

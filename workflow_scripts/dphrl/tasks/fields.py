@@ -31,7 +31,9 @@ class MalformedError(ValueError):
 class Fields:
     """Looks up fields by our names.
 
-    `renames`: our name -> the dataset's, where it is not in `NAMES`; or the names of several texts, which are joined.
+    Args:
+        renames: our name of a field -> the dataset's name. A list joins the texts of its fields, for instance
+            `{"question": ["Body", "Question"]}`. `NAMES` holds the names that need no entry.
     """
 
     def __init__(self, renames: Renames) -> None:

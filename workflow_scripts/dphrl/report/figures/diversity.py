@@ -17,7 +17,7 @@ _STYLES = (
 
 
 def draw_styles(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """Stacked bars with the mean number of styles at their ends, a panel per dataset."""
+    """One bar per policy, stacked by the share of each style, with the mean number of styles. A panel per dataset."""
     if table.is_empty():
         raise ValueError("figure styles: the table has no rows; name style prefixes in evaluate.styles")
     rows = theme.mean_over_seeds(table, "style", "share", "distinct_styles")

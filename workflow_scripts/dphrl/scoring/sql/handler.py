@@ -24,7 +24,13 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True)
 class _Gold:
-    """A gold's execution; for each comparison that was used, whether the order of rows matters, and its class."""
+    """A gold query.
+
+    Attributes:
+        execution: its result rows, or its error.
+        ordered: by comparison, whether the order of rows matters.
+        classes: by comparison, the digest of the result rows.
+    """
 
     execution: Execution
     ordered: dict[str, bool] = field(default_factory=dict)
