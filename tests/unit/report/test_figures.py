@@ -83,6 +83,18 @@ def test_the_gap_is_the_paired_difference_to_the_base(tables):
     assert {metric for _, metric, _ in shown} == {"mean@16", "pass@8", "pass@16"}
 
 
+def test_each_training_of_several_is_a_thin_line_of_pass_at_k(tables, many_seeds):
+    def seeds(table):
+        rows = [row for data in figures.draw("passk", table).to_dict()["datasets"].values() for row in data]
+        return {(row["policy"], row["seed"]) for row in rows}
+
+    trained = {(method, seed) for method, seed in many_seeds["passk"].select("method", "seed").iter_rows()}
+    drawn = seeds(many_seeds["passk"])
+    assert {seed for policy, seed in drawn if policy == "GRPO"} == {-1} | {n for name, n in trained if name == "grpo"}
+    assert {seed for policy, seed in drawn if policy == "Base"} == {-1}
+    assert {seed for _, seed in seeds(tables["passk"])} == {-1}
+
+
 def test_every_training_starts_at_the_base(tables):
     rows = [row for data in figures.draw("steps", tables["passk"]).to_dict()["datasets"].values() for row in data]
     base = tables["passk"].filter(method="base", dataset="cross", k=8)["value"][0]
