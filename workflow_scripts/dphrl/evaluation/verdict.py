@@ -165,6 +165,7 @@ def decide(
     margin: float,
     *,
     chosen: bool = False,
+    unsolved: float = 0.0,
     guesses: tuple[float, float] | None = None,
     variety: Variety | None = None,
     by_hand: bool = False,
@@ -174,6 +175,8 @@ def decide(
     Args:
         base, trainings: k samples of each question or more.
         chosen: the questions look chosen by these samples.
+        unsolved: expected number of questions that no sample of the base solves, if its file holds none. Choosing
+            explains a loss of up to twice this number: the tuned model fails some questions that the base once solved.
         guesses: pass@k of both models with the right answer of another question.
         variety: of the first kind of classes that the files have.
         by_hand: k was chosen by the user.
@@ -186,6 +189,8 @@ def decide(
     reasons = [name for name, holds in ((ONE_SAMPLE, k == 1), (CHOSEN, chosen)) if holds]
     if coverage.fell and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
         reasons.append(GUESSES)
+    if coverage.fell and not chosen and -coverage.value * coverage.questions <= 2.0 * unsolved:
+        reasons.append(CHOSEN)
     refused = bool(reasons)
     if not coverage.base and not coverage.tuned:
         reasons.append(UNSOLVED)

@@ -57,7 +57,9 @@ def draw_passk(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.
         .add_params(selected)
     )
     point = point.encode(tooltip=[theme.POLICY_TOOLTIP, *value, *theme.interval_tooltips()])
-    layers = [band, thin.mark_line(strokeWidth=0.7), of_mean.mark_line(strokeWidth=2), point]
+    # A layer without rows would make Vega warn.
+    single_lines = [] if single.is_empty() else [thin.mark_line(strokeWidth=0.7)]
+    layers = [band, *single_lines, of_mean.mark_line(strokeWidth=2), point]
     panel = theme.panel(layers, points, rows, [theme.POLICY_TOOLTIP, *value]).properties(width=260, height=220)
     return theme.faceted(panel, rows, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets), _PASSK)
 
