@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.doubts import guessed, look_chosen, missing
+from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.paired import paired
 from dphrl.evaluation.study import Policy, PolicyKey
 from dphrl.evaluation.verdict import EXIT, Verdict, decide, hotter, together, varied, verdict_k
@@ -168,9 +168,8 @@ def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     keep = {"solved": c > 0, "in part": (c > 0) & (c < n), "honest": c >= 0}[filtered]
     place = np.flatnonzero(keep)[: cell.questions]
     base, tuned = policy(first[place]), policy(draw(random, before[place], n))
-    absent = [missing(one.sizes, one.rows["c"].to_numpy()) for one in (base, tuned)]
-    alarm = any(map(look_chosen, absent))
-    yield verdict(base, tuned, chosen=alarm, unsolved=absent[0][0]).word
+    alarm = any(look_chosen(one.sizes, one.rows["c"].to_numpy()) for one in (base, tuned))
+    yield verdict(base, tuned, chosen=alarm).word
     yield "alarm" if alarm else "no alarm"
     yield f"without the test: {verdict(base, tuned).word}"
 

@@ -9,7 +9,7 @@ import pytest
 from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation import verdict as rule
 from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.doubts import guessed, look_chosen, missing, neighbours_agree
+from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
 from dphrl.evaluation.paired import paired
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, PolicyKey
@@ -161,23 +161,24 @@ def test_questions_that_the_samples_chose_are_seen():
     rates = random.beta(0.5, 0.8, 2000)
     c = random.binomial(16, rates)
     n = np.full(300, 16)
-    assert not look_chosen(missing(n, c[:300]))
-    assert look_chosen(missing(n, c[c > 0][:300]))
-    assert look_chosen(missing(n, c[(c > 0) & (c < 16)][:300]))
-    assert not look_chosen(missing(np.full(300, 2), c[:300].clip(0, 2)))
+    assert not look_chosen(n, c[:300])
+    assert look_chosen(n, c[c > 0][:300])
+    assert look_chosen(n, c[(c > 0) & (c < 16)][:300])
+    assert not look_chosen(np.full(300, 2), c[:300].clip(0, 2))
     found = words([4] * 100, [0] * 100, chosen=True)
     assert (found.word, found.reasons) == ("CANNOT TELL", ("chosen questions",))
-    # 20 of 100 questions are lost: twice 10 missing ones explain that, twice 9 do not.
-    after = [4] * 80 + [0] * 20
-    assert [words([4] * 100, after, unsolved=number).word for number in (10.1, 9.0)] == ["CANNOT TELL", "COLLAPSED"]
 
 
-def test_missing_questions_by_hand():
-    """f_1 = 4 and f_2 = 1 of 8 samples: 7/8 x 4 x 3 / (2 x 2); 0 if the file holds a question with none right."""
-    c = np.array([1, 1, 1, 1, 2, 5, 8])
-    assert missing(np.full(7, 8), c) == (7 / 8 * 3.0, 0.0)
-    assert missing(np.full(8, 8), np.append(c, 0)) == (0.0, 0.0)
-    assert missing(np.full(7, 8), 8 - c) == (0.0, 7 / 8 * 3.0)
+def test_a_loss_that_choosing_explains_is_refused():
+    """30 questions with 1 of 8 right hide 30 x 4 / 8 = 15 that 4 samples would solve; the loss is 15 of 100."""
+    base, after = [1] * 30 + [8] * 70, [0] * 30 + [8] * 70
+    found = words(base, after)
+    assert found.coverage.value == pytest.approx(-0.15)
+    assert (found.word, found.reasons) == ("CANNOT TELL", ("chosen questions",))
+    # With an unsolved question in the file nothing is hidden.
+    assert words([*base, 0], [*after, 0]).word == "COLLAPSED"
+    # A larger loss is not explained.
+    assert words(base, [0] * 60 + [8] * 40).word == "COLLAPSED"
 
 
 def test_intervals_are_over_groups_where_there_are_groups():

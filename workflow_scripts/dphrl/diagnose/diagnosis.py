@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from dphrl.diagnose.classes import compressed, evaluations, with_answers
 from dphrl.diagnose.joined import Joined, join, known_as, policy_names
 from dphrl.diagnose.portfolio import SCHEMA, portfolio
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
-from dphrl.evaluation.doubts import guessed, look_chosen, missing
+from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
@@ -167,8 +167,7 @@ def _compare(
     rows = with_answers(joined.rows)
     evaluated = evaluations(joined, rows, styles)
     every = Study.from_evaluations(evaluated, EvaluateConfig(k=(1,)), seed)
-    absent = [missing(policy.sizes, policy.rows["c"].cast(pl.Int64).to_numpy()) for policy in every.policies]
-    doubts = {"chosen": any(map(look_chosen, absent)), "unsolved": absent[0][0]}
+    chosen = any(look_chosen(policy.sizes, policy.rows["c"].cast(pl.Int64).to_numpy()) for policy in every.policies)
     # Files at higher temperatures choose neither K nor questions that the verdict counts twice.
     counted = [policy for policy in every.policies if policy.key.method in (BASE, name)]
     sizes = np.min([policy.sizes for policy in counted], axis=0)
@@ -177,11 +176,11 @@ def _compare(
         _check_k(k, sizes, counted, joined)
     used = k or default
     study = _study(evaluated, every, sizes >= used, used, seed)
-    verdict, varieties = _decide(study, name, rows, used, margin, doubts, by_hand=k is not None and k != default)
+    verdict, varieties = _decide(study, name, rows, used, margin, chosen, by_hand=k is not None and k != default)
     other = None
     if verdict.by_hand:
         other, _ = _decide(
-            _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, doubts
+            _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, chosen
         )
     by_method = {
         method: [policy for policy in study.policies if policy.key.method == method] for method in (BASE, name, *hot)
@@ -246,7 +245,7 @@ def _decide(
     rows: Mapping[str, pl.DataFrame],
     k: int,
     margin: float,
-    doubts: Mapping[str, Any],
+    chosen: bool,
     by_hand: bool = False,
 ) -> tuple[Verdict, list[Variety]]:
     base, *others = study.policies
@@ -266,7 +265,7 @@ def _decide(
         varieties.insert(0, compressed(first, here))
         first = varieties[0]
     return (
-        decide(base, tuned, k, margin, **doubts, guesses=guesses, variety=first, by_hand=by_hand),
+        decide(base, tuned, k, margin, chosen=chosen, guesses=guesses, variety=first, by_hand=by_hand),
         varieties,
     )
 

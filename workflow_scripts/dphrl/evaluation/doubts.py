@@ -17,32 +17,24 @@ _ERRORS, _AGREEMENT = 4.0, 0.02
 _FEWEST_QUESTIONS = 20
 
 
-def missing(n: NDArray[np.int64], c: NDArray[np.int64]) -> tuple[float, float]:
-    """Expected numbers of questions that no sample solves, and that all solve, each if the file holds none of them.
+def look_chosen(n: NDArray[np.int64], c: NDArray[np.int64]) -> bool:
+    """Whether questions that no sample solves, or that all solve, were taken out of a file.
 
     f_j questions have j right samples of n. Chao's bias-corrected number of questions that no sample solves is
-    (n - 1) / n f_1 (f_1 - 1) / (2 (f_2 + 1)) (Chao 1987, Biometrics 43, 783-791). Counted from the other end it is
-    the number of those that all solve. Only questions with the most frequent n count.
+    (n - 1) / n f_1 (f_1 - 1) / (2 (f_2 + 1)) (Chao 1987, Biometrics 43, 783-791). If this is five or more and the file
+    holds none, a filter is likely; so too from the other end. Only questions with the most frequent n count.
 
     Args:
         n, c: (questions,), samples and right ones.
-
-    Returns:
-        0 for an end that the file holds.
     """
     sizes, numbers = np.unique(n, return_counts=True)
     most = int(sizes[numbers.argmax()])
     if most < _FEWEST_SAMPLES:
-        return 0.0, 0.0
+        return False
     counts = np.bincount(c[n == most], minlength=most + 1).astype(float)
     ends = (counts[:3], counts[::-1][:3])
-    none, every = (0.0 if f0 else (most - 1) / most * f1 * (f1 - 1) / (2 * (f2 + 1)) for f0, f1, f2 in ends)
-    return float(none), float(every)
-
-
-def look_chosen(expected: tuple[float, float]) -> bool:
-    """Whether five or more questions are `missing` at an end: then a filter is likely."""
-    return max(expected) >= _UNSEEN
+    unseen = ((most - 1) / most * f1 * (f1 - 1) / (2 * (f2 + 1)) for f0, f1, f2 in ends if not f0)
+    return any(number >= _UNSEEN for number in unseen)
 
 
 def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | None:

@@ -8,7 +8,6 @@ Tables of pass@k and the like raise `ValueError` where every k is larger than th
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,7 +18,7 @@ from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import CLAIMS, claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
-from dphrl.evaluation.doubts import look_chosen, missing
+from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
@@ -92,13 +91,12 @@ def collapse(study: Study) -> pl.DataFrame:
         here = replace(last, policies=[policy for policy in last.policies if policy.key.dataset == dataset])
         base, *others = here.policies
         kinds, k = kinds_of(here), verdict_k(np.min([policy.sizes for policy in here.policies], axis=0))
-        absent = missing(base.sizes, base.rows["c"].cast(pl.Int64).to_numpy())
-        doubts: dict[str, Any] = {"chosen": look_chosen(absent), "unsolved": absent[0]}
+        chosen = look_chosen(base.sizes, base.rows["c"].cast(pl.Int64).to_numpy())
         verdicts = []
         for method in dict.fromkeys(policy.key.method for policy in others):
             tuned = [policy for policy in others if policy.key.method == method]
             variety = next((contrast for kind in kinds if (contrast := varied(base, tuned, kind)) is not None), None)
-            verdict = decide(base, tuned, k, study.config.claims.margin, variety=variety, **doubts)
+            verdict = decide(base, tuned, k, study.config.claims.margin, chosen=chosen, variety=variety)
             verdicts.append((method, replace(verdict, policy=label(method))))
         for (method, _), verdict in zip(verdicts, together([verdict for _, verdict in verdicts])[0], strict=True):
             difference = (verdict.coverage.value, *verdict.coverage.wide)

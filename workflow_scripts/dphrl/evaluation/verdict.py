@@ -165,7 +165,6 @@ def decide(
     margin: float,
     *,
     chosen: bool = False,
-    unsolved: float = 0.0,
     guesses: tuple[float, float] | None = None,
     variety: Variety | None = None,
     by_hand: bool = False,
@@ -175,8 +174,6 @@ def decide(
     Args:
         base, trainings: k samples of each question or more.
         chosen: the questions look chosen by these samples.
-        unsolved: expected number of questions that no sample of the base solves, if its file holds none. Choosing
-            explains a loss of up to twice this number: the tuned model fails some questions that the base once solved.
         guesses: pass@k of both models with the right answer of another question.
         variety: of the first kind of classes that the files have.
         by_hand: k was chosen by the user.
@@ -189,7 +186,7 @@ def decide(
     reasons = [name for name, holds in ((ONE_SAMPLE, k == 1), (CHOSEN, chosen)) if holds]
     if coverage.fell and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
         reasons.append(GUESSES)
-    if coverage.fell and not chosen and -coverage.value * coverage.questions <= 2.0 * unsolved:
+    if coverage.fell and not chosen and coverage.wide[1] * coverage.questions + _of_choice(base, k) > 0.0:
         reasons.append(CHOSEN)
     refused = bool(reasons)
     if not coverage.base and not coverage.tuned:
@@ -320,6 +317,16 @@ def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tupl
     moved = slope * (right - theta * base.solve_rates) / accuracy if slope else 0.0
     rest = paired(after - thinned - moved, clusters=base.clusters)
     return float((thinned - solved[:, k][place]).mean()), rest
+
+
+def _of_choice(base: Policy, k: int) -> float:
+    """Questions that choosing by these samples adds to the base's pass@k, if its file holds no unsolved question.
+
+    k further samples would solve some of the questions that were left out: minus the sum of (-k / n)^c over the
+    questions of the file, by Good and Toulmin (1956, Biometrika 43, 45-63).
+    """
+    c = base.rows["c"].to_numpy()
+    return -float(((-k / base.sizes) ** c).sum()) if c.all() else 0.0
 
 
 def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
