@@ -38,6 +38,8 @@ WORDS = KINDS | {COMPRESSED: "responses by compression"}
 """Words for all kinds of variety; `compressed` is the size of m right responses together, in sizes of one of them."""
 # K falls where more questions than this share have fewer samples.
 LEFT_OUT = 0.2
+# The quantile of a 95 % interval of a normal variable.
+_NORMAL = 1.96
 # The smallest loss of variety that is named, as a share of the base's excess over one class.
 _NAMED_VARIETY = 0.1
 
@@ -186,7 +188,7 @@ def decide(
     reasons = [name for name, holds in ((ONE_SAMPLE, k == 1), (CHOSEN, chosen)) if holds]
     if coverage.fell and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
         reasons.append(GUESSES)
-    if coverage.fell and not chosen and coverage.wide[1] * coverage.questions + _of_choice(base, k) > 0.0:
+    if coverage.fell and not chosen and _choice_explains(coverage, base, k):
         reasons.append(CHOSEN)
     refused = bool(reasons)
     if not coverage.base and not coverage.tuned:
@@ -319,14 +321,21 @@ def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tupl
     return float((thinned - solved[:, k][place]).mean()), rest
 
 
-def _of_choice(base: Policy, k: int) -> float:
-    """Questions that choosing by these samples adds to the base's pass@k, if its file holds no unsolved question.
+def _choice_explains(coverage: Compared, base: Policy, k: int) -> bool:
+    """Whether no loss is shown beyond the questions that choosing by these samples adds to the base's pass@k.
 
-    k further samples would solve some of the questions that were left out: minus the sum of (-k / n)^c over the
-    questions of the file, by Good and Toulmin (1956, Biometrika 43, 45-63).
+    If the base's file holds no unsolved question, k further samples would solve some of the questions that were left
+    out: minus the sum of (-k / n)^c over the questions of the file, by Good and Toulmin (1956, Biometrika 43, 45-63),
+    with the variance sum of (k / n)^2c.
     """
     c = base.rows["c"].to_numpy()
-    return -float(((-k / base.sizes) ** c).sum()) if c.all() else 0.0
+    if not c.all():
+        return False
+    weights = (k / base.sizes) ** c
+    hidden = float((np.where(c % 2, weights, -weights)).sum())
+    number = coverage.questions
+    half = float(np.hypot(number * (coverage.wide[1] - coverage.value), _NORMAL * np.sqrt((weights**2).sum())))
+    return number * coverage.value + hidden + half > 0.0
 
 
 def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
