@@ -3,9 +3,11 @@
 import os
 import re
 import subprocess
+from operator import add
 from pathlib import Path
 
 import pytest
+from hub_server import Hub, serve
 from published import DATA
 from runs import ROOT
 from tiny_models import write_tiny_policy
@@ -22,10 +24,10 @@ LISTED = {"make run": " TARGET=--dry-run", ".venv/bin/snakemake --profile profil
 ELSEWHERE = (".venv/bin/snakemake --profile profiles/slurm",)  # tests/slurm
 
 
-def commands() -> list[str]:
-    """The lines of the indented blocks, without comments."""
-    lines = re.findall(r"^    (\S.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    return [line.partition("  #")[0].rstrip() for line in lines]
+def blocks() -> list[list[str]]:
+    """The lines of each indented block, without comments."""
+    found = re.findall(r"(?:^    \S.*\n)+", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return [[line.partition("  #")[0].strip() for line in block.splitlines()] for block in found]
 
 
 def configuration() -> str:
@@ -50,10 +52,19 @@ def test_the_commands_of_the_readme_run_one_after_another(tmp_path: Path) -> Non
     (clone / "data/spider/database").symlink_to(SPIDER / "database")
     (clone / "config/bird.yaml").write_text(configuration())
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    run = [command for command in commands() if not command.startswith(ELSEWHERE)]
-    assert len(run) >= 6
-    for command in run:
-        line = command + next((more for start, more in LISTED.items() if command.startswith(start)), "")
-        done = subprocess.run(line, shell=True, cwd=clone, env=environment, capture_output=True, text=True, check=False)
-        # A diagnosis answers by its exit status.
-        assert done.returncode in ((0, 3, 4) if "diagnose" in command else (0,)), f"{line}\n{done.stdout}{done.stderr}"
+    # Its name on the hub is answered by this machine.
+    hub = Hub({"Qwen/Qwen2.5-1.5B": clone / "models/Llama-3.1-8B-Instruct"})
+    environment["HF_HOME"] = str(tmp_path / "cache")
+    run = [[line for line in block if not line.startswith(ELSEWHERE)] for block in blocks()]
+    assert sum(map(len, run)) >= 6
+    with serve(hub) as server:
+        environment["HF_ENDPOINT"] = server.url
+        for block in run:
+            more = [next((end for start, end in LISTED.items() if line.startswith(start)), "") for line in block]
+            # A block is typed into one shell, whose environment its first line may change.
+            text = " && ".join(map(add, block, more))
+            options = {"shell": True, "cwd": clone, "env": environment, "capture_output": True, "text": True}
+            done = subprocess.run(text, check=False, **options)
+            # A diagnosis answers by its exit status.
+            allowed = (0, 3, 4) if "diagnose" in text else (0,)
+            assert done.returncode in allowed, f"{text}\n{done.stdout}{done.stderr}"

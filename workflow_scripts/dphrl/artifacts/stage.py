@@ -75,12 +75,12 @@ class Stage:
 
     @classmethod
     def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
-        """The stage of a job, whose rule declares the param `code` and the output `timings`.
+        """The stage of a job. Its rule must declare the param `code` and the output `timings`.
 
         Args:
             job: the object `snakemake` of its script.
             blocks: params that are blocks of the configuration.
-            libraries: as above.
+            libraries: distributions whose versions can change the result.
         """
         run, code = job.config["run"], job.params.code
         # <timings> is in the folder of the run, whose name is the name of the run.

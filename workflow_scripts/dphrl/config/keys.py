@@ -37,7 +37,7 @@ _NAMES = {
 
 
 def resolve(node: Node) -> Node:
-    """The node behind a reference or behind `... | null`; any other node itself."""
+    """Follow a `$ref` of the JSON schema, unwrap an optional type `X | null`; other nodes come back as they are."""
     if "$ref" in node:
         return resolve(SCHEMA["$defs"][node["$ref"].rpartition("/")[2]])
     options = [option for option in node.get("anyOf", ()) if option != {"type": "null"}]

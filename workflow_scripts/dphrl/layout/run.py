@@ -116,7 +116,7 @@ class Layout:
         return self.segments() if self.config.train.keep_state == "all" else self._trained()
 
     def superseded(self, end: PolicyName) -> list[str]:
-        """The manifests that no job needs after a segment started from `end`: older states, unevaluated policies."""
+        """Manifests that no job needs once a segment has started from `end`: older states, unevaluated policies."""
         train = self.config.train
         older = range(train.segment_steps, end.step, train.segment_steps) if train.keep_state == "newest" else ()
         ends = [end._replace(step=step) for step in older]

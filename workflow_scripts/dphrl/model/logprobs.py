@@ -184,10 +184,14 @@ class LogProbs(nn.Module):
         return "padded"
 
     def plan(self, rows: Sequence[Row], token_budget: int, prompt_sharing: PromptSharing) -> list[MicroBatch]:
-        """Micro-batches of rows as `batch.plan` cuts them, in the form and with the sharing that are possible.
+        """Cut rows into micro-batches by `batch.plan`, packed or padded as this model allows.
+
+        Args:
+            token_budget: most tokens of a micro-batch.
+            prompt_sharing: `hardware.prompt_sharing`, whether rows with one prompt compute it once.
 
         Raises:
-            ValueError: this model cannot share prompts or pack rows, as wanted.
+            ValueError: `hardware` asks for shared prompts or packed rows, and this model cannot have them.
         """
         return plan(rows, token_budget, self.prompt_sharing(prompt_sharing), self.form())
 

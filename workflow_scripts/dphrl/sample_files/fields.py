@@ -135,7 +135,7 @@ def level_of(field: Field, value: Any) -> str | None:
 
 
 def index_of(field: Field, value: Any) -> int | None:
-    """The number of a response; -1 is a greedy one."""
+    """The place of a response among the responses to its prompt; -1 is the greedy response, None a missing value."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31):
         return value
     raise field.expected("-1 (a greedy response), 0, 1, ...", value)

@@ -153,7 +153,14 @@ def next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
 
 
 def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
-    """The configuration as text, which passes the checks of the workflow, what was found in its files, and its ranks.
+    """A first configuration, checked as the workflow does.
+
+    Args:
+        wish: the user's files, model and machine.
+        folder: where relative paths start.
+
+    Returns:
+        The configuration as text, a line on each file of questions, and the number of ranks of a training.
 
     Raises:
         ConfigError: a file or folder is not there, or the model fits on no number of GPUs.
