@@ -86,7 +86,11 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
     assert "Not finished: 1 job failed." in workflow.output()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.full)],
+    ids=lambda number: number.name,
+)
 def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Workflow, number: signal.Signals) -> None:
     # As in the background of a script: the jobs get no signal, and SIGINT is ignored.
     ignored = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *workflow.command()]

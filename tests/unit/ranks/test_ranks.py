@@ -229,7 +229,7 @@ def test_a_state_goes_to_another_number_of_ranks_and_back_to_the_bit(tmp_path: P
     ("harm", "end", "words"),
     [
         ("kill", "rank 1 was killed by SIGKILL", ""),
-        ("raise", "rank 1 ended with status 1", "the scorer of rank 1 gives up"),
+        pytest.param("raise", "rank 1 ended with status 1", "the scorer of rank 1 gives up", marks=pytest.mark.full),
     ],
 )
 def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same_bytes(
