@@ -21,6 +21,7 @@ with stage() as job:
         check_same_tokenizer(source, base)
     if files[0].suffix == GGUF:
         convert_gguf(files[0], weights, "float32")
+        check_base(weights)
         digests = None
     elif base and SETTINGS in names:
         merge_adapter(source, base, weights)

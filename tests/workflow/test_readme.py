@@ -26,8 +26,8 @@ ELSEWHERE = (".venv/bin/snakemake --profile profiles/slurm",)  # tests/slurm
 
 def blocks() -> list[list[str]]:
     """The lines of each indented block, without comments."""
-    found = re.findall(r"(?:^    \S.*\n)+", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    return [[line.partition("  #")[0].strip() for line in block.splitlines()] for block in found]
+    shown = re.findall(r"(?:^    \S.*\n)+", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return [[line.partition("  #")[0].strip() for line in block.splitlines()] for block in shown]
 
 
 def configuration() -> str:

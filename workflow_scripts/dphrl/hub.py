@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dphrl.extras import advice
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "hf://"
 GGUF: Final = ".gguf"
-# Fields of a GGUF file, by their names in config.json.
+ARCHITECTURE: Final = "general.architecture"
+# Fields of a GGUF file of the Llama architecture, by their names in config.json.
 _OF_GGUF: Final = {
     "num_hidden_layers": "block_count",
     "hidden_size": "embedding_length",
@@ -267,35 +269,53 @@ def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str,
         ValueError: the file is damaged, or the package gguf is not installed.
     """
     if place.endswith(GGUF):
-        return _of_gguf(folder / place)
+        return _of_gguf(folder / place, (folder / place).stat().st_mtime_ns)
     name = model_name(place, folder)
     file = one_file(name, "config.json", online=online) if name else folder / place / "config.json"
     if file is None or not file.is_file():
         return None
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return settings
 
 
-def _of_gguf(file: Path) -> dict[str, Any]:
+@cache  # reading a vocabulary of 49,152 takes seconds, and a start asks three times
+def _of_gguf(file: Path, modified: int) -> dict[str, Any]:
+    content = read_gguf(file, {ARCHITECTURE, *(f"llama.{name}" for name in _OF_GGUF.values())})
+    return {
+        "model_type": content.values.get(ARCHITECTURE),
+        **{ours: content.values.get(f"llama.{theirs}") for ours, theirs in _OF_GGUF.items()},
+        "vocab_size": content.rows.get("token_embd.weight"),
+        "tie_word_embeddings": "output.weight" not in content.rows,
+        # No key of config.json: a GGUF file holds the tokenizer too.
+        "chat_template": "tokenizer.chat_template" in content.fields,
+    }
+
+
+class Gguf(NamedTuple):
+    """The description of a GGUF file: names of its fields, values of some, and the rows of each tensor by its name."""
+
+    fields: frozenset[str]
+    values: dict[str, Any]
+    rows: dict[str, int]
+
+
+def read_gguf(file: Path, wanted: Collection[str]) -> Gguf:
+    """The description of a GGUF file with the values of the wanted fields that it has; no weight is read.
+
+    Raises:
+        ValueError: the file is damaged, or the package gguf is not installed; the text names the file.
+    """
     try:
         from gguf import GGUFReader
     except ModuleNotFoundError as error:
         raise ValueError(f"{file}: {advice(error)}") from error
     try:
         reader = GGUFReader(file)
-        kind = reader.fields["general.architecture"].contents()
-        sizes = {ours: int(reader.fields[f"{kind}.{theirs}"].contents()) for ours, theirs in _OF_GGUF.items()}
+        values = {name: field.contents() for name, field in reader.fields.items() if name in wanted}
         rows = {tensor.name: int(tensor.shape[-1]) for tensor in reader.tensors}
-        return {
-            "model_type": kind,
-            **sizes,
-            "vocab_size": rows["token_embd.weight"],
-            "tie_word_embeddings": "output.weight" not in rows,
-            # No key of config.json: a GGUF file holds the tokenizer too.
-            "chat_template": "tokenizer.chat_template" in reader.fields,
-        }
     except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
         raise ValueError(f"{file}: no complete GGUF file ({error}); get it again") from error
+    return Gguf(frozenset(reader.fields), values, rows)
 
 
 def local_files(paths: Sequence[str]) -> list[Path]:

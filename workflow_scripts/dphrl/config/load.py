@@ -163,6 +163,7 @@ def _model_problem(place: str, folder: Path, *or_else: str) -> str | None:
             return None
     except HubError as error:
         return str(error)
+    # Not for a checkpoint: its tokenizer is compared with the base's by files, which a GGUF file lacks.
     if place.endswith(GGUF) and not or_else:
         return None if (folder / place).is_file() else f"a GGUF file that exists (paths are relative to {folder})"
     model = folder / place

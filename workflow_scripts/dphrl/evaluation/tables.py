@@ -66,8 +66,8 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
 
 def _elsewhere(study: Study) -> set[str]:
     """Checkpoints and recorded answers of the run: policies without a step of this run."""
-    known = {claim.method for claim in CLAIMS}
-    return {policy.key.method for policy in study.policies if not policy.key.step} - {BASE} - known
+    claimed = {claim.method for claim in CLAIMS}
+    return {policy.key.method for policy in study.policies if not policy.key.step} - {BASE} - claimed
 
 
 def passk(study: Study) -> pl.DataFrame:

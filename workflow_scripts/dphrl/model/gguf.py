@@ -15,7 +15,7 @@ from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, GgufConfig, LlamaForCausalLM
 
 from dphrl.artifacts.files import replacing_folder
-from dphrl.extras import advice
+from dphrl.hub import ARCHITECTURE, read_gguf
 from dphrl.model.logprobs import filled
 
 # transformers leaves out any other tensor without a word: biases, experts, scaled positions (Llama 3.1's rope_freqs).
@@ -23,7 +23,7 @@ _TENSORS: Final = re.compile(
     r"(token_embd|output_norm|output"
     r"|blk\.\d+\.(attn_norm|attn_q|attn_k|attn_v|attn_output|ffn_norm|ffn_gate|ffn_up|ffn_down))\.weight"
 )
-_ARCHITECTURE, _SCALING, _SPLIT = "general.architecture", "llama.rope.scaling.type", "tokenizer.ggml.pre"
+_SCALING, _SPLIT = "llama.rope.scaling.type", "tokenizer.ggml.pre"
 
 
 def convert_gguf(file: Path, folder: Path, dtype: str) -> None:
@@ -67,24 +67,14 @@ def check_gguf(file: Path) -> str | None:
     Raises:
         ValueError: as `convert_gguf`.
     """
-    try:
-        from gguf import GGUFReader
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{file}: {advice(error)}") from error
-    wanted = (_ARCHITECTURE, _SCALING, _SPLIT)
-    try:
-        reader = GGUFReader(file)
-        values = {name: field.contents() for name, field in reader.fields.items() if name in wanted}
-        names = {tensor.name for tensor in reader.tensors}
-    except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{file}: no complete GGUF file ({error}); get it again") from error
-    architecture = values.get(_ARCHITECTURE)
+    content = read_gguf(file, (ARCHITECTURE, _SCALING, _SPLIT))
+    values, architecture = content.values, content.values.get(ARCHITECTURE)
     if architecture != "llama":
         raise ValueError(
             f"{file}: architecture {architecture!r}, and only llama can be converted; give policy.base a folder of"
             " safetensors of this model"
         )
-    if others := sorted(name for name in names if not _TENSORS.fullmatch(name)):
+    if others := sorted(name for name in content.rows if not _TENSORS.fullmatch(name)):
         shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if others[3:] else "")
         raise ValueError(
             f"{file}: tensors that a conversion would lose: {shown}; give policy.base a folder of safetensors of this"
@@ -95,6 +85,6 @@ def check_gguf(file: Path) -> str | None:
             f"{file}: positions are scaled ({scaling}), which a conversion would lose; give policy.base a folder of"
             " safetensors of this model"
         )
-    if "tokenizer.ggml.tokens" not in reader.fields:
+    if "tokenizer.ggml.tokens" not in content.fields:
         raise ValueError(f"{file}: no tokenizer in it; give policy.base a folder of safetensors with a tokenizer")
     return values.get(_SPLIT)

@@ -170,7 +170,7 @@ def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
         source = (
             "not planned, since this machine has no GPU with torch" if unit == "GPU" else "not planned without torch"
         )
-    done = "" if repr(rates) == repr(products) else ", measured where a stage of this run is done"
+    done = "" if rates is products else ", measured where a stage of this run is done"
     lines += ["", f"Work (minutes: {source}{done})", _work_table(planned)]
     lines += ["", *_lengths(config, sizes), *_steps(config, sizes, rates)]
     settings = _settings(config, shape).values()

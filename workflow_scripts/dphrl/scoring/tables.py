@@ -54,12 +54,11 @@ def without_answer(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place: str | 
     Args:
         place: the value of `datasets.<name>.answer` or of the task's block; None for a custom scorer.
     """
-    missing = verdicts.filter(verdict="no_answer").select("prompt_id", "sample_index")
-    share = missing.select(pl.len()).collect().item() / max(verdicts.select(pl.len()).collect().item(), 1)
-    if share < _MANY:
+    share = verdicts.select((pl.col("verdict") == "no_answer").mean()).collect().item()
+    if share is None or share < _MANY:
         return ""
     cut = rollouts.select((pl.col("finish_reason") == "length").mean()).collect().item()
-    first = missing.head(1).collect()
+    first = verdicts.filter(verdict="no_answer").select("prompt_id", "sample_index").head(1).collect()
     text = rollouts.join(first.lazy(), on=first.columns, how="semi").select("text").collect().item()
     end = visible(text[-_SHOWN:], "")
     advice = "" if place is None else f" ({place}, see datasets.<name>.answer)"
