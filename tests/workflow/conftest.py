@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from filelock import FileLock
 from runs import TINY, Workflow, copy_project
 from tiny_models import write_tiny_policy
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order: tests of the finished run first, so that one worker makes it while the other runs the rest."""
+    items.sort(key=lambda item: "pristine" not in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -19,16 +25,22 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def pristine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+def pristine(project: Path, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
     """A finished, uninterrupted run. Tests may plan in its folder, with other files of its configuration."""
-    workflow = Workflow(project, tmp_path_factory.mktemp("pristine"), TINY)
-    (workflow.folder / "temporary").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(workflow.folder / "temporary"))
-        # Names of GPUs that are not there: on a CPU only their locks matter.
-        patch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-        workflow.run()
-    return workflow
+    temporary = tmp_path_factory.getbasetemp()
+    # The workers of pytest-xdist share one run; each gets a copy of it.
+    shared = (temporary if worker_id == "master" else temporary.parent) / "finished"
+    with FileLock(shared.with_suffix(".lock")):
+        if not shared.exists():
+            workflow = Workflow(project, tmp_path_factory.mktemp("pristine"), TINY)
+            (workflow.folder / "temporary").mkdir()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("TMPDIR", str(workflow.folder / "temporary"))
+                # Names of GPUs that are not there: on a CPU only their locks matter.
+                patch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+                workflow.run()
+            workflow.folder.rename(shared)
+        return Workflow(project, shared, TINY).copied(temporary / "run")
 
 
 @pytest.fixture
