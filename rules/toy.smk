@@ -1,4 +1,4 @@
-# Policies that no training of the run makes: checkpoints, and the base, which is the user's or the embedded world's.
+# Policies that no RL of the run makes: checkpoints, and the base, which is the user's or the embedded world's.
 
 if CONFIG.toy:
 
@@ -24,29 +24,39 @@ if CONFIG.toy:
             "../workflow_scripts/build_world.py"
 
 
-if CONFIG.toy and CONFIG.policy.base is None:
+SUPERVISED = CONFIG.policy.supervised
+STARTS_FROM = {}
+if SUPERVISED:
+    STARTS_FROM = dict(start="<results>/policies/start.json", source=LAYOUT.supervised_source())
+    STARTS_FROM |= dict(weights=ancient("<results>/policies/start"))
+elif CONFIG.toy and CONFIG.policy.base is None:
+    STARTS_FROM = dict(world="<results>/toy.json", corpus="<results>/toy/corpus.jsonl")
+    made = ["<results>/toy/databases", "<results>/toy/tokenizer", *rules.build_world.output.questions]
+    STARTS_FROM |= dict(files=ancient(made))
+
+if STARTS_FROM:
 
     rule train_base:
-        """The base model, trained from scratch on the corpus of the embedded world."""
+        """The base model: the user's after a supervised start, or the world's, trained from scratch on its corpus."""
         input:
-            world="<results>/toy.json",
-            corpus="<results>/toy/corpus.jsonl",
-            files=ancient(["<results>/toy/databases", "<results>/toy/tokenizer", *rules.build_world.output.questions]),
+            **STARTS_FROM,
         output:
             manifest="<results>/policies/base.json",
             weights=directory("<results>/policies/base"),
+            table="<results>/tables/supervised.parquet",
             timings="<timings>/policies/base.parquet",
         log:
             "<logs>/policies/base.log",
         cache: SHARED
-        threads: CONFIG.toy.threads
+        threads: (SUPERVISED or CONFIG.toy).threads
         resources:
             mem_mb=lambda wildcards, attempt: attempt * LIMITS.memory_mb("train_base"),
             runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("train_base"),
+            gpu=LAYOUT.gpus(1) if SUPERVISED else 0,
         params:
-            code=code("train_base.py"),
-            toy=block(slices.base, "toy"),
-            seed=CONFIG.toy.seed,
+            **{name: block(slices.base, name) for name in slices.base(CONFIG)},
+            code=code("train_base.py", schemas=["supervised"]),
+            seed=(SUPERVISED or CONFIG.toy).seed,
         script:
             "../workflow_scripts/train_base.py"
 
@@ -70,8 +80,8 @@ rule import_model:
     """A model of the user, base or checkpoint: links to its files. A checkpoint must have the base's tokenizer."""
     input:
         files=LAYOUT.files_of_model,
-        base=branch(evaluate("{model} != 'base'"), then=BASE_POLICY),
-        base_weights=ancient(branch(evaluate("{model} != 'base'"), then=BASE_WEIGHTS)),
+        base=branch(evaluate("{model} not in ('base', 'start')"), then=BASE_POLICY),
+        base_weights=ancient(branch(evaluate("{model} not in ('base', 'start')"), then=BASE_WEIGHTS)),
     output:
         manifest="<results>/policies/{model}.json",
         weights=directory("<results>/policies/{model}"),

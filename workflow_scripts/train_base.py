@@ -1,19 +1,40 @@
-"""The embedded default's base model, trained from scratch on the supervised corpus."""
+"""The base model: the user's after a supervised start, or the embedded world's, trained from scratch on its corpus."""
 
+import hashlib
+import json
 from pathlib import Path
 
 from script import label, snakemake, stage
 
-from dphrl.artifacts.files import replacing_folder
+from dphrl.artifacts.files import parts_folder, remove_parts, replacing_folder
+from dphrl.config.blocks.policy import SupervisedConfig
 from dphrl.config.blocks.toy import ToyConfig
-from dphrl.machine.progress import ProgressLines
-from dphrl.toy.base import train_base
+from dphrl.hub import local_files
+from dphrl.machine.progress import ProgressLines, counted
+from dphrl.sample_files.records import read_source
+from dphrl.toy.base import toy_start
+from dphrl.training.supervised import supervised_start, train_supervised
 
-with stage("toy", libraries=["torch", "transformers"]) as job:
-    world = job.folder("world", snakemake.input.world)
-    config = ToyConfig(**snakemake.params.toy)
-    bar = ProgressLines(total=config.optimizer.steps, desc=label(), unit=" step")
-    with replacing_folder(Path(snakemake.output.weights)) as folder, job.part("train"):
-        train_base(world, folder, config, lambda done, steps: bar.update(), threads=config.threads)
+given, output, params = snakemake.input, snakemake.output, snakemake.params
+blocks = [name for name in ("toy", "supervised", "prompts") if params.get(name)]
+with stage(*blocks, libraries=["torch", "transformers"]) as job:
+    if given.get("world"):
+        world = ToyConfig(**params.toy)
+        start, settings = toy_start(job.folder("world", given.world), world), world.training()
+    else:
+        source = job.file("source", local_files([given.source])[0])
+        settings = SupervisedConfig(source=source.name, **params.supervised)
+        rows, template = read_source(source), params.prompts["template"]
+        start = supervised_start(job.folder("start", given.start), rows, template, settings)
+        if start.left_out:
+            job.note = f"{counted(start.left_out, 'row')} of more than {settings.max_tokens} tokens left out"
+    key = hashlib.sha256(json.dumps(job.footer(), sort_keys=True).encode()).hexdigest()
+    bar = ProgressLines(total=settings.steps, desc=label(), unit=" step")
+    with job.part("train"):
+        table = train_supervised(start, settings, parts_folder(Path(output.weights)), key, bar.update)
     bar.close()
-    job.write_manifest(snakemake.output.manifest)
+    with replacing_folder(Path(output.weights)) as folder:
+        start.save(folder)
+    job.write(table, "supervised", output.table)
+    job.write_manifest(output.manifest)
+    remove_parts(output.weights)

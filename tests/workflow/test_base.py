@@ -1,16 +1,20 @@
 """Base models: a user's is taken whole or refused before any sample; the shipped one can be made again."""
 
+import json
+import re
 from pathlib import Path
 
+import polars as pl
+import psutil
 import pytest
 import yaml
 from base_figures import DEFAULT, base_figures
-from runs import TINY, Workflow
+from runs import TINY, Workflow, kill
 from safetensors.torch import load_file, save_file
 from tiny_gguf import write_gguf
 from tiny_models import tiny_model, write_tiny_policy
 
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.files import parts_folder, sha256_file
 from dphrl.artifacts.manifest import read_manifest
 
 pytestmark = pytest.mark.workflow
@@ -72,3 +76,43 @@ def test_a_gguf_file_is_a_base_model_and_its_manifest_names_it(project: Path, tm
     write_gguf(file, tiny_model(seed=2))
     workflow.run(MANIFEST)
     assert read_manifest(tmp_path / MANIFEST)["files"] != manifest["files"]
+
+
+@pytest.mark.full
+def test_a_killed_supervised_start_ends_in_the_same_bytes_and_is_audited(
+    project: Path, code: Path, tmp_path: Path
+) -> None:
+    """Of a GGUF file, in a run that only evaluates; unit tests interrupt the training at chosen steps."""
+    module = code / "training/supervised.py"
+    module.write_text(re.sub(r"_BETWEEN_STATES: Final = .*", "_BETWEEN_STATES: Final = 0.0", module.read_text()))
+    write_gguf(tmp_path / "small.gguf", tiny_model())
+    rows = [json.dumps({"prompt": f"q {letter}", "response": letter * 4}) + "\n" for letter in "abcdefghij"]
+    (tmp_path / "rows.jsonl").write_text("".join(rows))
+    start = {"source": "rows.jsonl", "steps": 300, "batch": 4, "dtype": "float32", "threads": 1}
+    config = yaml.safe_load(TINY.read_text()) | {"methods": {}, "prompts": {"template": "plain", "max_tokens": 200}}
+    config |= {"policy": {"base": "small.gguf", "supervised": start}}
+    config["engine"]["max_model_len"] = 256
+    del config["train_dataset"]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    run = Workflow(project, tmp_path, tmp_path / "config.yaml")
+    table, weights = run.results / "tables/supervised.parquet", run.results / "policies/base/model.safetensors"
+    process = run.start()
+    state = parts_folder(weights.parent) / "state.safetensors"
+    while not state.exists():
+        assert process.poll() is None, run.output()
+    kill([psutil.Process(process.pid), *run.jobs()])
+    process.wait()
+    assert not table.exists()
+    run.run()
+    assert not state.parent.exists()
+    assert pl.read_parquet(table)["step"].to_list() == [*range(1, 301)]
+    audit = pl.read_parquet(run.results / "audit/audit.parquet")
+    assert audit["failed"].list.len().sum() == 0
+    assert "tables/supervised.parquet" in audit["artifact"]
+    continued = table.read_bytes(), weights.read_bytes()
+    table.unlink()
+    run.run(str(table.relative_to(tmp_path)))
+    assert (table.read_bytes(), weights.read_bytes()) == continued
+    # Other rows are learnt anew; the model before them is taken as it is.
+    (tmp_path / "rows.jsonl").write_text("".join(rows[1:]))
+    assert run.plan(str(table.relative_to(tmp_path))) == ["training the base model"]

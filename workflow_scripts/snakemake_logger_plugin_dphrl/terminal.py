@@ -23,7 +23,7 @@ GOES_ON: Final = "The same command goes on where this one stopped."
 WORDS: Final = {
     "hash_databases": "hashing the databases of {dataset}",
     "build_world": "making the demo's databases and questions",
-    "train_base": "training the base model from scratch",
+    "train_base": "training the base model",
     "fetch": "fetching {hub} from the hub",
     "import_model": "taking the model {model}",
     "prepare_prompts": "preparing the prompts of {dataset}",

@@ -9,11 +9,13 @@ from base_figures import DEFAULT, base_figures
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import enable_progress_bar
 
-from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyOptimizer, ToyQuestions
+from dphrl.config.blocks.policy import SupervisedOptimizer
+from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyQuestions
 from dphrl.config.load import read_config
 from dphrl.model.logprobs import load_model
-from dphrl.toy.base import batch_indices, read_examples, train_base
+from dphrl.toy.base import toy_start
 from dphrl.toy.world import build_world
+from dphrl.training.supervised import train_supervised
 
 SHIPPED = DEFAULT.parent / "world-1"
 TINY = ToyConfig(
@@ -21,7 +23,7 @@ TINY = ToyConfig(
     corpus=400,
     vocabulary=300,
     model=ToyModel(layers=2, width=32, heads=2, feed_forward=64),
-    optimizer=ToyOptimizer(steps=3, batch=40, warmup=1, lr=1e-2),
+    optimizer=SupervisedOptimizer(steps=3, batch=40, warmup=1, lr=1e-2),
 )
 
 
@@ -32,18 +34,23 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def trained(world: Path, out: Path, config: ToyConfig = TINY) -> Path:
+    """The folder `out`, with the world's base in it."""
+    start = toy_start(world, config)
+    train_supervised(start, config.training(), out / "none", "", lambda steps: None)
+    start.save(out)
+    return out
+
+
 @pytest.fixture(scope="module")
 def base(world: Path) -> Path:
-    train_base(world, world.parent / "base", TINY, lambda done, steps: None)
-    return world.parent / "base"
+    return trained(world, world.parent / "base")
 
 
-def test_training_twice_gives_the_same_bytes_and_reports_its_progress(world: Path, base: Path, tmp_path: Path) -> None:
+def test_training_twice_gives_the_same_bytes(world: Path, base: Path, tmp_path: Path) -> None:
     torch.manual_seed(123)
     state = torch.random.get_rng_state()
-    seen: list[tuple[int, int]] = []
-    train_base(world, tmp_path, TINY, lambda done, steps: seen.append((done, steps)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    trained(world, tmp_path)
     names = sorted(path.name for path in base.iterdir())
     assert names == sorted(path.name for path in tmp_path.iterdir())
     assert {"model.safetensors", "config.json", "generation_config.json", "tokenizer.json"} <= set(names)
@@ -53,7 +60,7 @@ def test_training_twice_gives_the_same_bytes_and_reports_its_progress(world: Pat
 
 def test_writing_the_model_prints_no_progress(world: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     enable_progress_bar()
-    train_base(world, tmp_path, TINY, lambda done, steps: None)
+    trained(world, tmp_path)
     assert capfd.readouterr() == ("", "")
 
 
@@ -71,40 +78,16 @@ def test_the_folder_is_an_ordinary_hugging_face_model(world: Path, base: Path) -
     assert model.generate(torch.tensor([ids]), max_new_tokens=4, do_sample=False).shape[1] > len(ids)
 
 
-def test_training_lowers_the_loss_on_the_responses(world: Path, base: Path, tmp_path: Path) -> None:
-    def loss(folder: Path) -> float:
-        model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-        losses = []
-        for example in read_examples(world / "corpus.jsonl", tokenizer)[:20]:
-            with torch.no_grad():
-                logits = model(torch.tensor([example.prompt + example.response])).logits[0]
-            start = len(example.prompt) - 1
-            losses.append(torch.nn.functional.cross_entropy(logits[start:-1], torch.tensor(example.response)).item())
-        return sum(losses) / len(losses)
-
-    longer = TINY.model_copy(update={"optimizer": TINY.optimizer.model_copy(update={"steps": 20})})
-    train_base(world, tmp_path, longer, lambda done, steps: None)
-    assert loss(tmp_path) < loss(base) - 1
-
-
-def test_a_step_is_the_next_slice_of_permutations_of_the_corpus() -> None:
-    steps = [batch_indices(rows=10, batch=4, seed=1, step=step) for step in range(5)]
-    order = [index for step in steps for index in step]
-    assert sorted(order[:10]) == sorted(order[10:]) == list(range(10))
-    assert order[:10] != order[10:]
-    assert batch_indices(rows=10, batch=4, seed=1, step=3) == steps[3]
-    assert batch_indices(rows=10, batch=4, seed=2, step=0) != steps[0]
-
-
 @pytest.mark.parametrize(
     ("response", "message"),
     [("SELECT 'é'", "line 1: a character that its tokenizer does not know"), ("9" * 300, "line 1: .* at most 256")],
 )
 def test_a_row_that_cannot_be_learnt_is_named(world: Path, tmp_path: Path, response: str, message: str) -> None:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text(json.dumps({"prompt": "Q: ", "response": response}) + "\n", encoding="utf-8")
+    (tmp_path / "tokenizer").symlink_to(world / "tokenizer")
+    row = json.dumps({"prompt": "Q: ", "response": response})
+    (tmp_path / "corpus.jsonl").write_text(row + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        read_examples(path, AutoTokenizer.from_pretrained(world / "tokenizer"))
+        toy_start(tmp_path, TINY)
 
 
 def test_the_shipped_base_is_small_and_has_the_shape_of_the_default_world() -> None:

@@ -132,6 +132,12 @@ _DECLARED = (
         nullable={"max_sampler_gap"},
         bounds={"start": _FROM_0, "prompt_length": _FROM_1, "response_length": _FROM_1},
     ),
+    Schema(
+        "supervised",
+        ("step",),
+        {"step": _I32} | _columns(_F64, "lr", "loss", "gradient_norm") | {"tokens": _I64},
+        bounds={"step": _FROM_1, "loss": _FROM_0, "gradient_norm": _FROM_0, "tokens": _FROM_1},
+    ),
     Schema("metrics", ("step", "metric"), _STEP, bounds={"step": _FROM_1}),
     Schema(
         "probes",

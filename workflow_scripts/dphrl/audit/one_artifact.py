@@ -160,7 +160,7 @@ def _seed(kind: Kind, fields: Mapping[str, str], config: Mapping[str, Any], of_r
     if kind.seed == "{seed}":
         return int(fields["seed"])
     if kind.seed == "slice":
-        return config.get("toy", {}).get("seed")
+        return (config.get("supervised") or config.get("toy", {})).get("seed")
     return of_run if kind.seed == "config" else None
 
 

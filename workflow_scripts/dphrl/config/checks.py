@@ -13,7 +13,7 @@ from dphrl.config.errors import Problem, nearest, show
 from dphrl.config.scorers import MathAnswer, SqlAnswer
 from dphrl.hub import PREFIX
 
-BASE = "base"
+BASE, START = "base", "start"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
 STRENGTHS = (
     "Weight of each divergence (the policy loss has 1), and strength: how strongly it holds the policy near the base. "
@@ -51,6 +51,13 @@ def fixed_draw(config: Config) -> str | None:
         return None
     reason = "the pre-samples are recorded answers" if config.replays_training_set else "train.draws is shared"
     return f"{reason}: all training seeds share one draw of stage 1, and intervals hold for these pre-samples only"
+
+
+def supervised_before(config: Config) -> str | None:
+    """The caveat that the base policy is no model that others have."""
+    if (start := config.policy.supervised) is None:
+        return None
+    return f"the base had a supervised start: {config.policy.base} after {start.steps} updates on {start.source}"
 
 
 def trained_on(config: Config) -> Iterator[str]:
@@ -137,13 +144,16 @@ def _names(config: Config) -> Iterator[Problem]:
             yield Problem(path, show(task), allowed, nearest(task, tasks))
     for task in {SQL, MATH} & config.scoring.custom.keys():
         yield Problem(f"scoring.custom.{task}", show(task), "any other name: that task has a scorer")
-    if BASE in config.methods:
-        yield Problem(f"methods.{BASE}", show(BASE), f"any other name: {BASE} is the policy before training")
+    for name, policy in {BASE: "the policy before training", START: "the base before its supervised start"}.items():
+        if name in config.methods:
+            yield Problem(f"methods.{name}", show(name), f"any other name: {name} is {policy}")
     for name in config.methods.keys() & config.replay.keys():
         yield Problem(f"replay.{name}", show(name), "any other name: methods has a policy of this name")
     if config.checkpoints and not config.has_model:
         yield Problem("checkpoints", show(list(config.checkpoints)), "{}: the run has no base model to compare with")
-    for name in config.checkpoints.keys() & {BASE, *config.methods, *config.replay}:
+    if config.policy.supervised and config.policy.base is None:
+        yield Problem("policy.supervised", show(config.policy.supervised.source), "null, or policy.base: its model")
+    for name in config.checkpoints.keys() & {BASE, START, *config.methods, *config.replay}:
         yield Problem(f"checkpoints.{name}", show(name), "any other name: the run has another policy of this name")
 
 

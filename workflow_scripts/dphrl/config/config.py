@@ -8,13 +8,13 @@ from pydantic import Field, StringConstraints
 from dphrl.config.blocks.base import Block
 from dphrl.config.blocks.data import DatasetConfig, PromptsConfig, ScoringConfig
 from dphrl.config.blocks.evaluation import EvaluateConfig, ReportConfig, Role
+from dphrl.config.blocks.policy import PolicyConfig, SupervisedTraining
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig, SamplingConfig
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.blocks.training import (
     PAPER_METHODS,
     MethodConfig,
     PartitionConfig,
-    PolicyConfig,
     ReferenceConfig,
     TrainConfig,
 )
@@ -135,11 +135,24 @@ class Config(Block):
         """Whether there is a base model; without one all responses are recorded."""
         return self.policy.base is not None or self.toy is not None
 
+    @property
+    def gpu_gib(self) -> float | None:
+        """Memory of the GPUs that the run is planned for; None for a machine without GPUs, and for the world."""
+        return self.hardware.gpu_gib if self.toy is None else None
+
+    @property
+    def base_training(self) -> SupervisedTraining | None:
+        """The supervised training that makes the base policy; None where that is the model of `policy.base` itself."""
+        if self.policy.base is None:
+            return self.toy.training() if self.toy else None
+        return self.policy.supervised
+
     def base_place(self, folder: Path) -> str:
         """The base model's place, or the folder that its GGUF file was converted to: reading that file takes seconds.
 
         Args:
             folder: where relative paths start.
         """
-        base, converted = self.policy.base or "", f"results/{self.run}/policies/base"
+        name = "start" if self.policy.supervised else "base"
+        base, converted = self.policy.base or "", f"results/{self.run}/policies/{name}"
         return converted if base.endswith(GGUF) and (folder / converted / "config.json").is_file() else base

@@ -77,8 +77,10 @@ def _block(block: Node, values: dict[str, Any], depth: int) -> Iterator[str]:
             yield from _block(inner, value, depth + 1)
         elif inner:
             yield _line(depth, f"# {name}:")
-            defaults = {key: field["default"] for key, field in inner["properties"].items()}
-            yield from (f"# {line}" for line in _block(inner, defaults, depth + 1))
+            # Of a key without a default the example.
+            fields = inner["properties"].items()
+            defaults = {key: field["default"] if "default" in field else field["examples"][0] for key, field in fields}
+            yield from (_line(depth, f"# {line}") for line in _block(inner, defaults, 1))
 
 
 def _keys_of_an_entry(block: Node, depth: int) -> Iterator[str]:

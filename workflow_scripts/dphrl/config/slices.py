@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from dphrl.config.blocks.data import SQL
 from dphrl.config.blocks.sampling import Plan
-from dphrl.config.checks import fixed_draw, trained_on
+from dphrl.config.checks import fixed_draw, supervised_before, trained_on
 from dphrl.config.config import Config
 
 Blocks = dict[str, Any]
@@ -48,7 +48,10 @@ def nothing(config: Config) -> Blocks:
 
 
 def base(config: Config) -> Blocks:
-    """For the base policy: the block `toy`, or nothing where `policy.base` names a model."""
+    """For the base policy: `toy`, or the supervised start; nothing where `policy.base` is the base as it is."""
+    if supervised := config.policy.supervised:
+        keys = supervised.model_dump(mode="json", exclude={"source"})
+        return canonical({"supervised": keys, "prompts": {"template": config.prompts.template}})
     return world(config) if config.policy.base is None else {}
 
 
@@ -146,7 +149,7 @@ def paper(config: Config) -> Blocks:
 
 def report(config: Config) -> Blocks:
     """For the texts of the report page: title, notes, and the caveats of its evaluation sets and draws."""
-    notes = (*config.report.notes, *filter(None, [fixed_draw(config)]), *trained_on(config))
+    notes = (*config.report.notes, *filter(None, [supervised_before(config), fixed_draw(config)]), *trained_on(config))
     return canonical({"report": config.report.model_copy(update={"notes": notes})})
 
 

@@ -98,6 +98,7 @@ _KINDS = (
     Kind("hub", "hub/{of}.json", "listing"),
     Kind("base", "policies/base.json", "manifest", "train_base|import_model", slices.base, seed="slice"),
     Kind("checkpoint", "policies/{model}.json", "manifest", "import_model", slices.nothing),
+    Kind("supervised", "tables/supervised.parquet", "supervised", "train_base", slices.base, seed="slice"),
     Kind("databases", "databases/{dataset}.parquet", "databases", "hash_databases", slices.nothing),
     _prepared("rejected", "prompts/{dataset}.rejected.parquet", "rejected"),
     _prepared("prompts", "prompts/{dataset}.parquet", "prompts"),
@@ -212,13 +213,19 @@ def slice_keys(path: str) -> list[set[str]]:
 
 @cache
 def _examples() -> list[tuple[Config, dict[str, str]]]:
-    """A config with a base made from scratch and one with a given base and recorded answers, and names in them."""
+    """Configs with a base made from scratch, a given one and one after a supervised start, and names in them."""
     toy = {"task": "sql", "source": "toy"}
     datasets = {"datasets": {"train": toy, "cross": toy}, "train_dataset": "train", "evaluate": {"datasets": ["cross"]}}
     made = {"run": "any", "toy": {}, **datasets, "methods": {"any": {"rollout_on": "all"}}}
     recorded = {**made, "policy": {"base": "any"}, "replay": {"recorded": {"cross": "any"}}}
     names = {"dataset": "cross", "method": "any"}
-    return [(load_config(made), names | {"policy": "base"}), (load_config(recorded), names | {"policy": "recorded"})]
+    started = {**made, "policy": {"base": "any", "supervised": {"source": "any"}}}
+    of_base = names | {"policy": "base"}
+    return [
+        (load_config(made), of_base),
+        (load_config(recorded), names | {"policy": "recorded"}),
+        (load_config(started), of_base),
+    ]
 
 
 def sliced(part: Callable[..., dict[str, Any]], config: Config, fields: Wildcards) -> dict[str, Any]:

@@ -33,6 +33,8 @@ class PolicyName(NamedTuple):
 
 
 BASE = PolicyName("base")
+# The model of the user before its supervised start, which gives the base.
+START = PolicyName("start")
 # The draw of stage 1 (pre-samples, refinement, partition, stored responses) by the run's seed alone.
 DRAW = "main"
 

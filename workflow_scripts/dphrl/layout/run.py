@@ -14,7 +14,7 @@ from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.hub import GGUF, OF_MODEL, HubName, data_name, model_name
 from dphrl.layout.kinds import KINDS, fill
-from dphrl.layout.names import BASE, DRAW, PolicyName
+from dphrl.layout.names import BASE, DRAW, START, PolicyName
 
 
 class Layout:
@@ -64,9 +64,10 @@ class Layout:
         return folders
 
     def models(self) -> dict[PolicyName, str]:
-        """The folder of each model that the run does not make: the base and the checkpoints."""
-        base = self.config.policy.base
-        return ({} if base is None else {BASE: base}) | self.checkpoints()
+        """The folder of each model that the run does not make: checkpoints, and the base or its supervised start."""
+        policy = self.config.policy
+        name = START if policy.supervised else BASE
+        return ({} if policy.base is None else {name: policy.base}) | self.checkpoints()
 
     def trained(self) -> list[PolicyName]:
         """The evaluated policies of all trainings."""
@@ -149,6 +150,8 @@ class Layout:
         """The names of the hub, each by the name of its listing: `model.<policy>` or `data.<dataset>`."""
         models = {f"model.{str(policy).partition('/')[0]}": model_name(text) for policy, text in self.models().items()}
         data = {f"data.{name}": data_name(dataset.source) for name, dataset in self.config.datasets.items()}
+        if supervised := self.config.policy.supervised:
+            data["supervised"] = data_name(supervised.source)
         return {name: hub_name for name, hub_name in {**models, **data}.items() if hub_name}
 
     def listings(self) -> dict[str, str]:
@@ -176,6 +179,13 @@ class Layout:
         if data_name(source):
             return self.path("hub", of=f"data.{wildcards['dataset']}")
         return f"{self.root}/toy/questions/{wildcards['dataset']}.jsonl" if source == TOY else source
+
+    def supervised_source(self) -> str | list[str]:
+        """The file with the rows of the supervised start, of the hub its listing; none without a start."""
+        supervised = self.config.policy.supervised
+        if supervised is None:
+            return []
+        return self.path("hub", of="supervised") if data_name(supervised.source) else supervised.source
 
     def source_name(self, wildcards: Mapping[str, str]) -> str:
         """The name of the file with a dataset's rows."""

@@ -84,11 +84,6 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
     )
 
 
-def planned_gpu_gib(config: Config) -> float | None:
-    """Memory of the GPUs that a run is planned for; None for a machine without GPUs, and for the embedded world."""
-    return config.hardware.gpu_gib if config.toy is None else None
-
-
 def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
     """Raises a `ConfigError` with each training and each other job that does not fit, and the keys to change."""
     limit, problems = gpu_gib * 2**30, []
@@ -124,7 +119,7 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None) 
     """Print the plan of a configuration; the exit status is 1 if a job does not fit. None means the default."""
     config, folder = read_config(*files), Path.cwd()
     shape = shape_of(config, folder)
-    gpu_gib = gpu_gib or planned_gpu_gib(config)
+    gpu_gib = gpu_gib or config.gpu_gib
     largest = max(config.hardware.ranks, config.hardware.tensor_parallel)
     slots = slots or max(2, largest)
     print(describe(config, folder, "GPU" if gpu_gib else "core", slots))
@@ -247,7 +242,7 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
         return
     if shape is None or not config.methods:
         return
-    if gpu_gib := planned_gpu_gib(config):
+    if gpu_gib := config.gpu_gib:
         check_memory(config, shape, gpu_gib)
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
     settings = {name: Setting.of(config, name, shape) for name in config.methods}

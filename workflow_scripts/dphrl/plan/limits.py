@@ -21,7 +21,7 @@ from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
 from dphrl.layout.run import Layout
-from dphrl.plan.describe import planned_gpu_gib, shape_of
+from dphrl.plan.describe import shape_of
 from dphrl.plan.memory import (
     BYTES,
     GB,
@@ -61,8 +61,6 @@ _ON_GPU: Final = 4 * GB
 _WORKER: Final = GB / 2
 # Bytes of a drawn token until its part of a sampling job is written: Python's numbers and lists in vLLM's log-probs.
 _TOKEN: Final = 200
-# Most tokens of a row in the corpus of the embedded world.
-_LONGEST_ROW: Final = 256
 
 # Parameters x tokens/s that an engine draws, and operations/s of forward and backward passes: for a core a fifth of the
 # measured speed (docs/benchmarks.md), for a GPU an estimate for the slowest one. Responses of `max_tokens` are several
@@ -88,7 +86,7 @@ class Limits:
 
     def __init__(self, config: Config, folder: Path) -> None:
         self._config, self._folder = config, folder
-        self._machine = "cpu" if planned_gpu_gib(config) is None else "gpu"
+        self._machine = "cpu" if config.gpu_gib is None else "gpu"
         self._prompts: dict[tuple[str, bool], tuple[int, float]] = {}
 
     def memory_mb(self, rule: str) -> int:
@@ -132,8 +130,8 @@ class Limits:
     def _bytes(self, rule: str, shape: ModelShape) -> float:
         """Bytes of one process for its model, for its results, and for the values in between."""
         config, setting = self._config, Setting.of(self._config, None, shape)
-        if rule == "train_base" and config.toy:
-            batch = Setting(token_budget=config.toy.optimizer.batch * _LONGEST_ROW, dtype="float32")
+        if rule == "train_base" and (training := config.base_training):
+            batch = Setting(token_budget=training.token_budget, dtype=training.dtype)
             # Weights, gradients and AdamW's two moments.
             return 4 * 4 * shape.parameters + sum(activations(shape, batch).values())
         if rule == "train_segment":

@@ -33,7 +33,7 @@ _OF_CUSTOM_TASK: Final = (500.0, 500.0)
 ASSUMED_PROMPTS: Final = 1000
 # Share of the training prompts in D_pef, before the partition is known.
 _PEF: Final = 0.4
-# Mean tokens of a row of the corpus on which the base model of the embedded world is trained.
+# Mean tokens of a row of the corpus on which the world's base model is trained.
 _ROW: Final = 62
 # Bytes of a token in the tables: its id, log-prob, text, and the verdict on the response, compressed.
 _TOKEN_BYTES: Final = 8
@@ -144,7 +144,7 @@ class Rates:
         train: tokens/s of the forward and backward pass, prompts included.
         start: seconds until a sampling job of each plan starts to draw.
         train_start: seconds until a segment starts its first step.
-        base: seconds of the training of the embedded world's base model; 0 for any other base model.
+        base: seconds of the supervised training that makes the base policy; 0 without one.
     """
 
     sample: Mapping[Plan, float]
@@ -169,10 +169,10 @@ class Rates:
         """
         passes = 8 if config.hardware.gradient_checkpointing else 6
         drawn, base = speed / (2 * shape.parameters), 0.0
-        if config.policy.base is None and config.toy:
-            optimizer = config.toy.optimizer
-            operations = 6.0 * shape.parameters * optimizer.steps * optimizer.batch * _ROW
-            base = operations / (config.toy.threads * speed)
+        if training := config.base_training:
+            row = config.policy.supervised.max_tokens / 2 if config.policy.supervised else _ROW
+            tokens = training.steps * training.batch * row
+            base = 6.0 * shape.parameters * tokens / (speed * _base_slots(config))
         return cls(
             sample=dict.fromkeys(PLANS, drawn * config.hardware.tensor_parallel),
             rollout=drawn,
@@ -259,10 +259,11 @@ def product_speed(dtype: str, device: str) -> float:
 def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
     """The stages in the order in which they start."""
     trained = _trainings(config, shape, sizes, rates) if config.methods else []
-    draws = len(Layout(config).draws())
+    made, draws = config.base_training is not None, len(Layout(config).draws())
+    size = 4.0 * shape.parameters * made
     divided = [_samples(config, "refine", sizes, rates), Stage("partition", 2 * draws)] if draws else []
     return [
-        _base(config, shape, rates),
+        Stage("base model", 1 + made, _base_slots(config), seconds=rates.base, longest=rates.base, size=size),
         Stage("prompts and golds", 2 * len(config.datasets) + 1),
         *([_samples(config, "presample", sizes, rates)] if config.presamples else []),
         *divided,
@@ -323,11 +324,9 @@ def _wall(together: list[Stage], slots: int) -> float:
     return max([0.0, work, *(stage.longest for stage in together)])
 
 
-def _base(config: Config, shape: ModelShape, rates: Rates) -> Stage:
-    if config.policy.base is not None or config.toy is None:
-        return Stage("base model", 1)
-    size = 4.0 * shape.parameters
-    return Stage("base model", 2, config.toy.threads, seconds=rates.base, longest=rates.base, size=size)
+def _base_slots(config: Config) -> int:
+    """The GPU, or the CPU cores, of the training that makes the base policy."""
+    return 1 if config.gpu_gib or config.base_training is None else config.base_training.threads
 
 
 def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:

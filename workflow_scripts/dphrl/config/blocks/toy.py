@@ -5,7 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dphrl.config.blocks.base import Block, Count, Positive, Text, Whole
+from dphrl.config.blocks.base import Block, Count, Text, Whole
+from dphrl.config.blocks.policy import SupervisedOptimizer, SupervisedTraining
 
 _Part = Annotated[float, Field(ge=0, le=1)]
 
@@ -56,18 +57,6 @@ class ToyModel(Block):
         return self
 
 
-class ToyOptimizer(Block):
-    """Configuration of `toy.optimizer`: AdamW with a linear warm-up and cosine decay to zero."""
-
-    steps: Count = Field(400, description="Number of updates.")
-    batch: Count = Field(64, description="Corpus rows per update.")
-    lr: Positive = Field(2.0e-3, description="Maximum learning rate, at the end of the warm-up.")
-    warmup: Whole = Field(50, description="Number of warm-up updates.")
-    betas: tuple[float, float] = Field((0.9, 0.98), description="AdamW's decay rates of the two moments.")
-    weight_decay: float = Field(0.05, ge=0, description="AdamW's decoupled weight decay, for all parameters.")
-    clip: Positive = Field(1.0, description="Maximum norm of the gradient.")
-
-
 class ToyConfig(Block):
     """Configuration of the block `toy`."""
 
@@ -89,5 +78,10 @@ class ToyConfig(Block):
     corpus: int = Field(25600, ge=20, description="Rows of the supervised corpus that the base model is trained on.")
     vocabulary: int = Field(512, ge=128, description="Size of the byte-pair vocabulary, with special tokens.")
     model: ToyModel = Field(ToyModel(), description="Shape of the base model.")
-    optimizer: ToyOptimizer = Field(ToyOptimizer(), description="Supervised training of the base model.")
+    optimizer: SupervisedOptimizer = Field(SupervisedOptimizer(), description="Supervised training of the base model.")
     threads: Count = Field(2, description="PyTorch threads of that training; the weights depend on it.")
+
+    def training(self) -> SupervisedTraining:
+        """The supervised training of the base model, in float32: the model is small."""
+        given = self.optimizer.model_dump() | {"seed": self.seed, "threads": self.threads}
+        return SupervisedTraining(**given, dtype="float32")

@@ -1,0 +1,226 @@
+"""The supervised start: a model learns the responses of rows before anything is sampled from it; one process.
+
+The state of an interrupted training is on disk: the next job goes on from it and ends in the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
+
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.files import replacing
+from dphrl.config.blocks.policy import SupervisedConfig, SupervisedTraining
+from dphrl.model.batch import Row, collate
+from dphrl.model.logprobs import LogProbs, device_of_job, load_model
+from dphrl.sample_files.records import SourceError
+from dphrl.tasks.fields import Fields, MalformedError, show
+from dphrl.tasks.prompts import messages_of
+from dphrl.tasks.tokens import encoder, end_of_turn, load_tokenizer
+
+_STATE: Final = "state.safetensors"
+# A state of 135 million weights is 1.6 GB, which takes seconds.
+_SECONDS_BETWEEN_STATES: Final = 120.0
+_ASSISTANT: Final = "assistant"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A model before its supervised start, and what it will learn.
+
+    Attributes:
+        rows: prompts as they are sampled from, and responses with their end token.
+        left_out: number of rows with more tokens than `max_tokens`.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    rows: list[Row]
+    left_out: int = 0
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer as a Hugging Face folder."""
+        disable_progress_bar()
+        self.model.eval()
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def supervised_start(
+    policy: Path, given: Sequence[Mapping[str, Any]], template: str, config: SupervisedConfig
+) -> Start:
+    """A model in float32 and the rows of a source as tokens, prompts by the template of the run.
+
+    A response is the field `config.response`; without that field it is the last message, which is the assistant's.
+
+    Args:
+        policy: folder of the model.
+        given: rows of the source, as `read_source` gives them.
+        template: chat or plain; after chat a response ends as the template ends a turn.
+
+    Raises:
+        SourceError: a row without prompt or response, or no row of at most `config.max_tokens` tokens.
+    """
+    model, tokenizer = load_model(policy, "float32"), load_tokenizer(policy)
+    encode = encoder(policy, "chat" if template == "chat" else "plain")
+    end = end_of_turn(tokenizer, policy) if template == "chat" else None
+    end = tokenizer.eos_token_id if end is None else end
+    if end is None:
+        raise ValueError(f"{policy}: its tokenizer has no end token, so no response would end; give it an eos_token")
+    fields = Fields(config.fields)
+    rows = []
+    for number, row in enumerate(given):
+        try:
+            messages = messages_of(row, "", {}, fields, config.instruction, None)
+            response = row.get(config.response)
+            if response is None and messages[-1]["role"] == _ASSISTANT:
+                *messages, last = messages
+                response = last["content"]
+            if not messages or not isinstance(response, str) or not response.strip():
+                raise MalformedError(
+                    f"expected a prompt and its response: text in the field {config.response} (policy.supervised."
+                    f"response names it) or a last message of the assistant, found {show(dict(row))}"
+                )
+        except MalformedError as error:
+            raise SourceError(f"{config.source}, row {number}: {error}") from None
+        answer = tokenizer(response, add_special_tokens=False)["input_ids"]
+        rows.append(Row(encode(messages), [*answer, end]))
+    kept = [row for row in rows if row.length <= config.max_tokens]
+    if not kept:
+        raise SourceError(f"{config.source}: none of {len(rows)} rows has at most {config.max_tokens} tokens")
+    return Start(model, tokenizer, kept, len(rows) - len(kept))
+
+
+def train_supervised(
+    start: Start,
+    settings: SupervisedTraining,
+    states: Path,
+    key: str,
+    progress: Callable[[int], None],
+    seconds_between_states: float = _SECONDS_BETWEEN_STATES,
+) -> pl.DataFrame:
+    """Train the model of a start in place; weights, gradients and AdamW's moments are float32.
+
+    Loss: mean negative log-likelihood of the batch's response tokens (end token included). The batch of a step is a
+    function of (seed, step). Same start and settings on the same machine: same bytes, also after an interruption.
+    The process keeps the number of threads, and flushes denormal numbers from now on.
+
+    Args:
+        states: folder for the state of this training.
+        key: of all that the result depends on; a state with another key is not used.
+        progress: called with the number of new steps: after each step 1, after an interruption those before it.
+
+    Returns:
+        The table `supervised`: a row for each step.
+
+    Raises:
+        ValueError: a gradient is not finite.
+    """
+    torch.set_num_threads(settings.threads)
+    torch.set_flush_denormal(True)
+    model, rows = start.model.to(device_of_job()), start.rows
+    policy = LogProbs(model)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay, foreach=True
+    )
+    curve = _restore(states, key, model, optimizer)
+    saved = time.monotonic()
+    progress(len(curve))
+    model.train()
+    for step in range(len(curve), settings.steps):
+        rate = settings.lr * _learning_rate_factor(step, settings)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        batch = [rows[index] for index in batch_indices(len(rows), settings.batch, settings.seed, step)]
+        tokens = sum(len(row.response) for row in batch)
+        loss = _accumulate_gradient(policy, batch, settings)
+        norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip))
+        if not math.isfinite(norm):
+            raise ValueError(f"update {step + 1} has a gradient that is not finite; set a lower lr, or float32")
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        curve.append((step + 1, rate, loss, norm, tokens))
+        progress(1)
+        if step + 1 < settings.steps and time.monotonic() - saved >= seconds_between_states:
+            _save(states, key, model, optimizer, curve)
+            saved = time.monotonic()
+    return SCHEMAS["supervised"].frame(curve)
+
+
+def batch_indices(rows: int, batch: int, seed: int, step: int) -> list[int]:
+    """Rows of a step: slice number `step` of an endless sequence of permutations, one for each pass over the rows."""
+    indices = []
+    permutations: dict[int, list[int]] = {}
+    for position in range(step * batch, (step + 1) * batch):
+        epoch, index = divmod(position, rows)
+        if epoch not in permutations:
+            permutations[epoch] = list(range(rows))
+            random.Random(f"{seed}/order/{epoch}").shuffle(permutations[epoch])
+        indices.append(permutations[epoch][index])
+    return indices
+
+
+def _learning_rate_factor(step: int, settings: SupervisedTraining) -> float:
+    if step < settings.warmup:
+        return (step + 1) / settings.warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - settings.warmup) / max(1, settings.steps - settings.warmup)))
+
+
+def _accumulate_gradient(policy: LogProbs, batch: Sequence[Row], settings: SupervisedTraining) -> float:
+    """Add the gradient of the batch's loss; returns the loss."""
+    tokens, loss = sum(len(row.response) for row in batch), 0.0
+    for part in policy.plan(batch, settings.token_budget, "off"):
+        rows = collate([batch[index] for index in part.rows], policy.device, part.shared, part.form)
+        low = settings.dtype != "float32"
+        with torch.autocast(torch.device(policy.device).type, getattr(torch, settings.dtype), enabled=low):
+            part_loss = -policy(rows)[0].sum() / tokens
+        torch.autograd.backward(part_loss)
+        loss += part_loss.item()
+    return loss
+
+
+def _save(
+    states: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer, curve: Sequence[tuple[float, ...]]
+) -> None:
+    tensors: dict[str, Tensor] = {}
+    for name, parameter in model.named_parameters():
+        moments = optimizer.state[parameter]
+        parts = {"weight": parameter.detach(), "mean": moments["exp_avg"], "square": moments["exp_avg_sq"]}
+        tensors |= {f"{part}/{name}": tensor.contiguous() for part, tensor in parts.items()}
+    states.mkdir(parents=True, exist_ok=True)
+    with replacing(states / _STATE) as temporary:
+        save_file(tensors, temporary, {"key": key, "curve": json.dumps(curve)})
+
+
+@torch.no_grad()
+def _restore(states: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[tuple[float, ...]]:
+    """Set model and optimizer to the state on disk; returns the steps so far, none without a state of this key."""
+    try:
+        with safe_open(states / _STATE, framework="pt") as file:
+            facts = file.metadata() or {}
+            if facts.get("key") != key:
+                return []
+            curve = [tuple(row) for row in json.loads(facts["curve"])]
+            for name, parameter in model.named_parameters():
+                parameter.copy_(file.get_tensor(f"weight/{name}"))
+                moments = {"exp_avg": f"mean/{name}", "exp_avg_sq": f"square/{name}"}
+                optimizer.state[parameter] = {"step": torch.tensor(float(len(curve)))} | {
+                    moment: file.get_tensor(saved).to(parameter.device) for moment, saved in moments.items()
+                }
+            return curve
+    except (OSError, SafetensorError):  # none, or a damaged one: the training starts anew
+        return []
