@@ -23,6 +23,7 @@ TINY = ToyConfig(
     corpus=400,
     vocabulary=300,
     model=ToyModel(layers=2, width=32, heads=2, feed_forward=64),
+    threads=1,
     optimizer=SupervisedOptimizer(steps=3, batch=40, warmup=1, lr=1e-2),
 )
 
