@@ -13,6 +13,7 @@ rule audit:
         databases=collect("<results>/databases/{dataset}.parquet", dataset=OWN_DATABASES),
         hub=list(LAYOUT.listings()),
         world=rules.build_world.output if CONFIG.toy else [],
+        curve=rules.train_base.output.table if STARTS_FROM else [],
         prompts=rules.count_rows.input,
         draws=collect("<results>/draws/{draw}/{kind}/{sample}", draw=DRAWS, kind=BOTH, sample=DRAWN),
         stage_1=collect("<results>/draws/{draw}/{file}", draw=DRAWS, file=STAGE_1),

@@ -36,7 +36,7 @@ SETS = list(CONFIG.evaluate.datasets)
 # A policy is `base`, the name of a file of recorded answers, or `<method>-s<seed>/step<step>`.
 EVALUATED = list(map(str, LAYOUT.policies()))
 TRAINED = list(map(str, LAYOUT.trained()))
-MODELS = ["base", *map(str, LAYOUT.checkpoints()), *TRAINED] if CONFIG.has_model else []
+MODELS = [*dict.fromkeys(["base", *map(str, LAYOUT.models()), *TRAINED])] if CONFIG.has_model else []
 SEGMENTS = list(map(str, LAYOUT.segments()))
 # Draws of stage 1: `main`, and `s<seed>` for each training seed with its own pre-samples.
 DRAWS = LAYOUT.draws()

@@ -21,7 +21,6 @@ def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_
     cache.mkdir()
     monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", str(cache))
     config = yaml.safe_load(TINY.read_text())
-    config["toy"]["threads"] = 1
     config["engine"]["name"] = "transformers"
     # Two datasets of one schema, and two shards: jobs that differ in their wildcards only.
     config["evaluate"]["datasets"] = ["in_domain"]

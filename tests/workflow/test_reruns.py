@@ -239,7 +239,11 @@ def test_a_new_evaluation_set_reruns_nothing_of_the_others(pristine: Workflow) -
 def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
     pristine: Workflow, always: set[str]
 ) -> None:
-    files = {file for file in listed(pristine.configured(engine={"stages": {"presample": "transformers"}})) - always if "timings/" not in file}
+    files = {
+        file
+        for file in listed(pristine.configured(engine={"stages": {"presample": "transformers"}})) - always
+        if "timings/" not in file
+    }
     assert files
     assert all(file.startswith("rollouts/") for file in files)
 

@@ -16,7 +16,7 @@ from torch import nn
 from transformers import MistralConfig, MistralForCausalLM
 
 from dphrl.config.blocks.sampling import EngineConfig, EvaluatePlan, HardwareConfig
-from dphrl.rollout.decoding import Settings, sample_tokens
+from dphrl.rollout.decoding import Settings, draw_by_row, draw_together, sample_tokens
 from dphrl.rollout.engine import Engine, make_engine
 from dphrl.rollout.requests import SamplingPlan
 from dphrl.rollout.transformers_engine import TransformersEngine
@@ -139,17 +139,11 @@ def test_all_bits_of_a_seed_count(engine: Engine) -> None:
 def test_a_token_is_drawn_where_the_distribution_function_passes_the_number(
     logits: list[float], temperature: float, top_p: float, uniform: float
 ) -> None:
-    row = torch.tensor(logits, dtype=torch.float64)
-    (drawn,) = sample_tokens(
-        row[None],
-        Settings(
-            temperature=torch.tensor([[temperature]], dtype=torch.float64),
-            top_p=torch.tensor([[top_p]], dtype=torch.float64),
-            greedy=torch.tensor([], dtype=torch.int64),
-        ),
-        torch.tensor([uniform], dtype=torch.float64),
-    ).tolist()
-    (probs,) = (row[None] / temperature).softmax(-1).tolist()
+    row = (torch.tensor([logits], dtype=torch.float64) / temperature).softmax(-1)
+    limit, number = torch.tensor([[top_p]], dtype=torch.float64), torch.tensor([uniform], dtype=torch.float64)
+    (drawn,) = draw_by_row(row, limit, number).tolist()
+    assert draw_together(row, limit, number).tolist() == [drawn]
+    (probs,) = row.tolist()
     descending = sorted(range(len(probs)), key=lambda i: -probs[i])
     sums = accumulate(probs[i] for i in descending)
     # A token is kept if those before it have less than top_p: exactly so, however small its own probability.
@@ -158,6 +152,29 @@ def test_a_token_is_drawn_where_the_distribution_function_passes_the_number(
     below = sum(probs[j] for j in kept if j < drawn)
     assert drawn in kept
     assert below - 1e-9 <= uniform * total <= below + probs[drawn] + 1e-9
+
+
+@pytest.mark.parametrize("top_p", [0.5, 0.95, 0.9999999, 1.0])
+@pytest.mark.parametrize("peak", [0.0, 16.0])
+def test_a_real_vocabulary_is_drawn_from_with_its_exact_shares(peak: float, top_p: float) -> None:
+    """Evenly spaced numbers draw each token as often as its probability in the nucleus says, give or take one."""
+    logits = torch.randn(49_152, generator=torch.Generator().manual_seed(1))
+    logits[:100] += peak * torch.linspace(0, 1, 100)
+    n = 400
+    probs, numbers = logits.softmax(-1), (torch.arange(n, dtype=torch.float64) + 0.5) / n
+    limit = torch.full((n, 1), top_p if top_p < 1 else float("inf"))
+    drawn = draw_by_row(probs.expand(n, -1), limit, numbers).bincount(minlength=len(logits))
+    ordered, order = probs.double().sort(descending=True, stable=True)
+    kept = ordered.cumsum(-1) - ordered < limit[0].double()
+    share = torch.zeros_like(ordered).scatter(0, order[kept], ordered[kept] / ordered[kept].sum())
+    assert ((drawn - n * share).abs() <= 1 + 1e-6).all()
+    assert not drawn[share == 0].any()
+    assert torch.equal(draw_together(probs.expand(58, -1), limit[:58], numbers[::7]), _tokens(drawn, n)[::7])
+
+
+def _tokens(counts: torch.Tensor, n: int) -> torch.Tensor:
+    """The tokens that ascending numbers draw."""
+    return torch.arange(len(counts)).repeat_interleave(counts)[:n]
 
 
 def test_rows_are_drawn_each_by_its_own_settings() -> None:

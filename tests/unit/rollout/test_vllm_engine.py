@@ -130,6 +130,7 @@ def test_in_bfloat16_the_bound_is_three_times_the_mismatch_at_the_start_or_a_flo
     assert sync.push(2) <= sync.tolerance
 
 
+@pytest.mark.full
 def test_an_engine_reads_nothing_that_another_user_could_have_put_there_and_leaves_nothing(tmp_path: Path) -> None:
     """Compiled code is read from a private folder, pickles too; the folder of temporary files is empty afterwards."""
     policy, temporary = tmp_path / "policy", tmp_path / "temporary"

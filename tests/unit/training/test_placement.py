@@ -50,6 +50,7 @@ def test_a_model_of_real_size_is_divided_with_one_whole_weight_at_a_time(ranks: 
     assert start.parts["weights"] + start.parts["largest weight"] == found["most"]
 
 
+@pytest.mark.full
 def test_with_zero_3_no_more_than_two_weights_are_whole_while_the_trainer_is_made(found: dict[str, Any]) -> None:
     most, kept = found["3"]["making"]
     # The second is the one before, which gloo has not let go of.
@@ -60,6 +61,7 @@ def test_with_zero_3_no_more_than_two_weights_are_whole_while_the_trainer_is_mad
     assert found["3"]["same"]
 
 
+@pytest.mark.full
 def test_without_it_the_reference_model_is_on_the_gpu_only_while_it_is_used(found: dict[str, Any]) -> None:
     matrices = 0.99 * found["1"]["model"]
     most, kept = found["1"]["making"]

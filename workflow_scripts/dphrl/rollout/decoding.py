@@ -1,7 +1,8 @@
 """Batched sampling from a model: one token of every response per step."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -13,6 +14,9 @@ from dphrl.rollout.requests import Request
 from dphrl.rollout.shared_cache import SharedCache, compacted
 
 _UNIFORMS_PER_BLOCK = 64
+# Rows of a large vocabulary whose tokens are drawn together on a CPU. Their values stay in its cache, and each is so
+# small that the allocator uses its memory again: fresh pages for 256 rows cost more than the arithmetic.
+_ROWS_ON_CPU = 8
 
 
 @dataclass
@@ -41,23 +45,28 @@ class Settings:
     Attributes:
         temperature: (rows, 1), float; 1 in greedy rows.
         top_p: (rows, 1), float, infinity for no truncation; None if no row is truncated.
-        greedy: (greedy rows,), int64: indices of the rows that take the most probable token.
+        greedy: (rows), bool: whether a row takes the most probable token; None if no row does.
     """
 
     temperature: Tensor
     top_p: Tensor | None
-    greedy: Tensor
+    greedy: Tensor | None
 
     @classmethod
     def of(cls, requests: Sequence[Request], device: torch.device | str) -> Self:
         """The settings of these requests."""
         top_p = [request.top_p if request.top_p < 1 else float("inf") for request in requests]
-        greedy = [i for i, request in enumerate(requests) if request.temperature == 0]
+        greedy = [request.temperature == 0 for request in requests]
         return cls(
             torch.tensor([request.temperature or 1.0 for request in requests], device=device)[:, None],
             torch.tensor(top_p, device=device)[:, None] if min(top_p, default=1) < 1 else None,
-            torch.tensor(greedy, dtype=torch.int64, device=device),
+            torch.tensor(greedy, device=device) if any(greedy) else None,
         )
+
+    def of_rows(self, rows: slice) -> Self:
+        """The settings of some of the rows."""
+        top_p, greedy = (None if values is None else values[rows] for values in (self.top_p, self.greedy))
+        return replace(self, temperature=self.temperature[rows], top_p=top_p, greedy=greedy)
 
 
 class Batch:
@@ -122,9 +131,13 @@ class Batch:
         """Draw a token of each of these responses, and append it to the unfinished ones."""
         # A response does not depend on the rest of the batch: its random numbers come from its own stream.
         uniforms = torch.tensor([next(response.uniforms) for response in responses], dtype=torch.float64)
-        logprobs = logits.log_softmax(-1)
-        drawn = sample_tokens(logprobs, settings, uniforms.to(logits.device))
-        drawn_logprobs = logprobs.gather(-1, drawn[:, None])[:, 0]
+        together = _ROWS_ON_CPU if logits.device.type == "cpu" else len(logits)
+        tokens, of_tokens = [], []
+        for rows in (slice(first, first + together) for first in range(0, len(logits), together)):
+            logprobs = logits[rows].float().log_softmax(-1)
+            tokens.append(sample_tokens(logprobs, settings.of_rows(rows), uniforms[rows].to(logits.device)))
+            of_tokens.append(logprobs.gather(-1, tokens[-1][:, None])[:, 0])
+        drawn, drawn_logprobs = torch.cat(tokens), torch.cat(of_tokens)
         for response, token, logprob in zip(responses, drawn.tolist(), drawn_logprobs.tolist(), strict=True):
             if response.finish_reason:
                 continue
@@ -157,23 +170,47 @@ def sample_tokens(logits: Tensor, settings: Settings, uniforms: Tensor) -> Tenso
         Token ids (rows), int64.
     """
     probs = (logits / settings.temperature).softmax(-1)
-    if settings.top_p is not None:
-        probs = probs * _nucleus(probs, settings.top_p)
-    # Summed in double precision: in float32 the sum over a vocabulary would lose the rare tokens.
+    draw = draw_by_row if probs.device.type == "cpu" else draw_together
+    drawn = draw(probs, settings.top_p, uniforms)
+    return drawn if settings.greedy is None else torch.where(settings.greedy, logits.argmax(-1), drawn)
+
+
+def draw_by_row(probs: Tensor, top_p: Tensor | None, uniforms: Tensor) -> Tensor:
+    """As `sample_tokens`, on a CPU: row by row, without a sort of the whole vocabulary."""
+    drawn = []
+    limits = [math.inf] * len(probs) if top_p is None else top_p[:, 0].tolist()
+    for row, limit, uniform in zip(probs.numpy(), limits, uniforms.tolist(), strict=True):
+        kept = np.arange(len(row))
+        if limit < math.inf:
+            # The likeliest tokens hold the nucleus as soon as they have top_p together.
+            for least in (1e-3, (1 - limit) / 2 / len(row), 0.0):
+                kept = np.flatnonzero(row >= least)
+                if row[kept].sum(dtype=np.float64) >= limit:
+                    break
+            kept = kept[_nucleus(row[kept], limit)]
+        # Summed in double precision: in float32 the sum over a vocabulary would lose the rare tokens.
+        cumulative = row[kept].cumsum(dtype=np.float64)
+        drawn.append(kept[cumulative.searchsorted(uniform * cumulative[-1], side="right")])
+    return torch.from_numpy(np.array(drawn))
+
+
+def _nucleus(probs: np.ndarray, top_p: float) -> np.ndarray:
+    """The fewest tokens with at least top_p in sum, as bool; ties go to the lower token id."""
+    ordered = np.sort(probs)[::-1].astype(np.float64)
+    count = int((ordered.cumsum() - ordered < top_p).sum())
+    least = ordered[count - 1]
+    above, tied = probs > least, probs == least
+    kept: np.ndarray = above | tied & (tied.cumsum() <= count - above.sum())
+    return kept
+
+
+def draw_together(probs: Tensor, top_p: Tensor | None, uniforms: Tensor) -> Tensor:
+    """As `draw_by_row`, on a GPU: all rows and all tokens in each operation."""
+    if top_p is not None:
+        ordered = probs.sort(dim=-1, descending=True).values.double()
+        count = (ordered.cumsum(-1) - ordered < top_p).sum(-1, keepdim=True)
+        least = ordered.gather(-1, count - 1).to(probs.dtype)
+        above, tied = probs > least, probs == least
+        probs = probs * (above | tied & (tied.cumsum(-1) <= count - above.sum(-1, keepdim=True)))
     cumulative = probs.cumsum(-1, dtype=torch.float64)
-    drawn = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)[:, 0]
-    if len(settings.greedy):
-        drawn[settings.greedy] = logits[settings.greedy].argmax(-1)
-    return drawn
-
-
-def _nucleus(probs: Tensor, top_p: Tensor) -> Tensor:
-    """The fewest tokens with at least top_p in sum, bool (rows, vocabulary); ties go to the lower token id."""
-    # On the CPU NumPy sorts many times as fast as PyTorch.
-    on_cpu = probs.device.type == "cpu"
-    ascending = torch.from_numpy(np.sort(probs.numpy())) if on_cpu else probs.sort(dim=-1).values
-    ordered = ascending.flip(-1).double()
-    count = (ordered.cumsum(-1) - ordered < top_p).sum(-1, keepdim=True)
-    least = ordered.gather(-1, count - 1).to(probs.dtype)
-    kept, tied = probs > least, probs == least
-    return kept | tied & (tied.cumsum(-1) <= count - kept.sum(-1, keepdim=True))
+    return torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)[:, 0]

@@ -257,7 +257,7 @@ class SharedCache:
             logits_to_keep=ends,
             shared_attention=attend,
         )
-        logits: Tensor = output.logits[0].float()
+        logits: Tensor = output.logits[0]
         return logits
 
 
