@@ -9,8 +9,7 @@ from dphrl.plan.limits import Limits
 from dphrl.report import contents
 
 LAYOUT = Layout(CONFIG)
-# Memory and minutes of the rules with a model: upper bounds from its size and the tokens (plan/limits.py). With 8
-# billion weights: 37 GB for a sampling job, 361 GB for a segment on 8 GPUs, about a day each (docs/cluster.md).
+# Memory and minutes of the rules with a model: upper bounds from its size and the tokens (docs/cluster.md).
 LIMITS = Limits(CONFIG, Path.cwd())
 # The checked configuration with its defaults, as a dict; Snakemake's `config` lacks the defaults.
 RESOLVED = slices.canonical(CONFIG)
@@ -35,6 +34,8 @@ SHARDS = {plan: range(keys["shards"]) for plan, keys in RESOLVED["sampling"].ite
 SETS = list(CONFIG.evaluate.datasets)
 # A policy is `base`, the name of a file of recorded answers, or `<method>-s<seed>/step<step>`.
 EVALUATED = list(map(str, LAYOUT.policies()))
+# All that answer the evaluation sets: those drawn hotter too, whose names end with `/t<temperature>`.
+ASKED = [*EVALUATED, *LAYOUT.hotter()]
 TRAINED = list(map(str, LAYOUT.trained()))
 MODELS = [*dict.fromkeys(["base", *map(str, LAYOUT.models()), *TRAINED])] if CONFIG.has_model else []
 SEGMENTS = list(map(str, LAYOUT.segments()))
@@ -46,7 +47,7 @@ PRESAMPLES = [f"presample/{shard}.parquet" for shard in SHARDS["presample"] if C
 REFINEMENTS = [f"refine/{shard}.parquet" for shard in SHARDS["refine"]]
 EVALUATIONS = [f"evaluate/{shard}.parquet" for shard in SHARDS["evaluate"]]
 DRAWN = [f"<train>.{file}" for file in [*PRESAMPLES, *REFINEMENTS]]
-SAMPLES = collect("{policy}/{dataset}.{sample}", policy=EVALUATED, dataset=SETS, sample=EVALUATIONS)
+SAMPLES = collect("{policy}/{dataset}.{sample}", policy=ASKED, dataset=SETS, sample=EVALUATIONS)
 # A manifest (.json) has the digest of its folder and decides reruns; the folder is `ancient`. Recorded answers: none.
 BASE_POLICY = "<results>/policies/base.json" if CONFIG.has_model else []
 BASE_WEIGHTS = "<results>/policies/base" if CONFIG.has_model else []

@@ -10,7 +10,7 @@ PUBLISHED = f"{Path(dphrl.report.__file__).parent}/published.yaml" if CONFIG.eva
 rule make_tables:
     """The tables over all policies, with intervals."""
     input:
-        evaluations=collect("<results>/evaluation/{policy}/{dataset}.parquet", policy=EVALUATED, dataset=SETS),
+        evaluations=collect("<results>/evaluation/{policy}/{dataset}.parquet", policy=ASKED, dataset=SETS),
     output:
         tables=collect("<results>/tables/{table}.parquet", table=TABLES),
         claims=report("<results>/tables/claims.md", caption="claims.rst", category="Tables"),
@@ -27,7 +27,7 @@ rule make_tables:
         evaluate=block(slices.tables, "evaluate"),
         seed=CONFIG.seed,
         names=list(TABLES),
-        labels=[[*policy, name] for policy in LAYOUT.policies() for name in SETS],
+        labels=LAYOUT.evaluations(),
     script:
         "../workflow_scripts/make_tables.py"
 

@@ -1,5 +1,6 @@
 """The tables over all policies."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import polars as pl
@@ -13,16 +14,16 @@ from dphrl.report.answers import claims_markdown
 from dphrl.report.headline import headline_csv, headline_markdown
 
 with stage("evaluate", libraries=["numpy", "scipy"]) as job:
-    evaluations = (
-        job.read(f"{method}/{number}/{step}/{dataset}", path, "evaluation").with_columns(
-            method=pl.lit(method), seed=pl.lit(number, pl.Int32), step=pl.lit(step, pl.Int32), dataset=pl.lit(dataset)
-        )
-        for (method, number, step, dataset), path in zip(
-            snakemake.params.labels, snakemake.input.evaluations, strict=True
-        )
-    )
-    config = EvaluateConfig(**snakemake.params.evaluate)
-    tables = tabulate(Study.from_evaluations(pl.concat(evaluations), config, snakemake.params.seed))
+    # By higher temperature; () has none.
+    evaluations = defaultdict(list)
+    for label, path in zip(snakemake.params.labels, snakemake.input.evaluations, strict=True):
+        method, number, step, dataset, *hotter = label
+        key = dict(method=pl.lit(method), seed=pl.lit(number, pl.Int32), step=pl.lit(step, pl.Int32))
+        rows = job.read("/".join(map(str, label)), path, "evaluation")
+        evaluations[*hotter].append(rows.with_columns(**key, dataset=pl.lit(dataset)))
+    config, seed = EvaluateConfig(**snakemake.params.evaluate), snakemake.params.seed
+    studies = {of: Study.from_evaluations(pl.concat(frames), config, seed) for of, frames in evaluations.items()}
+    tables = tabulate(studies.pop(()), {temperature: study for (temperature,), study in studies.items()})
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
     write_text(Path(snakemake.output.headline), headline_csv(tables["headline"], config.datasets))

@@ -202,7 +202,7 @@ def hot(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     # Accuracy is not lost: the questions that remain are solved more often.
     sharp = np.where(sharp > 0, np.minimum(1.0, 1.5 * sharp + 0.2), 0.0)
     loss = 0.0 if cell.kind == "recovered" else MARGIN
-    files = {f"T{t}": policy(draw(random, lowered(before, "mixed", loss, k, t == 1, random), n)) for t in range(3)}
+    files = {f"T{t}": [policy(draw(random, lowered(before, "mixed", loss, k, t == 1, random), n))] for t in range(3)}
     base = policy(draw(random, before, n))
     yield hotter(verdict(base, policy(draw(random, sharp, n))), base, files, int(random.integers(2**31))).word
 

@@ -236,6 +236,14 @@ def test_a_new_evaluation_set_reruns_nothing_of_the_others(pristine: Workflow) -
     assert all("cross" in job for job in made)
 
 
+def test_a_higher_temperature_draws_the_last_policies_again_and_nothing_else(pristine: Workflow) -> None:
+    plan = pristine.overlaid(evaluate={"hotter": [1.5]}).plan()
+    made = [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
+    # Sampling, scoring and evaluating two policies on two sets.
+    assert len(made) == 12
+    assert all("step4/t1.5" in job for job in made)
+
+
 def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
     pristine: Workflow, always: set[str]
 ) -> None:

@@ -196,6 +196,7 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
     data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "policy": {"base": "org/base"}}
     data["datasets"]["maths"]["source"] = "hf://datasets/org/data/maths.jsonl"
     data["checkpoints"] = {"ours": [*trained.values()], "lora": "adapter"}
+    data["evaluate"]["hotter"] = [1.5]
     del data["methods"], data["train_dataset"], data["datasets"]["train"]
     path = finished.folder / "checked.yaml"
     path.write_text(yaml.safe_dump(data))
@@ -234,6 +235,11 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
     }
     page = (checked.results / "report/index.html").read_text()
     assert "Base, lora and ours (2 checkpoints), evaluated on in_domain and maths." in page
+    assert "Does drawing hotter recover it?" in page
+    assert "Drawn hotter</h2>" in page
+    hot = checked.results / "rollouts/ours-s2/step0/t1.5/in_domain.evaluate/0.parquet"
+    assert read_footer(hot)["config"]["plan"]["temperature"] == 1.5
+    assert pl.read_parquet(hot)["sample_index"].min() == 0
     kept = (path for path in checked.results.rglob("*") if path.is_file() and path.suffix in {".json", ".log", ".html"})
     assert not any("hf_secret" in file.read_text(errors="replace") for file in kept)
 

@@ -194,6 +194,7 @@ def test_a_wrong_value_names_what_is_allowed(
         ("train.mini_batches", 3, "train.mini_batches", "train.rehearsal_per_step = 32, for instance 1, 2, 4"),
         ("train.rehearsal_per_step", 31, "train.mini_batches", "train.rehearsal_per_step = 31"),
         ("partition.pef_min_correct", 9, "partition.pef_min_correct", "sampling.presample.n = 8"),
+        ("evaluate.hotter", [1.0, 1.3], "evaluate.hotter", "above sampling.evaluate.temperature = 1"),
         ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
         ("hardware.token_budget", 64, "hardware.token_budget", "at least 112"),
         ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),
@@ -226,6 +227,12 @@ def test_what_only_vllm_can_do_needs_it_in_every_stage(data: dict[str, Any], eng
     assert "only vllm can spread" in problems(spread)["hardware.tensor_parallel"].allowed
     alike = {**data, "engine": {**data["engine"], **engine, "batch_invariant": True}}
     assert "only vllm has it" in problems(alike)["engine"].allowed
+
+
+def test_only_policies_with_weights_can_be_drawn_hotter(data: dict[str, Any]) -> None:
+    hot = put(data, "evaluate.hotter", [1.3])
+    assert load_config(hot).evaluate.hotter == (1.3,)
+    assert "no policy but the base" in problems(put(hot, "methods", {}))["evaluate.hotter"].allowed
 
 
 def test_each_k_needs_a_set_with_as_many_samples_and_each_set_a_k(data: dict[str, Any]) -> None:

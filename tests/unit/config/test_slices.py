@@ -112,6 +112,12 @@ def test_the_number_of_jobs_is_not_in_a_plans_slice() -> None:
     assert parts.sample(other, "base", "cross", "evaluate") != parts.sample(config, "base", "cross", "evaluate")
 
 
+def test_a_policy_that_is_drawn_hotter_has_its_temperature_and_no_greedy_response() -> None:
+    config = load_config(DATA)
+    cold, warm = (parts.sample(config, f"grpo-s1/step40{end}", "cross", "evaluate") for end in ("", "/t1.3"))
+    assert warm == {**cold, "plan": {**cold["plan"], "temperature": 1.3, "greedy": False}}
+
+
 def test_the_number_of_samples_of_a_set_is_in_its_own_slice_only() -> None:
     config, changed = load_config(DATA), copy.deepcopy(DATA)
     changed["sampling"]["evaluate"]["n_by_dataset"] = {"cross": 32}

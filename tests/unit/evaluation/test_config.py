@@ -16,6 +16,7 @@ def test_defaults_are_valid_and_described():
     ("block", "message"),
     [
         ({"k": [2, 1]}, "write .1, 2."),
+        ({"hotter": [1.6, 1.3]}, "write .1.3, 1.6."),
         ({"k": [0]}, "greater than or equal to 1"),
         ({"k": []}, "at least 1"),
         ({"datasets": ["a", "a"]}, "twice"),

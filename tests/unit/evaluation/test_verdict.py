@@ -219,13 +219,13 @@ def test_hotter_files_recover_a_loss_or_do_not():
     base, cold = [4] * 200, [8] * 100 + [0] * 100
     found = words(base, cold)
     assert found.word == "COLLAPSED"
-    warm = hotter(found, policy(base), {"T1.3": policy(cold), "T1.6": policy([4] * 200)}, seed=0)
+    warm = hotter(found, policy(base), {"T1.3": [policy(cold)], "T1.6": [policy([4] * 200)]}, seed=0)
     assert (warm.word, warm.hotter.chosen, warm.hotter.recovers) == ("SHARPENED", ("T1.6", "T1.6"), True)
     assert "Drawn hotter (T1.6" in " ".join(sentences(warm, ()))
-    assert hotter(found, policy(base), {"T1.3": policy(cold)}, seed=0).word == "COLLAPSED"
+    assert hotter(found, policy(base), {"T1.3": [policy(cold)]}, seed=0).word == "COLLAPSED"
     # A loss of accuracy is not repaired.
     worse = words(base, [6] * 80 + [0] * 120)
-    assert hotter(worse, policy(base), {"T1.6": policy([4] * 200)}, seed=0).word == worse.word
+    assert hotter(worse, policy(base), {"T1.6": [policy([4] * 200)]}, seed=0).word == worse.word
 
 
 def test_neighbours_that_agree_are_seen():

@@ -54,6 +54,24 @@ def test_a_method_that_names_its_steps_ends_there_and_is_evaluated_there() -> No
     assert next(str(policy) for policy in shorter.policies() if policy.seed == 1) == "grpo-s1/step2"
 
 
+def test_policies_are_drawn_hotter_after_their_last_step() -> None:
+    given = {"datasets": ["cross"], "hotter": [1.3, 2]}
+    layout = _layout(methods={"grpo": {"rollout_on": "all"}}, checkpoints={"trl": ["a", "b"]}, evaluate=given)
+    names = list(layout.hotter())
+    assert names[:2] + names[-2:] == [
+        "trl-s1/step0/t1.3", "trl-s1/step0/t2.0", "grpo-s2/step8/t1.3", "grpo-s2/step8/t2.0"
+    ]  # fmt: skip
+    assert len(names) == 8
+    assert all(re.fullmatch(layout.constraints()["policy"], name) for name in names)
+    assert layout.sampled_manifest({"policy": names[-1]}) == "results/run/policies/grpo-s2/step8.json"
+    assert layout.evaluations()[-1] == ["grpo", 2, 8, "cross", 2.0]
+    assert layout.evaluations()[0] == ["base", 0, 0, "cross"]
+    for name in names:
+        assert is_known(f"rollouts/{name}/cross.evaluate/0.parquet")
+        assert is_known(f"evaluation/{name}/cross.parquet")
+    assert _layout().hotter() == {}
+
+
 def test_a_change_of_the_steps_of_a_method_adds_jobs_of_that_method_only() -> None:
     before, after = (
         _layout(methods={"grpo": {"rollout_on": "all", **more}, "exp_only": {}}) for more in ({}, {"steps": 12})

@@ -46,21 +46,27 @@ COLLAPSE = SCHEMAS["collapse"].frame(
         ("maths", "dph_f", "NOT COLLAPSED", 8, 0.0, -0.01, 0.01, "NOT COLLAPSED: no loss."),
     ]
 )
+HOTTER = SCHEMAS["hotter"].frame(
+    [
+        ("in_domain", "grpo", 1.6, 8, 0.9, 0.01, -0.01, 0.03, True, True, 0.0, -0.02, 0.02),
+        ("in_domain", "dph_f", 1.6, 8, 0.8, -0.1, -0.2, 0.0, True, False, -0.08, -0.1, -0.06),
+    ]
+)
 NO_CLAIMS = SCHEMAS["claims"].frame()
 
 
 def texts(
     rows: list[dict[str, Any]], found: pl.DataFrame = NO_CLAIMS, headline: pl.DataFrame = HEADLINE
 ) -> dict[str, str]:
-    tables = {"collapse": COLLAPSE, "comparisons": compared(*rows), "headline": headline, "claims": found}
-    return dict(answers(tables, "in_domain"))
+    tables = {"collapse": COLLAPSE, "hotter": HOTTER.clear(), "headline": headline, "claims": found}
+    return dict(answers({**tables, "comparisons": compared(*rows)}, "in_domain"))
 
 
 def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
     assert texts(ROWS) == {
         "Did coverage collapse?": "Pass@8 less that of the base, in points, on in_domain: COLLAPSED: GRPO"
         " (-6.0 [-8.0, -4.0]), DPH-F (-5.0 [-7.0, -3.0]); CANNOT TELL: D_exp only (-1.0 [-3.0, +1.0]). Sentences are"
-        " below, under Diversity.",
+        " below, under Tables.",
         "Did diversity fall?": "Different styles per question, on in_domain: fell under GRPO (-3.50 [-4.00, -3.00]);"
         " no difference is shown under DPH-F (-0.20 [-0.80, +0.40]); the base has 4.50.",
         "Who kept more coverage than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"
@@ -69,6 +75,15 @@ def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
         "and these settings.",
         "What is open?": "Whether another base model behaves so: all policies start from one.",
     }
+
+
+def test_drawing_hotter_has_its_answer() -> None:
+    tables = {"collapse": COLLAPSE, "hotter": HOTTER, "headline": HEADLINE, "claims": NO_CLAIMS}
+    found = dict(answers({**tables, "comparisons": compared(*ROWS)}, "in_domain"))
+    assert found["Does drawing hotter recover it?"] == (
+        "Pass@8 at the best temperature less that of the base, in points, on in_domain: no loss is left of GRPO (+0.0"
+        " [-2.0, +2.0]); a loss may be left of DPH-F (-8.0 [-10.0, -6.0])."
+    )
 
 
 def test_one_seed_and_few_databases_limit_what_is_known() -> None:

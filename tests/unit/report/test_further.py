@@ -18,16 +18,33 @@ MOVED = [("base_itself", 0, 0, "d", 0, 0, 90.0), ("base_itself", 0, 0, "d", 0, 2
 MOVED += [(*key, *cell) for key in GRPO for cell in ((0, 25, 30.0), (25, 0, 10.0), (100, 100, 60.0))]
 CROSSED = [(*GRPO[0], 4, 2, None, 16), (*GRPO[1], None, None, None, 16)]
 SAID = [("d", "grpo", "COLLAPSED", 8, -0.2, -0.3, -0.1, "COLLAPSED: coverage fell.")]
-ROWS = {"collapse": SAID, "crossing": CROSSED, "rarefied": RAREFIED, "diversity_split": SPLIT, "transitions": MOVED}
+DRAWN = [("d", "grpo", t, 8, 0.7, -0.1, -0.2, 0.0, t > 1.5, True, 0.01, -0.02, 0.04) for t in (1.3, 1.6)]
+ROWS = {
+    "collapse": SAID,
+    "hotter": DRAWN,
+    "crossing": CROSSED,
+    "rarefied": RAREFIED,
+    "diversity_split": SPLIT,
+    "transitions": MOVED,
+}
 TABLES = {name: SCHEMAS[name].frame(rows) for name, rows in ROWS.items()}
 
 
 def shown() -> dict[str, pl.DataFrame]:
-    return dict(zip(FURTHER, (frame for _, _, frame in further_tables(TABLES)), strict=True))
+    return {name: frame for name, (_, _, frame) in further_tables(TABLES).items()}
 
 
 def test_a_verdict_has_its_sentences() -> None:
     assert shown()["collapse"].rows() == [("GRPO", "d", "COLLAPSED: coverage fell.")]
+
+
+def test_a_policy_that_is_drawn_hotter_has_a_row_for_each_temperature() -> None:
+    found = shown()["hotter"].select("Temperature", "Solved", "Less the base [95 %]", "Judged on the other half [95 %]")
+    assert found.rows() == [
+        ("1.3", "pass@8 70.0 %", "-10.0 [-20.0, +0.0]", "not chosen"),
+        ("1.6", "pass@8 70.0 %", "-10.0 [-20.0, +0.0]", "recovers: +1.0 [-2.0, +4.0]"),
+    ]
+    assert list(page_tables({}, TABLES, {})) == ["Drawn hotter", "Tables"]
 
 
 def test_a_crossing_has_its_interval_for_each_seed() -> None:
@@ -60,7 +77,8 @@ def test_the_tables_of_a_study_can_be_shown() -> None:
         frame = evaluation(right, method, dataset, seed=int(trained), step=int(trained), style=("a", "b"))
         frames.append(with_classes(frame, *[np.where(right, 0, np.arange(16)).tolist()] * 2))
     made = tabulate(study(pl.concat(frames)))
-    found = further_tables({name: made[name] for name in FURTHER})
+    # Nothing was drawn hotter.
+    found = further_tables({name: made[name] for name in FURTHER}).values()
     assert [frame["Policy"].to_list() for _, _, frame in found] == [
         ["GRPO", "GRPO"],
         ["GRPO"],
@@ -73,8 +91,7 @@ def test_the_tables_of_a_study_can_be_shown() -> None:
 
 def test_without_a_policy_to_compare_there_are_no_such_tables() -> None:
     alone = {name: table.filter(pl.col("method") != "grpo") for name, table in TABLES.items()}
-    assert further_tables(alone) == []
-    assert page_tables({}, alone, {}) == []
-    assert [title for title, *_ in page_tables({}, TABLES, {"training_cost": pl.DataFrame({"method": ["grpo"]})})][
-        -1
-    ] == "What a training costs"
+    assert further_tables(alone) == {}
+    assert page_tables({}, alone, {}) == {}
+    tables = page_tables({}, TABLES, {"training_cost": pl.DataFrame({"method": ["grpo"]})})["Tables"]
+    assert tables[-1][0] == "What a training costs"

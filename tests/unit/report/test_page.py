@@ -64,7 +64,12 @@ def contents(run_tables, costs, **changes):
         facts={"Run": "demo", "Base policy": "made for this run"},
         sizes=SIZES,
         notes=[NOTE],
-        tables=[("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))],
+        tables={
+            "Drawn hotter": [("Sharpened?", "At other temperatures.", pl.DataFrame({"Method": ["GRPO"]}))],
+            "Tables": [
+                ("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))
+            ],
+        },
         figures={name: figures.draw(name, run_tables[figures.figure(name).table]).to_dict() for name in NAMES},
         claims=CLAIMED,
         samples=SAMPLES,
@@ -100,7 +105,7 @@ def test_the_page_opens_on_the_summary_and_ends_with_samples(page):
     drawn = [
         HEADINGS[section] for section, names in figures.SECTIONS.items() if {*names[section == "solved" :]} & {*NAMES}
     ]
-    assert headings == ["Summary", "Tables", *drawn, "Claims", "Audit", "Samples"]
+    assert headings == ["Summary", "Drawn hotter", "Tables", *drawn, "Claims", "Audit", "Samples"]
     marks = (
         'id="main"',
         NOTE,
@@ -180,7 +185,7 @@ def test_data_cannot_become_markup(tables, costs):
         facts={EVIL: EVIL},
         sizes={EVIL: EVIL},
         notes=[EVIL],
-        tables=[(EVIL, EVIL, pl.DataFrame({EVIL: [EVIL], "b": [None]}))],
+        tables={EVIL: [(EVIL, EVIL, pl.DataFrame({EVIL: [EVIL], "b": [None]}))]},
         claims=CLAIMED.with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),
         samples=[
             Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]}),
@@ -215,7 +220,7 @@ def test_what_a_run_does_not_have_is_left_out(tables, costs):
         facts={},
         sizes={},
         notes=(),
-        tables=(),
+        tables={},
         figures={},
         samples=(),
         claims=CLAIMED.clear(),

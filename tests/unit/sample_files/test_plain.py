@@ -35,7 +35,7 @@ def test_every_plain_field_is_read(tmp_path: Path) -> None:
         "further": "ignored",
     }
     found = read_samples(lines(tmp_path / "a.jsonl", row))
-    assert found.rows.schema == COLUMNS
+    assert found.rows.schema == COLUMNS | {"cluster": pl.Null()}
     assert found.rows.rows() == [("q1", "What is 2 + 2?", 0, "4", True, '{"value": 4}', "easy", None, False)]
     assert (found.path, found.format, found.notes) == (tmp_path / "a.jsonl", "plain", ())
     assert found.settings == {"temperature": "0.7", "model": "base"}

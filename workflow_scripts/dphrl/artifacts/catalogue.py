@@ -168,7 +168,17 @@ _DECLARED = (
         | {"k": _I32}
         | _columns(_F64, "difference", "low", "high")
         | {"text": _STR},
-        enums={"word": ("COLLAPSED", "WORSE", "NARROWED", "NOT COLLAPSED", "CANNOT TELL")},
+        enums={"word": ("COLLAPSED", "WORSE", "SHARPENED", "NARROWED", "NOT COLLAPSED", "CANNOT TELL")},
+        bounds={"k": _FROM_1},
+    ),
+    Schema(
+        "hotter",
+        ("dataset", "method", "temperature"),
+        _columns(_STR, "dataset", "method")
+        | {"temperature": _F64, "k": _I32}
+        | _columns(_F64, "value", "difference", "low", "high")
+        | {"chosen": _BOOL, "recovers": _BOOL}
+        | _columns(_F64, "judged", "judged_low", "judged_high"),
         bounds={"k": _FROM_1},
     ),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),

@@ -26,7 +26,7 @@ def problems_between_blocks(config: Config) -> list[Problem]:
     names = [*_names(config)]
     # With a wrong name of a dataset or a policy, a message about its missing answers would mislead.
     answers = [] if names else _answers(config)
-    return [*names, *_sources(config), *answers, *_counts(config), *_lengths(config)]
+    return [*names, *_sources(config), *answers, *_counts(config), *_hotter(config), *_lengths(config)]
 
 
 def notices(config: Config) -> Iterator[str]:
@@ -264,6 +264,16 @@ def _samples(config: Config) -> Iterator[Problem]:
     if min(k) > drawn[fewest]:
         allowed = f"with a k of at most {drawn[fewest]}, what sampling.evaluate draws of {fewest}"
         yield Problem("evaluate.k", show(k), allowed)
+
+
+def _hotter(config: Config) -> Iterator[Problem]:
+    """Temperatures above the one of the evaluation, and a policy that is drawn at them."""
+    chosen, temperature = config.evaluate.hotter, config.sampling.evaluate.temperature
+    if chosen and min(chosen) <= temperature:
+        yield Problem("evaluate.hotter", show(chosen), f"above sampling.evaluate.temperature = {temperature:g}")
+    if chosen and not (config.methods or config.checkpoints):
+        allowed = "[]: the run has no policy but the base and recorded answers"
+        yield Problem("evaluate.hotter", show(chosen), allowed)
 
 
 def _lengths(config: Config) -> Iterator[Problem]:

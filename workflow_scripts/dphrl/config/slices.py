@@ -75,11 +75,14 @@ def gold(config: Config, dataset: str) -> Blocks:
 def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     """For the samples of a plan: the engine and the plan, without the number of jobs.
 
-    Recorded responses need no engine. `first` is the index of the first response that the plan uses.
+    Recorded responses need no engine. `first` is the index of the first response that the plan uses. A policy whose
+    name ends with a temperature (`Layout.hotter`) is drawn at it, without a greedy response.
     """
     chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
     if plan == "evaluate":
         chosen["n"] = config.sampling.evaluate.samples(dataset)
+    if temperature := policy.partition("/t")[2]:
+        chosen |= {"temperature": float(temperature), "greedy": False}
     if dataset in config.replay.get(policy, {}):
         first = config.sampling.presample.n if plan == "refine" else 0
         return canonical({"engine": {"name": REPLAY, "first": first}, "plan": chosen})

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -32,6 +33,8 @@ _TAGGED = r"(?s)^.*<answer>\s*(.*?)\s*</answer>"
 _WHOLE = (r"^\\boxed\{(-?\d{1,18})\}", r"^(-?\d{1,18})$")
 # So many questions are compressed, and so much of a response: the window of zlib holds eight.
 _COMPRESSED, _CHARACTERS = 500, 4_000
+# Samples that are evaluated at once; windows over all of them would be the peak of memory.
+_AT_ONCE = 65_536
 _SCORED = ("answer_class", "program_class")
 
 
@@ -60,9 +63,12 @@ def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFra
     classes = frozenset(name for name in _SCORED if name in samples.columns and samples[name].count())
     without = [pl.lit(None, pl.String).alias(name) for name in _SCORED if name not in samples.columns]
     verdict = pl.when("correct").then(pl.lit("correct")).otherwise(pl.lit("wrong"))
-    verdicts = samples.with_columns(*without, verdict=verdict, reads_table=pl.lit(None, pl.Boolean))
     shape = DatasetShape(None, greedy=False, classes=classes, solutions="whole" not in samples.columns)
-    return evaluate(samples, verdicts, styles, shape)
+    columns = dict(verdict=verdict, reads_table=pl.lit(None, pl.Boolean))
+    prompts = samples["prompt_id"]
+    starts = prompts.search_sorted(prompts.gather_every(_AT_ONCE)).unique(maintain_order=True).to_list()
+    parts = (samples[start:end] for start, end in pairwise([*starts, None]))
+    return pl.concat(evaluate(part, part.with_columns(*without, **columns), styles, shape) for part in parts)
 
 
 def with_answers(rows: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

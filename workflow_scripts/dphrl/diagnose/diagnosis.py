@@ -187,7 +187,7 @@ def _compare(
     }
     (base,), tuned = by_method[BASE], by_method[name]
     if hot:
-        verdict = hotter(verdict, base, {method: by_method[method][0] for method in hot}, seed)
+        verdict = hotter(verdict, base, {method: by_method[method] for method in hot}, seed)
         study = replace(study, policies=[base, *tuned])
     shares = checks.answers(joined)
     qualified = checks.qualifications(shares, verdict, own, extracted=base_file.format == DPHRL.name)

@@ -91,8 +91,8 @@ def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joi
     notes = [f"{name}: {note}" for name, file in zip(names, files, strict=True) for note in file.notes]
     judged = {}
     for name, file in zip(names, files, strict=True):
-        judged[name] = file.rows.filter(pl.col("correct").is_not_null())
-        missing = file.rows.height - judged[name].height
+        missing = file.rows["correct"].null_count()
+        judged[name] = file.rows.filter(pl.col("correct").is_not_null()) if missing else file.rows
         if judged[name].is_empty():
             raise SourceError(
                 f"{file.path}: no sample is judged; judge them here with --task math or --task sql, or name the field"
@@ -127,8 +127,10 @@ def _fields(file: SampleFile) -> str:
 
 def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[str]]:
     """The rows with the column prompt_id, and notes on how it was chosen."""
+    stripped = pl.col("question").str.strip_chars()
     named = {
-        name: rows.select("question_id", pl.col("question").str.strip_chars()).unique() for name, rows in files.items()
+        name: rows.select("question_id", "question").unique().with_columns(stripped).unique()
+        for name, rows in files.items()
     }
     with_text = [pairs.filter(pl.col("question") != "")["question"] for pairs in named.values()]
     ids, texts = _common([pairs["question_id"] for pairs in named.values()]).len(), _common(with_text).len()
@@ -185,15 +187,16 @@ def _left_out(rows: pl.DataFrame, common: pl.Series) -> list[str]:
 
 def _numbered(rows: pl.DataFrame, common: pl.Series) -> pl.DataFrame:
     """The rows of the common questions, samples counted anew from 0."""
-    shared = rows.filter(pl.col(_KEY).is_in(common.implode())).sort(_KEY, maintain_order=True)
     index = pl.int_range(pl.len(), dtype=pl.Int32).over(_KEY)
     kept = [name for name in CLASSES if name in rows.columns]
-    return shared.select(_KEY, index.alias("sample_index"), "text", "correct", "truncated", *kept)
+    shared = rows.select(_KEY, index.alias("sample_index"), "text", "correct", "truncated", *kept)
+    return shared.filter(pl.col(_KEY).is_in(common.implode())).sort(_KEY, maintain_order=True)
 
 
 def _questions(keyed: Mapping[str, pl.DataFrame], common: pl.Series) -> pl.DataFrame:
     columns = ("question", "level", "gold", "cluster")
-    rows = pl.concat(rows.select(_KEY, *columns).unique(_KEY, maintain_order=True) for rows in keyed.values())
+    of_files = (rows.select(_KEY, *columns).unique(_KEY, maintain_order=True) for rows in keyed.values())
+    rows = pl.concat(of_file.cast(pl.String()) for of_file in of_files)
     first = rows.filter(pl.col(_KEY).is_in(common.implode())).group_by(_KEY, maintain_order=True)
     return first.agg(pl.col(name).drop_nulls().first() for name in columns).sort(_KEY)
 

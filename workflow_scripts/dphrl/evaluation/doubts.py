@@ -63,7 +63,8 @@ def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | Non
     rates = {}
     for name, frame in files.items():
         sizes = frame.group_by("prompt_id").agg(n=pl.len())
-        counts = frame.drop_nulls("answer_class").group_by(key).agg(c=pl.len()).join(weights, on="answer_class")
+        classes = frame.select(key).drop_nulls("answer_class")
+        counts = classes.group_by(key).agg(c=pl.len()).join(weights, on="answer_class")
         counts = counts.join(golds.with_columns(own=True), on=key, how="left").join(sizes, on="prompt_id")
         counts = counts.join(golds.select("prompt_id", known=True), on="prompt_id", how="left")
         # The answer of the question itself is no guess.

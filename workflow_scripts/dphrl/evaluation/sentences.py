@@ -180,6 +180,6 @@ def _hotter(verdict: Verdict) -> Iterator[str]:
 def _next(verdict: Verdict) -> Iterator[str]:
     if verdict.word == rule.COLLAPSED and verdict.hotter is None and not verdict.accuracy.fell:
         yield (
-            f"Next step: draw {verdict.policy} at higher temperatures and add the files with --hotter. If coverage"
-            " comes back, the model is sharpened, not collapsed."
+            f"Next step: draw {verdict.policy} at higher temperatures and add the files with --hotter, in a run"
+            " with evaluate.hotter. If coverage comes back, the model is sharpened, not collapsed."
         )

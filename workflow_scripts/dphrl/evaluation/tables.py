@@ -6,8 +6,9 @@ Tables of pass@k and the like raise `ValueError` where every k is larger than th
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -21,10 +22,11 @@ from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
 from dphrl.evaluation.names import BASE
+from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
-from dphrl.evaluation.verdict import decide, kinds_of, together, varied, verdict_k
+from dphrl.evaluation.verdict import Verdict, decide, hotter, kinds_of, together, varied, verdict_k
 from dphrl.layout.methods import label
 
 _ENTROPY = {
@@ -35,14 +37,17 @@ _ENTROPY = {
 }
 
 
-def tabulate(study: Study) -> dict[str, pl.DataFrame]:
+def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyType({})) -> dict[str, pl.DataFrame]:
     """The tables by name; columns and errors are described at the function that makes each.
 
     Those whose name ends with `_levels` are the same for the prompts of each level alone.
+
+    Args:
+        drawn_hotter: by temperature, the policies of the last steps that were drawn at it too.
     """
     equal = at_equal_mean(study)
     whole = equal.filter(pl.col("level").is_null()).drop("level", "prompts")
-    compared = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
+    contrasts = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
     by_level = pl.concat([per_level(study, comparisons), equal.drop_nulls("level")])
     by_level = by_level.sort(SCHEMAS["comparisons_levels"].key)
     return {
@@ -57,10 +62,10 @@ def tabulate(study: Study) -> dict[str, pl.DataFrame]:
         "keep_explore": keep_explore(study),
         "rarefied": rarefaction(study),
         "transitions": transitions(study),
-        "comparisons": compared,
+        "comparisons": contrasts,
         "comparisons_levels": by_level,
-        "collapse": collapse(study),
-        "claims": claims(compared, by_level, study.config.roles, study.config.claims, _elsewhere(study)),
+        **collapse(study, drawn_hotter),
+        "claims": claims(contrasts, by_level, study.config.roles, study.config.claims, _elsewhere(study)),
     }
 
 
@@ -79,13 +84,19 @@ def passk(study: Study) -> pl.DataFrame:
     return SCHEMAS["passk"].frame(rows)
 
 
-def collapse(study: Study) -> pl.DataFrame:
+def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.DataFrame]:
     """The verdict on each method after its last step, by the rule and in the words of `dphrl diagnose`.
 
     All trainings of a method are one tuned model. K comes from `verdict_k`, the margin from the claims, and the methods
     of a dataset share Holm's correction. Guesses are not looked for: classes of answers hold within one question.
+
+    Returns:
+        collapse: a row for each verdict.
+        hotter: pass@K at each higher temperature, less that of the base. `judged` is the difference at the temperature
+            that the other half of the questions chose, `recovers` whether no loss is left there.
     """
     rows: list[tuple[object, ...]] = []
+    at_each: list[tuple[object, ...]] = []
     last = study.last_steps()
     for dataset in dict.fromkeys(policy.key.dataset for policy in last.policies):
         here = replace(last, policies=[policy for policy in last.policies if policy.key.dataset == dataset])
@@ -97,11 +108,36 @@ def collapse(study: Study) -> pl.DataFrame:
             tuned = [policy for policy in others if policy.key.method == method]
             variety = next((contrast for kind in kinds if (contrast := varied(base, tuned, kind)) is not None), None)
             verdict = decide(base, tuned, k, study.config.claims.margin, chosen=chosen, variety=variety)
+            drawn = {
+                temperature: [policy for policy in drawn_at.policies if policy.key[::3] == (method, dataset)]
+                for temperature, drawn_at in drawn_hotter.items()
+            }
+            # Recorded answers cannot be drawn again.
+            if any(drawn.values()):
+                by_name = {_named(temperature): policies for temperature, policies in drawn.items()}
+                verdict = hotter(verdict, base, by_name, study.seed)
+                at_each += _at_each(verdict, base, drawn)
             verdicts.append((method, replace(verdict, policy=label(method))))
         for (method, _), verdict in zip(verdicts, together([verdict for _, verdict in verdicts])[0], strict=True):
             difference = (verdict.coverage.value, *verdict.coverage.wide)
             rows.append((dataset, method, verdict.word, k, *difference, " ".join(sentences(verdict, ()))))
-    return SCHEMAS["collapse"].frame(rows)
+    return {"collapse": SCHEMAS["collapse"].frame(rows), "hotter": SCHEMAS["hotter"].frame(at_each)}
+
+
+def _named(temperature: float) -> str:
+    return f"temperature {temperature:g}"
+
+
+def _at_each(verdict: Verdict, base: Policy, drawn: Mapping[float, Sequence[Policy]]) -> Iterator[tuple[object, ...]]:
+    """The rows of a method in the table "hotter"."""
+    k, answer = [verdict.k], verdict.hotter
+    solved = base.pass_at(k)[:, 0]
+    for temperature, policies in drawn.items():
+        gap = compared(solved, np.stack([policy.pass_at(k)[:, 0] for policy in policies]), base.clusters)
+        key = (base.key.dataset, verdict.policy, temperature, verdict.k)
+        if answer is not None:
+            judged = (answer.recovers, answer.coverage.value, *answer.coverage.wide)
+            yield (*key, gap.tuned, gap.value, *gap.wide, _named(temperature) in answer.chosen, *judged)
 
 
 def headline(study: Study) -> pl.DataFrame:

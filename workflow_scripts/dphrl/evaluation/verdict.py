@@ -4,7 +4,7 @@ Refusals come first, then a loss of coverage, then variety, then health: the ord
 questions, or groups of questions, and over the trainings of a model with several.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -92,7 +92,8 @@ class Exchange:
 class Hotter:
     """The tuned model at higher temperatures: chosen on one half of the questions, judged on the other, both ways.
 
-    `chosen` are the names of the files chosen by the halves, `coverage` compares pass@k of the judged halves.
+    `chosen` are the names of the files or temperatures that the halves choose, `coverage` compares pass@k of the
+    judged halves.
     """
 
     chosen: tuple[str, ...]
@@ -246,30 +247,35 @@ def together(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
     return corrected, EXIT[CANNOT_TELL] if words & {CANNOT_TELL, *LOSSES} else EXIT[NOT_COLLAPSED]
 
 
-def hotter(verdict: Verdict, base: Policy, files: dict[str, Policy], seed: int) -> Verdict:
-    """The verdict with the answer of files of the same tuned model at higher temperatures; only COLLAPSED changes.
+def hotter(verdict: Verdict, base: Policy, drawn: Mapping[str, Sequence[Policy]], seed: int) -> Verdict:
+    """The verdict with the answer of the same tuned model drawn at higher temperatures; only COLLAPSED changes.
 
     SHARPENED: accuracy at the base's temperature is not lost, and pass@k at the temperature chosen on the other half
     of the questions is NOT COLLAPSED by the rule of `decide`.
 
     Args:
-        base, files: on the same questions; those with k samples in each file count. Halves are drawn group by group.
+        base, drawn: on the same questions; those with k samples everywhere count. Halves are drawn group by group. A
+            temperature has a policy for each training of the model.
     """
-    enough = np.min([policy.sizes for policy in files.values()], axis=0) >= verdict.k
-    solved, *of_files = (
-        np.asarray(pass_at_k(policy.sizes[enough], policy.rows["c"].to_numpy()[enough], verdict.k))
-        for policy in (base, *files.values())
-    )
-    tried, clusters = np.stack(of_files), None if base.clusters is None else base.clusters[enough]
+    enough = np.min([policy.sizes for trainings in drawn.values() for policy in trainings], axis=0) >= verdict.k
+
+    def solves(policy: Policy) -> Floats:
+        return np.asarray(pass_at_k(policy.sizes[enough], policy.rows["c"].to_numpy()[enough], verdict.k))
+
+    solved, clusters = solves(base), None if base.clusters is None else base.clusters[enough]
+    tried = [np.stack([solves(policy) for policy in trainings]) for trainings in drawn.values()]
     unit = Questions(np.ones(len(solved)), clusters).unit
     units = int(unit.max()) + 1
     first = np.isin(unit, np.random.default_rng(seed).permutation(units)[: units // 2])
-    best = [int(tried[:, half].mean(axis=1).argmax()) if half.any() else 0 for half in (~first, first)]
+    best = [
+        int(np.argmax([solved_there[:, half].mean() for solved_there in tried])) if half.any() else 0
+        for half in (~first, first)
+    ]
     coverage = compared(solved, np.where(first, tried[best[0]], tried[best[1]]), clusters)
     kept = not coverage.fell and coverage.narrow[0] > -verdict.margin and coverage.base >= 2.0 * verdict.margin
-    drawn_hotter = Hotter(tuple(list(files)[index] for index in best), coverage, kept)
+    answer = Hotter(tuple(list(drawn)[index] for index in best), coverage, kept)
     sharpened = verdict.word == COLLAPSED and kept and not verdict.accuracy.fell
-    return replace(verdict, hotter=drawn_hotter, word=SHARPENED if sharpened else verdict.word)
+    return replace(verdict, hotter=answer, word=SHARPENED if sharpened else verdict.word)
 
 
 def kinds_of(study: Study) -> list[str]:

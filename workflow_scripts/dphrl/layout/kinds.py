@@ -26,6 +26,7 @@ TABLES = (
     "diversity_split",
     "headline",
     "headline_levels",
+    "hotter",
     "keep_explore",
     "passk",
     "rarefied",
@@ -37,7 +38,8 @@ _FIGURES = ("eta", "gap", "keep_explore", "passk", "paths", "steps", "strip", "s
 # Regular expressions of fields in paths; other fields are names of the config.
 _NUMBER = "(?:0|[1-9][0-9]*)"
 _NAME = "[A-Za-z0-9_]+"
-_POLICY = f"{_NAME}(?:-s{_NUMBER}/step{_NUMBER})?"
+# A policy that is drawn hotter ends with its temperature (`Layout.hotter`).
+_POLICY = rf"{_NAME}(?:-s{_NUMBER}/step{_NUMBER})?(?:/t[0-9]+\.[0-9]+)?"
 _FIELDS = {
     "policy": _POLICY,
     **dict.fromkeys(("shard", "seed", "step"), _NUMBER),

@@ -36,7 +36,7 @@ class Layout:
         methods = "|".join(map(re.escape, self.config.methods)) or "(?!)"
         untrained = "|".join(map(re.escape, [BASE.method, *self.config.replay, *map(str, self.checkpoints())]))
         return {
-            "policy": rf"{untrained}|({methods})-s\d+/step\d+",
+            "policy": rf"({untrained}|({methods})-s\d+/step\d+)(/t\d+\.\d+)?",
             "model": "|".join(map(re.escape, map(str, self.models()))) or "(?!)",
             "hub": "|".join(map(re.escape, self.hub_names())) or "(?!)",
             "dataset": "|".join(map(re.escape, self.config.datasets)),
@@ -85,6 +85,25 @@ class Layout:
             steps = [*range(every or last, last, every or last), last]
             policies += [PolicyName(method, seed, step) for seed, step in product(self.config.seeds(method), steps)]
         return policies
+
+    def hotter(self) -> dict[str, tuple[PolicyName, float]]:
+        """The policies at higher temperatures by their names in paths: all that are drawn but the base, in the end."""
+        drawn, temperatures = [*self.checkpoints(), *self._trained()], self.config.evaluate.hotter
+        return {f"{policy}/t{temperature}": (policy, temperature) for policy in drawn for temperature in temperatures}
+
+    def evaluations(self) -> list[list[object]]:
+        """Method, seed, step and dataset of each evaluation, for a policy that is drawn hotter its temperature too."""
+        sets, hotter = self.config.evaluate.datasets, self.hotter().values()
+        labels: list[list[object]] = [[*policy, name] for policy in self.policies() for name in sets]
+        return labels + [[*policy, name, temperature] for policy, temperature in hotter for name in sets]
+
+    def sampled_weights(self, wildcards: Mapping[str, str]) -> str:
+        """The folder of the policy that a job draws from, at whatever temperature."""
+        return f"{self.root}/policies/{wildcards['policy'].partition('/t')[0]}"
+
+    def sampled_manifest(self, wildcards: Mapping[str, str]) -> str:
+        """The manifest of `sampled_weights`."""
+        return f"{self.sampled_weights(wildcards)}.json"
 
     def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:
         """All shards of the "rollouts" or "verdicts" of an evaluation."""

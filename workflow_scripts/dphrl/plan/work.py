@@ -333,7 +333,7 @@ def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:
     """Sampling and scoring of a plan on all its datasets, for the evaluation with all policies."""
     layout, plan = Layout(config), getattr(config.sampling, name)
     # The base draws pre-samples and refinement once for each draw of stage 1.
-    policies = len(layout.policies()) if name == "evaluate" else len(layout.draws())
+    policies = len(layout.policies()) + len(layout.hotter()) if name == "evaluate" else len(layout.draws())
     datasets = config.evaluate.datasets if name == "evaluate" else [config.train_dataset]
     tokens = policies * sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
     jobs = policies * len(datasets) * plan.shards

@@ -42,8 +42,8 @@ def answers(tables: Mapping[str, pl.DataFrame], dataset: str) -> list[Answer]:
     excludes 0. Otherwise the text says that no difference is shown, not that there is none.
 
     Args:
-        tables: collapse, comparisons, headline and claims.
-        dataset: the set that the first three answers are about.
+        tables: collapse, hotter, comparisons, headline and claims.
+        dataset: the set that the first answers are about.
 
     Returns:
         One answer per question; none without a comparison with the base.
@@ -69,6 +69,8 @@ def answers(tables: Mapping[str, pl.DataFrame], dataset: str) -> list[Answer]:
             " or a scorer that gives right answers of several kinds different classes (answer_class)."
         )
     replies = [Answer("Did coverage collapse?", _collapse(tables["collapse"].filter(dataset=dataset)))]
+    if (warmer := tables["hotter"].filter(dataset=dataset)).height:
+        replies.append(Answer("Does drawing hotter recover it?", _hotter(warmer)))
     replies.append(Answer("Did diversity fall?", fell))
     replies += _kept(here.filter(metric=coverage))
     first = with_base.filter(metric=coverage).row(0, named=True)
@@ -83,7 +85,20 @@ def _collapse(rows: pl.DataFrame) -> str:
         groups.setdefault(row["word"], []).append(f"{label(row['method'])} ({shown})")
     words = "; ".join(f"{word}: {', '.join(groups[word])}" for word in EXIT if word in groups)
     k, dataset = rows.select("k", "dataset").row(0)
-    return f"Pass@{k} less that of the base, in points, on {dataset}: {words}. Sentences are below, under Diversity."
+    return f"Pass@{k} less that of the base, in points, on {dataset}: {words}. Sentences are below, under Tables."
+
+
+def _hotter(rows: pl.DataFrame) -> str:
+    """The methods whose coverage comes back at a higher temperature, and the others."""
+    order, groups = in_order(rows["method"]), dict[str, list[str]]()
+    of_method = rows.unique("method", maintain_order=True).iter_rows(named=True)
+    for row in sorted(of_method, key=lambda row: order.index(row["method"])):
+        shown = f"{points(row['judged'])} {interval((row['judged_low'], row['judged_high']))}"
+        words = "no loss is left of" if row["recovers"] else "a loss may be left of"
+        groups.setdefault(words, []).append(f"{label(row['method'])} ({shown})")
+    said = "; ".join(f"{words} {', '.join(methods)}" for words, methods in groups.items())
+    k, dataset = rows.select("k", "dataset").row(0)
+    return f"Pass@{k} at the best temperature less that of the base, in points, on {dataset}: {said}."
 
 
 def _against_base(rows: pl.DataFrame, headline: pl.DataFrame, metric: str, unit: str) -> str:

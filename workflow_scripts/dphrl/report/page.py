@@ -35,7 +35,7 @@ def render_page(
     facts: Mapping[str, str],
     sizes: Mapping[str, str],
     notes: Sequence[str],
-    tables: Sequence[tuple[str, str, pl.DataFrame]],
+    tables: Mapping[str, Sequence[tuple[str, str, pl.DataFrame]]],
     figures: Mapping[str, Mapping[str, Any]],
     claims: pl.DataFrame,
     samples: Sequence[Sample],
@@ -54,8 +54,8 @@ def render_page(
         facts: facts of the run (base policy, evaluation sets, ...), by name.
         sizes: counts (questions, D_exp, D_pef, dropped) by the words to show.
         notes: cautions for the reader, shown before the results.
-        tables: (title, caption, frame) of each further table; a frame's first column heads its rows; it is shown as
-            `readable` makes it.
+        tables: (title, caption, frame) of each further table, by the heading of its section; a frame's first column
+            heads its rows; it is shown as `readable` makes it.
         figures: Vega-Lite specifications by name; the figure `OPENING` follows the answers, the others are in the
             order of `SECTIONS`. A specification's title is the heading of its figure, its description the caption.
         claims: the table "claims".
@@ -71,7 +71,7 @@ def render_page(
     numbered = _numbered(figures)
     opening = numbered.pop(OPENING, None)
     drawn = _figures(numbered)
-    further = (["Tables"] if tables else [], [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
+    further = (list(tables), [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
     return render(
         "report.html.j2",
         title=title,
@@ -84,7 +84,10 @@ def render_page(
         how_to_read=how_to_read(headline["metric"].unique()),
         headlines=[headline_table({"": final}, dataset) for dataset in final.datasets],
         costs=cost_table(costs),
-        tables=[(heading, caption, readable(frame)) for heading, caption, frame in tables],
+        tables={
+            heading: [(title, caption, readable(frame)) for title, caption, frame in group]
+            for heading, group in tables.items()
+        },
         opening=opening,
         figures=drawn,
         claims_found=claims_table(claims),

@@ -7,6 +7,7 @@ import polars as pl
 
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.layout.methods import in_order, label
+from dphrl.pages.numbers import interval, percent, points
 from dphrl.report.answers import HEADS, claim_tables
 from dphrl.report.headline import Headline, main_metrics, metric_name, training
 from dphrl.report.paper import LAYOUTS, shown
@@ -56,8 +57,8 @@ def page_tables(
     further: Mapping[str, pl.DataFrame],
     training: Mapping[str, pl.DataFrame],
     scored: Scored = ((), {}, {}),
-) -> list[Shown]:
-    """Title, caption and frame of each table of the page after the headline.
+) -> dict[str, list[Shown]]:
+    """Title, caption and frame of each table of the page after the headline, by the heading of its section.
 
     Args:
         papers: the tables in the paper's layout, by name.
@@ -67,13 +68,17 @@ def page_tables(
     """
     in_layout = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
     trainings = [(*TRAINING[name], _first_and_last(table)) for name, table in training.items()]
-    return [
+    compared = further_tables(further)
+    hotter = compared.pop("hotter", None)
+    others = [
         *in_layout,
-        *further_tables(further),
+        *compared.values(),
         *(table for table in trainings if table[-1].height),
         *missing_of_run(scored),
         *rules_of_run(scored),
     ]
+    sections = {"Drawn hotter": [hotter] if hotter else [], "Tables": others}
+    return {heading: tables for heading, tables in sections.items() if tables}
 
 
 def _first_and_last(table: pl.DataFrame) -> pl.DataFrame:
@@ -174,16 +179,18 @@ _CLASSES = pl.col("classes").replace("skeletons", "calculations")
 _RIGHT = 4
 
 
-def further_tables(tables: Mapping[str, pl.DataFrame]) -> list[Shown]:
-    """Title, caption and text of each table of `FURTHER` that compares a policy with the base.
+def further_tables(tables: Mapping[str, pl.DataFrame]) -> dict[str, Shown]:
+    """Title, caption and text of each table of `FURTHER` that compares a policy with the base, by its name.
 
     Args:
         tables: the tables of `FURTHER`, by name.
     """
     compared = {name: table for name, table in tables.items() if set(table["method"]) - {BASE, BASE_ITSELF}}
-    return [
-        (title, caption, show(compared[name])) for name, (title, caption, show) in _TABLES.items() if name in compared
-    ]
+    return {
+        name: (title, caption, show(compared[name]))
+        for name, (title, caption, show) in _TABLES.items()
+        if name in compared
+    }
 
 
 def _crossing(table: pl.DataFrame) -> pl.DataFrame:
@@ -193,6 +200,21 @@ def _crossing(table: pl.DataFrame) -> pl.DataFrame:
         k, low, high = (row[name] or f"> {row['up_to']}" for name in ("k", "low", "high"))
         cells.setdefault((row["method"], row["dataset"]), []).append(f"{k} [{low}, {high}]")
     return _grid({place: "; ".join(texts) for place, texts in cells.items()})
+
+
+def _hotter(table: pl.DataFrame) -> pl.DataFrame:
+    """A row for each temperature; the last column is about the temperatures that the halves chose."""
+    rows = []
+    for row in table.iter_rows(named=True):
+        here, judged = (
+            f"{points(row[value])} {interval((row[low], row[high]))}"
+            for value, low, high in (("difference", "low", "high"), ("judged", "judged_low", "judged_high"))
+        )
+        answer = f"{'recovers' if row['recovers'] else 'does not recover'}: {judged}" if row["chosen"] else "not chosen"
+        shown_as = f"pass@{row['k']} {percent(row['value'])} %"
+        rows.append((label(row["method"]), row["dataset"], f"{row['temperature']:g}", shown_as, here, answer))
+    heads = ("Policy", "Dataset", "Temperature", "Solved", "Less the base [95 %]", "Judged on the other half [95 %]")
+    return pl.DataFrame(rows, schema=dict.fromkeys(heads, pl.String), orient="row")
 
 
 def _rarefied(table: pl.DataFrame) -> pl.DataFrame:
@@ -252,6 +274,13 @@ _TABLES: dict[str, tuple[str, str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
             pl.col("dataset").alias("Dataset"),
             pl.col("text").alias("Verdict"),
         ),
+    ),
+    "hotter": (
+        "Sharpened or collapsed?",
+        "Each policy after its last step, at higher temperatures (evaluate.hotter); differences in points. Each half"
+        " of the questions chooses the best temperature, which is judged on the other half. A policy whose coverage"
+        " fell is sharpened where that recovers it; else the verdict stays. From tables/hotter.parquet.",
+        _hotter,
     ),
     "crossing": (
         "Where pass@k falls below the base's",

@@ -57,6 +57,7 @@ class SampleFile:
         cluster: the group of questions that this question belongs to, such as a database; null without.
         truncated: the response stopped at the length limit; null where the file does not say.
         answer_class, program_class: of verdicts of this workflow only.
+    gold, level and cluster are of type Null where no sample has one.
     `settings` are temperature, top_p, max_tokens, grader and model, as far as the file names them.
     `notes` are sentences that the user should read: duplicates, rows without an answer. `head` is the first object.
     """
@@ -116,6 +117,9 @@ def read_samples(
     if file_format is DPHRL:
         rows = _in_databases(path, rows)
     rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
+    # A text column takes 16 bytes a row even without a text.
+    bare = [name for name in ("gold", "level", "cluster") if not rows[name].count()]
+    rows = rows.with_columns(pl.lit(None).alias(name) for name in bare)
     settings = _settings_of(path, file_format, first) | ({"grader": score} if score else {})
     # The file's own numbers were for the notes.
     index = pl.int_range(pl.len(), dtype=pl.Int32).over("question_id").alias("sample_index")

@@ -95,6 +95,12 @@ class EvaluateConfig(Block):
         description="Values of k for pass@k, ascending. A dataset uses those up to its number of samples "
         "(sampling.evaluate); headline tables show the two largest.",
     )
+    hotter: tuple[Positive, ...] = Field(
+        (),
+        description="Higher temperatures, ascending, for instance [1.3, 1.6]. After its last step each policy but the "
+        "base and recorded answers is drawn at each of them too, and the report says whether that recovers lost "
+        "coverage (docs/diagnose.md); []: none.",
+    )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
         {},
         description="Solution styles by task; the first prefix that the response matches decides, else the first that "
@@ -124,12 +130,12 @@ class EvaluateConfig(Block):
             raise ValueError(f"{list(datasets)} names a dataset twice: name each once")
         return datasets
 
-    @field_validator("k")
+    @field_validator("k", "hotter")
     @classmethod
-    def _k_is_ascending(cls, k: tuple[int, ...]) -> tuple[int, ...]:
-        if list(k) != sorted(set(k)):
-            raise ValueError(f"{list(k)} is not strictly ascending: write {sorted(set(k))}")
-        return k
+    def _numbers_are_ascending(cls, numbers: tuple[float, ...]) -> tuple[float, ...]:
+        if list(numbers) != sorted(set(numbers)):
+            raise ValueError(f"{list(numbers)} is not strictly ascending: write {sorted(set(numbers))}")
+        return numbers
 
     @model_validator(mode="after")
     def _every_style_is_reachable(self) -> Self:
