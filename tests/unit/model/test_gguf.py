@@ -18,7 +18,7 @@ from dphrl.artifacts.files import sha256_file
 from dphrl.model.checkpoint import check_base
 from dphrl.model.gguf import convert_gguf
 from dphrl.model.logprobs import load_model
-from dphrl.model.packaged import SMOLLM2, fetch_packaged
+from dphrl.starter.demo_llm import SMOLLM2, fetch_packaged
 
 
 def expected(name: str, parameter: torch.Tensor) -> torch.Tensor:

