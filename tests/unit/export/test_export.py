@@ -92,7 +92,10 @@ def test_trl_gets_text_where_the_run_has_plain_prompts(run: SmallRun, capsys: py
     texts = [json.loads(messages)[0]["content"] for messages in _exp(run)["messages"]]
     assert [row["prompt"] for row in rows] == texts
     assert [row["ground_truth"] for row in rows] == _exp(run)["ground_truth"].to_list()
-    assert "2 questions of D_exp, 4 stored responses of D_pef (train, draw main)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 questions of D_exp, 4 stored responses of D_pef (train, draw main)" in said
+    # The settings of the embedded world are a file.
+    assert "dph_trainer.py --config examples/trl/world.yaml --data" in said
 
 
 def test_trl_gets_messages_where_the_run_has_a_chat_template(run: SmallRun) -> None:

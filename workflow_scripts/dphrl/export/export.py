@@ -254,6 +254,8 @@ def _next_steps(order: Order, passes_template: bool) -> Iterator[str]:
     out, base = shlex.quote(str(order.out)), shlex.quote(str(folder_of(order.run / KINDS["base"].path)))
     if order.to == "trl":
         script = ".venv-trl/bin/python examples/trl/dph_trainer.py"
+        if (order.run / KINDS["world"].path).exists():
+            script += " --config examples/trl/world.yaml"
         yield f"  {script} --data {out} --model {base} --output_dir out/dph-s1"
     elif order.to == "verl":
         yield f"  data.train_files={out}/prompts.parquet reward.custom_reward_function.path={out}/reward.py"
