@@ -88,6 +88,7 @@ def test_jsonl_has_messages_tokens_and_ground_truths_of_the_questions_of_d_exp(r
 
 
 def test_trl_gets_text_where_the_run_has_plain_prompts(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.root / "toy.json").touch()
     rows = _lines(_export(run, "trl") / "prompts.jsonl")
     texts = [json.loads(messages)[0]["content"] for messages in _exp(run)["messages"]]
     assert [row["prompt"] for row in rows] == texts
