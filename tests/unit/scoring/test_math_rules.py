@@ -47,6 +47,14 @@ WRONG = {
         \pm #1 ## #1
     """,
     "words": r"""
+        #1\text{ tenths} ## #1
+        #1\text{ dozens} ## #1
+        #1\text{ squared} ## #1
+        #1\text{ factorial} ## #1
+        #1\text{ isn't it} ## #1
+        #1\text{ undefined} ## #1
+        #1\text{ish} ## #1
+        #1\text{x} ## #1
         #1\text{ apples, not }#2 ## #1
         \text{between }#1\text{ feet} ## #1
         #1\text{ at least} ## #1
@@ -69,6 +77,20 @@ WRONG = {
         #1 cm + #2 cm ## #1
     """,
     "units": r"""
+        #1\text{ points lower} ## #1\text{ points higher}
+        #1\text{ percent less} ## #1\text{ percent more}
+        #1\text{ km south} ## #1\text{ km}\text{ north}
+        #1\text{ boys} ## #1\text{ girls}
+        #1\text{ Tuesday} ## #1\text{ Monday}
+        #1\text{ US dollars} ## #1\text{ euros}
+        #1\text{ nm} ## #1\text{ mm}
+        #1\text{ eV} ## #1\text{ MeV}
+        #1\text{ K} ## #1000
+        \$#1\text{M} ## #1
+        #1\text{ lakh} ## #1
+        #1\text{ millions} ## #1
+        #1\,\mathrm{m/s^2} ## #1\text{ m/s}^3
+        #1 hours ## #1 minutes
         \$#1 ## #1\text{ cents}
         #1\text{ p.m.} ## #1\text{ a.m.}
         #1 cm^7 ## #1 cm^2
@@ -114,6 +136,11 @@ WRONG = {
         (x-#1)(x-#2)=0 ## #1
     """,
     "names": r"""
+        \textbf{(B) }#1 ## \textbf{(A) }#1
+        (y,x)=(#1,#2) ## (x,y)=(#1,#2)
+        \max=#1 ## \min=#1
+        \text{I}=#1 ## \text{II}=#1
+        \text{maximum}=#1 ## \text{minimum}=#1
         f(#1)=5 ## f(#2)=5
         g(#1)=7 ## f(#1)=7
         y=#1 ## x=#1
@@ -133,6 +160,12 @@ WRONG = {
         #1\pi ## #1\Pi
     """,
     "brackets": r"""
+        x=#1,x=#2 ## (#1,#2)
+        #1,#2 ## (#1,#2]
+        #1,#2 ## [#1,#2]
+        [#1,#2) ## #1,#2
+        (#1,#2) ## x=#1,x=#2
+        x=#2,y=#1 ## (#1,#2)
         (#1,#2) ## \{#1,#2\}
         \{#1,#2\} ## (#1,#2)
         (#2,#1) ## #1,#2
@@ -173,6 +206,8 @@ WRONG = {
         #1~#2 ## #1#2
     """,
     "inequalities": r"""
+        #1<x!!\\ ## x>#1
+        x>#1\\x>#1\\ ## x>#1
         x<#1 \text{ and } x>1#1 ## (-\infty,#1)\cup(1#1,\infty)
         x<#1 \text{ and } x>1#1 ## x<#1 \text{ or } x>1#1
         x<#1 \text{ or } x>1#1 ## x<#1 \text{ and } x>1#1
@@ -215,6 +250,9 @@ RIGHT = {
         \begin{cases}x=#1\\y=#2\end{cases} ## x=#1,y=#2
     """,
     "words": r"""
+        #1\text{ cm squared} ## #1
+        \mathrm{x} ## x
+        #1\text{ pairs} ## #1
         #1\text{ apples} ## #1
         #1\text{ different ways} ## #1
         \text{no solution} ## \text{No solution.}
@@ -229,6 +267,21 @@ RIGHT = {
         11 ## 5 cm + 6 cm
     """,
     "units": r"""
+        #1\text{ points higher} ## #1\text{ points more}
+        #1\text{ km north} ## #1\text{ km}
+        #1\text{ km} ## #1\text{ km north}
+        #1\text{ upward} ## #1\text{ up}
+        #1\text{ girls} ## #1\text{ people}
+        #1\text{ US dollars} ## \$#1
+        #1\text{ K} ## #1
+        #1\text{ J/K} ## #1
+        \$#1\text{K} ## #1000
+        \$#1\text{M} ## #1000000
+        #1.5 million ## #1500000
+        #1\text{ millions} ## #1000000
+        #1\,\mathrm{m/s^2} ## #1\text{ m/s}^2
+        #1\ \frac{\text{m}}{\text{s}^2} ## #1\text{ m/s}^2
+        #1 m/s^2 ## #1
         \$#1 ## #1\text{ dollars}
         \$#1 ## #1
         USD #1 ## #1
@@ -285,6 +338,12 @@ RIGHT = {
         #1=x ## x=#1
     """,
     "names": r"""
+        \textbf{(B)}\ #1 ## #1
+        \text{(B) }\frac{#1}{2} ## \frac{#1}{2}
+        (B) #1 ## \textbf{(B) }#1
+        \text{Choice B} ## B
+        (x,y)=(#1,#2) ## x=#1, y=#2
+        \text{Maximum}=#1 ## \max=#1
         f(#1)=5 ## f(#1)=5.0
         #1 ## f(2)=#1
         \text{Area}=#1 ## A=#1
@@ -303,6 +362,8 @@ RIGHT = {
     "brackets": r"""
         \{#1,#2\} ## \{#2,#1\}
         \{#1,#2\} ## #1,#2
+        [#1,#2,7] ## #1,#2,7
+        x=#1,y=#2 ## (#1,#2)
         #2,#1 ## #1,#2
         #1,#2 ## (#1,#2)
         \varnothing ## \emptyset
@@ -367,6 +428,15 @@ RIGHT = {
         #2i+#1 ## #1+#2i
     """,
     "numbers": r"""
+        #1*pi ## #1\pi
+        pi/#1 ## \frac{\pi}{#1}
+        sqrt #1 ## \sqrt{#1}
+        10**3 ## 1000
+        #1th ## #1
+        \text{infinity} ## \infty
+        (-infinity, #1) ## (-\infty, #1)
+        \mathbb R ## \mathbb{R}
+        -#1, #2 ## #2{or}-#1
         0.\overline{3} ## \frac13
         0.1\overline 6 ## \frac16
         \binom52 ## 10
@@ -395,6 +465,9 @@ HEDGES = r"""
     #1\approx #2 ~ #1\equiv #2 ~ #1\to #2 ~ #1=#2 ~ x=#1\vee x=#2 ~ #1\text{ not }#2 ~ #1;#2 ~ #1/#2 ~ #1\neq #2
     #1\text{ or any other number} ~ \boxed{#1}#2 ~ #1\pm #2 ~ #1 #2 ~ #1{#2} ~ #1_{#2} ~ #1\phantom{#2} ~ #1:#2
     #1<#2 ~ #1\text{ to }#2 ~ \{#1,#2\} ~ (#1,#2) ~ #1\sim #2 ~ #1\Rightarrow #2 ~ x=#1=#2 ~ #1\cong #2
+    \underset{#2}{#1} ~ \overset{#2}{#1} ~ #1^{\text{or }#2} ~ #1 \& #2 ~ \begin{array}{c}#1\\#2\end{array} ~ #1@#2
+    \textbf{(A) }#1\ \textbf{(B) }#2 ~ \textbf{(A) }#1\text{ or (B) }#2 ~ #1\text{ resp. }#2 ~ \underbrace{#1}_{#2}
+    #1\atop #2 ~ \textcolor{white}{#1}#2 ~ #1\tag{#2} ~ #1{}#2 ~ #1\xrightarrow{} #2 ~ #1\mathrm{or}#2 ~ #1 OR #2
     #1 \text{ (about } #2\text{)} ~ \text{either } #1 \text{ or } #2 ~ #1 \mid #2 ~ \begin{cases}#1\\#2\end{cases}
 """
 

@@ -34,8 +34,11 @@ _BACKSLASHES: Final = re.compile(r"\\{2,}")
 _GAP: Final = re.compile(r"\s+")
 _WRAPPED: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|operatorname)\{([^{}]*)\}")
 _TIME: Final = re.compile(r"(\d{1,2}:\d\d)([ap])\.?m\.?")
-_WORDS_WITH_DIGITS: Final = re.compile(r"\\(?:text|mbox|mathrm|textbf|textrm)\{([^{}\d]*+\d[^{}]*+)\}")
-_UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([ie])\}")
+# The exponent of a unit, `\mathrm{m/s^2}`, is no number.
+_WORDS_WITH_DIGITS: Final = re.compile(
+    r"\\(?:text|mbox|mathrm|textbf|textrm)\{((?:[^{}\d^]++|(?<=[mstgdnhK])\^-?\d?)*+\d[^{}]*+)\}"
+)
+_UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([iexyz])\}")
 _NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)

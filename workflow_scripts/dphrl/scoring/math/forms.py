@@ -41,6 +41,15 @@ _ANGLE: Final = re.compile(rf"(\d++(?:\.\d++)?|[a-z]){DEGREE}")
 _PERIOD: Final = re.compile(r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)")
 _SPACED_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])")
 _SEMIFACTORIAL: Final = re.compile(r"(?<![\d.])(\d{1,2})!!(?!!)")
+_FRACTION_OF_UNITS: Final = (
+    r"([\d})](?:\s|~|\\[ ,;:])*)\\frac\s*\{\s*\\(?:text|mathrm)\s*\{([^{}\d]*)\}\s*\}"
+    r"\s*\{\s*\\(?:text|mathrm)\s*\{([^{}\d]*)\}\s*((?:\^\{?-?\d\}?)?)\s*\}"
+)
+# `\\textbf{(B) }7`: the choice becomes the name of the value.
+_CHOICE_AND_VALUE: Final = (
+    r"^\s*(?:\\(?:text|textbf|textrm|mathbf|mathrm)\s*\{\s*\(?([A-J])\)\s*\}(?:\s|~|\\[ ,;:]|\\q?quad)*|"
+    r"\(([A-J])\)(?:\s|~|\\[ ,;:]|\\q?quad)+)(?=-?[\d.]|\\(?:frac|sqrt))"
+)
 _CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
 
 _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
@@ -76,6 +85,16 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("]", r"^\s*\]([^\[\](),]++,[^\[\](),]++)\]\s*$", r"(\1]"),
         ("[", r"^\s*\[([^\[\](),]++,[^\[\](),]++)\[\s*$", r"[\1)"),
         ("{", r"^\s*\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\\mid|\||:)([^{}:]*?\1[^{}:]*)\\\}\s*$", r"\2"),
+        ("text", r"\\text\s*\{\s*(?:[Cc]hoice|[Oo]ption)\s+\(?([A-J])\)?\s*\}", r"\\text{\1}"),
+        (")", _CHOICE_AND_VALUE, r"\\text{choice \1\2}="),
+        ("infinity", r"\\text\s*\{\s*infinity\s*\}|(?<![A-Za-z\\{ ])infinity(?![A-Za-z ])", r"\\infty "),
+        ("{or}", r"\{or\}", " or "),
+        ("pi", r"(?<![A-Za-z\\{])pi(?![A-Za-z])", r"\\pi "),
+        ("sqrt", r"(?<![A-Za-z\\])sqrt\s*(\d+)", r"\\sqrt{\1}"),
+        ("mathbb ", r"\\mathbb\s+([A-Z])", r"\\mathbb{\1}"),
+        ("**", r"\*\*", "^"),
+        ("frac", _FRACTION_OF_UNITS, r"\1\\text{\2/\3}\4"),
+        ("", r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", ""),
     )
 ]  # fmt: skip
 

@@ -195,7 +195,11 @@ class MathHandler:
     def _ordered(
         self, texts: tuple[str, str], golds: list[Member], answers: list[Member]
     ) -> tuple[list[Member], list[Member]] | None:
-        """A tuple and a list with commas as two lists of one length."""
+        """A tuple and a list with commas as two lists of one length; `x=1,x=2` is no point, `(1,2]` an interval."""
+        point, listed = (golds[0], answers) if len(golds) == 1 else (answers[0], golds)
+        one_name = len(listed) > 1 and len({member.sides.name for member in listed} | {""}) == 2
+        if one_name or (len(point.entries) == 2 and point.ends != ("(", ")")):
+            return None
         if len(golds) == 1 and ";" not in texts[1]:
             golds = golds[0].entries
         elif len(answers) == 1 and ";" not in texts[0]:
@@ -215,7 +219,11 @@ class MathHandler:
         """The set where one of several inequalities holds, or nothing."""
         if len(_symbols(listed)) != 1 or any(member.sides.kind != "inequality" for member in listed):
             return []
-        return self._union([[self._parse(part)[0] for part in member.text.split(AND) if part] for member in listed])
+        alternatives = [[self._parse(part)[:1] for part in member.text.split(AND) if part] for member in listed]
+        # The library finds nothing in `3<x!!`.
+        if not all(value for every in alternatives for value in every):
+            return []
+        return self._union([[value for (value,) in every] for every in alternatives])
 
     def _same(self, gold: list[Any], answer: list[Any], tolerance: float | None) -> bool:
         if any(self._equal(wanted, reading) for wanted, reading in product(gold, answer)):

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from dphrl.scoring.math.units import opposed
+
 _RELATION: Final = re.compile(
     r"(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])|(?P<equal>(?<![<>!=:]):?==?(?!=)|\\(?:equiv|approx|simeq|cong)(?![A-Za-z]))|"
     r"(?P<inequality>[<>]|\\(?:leq?|geq?|neq?|lt|gt)(?![A-Za-z]))|"
@@ -37,6 +39,9 @@ _SYMBOL: Final = re.compile(rf"\\(?:text|mathrm)\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A
 _CONSTANTS: Final = frozenset({"e", "i"})
 _ARGUMENT: Final = re.compile(rf"\s*(?:{_SIMPLE}|\\text\s*\{{[^{{}}]*\}}|[A-Z]+)\s*(?P<argument>[(\[|].*)", re.DOTALL)
 _WORD: Final = re.compile(r"\\(?:text|mathrm|operatorname)")
+_CHOICE: Final = re.compile(r"\\text\{choice[A-J]\}")
+_LETTERS: Final = re.compile("[a-z]+")
+_LETTERS_IN_TEXT: Final = re.compile(r"\\(?:text|mathrm)\{([A-Z]{1,3})\}")
 _NAME_PARTS: Final = re.compile(rf"m?\s*\\angle|({_LETTER}|\d|-)|\\[A-Za-z]+")
 _ONE_LETTER: Final = re.compile(rf"{_LETTER}(?:\s*_\s*(?:\{{[^{{}}]*\}}|\w))?")
 _WORD_FUNCTION: Final = re.compile(r"(?<![A-Za-z\\])(?:abs|sqrt|sin|cos|tan|log|ln|exp)(?=\s*\()")
@@ -113,7 +118,13 @@ def symbols(text: str) -> frozenset[str]:
 
 def names_agree(gold: str, answer: str) -> bool:
     """Whether two left sides may name the same: letters, primes and arguments must be equal, words are not compared."""
-    left, right = _ARGUMENT.fullmatch(_SPACE.sub("", gold)), _ARGUMENT.fullmatch(_SPACE.sub("", answer))
+    gold, answer = (_LETTERS_IN_TEXT.sub(r"\1", _SPACE.sub("", name)) for name in (gold, answer))
+    if all(name.startswith("(") for name in (gold, answer)) or all(map(_CHOICE.fullmatch, (gold, answer))):
+        # The order of a point and the letter of a choice count.
+        return gold == answer
+    if opposed(*(_LETTERS.findall(name.lower()) for name in (gold, answer))):
+        return False
+    left, right = _ARGUMENT.fullmatch(gold), _ARGUMENT.fullmatch(answer)
     if gold.count("'") != answer.count("'") or (left and right and left["argument"] != right["argument"]):
         return False
     if bool(left) != bool(right) or _WORD.search(gold + answer):

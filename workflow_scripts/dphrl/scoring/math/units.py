@@ -5,6 +5,7 @@ not, six) are no units.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,42 +21,93 @@ _SPELLINGS: Final = {
     "h": "hr hour", "day": "", "week": "", "month": "", "year": "yr", "l": "liter litre", "ml": "milliliter millilitre",
     "gal": "gallon", "acre": "", "dollar": "usd", "cent": "", "euro": "eur", "degree": "deg", "rad": "radian",
     "hz": "hertz", "j": "joule", "n": "newton", "w": "watt", "kw": "kilowatt", "v": "volt", "pa": "pascal",
-    "mol": "mole", "c": "celsius", "f": "fahrenheit",
+    "mol": "mole", "c": "celsius", "f": "fahrenheit", "kelvin": "",
     "amp": "ampere", "unit": "", "person": "people", "student": "", "way": "", "am": "", "pm": "",
 }  # fmt: skip
-_NAMES: Final = {
-    form: name
-    for name, others in _SPELLINGS.items()
-    for base in (name, *others.split())
-    for form in (base, base + "s", base + "es")
-} | {"in": "in", "s": "s", "ms": "ms"}
-_DIRECTIONS: Final = """
-    north south east west up upward down downward left right above below clockwise counterclockwise profit gain loss
-    increase decrease ad bc
+# In a text only: without one they may be products, `5nm`.
+_SPELLINGS_IN_TEXT: Final = {
+    "nm": "nanometer nanometre", "ns": "nanosecond", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz",
+    "kj": "kilojoule", "mj": "megajoule", "kn": "kilonewton", "mw": "megawatt", "kv": "kilovolt", "kpa": "kilopascal",
+    "ev": "electronvolt", "kev": "", "mev": "", "gev": "", "mmol": "millimole",
+}  # fmt: skip
+_BARE_NAMES, _TEXT_NAMES = (
+    {
+        form: name
+        for name, others in spellings.items()
+        for base in (name, *others.split())
+        for form in (base, base + "s", base + "es")
+    }
+    for spellings in (_SPELLINGS, _SPELLINGS_IN_TEXT)
+)
+_NAMES: Final = _TEXT_NAMES | _BARE_NAMES | {"in": "in", "s": "s", "ms": "ms", "ns": "ns"}
+# Words of one line exclude each other; `=` joins those of one meaning.
+_OPPOSITES: Final = """
+    north south east west
+    up=upward=upwards=above=higher down=downward=downwards=below=lower
+    left=leftward right=rightward
+    clockwise counterclockwise=anticlockwise
+    profit=gain=increase=more=greater loss=decrease=less=fewer=smaller
+    ad=ce bc=bce
+    faster slower
+    older younger
+    longer shorter
+    ahead behind
+    inside outside
+    odd even
+    max=maximum min=minimum
+    man=men=male=males woman=women=female=females
+    boy=boys girl=girls
+    win=wins loss=losses
+    credit debit
+    dollar cent euro yen rupee
+    monday tuesday wednesday thursday friday saturday sunday
+    january february march april june july august september october november december
 """
 _COMPOUND: Final = {"mph": "mi/h", "kmph": "km/h", "kmh": "km/h", "kph": "km/h"}
-_SCALES: Final = {"hundred": 2, "thousand": 3, "k": 3, "million": 6, "billion": 9, "trillion": 12}
+_WORDS_OF_SCALE: Final = {
+    "hundred": 2,
+    "thousand": 3,
+    "lakh": 5,
+    "million": 6,
+    "crore": 7,
+    "billion": 9,
+    "trillion": 12,
+}
+_SCALES: Final = _WORDS_OF_SCALE | {f"{word}s": power for word, power in _WORDS_OF_SCALE.items()} | {"k": 3, "bn": 9}
+# Next to a currency these letters are no units.
+_SCALES_OF_MONEY: Final = _SCALES | {"kelvin": 3, "m": 6, "b": 9}
 _VALUE_WORDS: Final = """
     or and not between about either neither nor maybe perhaps possibly probably likely think guess believe unsure
     approximately approx roughly around nearly almost any other another anything something least most than minus plus
     times over under if unless except but half quarter third double twice triple dozen score ago from later earlier
     before after negative zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty
-    sixty seventy eighty ninety wrong false incorrect else instead never no to through
+    sixty seventy eighty ninety wrong false incorrect else instead never no to through cannot isn doesn ish uncertain
+    unknown undefined none nan estimate infinity factorial dozens halves thirds fourths fifths sixths sevenths
+    eighths ninths tenths hundredths thousandths
 """
 _CHANGING: Final = frozenset(re.findall("[a-z]+", _VALUE_WORDS))
 
 _TEXT: Final = r"\\(?:text|mbox|mathrm|textbf|textrm|textit|textnormal)\s*\{(?P<text>(?:[^{}^]++|\^\{-?\d+\}|\^)*+)\}"
-_LONG: Final = sorted((n for n in _NAMES | _COMPOUND if len(n) > 1 and n not in ("am", "pm", "ms", "as")), key=len)
-_BARE: Final = rf"(?<![A-Za-z\\_^{{])(?P<bare>(?:square |sq\.? |cubic )?(?:{'|'.join(reversed(_LONG))})(?![A-Za-z(_]))"
+_LONG: Final = sorted(
+    (n for n in _BARE_NAMES | _COMPOUND | _SCALES if len(n) > 1 and n not in ("am", "pm", "ms", "as", "bn")), key=len
+)
+_BARE: Final = (
+    r"(?<![A-Za-z\\_^{])(?P<bare>(?:square |sq\.? |cubic )?"
+    rf"(?:{'|'.join(reversed(_LONG))}|(?<=\d )m(?=/s(?![A-Za-z])))(?![A-Za-z(_]))"
+)
 _POWER: Final = r"(?:\s*\^\s*(?:\{\s*(?P<braced>-?\d+)\s*\}|(?P<power>\d)))?"
 _TOKEN: Final = re.compile(
-    rf"(?:{_TEXT}|{_BARE}|(?P<rate>(?<=/)\s*(?:h|s|m|min)(?![A-Za-z]))){_POWER}|(?P<sign>[{CURRENCY}{DEGREE}\u20ac\u00a3])"
+    rf"(?:{_TEXT}|{_BARE}|(?P<rate>(?<=/)\s*(?:h|s|m|min)(?![A-Za-z]))){_POWER}|(?P<sign>[{CURRENCY}{DEGREE}\u00a2\u00a3\u00a5\u20ac\u20b9])"
     r"|\\pmod\{(?P<modulus>[^{}]*+)\}|(?P<marks>(?<=[\d.}])\s*'+)|(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])",
     re.IGNORECASE,
 )
 _JOINT: Final = re.compile(r"\s*(?:/|\\cdot\b|\\times\b|\*|~|\.)?\s*")
-_SIGNS: Final = {CURRENCY: "dollar", "\u20ac": "euro", "\u00a3": "pound sterling", DEGREE: "degree"}
-_CURRENCIES: Final = frozenset(_SIGNS.values()) - {"degree"}
+_CURRENCY_SIGNS: Final = {
+    CURRENCY: "dollar", "\u20ac": "euro", "\u00a3": "pound sterling", "\u00a5": "yen", "\u20b9": "rupee"
+}  # fmt: skip
+_SIGNS: Final = _CURRENCY_SIGNS | {DEGREE: "degree", "\u00a2": "cent"}
+_CURRENCIES: Final = frozenset(_CURRENCY_SIGNS.values())
+_KELVIN: Final = re.compile(r"(?<![A-Za-z])K(?![A-Za-z])")
 _WORD: Final = re.compile(r"[a-z]+(?:\^\{?-?\d+)?|/", re.IGNORECASE)
 _NUMERIC: Final = re.compile(r"[-+\d.,\s/{}]|\\(?:frac|times|cdot)(?![A-Za-z])|\^")
 _BARE_WORD: Final = re.compile(r"(?<![\\A-Za-z_{])(?:or|and|not|between|about|either|maybe|approximately)(?![A-Za-z])")
@@ -106,13 +158,34 @@ def agree(gold: Unit, answer: Unit, strictly: bool = False) -> bool:
         return False
     if not gold or not answer:
         return True
-    if strictly or all(name in _KNOWN or name.startswith("mod ") for name, _ in gold + answer):
+    if strictly:
+        return sorted(gold) == sorted(answer)
+    if opposed(*([name for name, _ in unit] for unit in (gold, answer))):
+        return False
+    # A direction may be left out by itself.
+    gold, answer = (tuple(part for part in unit if part[0] not in _DIRECTIONS) for unit in (gold, answer))
+    if not gold or not answer or gold == answer:
+        return True
+    if all(name in _KNOWN or name.startswith("mod ") for name, _ in gold + answer):
         return sorted(gold) == sorted(answer)
     return [name for name, _ in gold] != [name for name, _ in answer]
 
 
-# A direction is left out like a unit, but two of them must be the same.
-_KNOWN: Final = frozenset(_NAMES.values()) | set(re.findall("[a-z]+", _DIRECTIONS)) | {"pound sterling"}
+def opposed(gold: Iterable[str], answer: Iterable[str]) -> bool:
+    """Whether a word excludes one of the other text (`north`, `south`)."""
+    left, right = ({place for word in words for place in _PLACES.get(word, ())} for words in (gold, answer))
+    lines = {line for line, _ in left} & {line for line, _ in right}
+    return any({place for place in left if place[0] == line}.isdisjoint(right) for line in lines)
+
+
+_KNOWN: Final = frozenset(_NAMES.values()) | _CURRENCIES
+# By word of `_OPPOSITES`, its lines and its places there.
+_PLACES: Final[dict[str, list[tuple[int, int]]]] = {}
+for _line, _words in enumerate(_OPPOSITES.strip().splitlines()):
+    for _place, _same in enumerate(_words.split()):
+        for _word in _same.split("="):
+            _PLACES.setdefault(_word, []).append((_line, _place))
+_DIRECTIONS: Final = frozenset(_PLACES) - _KNOWN
 _MARKS: Final = frozenset({"'", "''", "'''"})
 
 
@@ -157,7 +230,8 @@ def _unit(match: re.Match[str]) -> Unit:
         return ((_SIGNS[match["sign"]], 1),)
     if match["marks"] or match["modulus"]:
         return ((match["marks"].strip() if match["marks"] else f"mod {match['modulus'].strip()}", 1),)
-    shown = (match["text"] or match["bare"] or match["rate"] or "").lower().replace(".", "").replace("~", " ")
+    written = _KELVIN.sub("kelvin", match["text"] or match["bare"] or match["rate"] or "")
+    shown = written.lower().replace(".", "").replace("~", " ")
     power = int(match["braced"] or match["power"] or 1)
     parts, inverse, squared = list[tuple[str, int]](), 1, 1
     for word in _WORD.findall(shown.replace("p m", "pm").replace("a m", "am")):
@@ -186,10 +260,11 @@ def _factors(word: str) -> list[tuple[str, int]]:
 
 def _scaled(value: str, unit: Unit) -> tuple[str, Unit]:
     """The value times the scale words among its units."""
-    power = sum(_SCALES[name] for name, _ in unit if name in _SCALES)
+    scales = _SCALES if _CURRENCIES.isdisjoint(name for name, _ in unit) else _SCALES_OF_MONEY
+    power = sum(scales[name] for name, exponent in unit if name in scales and exponent == 1)
     if not power:
         return value, unit
-    rest = tuple(part for part in unit if part[0] not in _SCALES)
+    rest = tuple(part for part in unit if part[0] not in scales)
     return (f"{value}\\times10^{{{power}}}" if _PLAIN.fullmatch(value) else f"({value})\\cdot10^{{{power}}}"), rest
 
 
@@ -200,7 +275,9 @@ def _value_words(text: str) -> str | None:
         return bare[0]
     for match in _WORDS.finditer(text):
         words = re.findall("[a-z]+", match["text"].lower())
-        changing = next((word for word in words if word in _CHANGING), None)
+        # Behind a unit the power is that of the unit.
+        powers = ("squared", "cubed") if text[: match.start()].rstrip()[-1:].isdigit() else ()
+        changing = next((word for word in words if word in _CHANGING or (word == words[0] and word in powers)), None)
         if changing:
             return changing
     return None

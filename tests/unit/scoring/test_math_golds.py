@@ -1,0 +1,135 @@
+"""The golds of public datasets: right against themselves, never reached by constants or by another digit.
+
+The short tests take a part of the golds, those marked `full` take all of them.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import polars as pl
+import pytest
+
+from dphrl.scoring import MathScorer
+from dphrl.scoring.math.answers import clean, extract_boxed, normal_form
+from dphrl.scoring.math.members import members
+
+DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
+
+pytestmark = pytest.mark.skipif(
+    not (DATA / "math_eval").is_dir(), reason=f"no sets of questions under {DATA}: set DPHRL_TEST_DATA"
+)
+
+Truth = dict[str, Any]
+
+# By set: its rows, and how many of them the short test of the audit skips to the next.
+SETS: Final = {
+    "aime24": (30, 1),
+    "aime25": (30, 1),
+    "amc23": (40, 1),
+    "math500": (500, 1),
+    "minerva_math": (272, 1),
+    "olympiadbench": (675, 1),
+    "college_math": (2818, 30),
+    "dapo_math_17k": (17917, 5),
+    "math_train_7500": (7500, 5),
+}
+# Four rows of MATH have no answer, and one has a brace that is never closed.
+UNUSABLE: Final = ("", r"2007+\frac{\}{p}i2")
+# Golds that only the same text reaches, as the audit names them: sentences, series that end in dots, tables, `t(0,4]`.
+TEXT_ONLY: Final = {"minerva_math": 5, "olympiadbench": 2, "college_math": 281, "math_train_7500": 7}
+CONSTANTS: Final = {"0": 0, "1": 1, "2": 2, "1=1": 1} | dict.fromkeys(
+    ("0=1", "x", "x=x", r"\phantom{1}", r"\emptyset", r"\text{yes}", r"\infty", "(0,1)", "0,1")
+)
+DIGITS: Final = "0123456789"
+LONG: Final = 60
+SAMPLED: Final = [pytest.param(160, id="each 160th"), pytest.param(1, id="all", marks=pytest.mark.full)]
+
+
+def truths(name: str) -> list[Truth]:
+    """The ground truths of a set, as its dataset is prepared."""
+    if name == "dapo_math_17k":
+        rows = pl.read_parquet(DATA / "math_train" / f"{name}.parquet")["reward_model"]
+        return [{"answer": gold} for gold in rows.struct.field("ground_truth")]
+    if name == "math_train_7500":
+        rows = pl.read_parquet(DATA / "math_train" / f"{name}.parquet")["reward_model"]
+        return [{"answer": gold} for gold in rows.struct.field("ground_truth").struct.field("target")]
+    lines = map(json.loads, (DATA / "math_eval" / name / "test.jsonl").read_text().splitlines())
+    if name == "olympiadbench":
+        return [{"answer": row["final_answer"], "tolerance": row["error"], "unit": row["unit"]} for row in lines]
+    return [{"answer": row["answer"] if "answer" in row else extract_boxed(row["solution"])} for row in lines]
+
+
+def distinct_truths(every: int) -> list[Truth]:
+    """The golds of all sets, each once."""
+    texts = {json.dumps(truth) for name in SETS for truth in truths(name) if truth["answer"] not in UNUSABLE}
+    return list(map(json.loads, sorted(texts)[::every]))
+
+
+def gold_text(truth: Truth) -> str:
+    """The gold as a model would box it."""
+    answer = truth["answer"] if isinstance(truth["answer"], list) else [truth["answer"]]
+    return ", ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in answer).replace("$", "")
+
+
+def right(pairs: list[tuple[str, Truth]]) -> list[tuple[str, Truth]]:
+    """The answers that earn a reward."""
+    with MathScorer(workers=2) as scorer:
+        verdicts = scorer.score([rf"\boxed{{{answer}}}" for answer, _ in pairs], [truth for _, truth in pairs])
+    return [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.correct]
+
+
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        *((name, every) for name, (_, every) in SETS.items()),
+        *(pytest.param(name, 1, marks=pytest.mark.full) for name, (_, every) in SETS.items() if every > 1),
+    ],
+)
+def test_every_gold_is_right_against_itself(name: str, every: int) -> None:
+    golds = truths(name)
+    assert len(golds) == SETS[name][0]
+    golds = golds[::every]
+    with MathScorer(workers=2) as scorer:
+        audited = scorer.audit(golds)
+    assert [gold for gold, (verdict, _) in zip(golds, audited, strict=True) if verdict != "correct"] == [
+        gold for gold in golds if gold["answer"] in UNUSABLE
+    ]
+    assert "constant" not in {reason for _, reason in audited}
+    if every == 1:
+        assert [reason for _, reason in audited].count("text-only") == TEXT_ONLY.get(name, 0)
+
+
+def changed(text: str, random: Random) -> Iterator[str]:
+    """The text with another digit at each place; of a long text, at one place."""
+    places = [place for place, character in enumerate(text) if character in DIGITS]
+    for place in places if len(text) <= LONG else random.sample(places, min(1, len(places))):
+        yield text[:place] + random.choice(DIGITS.replace(text[place], "")) + text[place + 1 :]
+
+
+@pytest.mark.parametrize("every", SAMPLED)
+def test_a_constant_is_right_only_for_golds_with_its_value(every: int) -> None:
+    for constant, truth in right([(constant, truth) for truth in distinct_truths(every) for constant in CONSTANTS]):
+        golds = members(clean(gold_text(truth)).strip("()"))
+        equal = golds[0].value is not None and golds[0].value == CONSTANTS[constant]
+        # Written alike: a point without its brackets, a list in another order, `y=x` for x, `Yes.` for yes.
+        alike = sorted(normal_form(gold.sides.values[-1]) for gold in golds) == sorted(
+            normal_form(member.text) for member in members(clean(constant).strip("()"))
+        )
+        assert (len(golds) == 1 and equal) or alike, (constant, truth)
+
+
+@pytest.mark.parametrize("every", SAMPLED)
+def test_a_changed_digit_makes_an_answer_wrong(every: int) -> None:
+    random = Random(1)
+    pairs = [
+        (answer, truth)
+        for truth in distinct_truths(every)
+        # Another digit may be within the tolerance.
+        if not truth.get("tolerance")
+        for answer in changed(gold_text(truth), random)
+    ]
+    assert right(pairs) == []
