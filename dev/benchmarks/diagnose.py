@@ -13,6 +13,7 @@ chosen       equal models on questions that these samples chose; honest files, w
 checkpoints  20 equal models: exit status 3 is false
 words        narrowed, proportional, both, harder on hard questions: the share of each word
 hotter       a loss of the margin at every temperature: SHARPENED is false; a loss that one temperature recovers
+refusals     a true loss of 5 and 10 points: the share that is found before any refusal and after each
 """
 
 import argparse
@@ -33,7 +34,18 @@ from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.paired import paired
 from dphrl.evaluation.study import Policy, PolicyKey
-from dphrl.evaluation.verdict import EXIT, Verdict, decide, hotter, together, varied, verdict_k
+from dphrl.evaluation.verdict import (
+    CHOSEN,
+    EXIT,
+    GUESSES,
+    LOSSES,
+    Verdict,
+    decide,
+    hotter,
+    together,
+    varied,
+    verdict_k,
+)
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator
@@ -183,6 +195,35 @@ def checkpoints(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]
         yield "some verdict is a loss"
 
 
+def refusals(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    """A true loss; wrong answers are guesses among few or many, of the tuned model many or one for each question.
+
+    No guess hits the right answer of its own question, so the loss is exact.
+    """
+    options, number = 60 if "60" in cell.kind else 10**9, cell.questions
+    before = rates("mixed", random, number)
+    after = lowered(before, "mixed", cell.loss, verdict_k(np.array([n])), some, random)
+    gold = random.integers(0, options, (number, 1))
+    frames, pair = {}, []
+    for model, right in enumerate((draw(random, before, n), draw(random, after, n))):
+        guesses_here = 1 if model and "one guess" in cell.kind else n
+        wild = (gold + random.integers(1, options, (number, guesses_here))) % options
+        pair.append(policy(right))
+        columns = {"prompt_id": np.repeat(np.arange(number), n), "correct": right.ravel()}
+        given = np.where(right, gold, wild).ravel()
+        frames[str(model)] = pl.DataFrame(columns).with_columns(answer_class=pl.Series(given).cast(pl.String))
+    hit = guessed(frames, verdict_k(np.array([n])))
+    alarm = any(look_chosen(one.sizes, one.rows["c"].to_numpy()) for one in pair)
+    found = verdict(*pair, chosen=alarm, guesses=None if hit is None else (hit["0"], hit["1"]))
+    kept = {
+        "1 no refusal": True,
+        "2 chosen questions": CHOSEN not in found.reasons,
+        "3 guesses": GUESSES not in found.reasons,
+        "4 both": found.word in LOSSES,
+    }
+    yield from (name for name, holds in kept.items() if found.coverage.fell and holds)
+
+
 def words(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     """Rates of the mixed kind, changed in four ways; each changes pass@K by 5 to 15 points."""
     before = rates("mixed", random, cell.questions)
@@ -235,6 +276,15 @@ PARTS: dict[str, tuple[Callable[[Cell, Random, int, bool], Iterator[str]], list[
         [Cell("words", kind, q) for kind in ("narrowed", "proportional", "both", "harder on hard") for q in NUMBERS],
     ),
     "hotter": (hot, [Cell("hotter", kind, q) for kind in ("every temperature", "recovered") for q in NUMBERS]),
+    "refusals": (
+        refusals,
+        [
+            Cell("refusals", kind, q, loss)
+            for kind in ("60 answers", "60 answers, one guess", "many answers, one guess")
+            for q in NUMBERS
+            for loss in (0.05, 0.1)
+        ],
+    ),
 }
 
 
