@@ -335,6 +335,16 @@ def test_the_remaining_time_is_unknown_at_the_beginning_and_an_equal_line_is_pri
     assert left == ["?", "?", "01:00"]
 
 
+def test_a_line_is_printed_before_the_first_item_is_done() -> None:
+    out = io.StringIO()
+    bar = ProgressLines(total=100, desc="x", unit=" responses", file=out)
+    for seconds, tokens in ((1, "10 tokens"), (6, "60 tokens"), (1, "70 tokens")):
+        bar.last_print_t -= seconds
+        bar.at_work(tokens)
+    bar.close()
+    assert [line.rpartition(", ")[2] for line in out.getvalue().splitlines()][1:] == ["60 tokens"]
+
+
 def test_a_bar_that_is_switched_off_says_nothing() -> None:
     out = io.StringIO()
     bar = ProgressLines(range(3), desc="x", disable=True, file=out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
@@ -46,6 +47,13 @@ class ProgressLines(tqdm):
             last = status
 
         return print_status
+
+    def at_work(self, text: str) -> None:
+        """Say what was done since the last whole item; a line is printed as often as for items."""
+        self.set_postfix_str(text, refresh=False)
+        if not self.disable and time.time() - self.last_print_t >= _SECONDS_BETWEEN_LINES:
+            self.refresh()
+            self.last_print_t: float = time.time()
 
     def close(self) -> None:
         """Print the last line once; tqdm itself would end with an empty one."""

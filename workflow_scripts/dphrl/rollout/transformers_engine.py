@@ -57,7 +57,7 @@ class TransformersEngine:
         responses = [self._response(request, tuples) for request in requests]
         # The longest prompts first: a batch then needs little padding. Equal prompts follow each other and share it.
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
-        progress = ProgressLines(total=len(responses), desc=label, unit=" responses", disable=label is None)
+        progress, drawn = ProgressLines(total=len(responses), desc=label, unit=" responses", disable=label is None), 0
         with torch.inference_mode():
             stopped = {"stopped": self._has_stop_text} if self._stop else {}
             batch = Batch(self._model, self._ends, self._max_cached_tokens, **stopped)
@@ -66,6 +66,8 @@ class TransformersEngine:
                     batch.admit(fresh)
                 while batch.finished < _FINISHED_SHARE * len(batch.responses):
                     batch.extend()
+                    drawn += len(batch.responses) - batch.finished
+                    progress.at_work(f"{drawn:,} tokens")
                 progress.update(batch.finished)
                 batch.drop_finished()
         progress.close()
