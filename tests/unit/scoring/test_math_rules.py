@@ -27,6 +27,7 @@ WRONG = {
         f^{-3}(x)=#1x ## f^{-1}(x)=#1x
         \log_6(216)=7 ## \log_6(216)=3
         x^2+12#1=0 ## x^2+12#2=0
+        \emptyset ## R^{2}=0.05 indicates that the model explains only 5 \% of it, so it will not have much power
         #1 ## x^2-#1=0
         0 ## 2x-y+#1z-18=0
         #1 ## x+2y=#1
@@ -48,6 +49,9 @@ WRONG = {
     """,
     "words": r"""
         #1\text{ tenths} ## #1
+        y=#2 for x=#1 ## #1
+        y=#2 when x=#1 ## #1
+        f=#2. Area=#1 ## #1
         #1\text{ dozens} ## #1
         #1\text{ squared} ## #1
         #1\text{ factorial} ## #1
@@ -120,6 +124,8 @@ WRONG = {
         #1+#2=#1 ## #1
         x=#1=#2 ## #2
         #1==#2 ## #2
+        [0,1)=[5,#1) ## [5,#1)
+        (0,1)=(5,#1) ## (5,#1)
         #1:=#2 ## #2
         #1\neq #2 ## #1
         #1<#2 ## #1
@@ -140,6 +146,8 @@ WRONG = {
         (y,x)=(#1,#2) ## (x,y)=(#1,#2)
         \max=#1 ## \min=#1
         \text{I}=#1 ## \text{II}=#1
+        y_{1}=#1x ## y_{2}=#1x
+        y_1=#1x, y_2=x ## $y_1=#2x$\n$y_2=x$
         \text{maximum}=#1 ## \text{minimum}=#1
         f(#1)=5 ## f(#2)=5
         g(#1)=7 ## f(#1)=7
@@ -320,6 +328,8 @@ RIGHT = {
         x\approx #1.25 ## #1.25
         x:=#1 ## #1
         #1+#1=2\cdot #1 ## 2\cdot #1
+        (\frac22,#1)=(1,#1) ## (1,#1)
+        [\ln 1,#1)=[0,#1) ## [0,#1)
         \frac{40}{3}\approx 13.33 ## \frac{40}{3}
         \frac{40}{3}\approx 13.33 ## 13.33
         \frac{40}{3} ## \frac{40}{3}\approx 13.33\text{ minutes}
@@ -341,6 +351,8 @@ RIGHT = {
         \textbf{(B)}\ #1 ## #1
         \text{(B) }\frac{#1}{2} ## \frac{#1}{2}
         (B) #1 ## \textbf{(B) }#1
+        y_1=#1x ## y_{1}=#1x
+        y_2=x, y_1=#1x ## $y_1=#1x$\n$y_2=x$
         \text{Choice B} ## B
         (x,y)=(#1,#2) ## x=#1, y=#2
         \text{Maximum}=#1 ## \max=#1
@@ -485,7 +497,8 @@ def filled(block: str, seed: int) -> list[tuple[str, str]]:
     for line in filter(None, map(str.strip, block.splitlines())):
         for _ in range(FILLINGS if "#" in line else 1):
             one, other = random.sample(range(2, 100), 2)
-            answer, gold = line.replace("#1", str(one)).replace("#2", str(other)).split(" ## ")
+            text = line.replace("#1", str(one)).replace("#2", str(other)).replace(r"$\n$", "$\n$")
+            answer, gold = text.split(" ## ")
             cases.append((answer, gold))
     return cases
 

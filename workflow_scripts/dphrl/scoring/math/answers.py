@@ -24,6 +24,7 @@ _DOLLAR: Final = re.compile(r"(?<!\\)\$")
 _BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
 
 _DELIMITER: Final = re.compile(r"\$|(?<!\\)\\[()\[\]](?![a-z])")
+_NEXT_FORMULA: Final = re.compile(r"\$\s*\n\s*\$")
 _NEGATIVE_SPACE: Final = re.compile(r"(?<!\s)\s*\\!\s*")
 # A comma that LaTeX does not space is no comma of a list.
 _DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))")
@@ -146,7 +147,8 @@ def clean(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     text = _INVISIBLE.sub("", text).replace("\\$", CURRENCY)
-    text = usual(_DELIMITER.sub("", text))
+    # Formulas below each other are a list.
+    text = usual(_DELIMITER.sub("", _NEXT_FORMULA.sub(", ", text)))
     text = _NEGATIVE_SPACE.sub("", _DIGIT_GROUP.sub("", text)).replace("{,}", ",")
     text = _GROUPED_IN_BRACES.sub(lambda group: "{" + group[1].replace(",", "") + "}", text)
     if "matrix}" in text:

@@ -124,7 +124,7 @@ class MathHandler:
             return False
         if decided is not None:
             return decided
-        if gold.entries and answer.entries:
+        if gold.entries and answer.entries and (answer.is_single or self._agree(answer)):
             return self._entries(gold, answer, tolerance)
         if answer.sides.kind == "unsolved" and gold.accepted:
             return self._solves([gold], answer, tolerance)

@@ -24,6 +24,7 @@ _SET_OF: Final = re.compile(r"(?:[A-Za-z]|\\text\s*\{[^{}]*\})\s*(?:=|\\in(?![A-
 _EMPTY: Final = re.compile(r"\s*\\emptyset\s*")
 AND: Final = " \\wedge "
 """Between the inequalities of a member that must all hold."""
+_STATEMENT: Final = re.compile(r"(?<![\\A-Za-z_{])(?:for|when|where|if|so|at|then|with)(?![A-Za-z])|(?<=[\d)}])\. ")
 _PRECISE: Final = re.compile(r"\s*-?(?=(?:\.?\d){3})\d*\.\d+\D*")
 _LETTER: Final = re.compile("[A-Z]")
 
@@ -56,8 +57,9 @@ class Member:
 
     @property
     def refused(self) -> str | None:
-        """A word that changes the value, or None."""
-        return next((quantity.refused for quantity in self.quantities if quantity.refused), None)
+        """A word that changes the value, or None; behind the first side it begins another statement."""
+        joint = next(filter(None, map(_STATEMENT.search, self.sides.values[:-1])), None)
+        return joint[0] if joint else next((quantity.refused for quantity in self.quantities if quantity.refused), None)
 
     @cached_property
     def is_single(self) -> bool:

@@ -21,6 +21,7 @@ _MARK: Final = re.compile(
     r"(?<=[A-Za-z})\]'])'|\^\s*(?:\{\s*)?(?:T|\\top|\\(?:text|mathrm|mathsf)\{T\}|\\dagger|\*)\s*(?=\}|$|[^A-Za-z])|"
     r"\\Pi(?![A-Za-z])|\\(?:long)?(?:left|right|leftright|Left|Right|Leftright|up|down)arrow(?![A-Za-z])"
 )
+_INDEX: Final = re.compile(r"[\d{}\s]")
 _ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*)\.?\d")
 _MIXED: Final = re.compile(r"\d+\s+\d+\s*/\s*\d+")
 _BRACE: Final = re.compile(r"(?:\\setminus\s*)?\\[{}]")
@@ -86,7 +87,9 @@ def _names(gold: Member, answer: Member) -> bool:
         return False
     # `x=y/2` may be `y=2x`.
     functions = "(" in gold.sides.name and "(" in answer.sides.name
-    return functions or gold.is_number or answer.is_number or ("'" in gold.sides.name + answer.sides.name)
+    other_index = _INDEX.sub("", gold.sides.name) == _INDEX.sub("", answer.sides.name)
+    number = gold.is_number or answer.is_number
+    return functions or other_index or number or ("'" in gold.sides.name + answer.sides.name)
 
 
 def _marks(gold: Member, answer: Member) -> bool:
