@@ -14,8 +14,11 @@ from tiny_models import write_tiny_policy
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order: tests of the finished run first, so that one worker makes it while the other runs the rest."""
-    items.sort(key=lambda item: "pristine" not in getattr(item, "fixturenames", ()))
+    """Order: tests of the finished run first, so that one worker makes it while the other runs the rest.
+
+    Of these, those that run jobs in a copy come before the dry runs: a long test at the end leaves a worker idle.
+    """
+    items.sort(key=lambda item: [name not in getattr(item, "fixturenames", ()) for name in ("pristine", "finished")])
 
 
 @pytest.fixture(scope="session")

@@ -185,8 +185,9 @@ def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workfl
     assert "a file that exists" in own.output()
 
 
+@pytest.mark.parametrize("hotter", [[], pytest.param([1.5], marks=pytest.mark.full)])
 def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
-    finished: Workflow, monkeypatch: pytest.MonkeyPatch
+    finished: Workflow, monkeypatch: pytest.MonkeyPatch, hotter: list[float]
 ) -> None:
     base = finished.results / "policies/base"
     trained = {name: f"results/tiny/policies/{name}-s1/step4" for name in ("grpo", "dph_js")}
@@ -196,7 +197,7 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
     data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "policy": {"base": "org/base"}}
     data["datasets"]["maths"]["source"] = "hf://datasets/org/data/maths.jsonl"
     data["checkpoints"] = {"ours": [*trained.values()], "lora": "adapter"}
-    data["evaluate"]["hotter"] = [1.5]
+    data["evaluate"]["hotter"] = hotter
     del data["methods"], data["train_dataset"], data["datasets"]["train"]
     path = finished.folder / "checked.yaml"
     path.write_text(yaml.safe_dump(data))
@@ -235,11 +236,11 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
     }
     page = (checked.results / "report/index.html").read_text()
     assert "Base, lora and ours (2 checkpoints), evaluated on in_domain and maths." in page
-    assert "Does drawing hotter recover it?" in page
-    assert "Drawn hotter</h2>" in page
-    hot = checked.results / "rollouts/ours-s2/step0/t1.5/in_domain.evaluate/0.parquet"
-    assert read_footer(hot)["config"]["plan"]["temperature"] == 1.5
-    assert pl.read_parquet(hot)["sample_index"].min() == 0
+    assert ("Does drawing hotter recover it?" in page) == ("Drawn hotter</h2>" in page) == bool(hotter)
+    for temperature in hotter:
+        hot = checked.results / f"rollouts/ours-s2/step0/t{temperature}/in_domain.evaluate/0.parquet"
+        assert read_footer(hot)["config"]["plan"]["temperature"] == temperature
+        assert pl.read_parquet(hot)["sample_index"].min() == 0
     kept = (path for path in checked.results.rglob("*") if path.is_file() and path.suffix in {".json", ".log", ".html"})
     assert not any("hf_secret" in file.read_text(errors="replace") for file in kept)
 
