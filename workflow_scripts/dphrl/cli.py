@@ -381,7 +381,7 @@ def _demo_llm(options: Namespace) -> int:
     from dphrl.starter.demo_llm import demo_llm
 
     archive = Path(__file__).resolve().parents[2] / "config" / "demo-llm" / "spider.tar.xz"
-    print(visible(f"The parts of make demo-llm: {demo_llm(archive, options.folder).parent}"))
+    print(visible(f"Model and questions: {demo_llm(archive, options.folder).parent}"))
     return 0
 
 
@@ -395,6 +395,6 @@ COMMANDS: Final = {
     "audit lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage, 2),
     "report": Command("one page and tables of several finished runs", _REPORT, _report_options, _report, 2),
     "export": Command("prompts, stored responses and judge for TRL, verl, yours", _EXPORT, _export_options, _export, 1),
-    "demo-llm": Command("get the parts of make demo-llm", _DEMO_LLM, _demo_llm_options, _demo_llm, 1),
+    "demo-llm": Command("a small language model and questions to try", _DEMO_LLM, _demo_llm_options, _demo_llm, 1),
     "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),
 }

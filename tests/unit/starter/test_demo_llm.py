@@ -91,3 +91,14 @@ def test_questions_and_databases_come_once_with_the_times_of_the_archive(
     questions.unlink()
     demo_llm(ARCHIVE, folder)
     assert questions.stat().st_mtime == before
+
+
+def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(
+    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
+    cut = tmp_path / "cut.tar.xz"
+    cut.write_bytes(ARCHIVE.read_bytes()[:-50_000])
+    with pytest.raises(ValueError, match=r"cut.tar.xz: it is damaged .* get it again with git checkout"):
+        demo_llm(cut, tmp_path / "parts")
+    assert [file.name for file in (tmp_path / "parts").iterdir()] == ["tiny.gguf"]

@@ -1,6 +1,7 @@
 """Base models of the embedded world: reproducible training, batches that cover the corpus, the shipped base."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ TINY = ToyConfig(
     threads=1,
     optimizer=SupervisedOptimizer(steps=3, batch=40, warmup=1, lr=1e-2),
 )
+
+
+@pytest.fixture(autouse=True)
+def denormals() -> Iterator[None]:
+    """A supervised training flushes denormal numbers in its process, which hypothesis refuses."""
+    yield
+    torch.set_flush_denormal(False)
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ def is_complete(data: Mapping[str, Any]) -> bool:
 
 
 def content(files: Files) -> Any:
-    """The files as one configuration."""
+    """One configuration from all files: blocks are merged key by key, and a later file wins."""
     return reduce(merged, files.values(), {})
 
 

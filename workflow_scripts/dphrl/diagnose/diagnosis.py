@@ -42,7 +42,7 @@ _LONG = 200
 
 
 class KError(ValueError):
-    """More draws than samples."""
+    """More than a fifth of the questions have fewer samples than k; the text names the largest possible k."""
 
 
 class Lost(NamedTuple):

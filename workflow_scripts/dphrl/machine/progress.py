@@ -36,7 +36,7 @@ class ProgressLines(tqdm):
 
     @staticmethod
     def status_printer(file: TextIO) -> Callable[[str], None]:
-        """Print each status as a separate line, an equal one after it not again."""
+        """The function that prints a status as one line, but for a blank one and one equal to the line before."""
         last = ""
 
         def print_status(status: str) -> None:

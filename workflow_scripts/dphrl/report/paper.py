@@ -266,7 +266,7 @@ _DIVERGENCES = {
 
 
 def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Families of two or more methods with a divergence that differ only in `eta`: method names by family.
+    """Two or more methods with a divergence that differ only in `eta`: method names by the name of their divergence.
 
     Args:
         methods: the blocks of the configuration by name.

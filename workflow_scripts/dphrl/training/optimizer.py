@@ -47,7 +47,7 @@ class ClippedAdamW(torch.optim.AdamW):
         self._clip_grad_norm = clip_grad_norm
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Take a step, if the gradient is finite."""
+        """Clip the gradient and take a step. A gradient that is not finite takes none, and sets `overflow`."""
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         norm = float(nn.utils.clip_grad_norm_(parameters, self._clip_grad_norm))
         self.overflow = not math.isfinite(norm)

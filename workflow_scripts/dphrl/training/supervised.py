@@ -30,12 +30,13 @@ from dphrl.model.logprobs import LogProbs, device_of_job, load_model
 from dphrl.sample_files.records import SourceError
 from dphrl.tasks.fields import Fields, MalformedError, show
 from dphrl.tasks.prompts import messages_of
-from dphrl.tasks.tokens import encoder, end_of_turn, load_tokenizer
+from dphrl.tasks.tokens import TemplateError, encoder, end_of_turn, load_tokenizer
 
 _STATE: Final = "state.safetensors"
 # A state of 135 million weights is 1.6 GB, which takes seconds.
 _SECONDS_BETWEEN_STATES: Final = 120.0
 _ASSISTANT: Final = "assistant"
+_OF_ADAM: Final = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def supervised_start(
 
     Raises:
         SourceError: a row without prompt or response, or no row of at most `config.max_tokens` tokens.
+        ValueError: the tokenizer has no end token, or no template for `chat`.
     """
     model, tokenizer = load_model(policy, "float32"), load_tokenizer(policy)
     encode = encoder(policy, "chat" if template == "chat" else "plain")
@@ -86,19 +88,23 @@ def supervised_start(
     for number, row in enumerate(given):
         try:
             messages = messages_of(row, "", {}, fields, config.instruction, None)
-            response = row.get(config.response)
-            if response is None and messages[-1]["role"] == _ASSISTANT:
-                *messages, last = messages
-                response = last["content"]
+            response, last = row.get(config.response), messages[-1]
+            if last["role"] == _ASSISTANT:
+                if response is not None:
+                    raise MalformedError(
+                        f"expected either {config.response} or a last message of the assistant, not both"
+                    )
+                messages, response = messages[:-1], last["content"]
             if not messages or not isinstance(response, str) or not response.strip():
                 raise MalformedError(
                     f"expected a prompt and its response: text in the field {config.response} (policy.supervised."
                     f"response names it) or a last message of the assistant, found {show(dict(row))}"
                 )
-        except MalformedError as error:
+            prompt = encode(messages)
+        except (MalformedError, TemplateError) as error:
             raise SourceError(f"{config.source}, row {number}: {error}") from None
         answer = tokenizer(response, add_special_tokens=False)["input_ids"]
-        rows.append(Row(encode(messages), [*answer, end]))
+        rows.append(Row(prompt, [*answer, end]))
     kept = [row for row in rows if row.length <= config.max_tokens]
     if not kept:
         raise SourceError(f"{config.source}: none of {len(rows)} rows has at most {config.max_tokens} tokens")
@@ -122,7 +128,7 @@ def train_supervised(
     Args:
         states: folder for the state of this training.
         key: of all that the result depends on; a state with another key is not used.
-        progress: called with the number of new steps: after each step 1, after an interruption those before it.
+        progress: called with 1 after each step, and once at the start with the number of restored steps.
 
     Returns:
         The table `supervised`: a row for each step.
@@ -140,7 +146,7 @@ def train_supervised(
     curve = _restore(states, key, model, optimizer)
     saved = time.monotonic()
     progress(len(curve))
-    model.train()
+    model.eval()  # no dropout, as in RL
     for step in range(len(curve), settings.steps):
         rate = settings.lr * _learning_rate_factor(step, settings)
         for group in optimizer.param_groups:
@@ -150,7 +156,9 @@ def train_supervised(
         loss = _accumulate_gradient(policy, batch, settings)
         norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip))
         if not math.isfinite(norm):
-            raise ValueError(f"update {step + 1} has a gradient that is not finite; set a lower lr, or float32")
+            raise ValueError(
+                f"update {step + 1} has a gradient that is not finite; set a lower lr (policy.supervised.lr)"
+            )
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         curve.append((step + 1, rate, loss, norm, tokens))
@@ -198,8 +206,8 @@ def _save(
 ) -> None:
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
-        moments = optimizer.state[parameter]
-        parts = {"weight": parameter.detach(), "mean": moments["exp_avg"], "square": moments["exp_avg_sq"]}
+        # A parameter that never had a gradient has no state.
+        parts = {"weight": parameter.detach(), **optimizer.state.get(parameter, {})}
         tensors |= {f"{part}/{name}": tensor.contiguous() for part, tensor in parts.items()}
     states.mkdir(parents=True, exist_ok=True)
     with replacing(states / _STATE) as temporary:
@@ -215,12 +223,13 @@ def _restore(states: Path, key: str, model: nn.Module, optimizer: torch.optim.Op
             if facts.get("key") != key:
                 return []
             curve = [tuple(row) for row in json.loads(facts["curve"])]
-            for name, parameter in model.named_parameters():
-                parameter.copy_(file.get_tensor(f"weight/{name}"))
-                moments = {"exp_avg": f"mean/{name}", "exp_avg_sq": f"square/{name}"}
-                optimizer.state[parameter] = {"step": torch.tensor(float(len(curve)))} | {
-                    moment: file.get_tensor(saved).to(parameter.device) for moment, saved in moments.items()
-                }
-            return curve
-    except (OSError, SafetensorError):  # none, or a damaged one: the training starts anew
+            saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError, KeyError):  # none, or a damaged one: the training starts anew
         return []
+    for name, parameter in model.named_parameters():
+        parameter.copy_(saved[f"weight/{name}"])
+        parts = {part: saved[f"{part}/{name}"] for part in _OF_ADAM if f"{part}/{name}" in saved}
+        if parts:
+            # The count of steps stays on the CPU.
+            optimizer.state[parameter] = {p: t if p == "step" else t.to(parameter.device) for p, t in parts.items()}
+    return curve

@@ -92,7 +92,7 @@ def shape(field: str, names: Sequence[str]) -> alt.Shape:
 
 
 def style_colour(names: Iterable[str]) -> alt.Scale:
-    """Colour of each solution style, alphabetical with "other" last."""
+    """The colour scale of solution styles, alphabetical with "other" last; of many styles some share a colour."""
     styles = sorted(set(names) - {_OTHER})
     return alt.Scale(domain=[*styles, _OTHER], range=[*islice(cycle(_BRIGHT), len(styles)), _OTHER_COLOUR])
 

@@ -151,7 +151,7 @@ class Member:
 
     @cached_property
     def error(self) -> Fraction | None:
-        """Half a unit of the last digit of a number behind a sign of approximation; None for an exact one."""
+        """Half a unit of the last digit of a plain decimal number after a sign of approximation; None for others."""
         return _error(self.sides.values[-1], self.sides.approximate[-1])
 
 
