@@ -31,6 +31,15 @@ def one_rank() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def denormals() -> Iterator[None]:
+    """A supervised training flushes denormal numbers in its process, which hypothesis refuses in later tests."""
+    import torch
+
+    yield
+    torch.set_flush_denormal(False)
+
+
 @pytest.fixture(scope="session")
 def made() -> list[Any]:
     """Engines kept alive for the whole session: deleting a vLLM engine destroys the process group."""

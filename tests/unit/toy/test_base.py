@@ -1,7 +1,6 @@
 """Base models of the embedded world: reproducible training, batches that cover the corpus, the shipped base."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,11 +28,7 @@ TINY = ToyConfig(
 )
 
 
-@pytest.fixture(autouse=True)
-def denormals() -> Iterator[None]:
-    """A supervised training flushes denormal numbers in its process, which hypothesis refuses."""
-    yield
-    torch.set_flush_denormal(False)
+pytestmark = pytest.mark.usefixtures("denormals")
 
 
 @pytest.fixture(scope="module")

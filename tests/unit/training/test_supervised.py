@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,7 @@ TEMPLATE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def denormals() -> Iterator[None]:
-    """A supervised training flushes denormal numbers in its process, which hypothesis refuses."""
-    yield
-    torch.set_flush_denormal(False)
+pytestmark = pytest.mark.usefixtures("denormals")
 
 
 @pytest.fixture(scope="module")

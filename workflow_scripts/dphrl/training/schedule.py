@@ -1,5 +1,6 @@
 """Data order and learning rate as pure functions of (seed, step): there is no loader whose state could be lost."""
 
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 
@@ -16,13 +17,27 @@ def epoch_indices(seed: int, label: str, step: int, per_step: int, total: int) -
     """
     if total < 1:
         raise ValueError(f"no {label} to draw from")
-    orders: dict[int, list[int]] = {}
+
+    def order(epoch: int) -> list[int]:
+        keys = [blake2b(f"{seed}/{label}/{epoch}/{i}".encode(), digest_size=16).digest() for i in range(total)]
+        return sorted(range(total), key=keys.__getitem__)
+
+    return step_of_epochs(order, step, per_step, total)
+
+
+def step_of_epochs(order: Callable[[int], Sequence[int]], step: int, per_step: int, total: int) -> list[int]:
+    """The indices of one step in an endless sequence of epochs.
+
+    Args:
+        order: of all `total` indices in an epoch, which counts from 0.
+        step, per_step: as in `epoch_indices`.
+    """
+    orders: dict[int, Sequence[int]] = {}
     indices = []
     for position in range((step - 1) * per_step, step * per_step):
         epoch, offset = divmod(position, total)
         if epoch not in orders:
-            keys = [blake2b(f"{seed}/{label}/{epoch}/{i}".encode(), digest_size=16).digest() for i in range(total)]
-            orders[epoch] = sorted(range(total), key=keys.__getitem__)
+            orders[epoch] = order(epoch)
         indices.append(orders[epoch][offset])
     return indices
 

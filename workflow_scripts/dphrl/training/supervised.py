@@ -31,6 +31,7 @@ from dphrl.sample_files.records import SourceError
 from dphrl.tasks.fields import Fields, MalformedError, show
 from dphrl.tasks.prompts import messages_of
 from dphrl.tasks.tokens import TemplateError, encoder, end_of_turn, load_tokenizer
+from dphrl.training.schedule import step_of_epochs
 
 _STATE: Final = "state.safetensors"
 # A state of 135 million weights is 1.6 GB, which takes seconds.
@@ -56,7 +57,6 @@ class Start:
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as a Hugging Face folder."""
         disable_progress_bar()
-        self.model.eval()
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
@@ -170,16 +170,17 @@ def train_supervised(
 
 
 def batch_indices(rows: int, batch: int, seed: int, step: int) -> list[int]:
-    """Rows of a step: slice number `step` of an endless sequence of permutations, one for each pass over the rows."""
-    indices = []
-    permutations: dict[int, list[int]] = {}
-    for position in range(step * batch, (step + 1) * batch):
-        epoch, index = divmod(position, rows)
-        if epoch not in permutations:
-            permutations[epoch] = list(range(rows))
-            random.Random(f"{seed}/order/{epoch}").shuffle(permutations[epoch])
-        indices.append(permutations[epoch][index])
-    return indices
+    """Rows of a step, which counts from 0: the next slice of permutations, one for each pass over the rows.
+
+    The order is the one that the shipped base of the world was trained in.
+    """
+
+    def order(epoch: int) -> list[int]:
+        indices = list(range(rows))
+        random.Random(f"{seed}/order/{epoch}").shuffle(indices)
+        return indices
+
+    return step_of_epochs(order, step + 1, batch, rows)
 
 
 def _learning_rate_factor(step: int, settings: SupervisedTraining) -> float:
@@ -206,7 +207,7 @@ def _save(
 ) -> None:
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
-        # A parameter that never had a gradient has no state.
+        # AdamW keeps no state of a parameter that never had a gradient.
         parts = {"weight": parameter.detach(), **optimizer.state.get(parameter, {})}
         tensors |= {f"{part}/{name}": tensor.contiguous() for part, tensor in parts.items()}
     states.mkdir(parents=True, exist_ok=True)
