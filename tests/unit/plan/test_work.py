@@ -1,6 +1,7 @@
 """Jobs, tokens and disk of runs that were made on two CPU cores, planned before anything ran, within 30 %; hours."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from published import LLAMA_8B
 
 from dphrl.cli import main
 from dphrl.config.load import load_config, read_config
-from dphrl.plan.describe import at_start, shape_of
+from dphrl.plan.describe import at_start, faster_dtype, product_speed, shape_of, slow_products
 from dphrl.plan.memory import ModelShape
-from dphrl.plan.work import Rates, Sizes, product_speed, prompt_share, sizes_of, stages, step_seconds
+from dphrl.plan.work import Rates, Sizes, prompt_share, sizes_of, stages, step_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = ROOT / "tests" / "data" / "measured_runs"
@@ -153,6 +154,31 @@ def test_a_product_of_this_machine_is_measured_and_leaves_the_threads():
     threads = torch.get_num_threads()
     assert 1e9 < product_speed("float32", "cpu") < 1e12
     assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize(
+    ("half", "faster"), [(1e9, "float32"), (9e10, "float32"), (2e11, "bfloat16"), (math.nan, "float32")]
+)
+def test_bfloat16_must_be_clearly_faster_and_a_run_with_emulated_products_is_told(half, faster, monkeypatch):
+    speeds = {"float32": 7e10, "bfloat16": half}
+    monkeypatch.setattr("dphrl.plan.describe.product_speed", lambda dtype, device, width=None: speeds[dtype])
+    assert faster_dtype() == faster
+    settings = {
+        "run": "small",
+        "policy": {"base": "model", "supervised": {"source": "rows.jsonl"}},
+        "hardware": {"gpu_gib": None},
+    }
+    settings |= yaml.safe_load(
+        "{datasets: {a: {task: math, source: a.jsonl}}, train_dataset: a, evaluate: {datasets: [a]}}"
+    )
+    emulated = [
+        "engine.dtype, train.dtype, policy.supervised.dtype: this processor emulates bfloat16, at 1 GFLOP/s of a core; "
+        "float32 has 70, so set float32"
+    ]
+    assert [*slow_products(load_config(settings))] == (emulated if half < 7e10 else [])
+    in_float32 = {"engine": {"dtype": "float32"}, "train": {"dtype": "float32"}, "policy": {"base": "model"}}
+    assert not [*slow_products(load_config(settings | in_float32))]
+    assert not [*slow_products(load_config(settings | {"hardware": {"gpu_gib": 80}}))]
 
 
 def test_the_command_names_a_missing_config(tmp_path, capsys):

@@ -146,14 +146,16 @@ def test_mathematics_gets_the_papers_values_for_it(kind: str, threshold: int, fo
     assert (config.train.steps, config.train.segment_steps, config.train.eval_every) == (96, 12, 24)
 
 
-def test_a_short_model_without_a_template_on_a_cpu(folder: Path) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_short_model_without_a_template_on_a_cpu(dtype: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dphrl.starter.starter.faster_dtype", lambda width: dtype if width == 64 else "")
     write_model(folder / "tiny", SMALL | {"max_position_embeddings": 256}, unk_token="?")
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     config = init("--data", "my.jsonl", "--model", "tiny", "--cpu")
     assert (config.prompts.template, config.prompts.max_tokens, config.engine.max_model_len) == ("plain", 128, 256)
     lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
     assert {config.train.max_tokens, *lengths} == {128}
-    assert (config.engine.dtype, config.train.dtype, config.hardware.gpu_gib) == ("float32", "float32", None)
+    assert (config.engine.dtype, config.train.dtype, config.hardware.gpu_gib) == (dtype, dtype, None)
     assert config.engine.name == "vllm"
     (line,) = [line for line in (folder / "my.yaml").read_text().splitlines() if line.startswith("engine: ")]
     assert line.endswith("; vLLM draws; for a model of a few million weights name: transformers is faster")

@@ -1,7 +1,9 @@
 """The plan of a configuration as text, and the jobs that cannot fit on its GPUs."""
 
 import math
+import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from tabulate import tabulate
@@ -32,7 +34,6 @@ from dphrl.plan.work import (
     Rates,
     Sizes,
     Stage,
-    product_speed,
     prompt_share,
     sizes_of,
     stages,
@@ -194,6 +195,7 @@ def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
             f"Time: at least {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(seconds / 3600)} "
             f"{unit} hours in all, of which {_rounded(of_seed / 3600)} for each training seed"
         )
+    lines += slow_products(config)
     if divergences := [*strengths(config)]:
         lines += ["", *divergences]
     return "\n".join(lines)
@@ -227,6 +229,58 @@ def _steps(config: Config, sizes: Sizes, rates: Rates) -> Iterator[str]:
         yield (
             f"  {name}: {counted(len(config.seeds(name)), 'seed')}, {config.steps(name)} steps{length} "
             f"({train.prompts_per_step} questions x {train.rollouts_per_prompt} rollouts{stored})"
+        )
+
+
+def product_speed(dtype: str, device: str, width: int | None = None) -> float:
+    """Operations/s of one core (`cpu`) or GPU (`cuda`) in products of square matrices; nan where there is none to ask.
+
+    It is the best of twenty products, since other work makes a core slower, or of those within a second.
+    """
+    if find_spec("torch") is None:
+        return math.nan
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        return math.nan
+    width, threads, best = width or (1024 if device == "cpu" else 8192), torch.get_num_threads(), math.inf
+    torch.set_num_threads(1)
+    matrix = torch.ones(width, width, dtype=getattr(torch, dtype), device=device)
+    end = time.perf_counter() + 1
+    for _ in range(20):
+        before = time.perf_counter()
+        product = matrix @ matrix
+        product[0, 0].item()  # waits for the GPU
+        best = min(best, time.perf_counter() - before)
+        if before + best > end:
+            break
+    torch.set_num_threads(threads)
+    return 2 * width**3 / best
+
+
+def faster_dtype(width: int = 1024) -> str:
+    """The dtype in which one core computes products of matrices of this width faster.
+
+    A processor without bfloat16 emulates it: an EPYC of 2021 is 60 times slower in it than in float32.
+    """
+    speeds = {dtype: product_speed(dtype, "cpu", width) for dtype in ("float32", "bfloat16")}
+    # Rounding has its price, so bfloat16 must be clearly faster.
+    return "bfloat16" if speeds["bfloat16"] > 1.5 * speeds["float32"] else "float32"
+
+
+def slow_products(config: Config) -> Iterator[str]:
+    """A line for a user whose run computes in bfloat16 on a processor that emulates it."""
+    keys = {"engine.dtype": config.engine.dtype, "train.dtype": config.train.dtype if config.methods else ""}
+    if start := config.policy.supervised:
+        keys["policy.supervised.dtype"] = start.dtype
+    slow = [key for key, dtype in keys.items() if dtype == "bfloat16"]
+    if not slow or config.gpu_gib is not None or config.policy.base is None:
+        return
+    single, half = (product_speed(dtype, "cpu") / 1e9 for dtype in ("float32", "bfloat16"))
+    if half < single:
+        yield (
+            f"{', '.join(slow)}: this processor emulates bfloat16, at {half:,.0f} GFLOP/s of a core; float32 has "
+            f"{single:,.0f}, so set float32"
         )
 
 

@@ -4,12 +4,9 @@ Lengths and speeds are measured where a stage of the run is done. Before that, l
 that of a matrix product on this machine. No stage is faster, so these seconds are a lower bound.
 """
 
-import math
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self, get_args
 
@@ -231,29 +228,6 @@ class Stage:
     seconds: float = 0.0
     longest: float = 0.0
     size: float = 0.0
-
-
-def product_speed(dtype: str, device: str) -> float:
-    """Operations/s of one core (`cpu`) or GPU (`cuda`) in products of square matrices; nan where there is none to ask.
-
-    It is the best of twenty products, since other work makes a core slower.
-    """
-    if find_spec("torch") is None:
-        return math.nan
-    import torch
-
-    if device == "cuda" and not torch.cuda.is_available():
-        return math.nan
-    width, threads, best = 1024 if device == "cpu" else 8192, torch.get_num_threads(), math.inf
-    torch.set_num_threads(1)
-    matrix = torch.ones(width, width, dtype=getattr(torch, dtype), device=device)
-    for _ in range(20):
-        before = time.perf_counter()
-        product = matrix @ matrix
-        product[0, 0].item()  # waits for the GPU
-        best = min(best, time.perf_counter() - before)
-    torch.set_num_threads(threads)
-    return 2 * width**3 / best
 
 
 def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:

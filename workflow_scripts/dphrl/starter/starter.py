@@ -16,7 +16,7 @@ from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import check_files, load_config
 from dphrl.hub import data_name, model_config, model_name, one_file
-from dphrl.plan.describe import KEYS, at_start, shape_of
+from dphrl.plan.describe import KEYS, at_start, faster_dtype, shape_of
 from dphrl.plan.memory import Setting, changes_that_fit
 from dphrl.sample_files.records import SourceError, read_source
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
@@ -106,7 +106,7 @@ def _renamed(rows: Sequence[Mapping[str, Any]], task: str) -> dict[str, str]:
 
 
 _METHOD = "dph_js"
-_DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128}
+_DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128, "width": 1024}
 # Table 7 of arXiv 2509.07430: length of a response and passes over the questions. Other tasks use the values of SQL.
 _RESPONSE, _EPOCHS = {SQL: 4096, MATH: 2048}, {SQL: 4, MATH: 8}
 # Rows whose prompts are made here, to say how many are questions.
@@ -220,11 +220,15 @@ def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str
 
 @dataclass(frozen=True)
 class _Model:
-    """Of a model: its kind, whether its tokenizer has a chat template, and how long a sequence may be."""
+    """Of a model: its kind, whether its tokenizer has a chat template, how long a sequence may be, and its dtype.
+
+    `dtype` is None for the default, bfloat16.
+    """
 
     kind: str
     chat: bool
     positions: int
+    dtype: str | None
 
 
 def _model(wish: Wish, folder: Path) -> _Model:
@@ -239,7 +243,9 @@ def _model(wish: Wish, folder: Path) -> _Model:
     positions = settings.get("max_position_embeddings") or _DEFAULTS["positions"]
     in_tokenizer = "chat_template" in json.loads(texts["tokenizer_config.json"] or "{}")
     chat = bool(settings.get("chat_template") or texts["chat_template.jinja"] or in_tokenizer)
-    return _Model(str(settings.get("model_type")), chat, min(positions, _DEFAULTS["positions"]))
+    width = settings.get("hidden_size") or _DEFAULTS["width"]
+    dtype = "float32" if wish.gpu_gib is None and faster_dtype(width) == "float32" else None
+    return _Model(str(settings.get("model_type")), chat, min(positions, _DEFAULTS["positions"]), dtype)
 
 
 def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
@@ -266,9 +272,8 @@ def _text(
     task, short = datasets["train"]["task"], model.positions < _DEFAULTS["positions"]
     response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions // 2)
     tokens = response if response < _RESPONSE[SQL] else None
-    dtype = "float32" if wish.gpu_gib is None else None
     prompts = {"template": None if model.chat else "plain", "max_tokens": model.positions - response if short else None}
-    engine = {"max_model_len": model.positions if short else None, "dtype": dtype}
+    engine = {"max_model_len": model.positions if short else None, "dtype": model.dtype}
     values = {
         "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
         "model": wish.model,
@@ -282,7 +287,7 @@ def _text(
         "length": {"max_tokens": tokens} if tokens else None,
         "tokens": tokens,
         "threshold": 7 if model.kind.startswith("qwen") else 6,
-        "dtype": dtype,
+        "dtype": model.dtype,
         "hardware": hardware or None,
         **schedule,
     }
