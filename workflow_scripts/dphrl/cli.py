@@ -126,12 +126,7 @@ exit status: 0, 1 if no configuration can be written (the message has the file a
 def _init_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", metavar="FILE", required=True, help="questions: .jsonl, .json, .parquet, or their name on the hub")
-    add(
-        "--model",
-        metavar="DIR",
-        required=True,
-        help="the base model: a folder with config.json, or its name on the hub",
-    )
+    add("--model", metavar="DIR", required=True, help="the base model: a folder, a GGUF file, or its name on the hub")
     add("--test", metavar="FILE", help="questions to evaluate on (default: the questions of --data)")
     add("--out", metavar="FILE", type=Path, help="the configuration (default: the name of --data, .yaml)")
     add("--task", help="sql, math, or the name that --scorer registers (default: by the fields)")
@@ -141,6 +136,8 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--field", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
     add("--gpu-gib", type=float, default=80.0, help="memory of a GPU in GiB (default: 80)")
     add("--cpu", action="store_true", help="a machine without GPUs: small models only")
+    help_ = "draw 8 answers to 16 questions here, and set lengths and the place of an answer by them; minutes"
+    add("--draw", action="store_true", help=help_)
 
 
 def _init(options: Namespace) -> int:
@@ -153,12 +150,11 @@ def _init(options: Namespace) -> int:
     gpu_gib = None if options.cpu else options.gpu_gib
     own = vars(options) | {"name": out.stem, "fields": dict(options.field), "gpu_gib": gpu_gib}
     wish = Wish(**{name: own[name] for name in Wish.__dataclass_fields__})
+    if out.exists():
+        raise FileExistsError(f"{out} is there already: name another file with --out, or remove it")
     text, report, ranks = starter(wish)
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise FileExistsError(f"{out} is there already: name another file with --out, or remove it") from None
+    with out.open("x", encoding="utf-8") as file:
+        file.write(text)
     print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, gpu_gib, ranks)])))
     return 0
 

@@ -136,7 +136,7 @@ def fetch(name: HubName) -> dict[str, Any]:
     Raises:
         HubError: a file cannot be fetched, there is no space, or a file differs from the listing of its commit.
     """
-    folder = _snapshot(name)
+    folder = snapshot(name)
     files = {}
     for entry in _entries(name, folder.name):
         file = folder / entry.path
@@ -149,8 +149,12 @@ def fetch(name: HubName) -> dict[str, Any]:
     return {"id": name.id, "kind": name.kind, "revision": name.revision, "commit": folder.name, "files": files}
 
 
-def _snapshot(name: HubName) -> Path:
-    """The folder of a name in the cache, with its files."""
+def snapshot(name: HubName) -> Path:
+    """The folder of a name in the cache, with its files, which are fetched where they are missing.
+
+    Raises:
+        HubError: a file cannot be fetched, or there is no space.
+    """
     import httpx2
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import DryRunError

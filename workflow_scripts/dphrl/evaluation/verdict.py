@@ -251,7 +251,7 @@ def hotter(verdict: Verdict, base: Policy, drawn: Mapping[str, Sequence[Policy]]
     """The verdict with the answer of the same tuned model drawn at higher temperatures; only COLLAPSED changes.
 
     SHARPENED: accuracy at the base's temperature is not lost, and pass@k at the temperature chosen on the other half
-    of the questions is NOT COLLAPSED by the rule of `decide`.
+    of the questions is NOT COLLAPSED by the rule of `decide`, at 95 % too: a choice may not make a loss harmless.
 
     Args:
         base, drawn: on the same questions; those with k samples everywhere count. Halves are drawn group by group. A
@@ -272,7 +272,8 @@ def hotter(verdict: Verdict, base: Policy, drawn: Mapping[str, Sequence[Policy]]
         for half in (~first, first)
     ]
     coverage = compared(solved, np.where(first, tried[best[0]], tried[best[1]]), clusters)
-    kept = not coverage.fell and coverage.narrow[0] > -verdict.margin and coverage.base >= 2.0 * verdict.margin
+    excluded = min(coverage.narrow[0], coverage.wide[0]) > -verdict.margin
+    kept = not coverage.fell and excluded and coverage.base >= 2.0 * verdict.margin
     answer = Hotter(tuple(list(drawn)[index] for index in best), coverage, kept)
     sharpened = verdict.word == COLLAPSED and kept and not verdict.accuracy.fell
     return replace(verdict, hotter=answer, word=SHARPENED if sharpened else verdict.word)

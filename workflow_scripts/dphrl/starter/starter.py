@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -22,6 +22,9 @@ from dphrl.sample_files.records import SourceError, read_source
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prepare import prepare
+
+if TYPE_CHECKING:
+    from dphrl.starter.drawn import Drawn
 
 # Further names of fields, for files without a known name; in small letters, with "_" for blanks and "-".
 _QUESTION: Final = (
@@ -125,6 +128,7 @@ class Wish:
         databases: of SQL questions; None: the folder `database` next to `data`.
         fields: our name of a field -> the file's.
         gpu_gib: memory of a GPU; None for a machine without.
+        draw: draw a few answers first, and set limits and rule by them.
     """
 
     name: str
@@ -136,6 +140,7 @@ class Wish:
     databases: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     gpu_gib: float | None = 80.0
+    draw: bool = False
 
 
 def next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
@@ -182,7 +187,16 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
         config = load_config(yaml.safe_load(text))
     check_files(config, folder)
     list(at_start(config, folder))
-    return text, "\n".join(line for _, line, _ in read.values()), config.hardware.ranks
+    report = [line for _, line, _ in read.values()]
+    if wish.draw:
+        from dphrl.starter.drawn import draw  # with torch, which a first configuration does not need
+
+        drawn = draw(config, folder)
+        schedule = _schedule(datasets["train"]["task"], rows, per_step)
+        text = _text(wish, datasets, model, schedule, hardware, drawn)
+        config = load_config(yaml.safe_load(text))
+        report.append(drawn.report)
+    return text, "\n".join(report), config.hardware.ranks
 
 
 def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str, int]:
@@ -266,25 +280,39 @@ def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
 
 
 def _text(
-    wish: Wish, datasets: Mapping[str, Any], model: _Model, schedule: Mapping[str, Any], hardware: Mapping[str, Any]
+    wish: Wish,
+    datasets: Mapping[str, Any],
+    model: _Model,
+    schedule: Mapping[str, Any],
+    hardware: Mapping[str, Any],
+    drawn: "Drawn | None" = None,
 ) -> str:
     """The configuration: the template of the task, without the lines that have no value."""
     task, short = datasets["train"]["task"], model.positions < _DEFAULTS["positions"]
     response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions // 2)
-    tokens = response if response < _RESPONSE[SQL] else None
     prompts = {"template": None if model.chat else "plain", "max_tokens": model.positions - response if short else None}
     engine = {"max_model_len": model.positions if short else None, "dtype": model.dtype}
+    scoring: dict[str, Any] | None = {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None
+    positions, lengths = "the positions of the model", "at most half of the model's positions"
+    if drawn:
+        prompts["max_tokens"] = drawn.prompt_tokens
+        response = min(drawn.response_tokens or response, model.positions - drawn.prompt_tokens)
+        engine["max_model_len"] = drawn.prompt_tokens + response
+        scoring = scoring or {task: {"answer": drawn.rule}}
+        positions, lengths = "a prompt and a response", "by the answers that were drawn"
+    tokens = response if drawn or response < _RESPONSE[SQL] else None
     values = {
         "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
         "model": wish.model,
         "test": None,
         **datasets,
         "evaluated": "test" if "test" in datasets else "train",
-        "scoring": {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None,
+        "scoring": scoring,
         "prompts": {key: value for key, value in prompts.items() if value} or None,
         "engine": {key: value for key, value in engine.items() if value} or None,
-        "engine_note": "vLLM draws" if wish.gpu_gib else _ENGINE_ON_A_CPU,
+        "engine_note": f"max_model_len: {positions}; {'vLLM draws' if wish.gpu_gib else _ENGINE_ON_A_CPU}",
         "length": {"max_tokens": tokens} if tokens else None,
+        "length_note": lengths,
         "tokens": tokens,
         "threshold": 7 if model.kind.startswith("qwen") else 6,
         "dtype": model.dtype,
@@ -300,7 +328,7 @@ def _text(
     return Template("\n".join([*kept, ""])).substitute(flows)
 
 
-_NOTES = ("engine_note", "passes")
+_NOTES = ("engine_note", "length_note", "passes")
 _ENGINE_ON_A_CPU = "vLLM draws; for a model of a few million weights name: transformers is faster"
 
 

@@ -1,0 +1,60 @@
+"""`dphrl init --draw`: lengths and the place of an answer come from answers of the user's model."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny_gguf import write_gguf
+from tiny_models import tiny_model
+
+from dphrl.cli import main
+from dphrl.config.blocks.toy import ToyConfig
+from dphrl.config.config import Config
+from dphrl.config.load import check_files, read_config
+from dphrl.toy.world import build_world
+
+BASE = Path(__file__).resolve().parents[3] / "config" / "world-1"
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with questions of the world that the shipped base model was trained on."""
+    monkeypatch.chdir(tmp_path)
+    keys = yaml.safe_load((BASE.parent / "world.yaml").read_text())
+    build_world(tmp_path / "world", ToyConfig(**keys | {"corpus": 64, "vocabulary": 300, "questions": {"train": 40}}))
+    return tmp_path
+
+
+def init(*arguments: str) -> Config:
+    """The configuration that the command writes, checked as the Snakefile does."""
+    assert main(["init", "--cpu", "--draw", "--out", "drawn.yaml", *arguments]) == 0
+    config = read_config(Path("drawn.yaml"))
+    check_files(config, Path())
+    return config
+
+
+def test_the_rule_that_finds_answers_and_the_lengths_that_they_need(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = init("--data", "world/questions/train.jsonl", "--databases", "world/databases", "--model", str(BASE))
+    printed = capsys.readouterr().out
+    assert "128 answers to 16 questions" in printed
+    assert "scoring.sql.answer: fenced: 0% right, 100% without an answer" in printed
+    assert "questions near-perfect (at least 8 of 8)" in printed
+    assert config.scoring.sql.answer == "bare"
+    # Answers have 20 tokens on average, and prompts 41. The configuration without --draw has 64 and 64.
+    lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
+    assert {config.train.max_tokens, *lengths} == {64}
+    assert (config.prompts.max_tokens, config.engine.max_model_len) == (128, 192)
+
+
+def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a GGUF file; its answers never end, so lengths stay those of the paper."""
+    write_gguf(world / "small.gguf", tiny_model())
+    (world / "my.jsonl").write_text('{"question": "7 + 1?", "answer": 8}\n')
+    config = init("--data", "my.jsonl", "--model", "small.gguf")
+    printed = capsys.readouterr().out
+    assert "RL cannot start from this model: no answer is right (docs/how-to/supervised-start.md)" in printed
+    assert "Too many were cut off" in printed
+    # In any text `final` finds an answer.
+    assert config.scoring.math.answer == "final"

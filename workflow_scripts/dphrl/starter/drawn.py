@@ -1,0 +1,152 @@
+"""Answers of a model to a few questions, drawn before its first configuration: which limits and rule fit it."""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import polars as pl
+
+from dphrl.config import slices
+from dphrl.config.blocks.sampling import PlanConfig
+from dphrl.config.config import Config
+from dphrl.hub import GGUF, data_name, model_name, one_file, snapshot
+from dphrl.model.checkpoint import check_base
+from dphrl.model.gguf import convert_gguf
+from dphrl.model.logprobs import device_of_job
+from dphrl.rollout.requests import SamplingPlan, rollout_frame
+from dphrl.rollout.transformers_engine import TransformersEngine
+from dphrl.sample_files.records import read_source
+from dphrl.scoring.factory import make_scorer
+from dphrl.scoring.tables import score_rollouts
+from dphrl.tasks.fields import Renames
+from dphrl.tasks.gold import gold_of
+from dphrl.tasks.prepare import prepare
+from dphrl.tasks.tokens import encoder
+
+_QUESTIONS: Final = 16
+_SAMPLES: Final = 8
+# Values of `scoring.<task>.answer`, the default first; a custom scorer has none.
+_RULES: Final = {"math": ("boxed", "final"), "sql": ("fenced", "bare")}
+# Tokens of the longest answer that is waited for.
+_PATIENCE: Final = {"cpu": 512, "cuda": 2048}
+# Rows whose prompts are measured; with a database each takes milliseconds.
+_MEASURED: Final = 2000
+# Limits leave room for answers that grow in training, and are multiples of so many tokens.
+_ROOM, _MULTIPLE = 1.5, 64
+# With more answers cut off than this share, their lengths say little.
+_CUT: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the answers say about the configuration.
+
+    Attributes:
+        rule: the value of `scoring.<task>.answer` with the most right answers; "" for a custom scorer.
+        prompt_tokens: limit for prompts.
+        response_tokens: limit for responses; None where too many answers were cut off.
+        report: lines for the user.
+    """
+
+    rule: str
+    prompt_tokens: int
+    response_tokens: int | None
+    report: str
+
+
+def draw(config: Config, folder: Path) -> Drawn:
+    """Draw eight answers to each of sixteen training questions, and score them by each rule for the place of an answer.
+
+    Args:
+        config: a first configuration.
+        folder: where relative paths start.
+
+    Raises:
+        ValueError, OSError: the model cannot be read, or no row is a prompt.
+    """
+    train = config.train_dataset
+    assert train is not None
+    dataset, hub = config.datasets[train], data_name(config.datasets[train].source)
+    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
+    assert source is not None
+    rows = read_source(source)
+    rows = rows[:: math.ceil(len(rows) / _MEASURED)]
+    databases = folder / dataset.database_folder if dataset.database_folder else None
+    limit = min(_PATIENCE[device_of_job()], config.sampling.presample.max_tokens)
+    started = time.perf_counter()
+    with _policy(config, folder) as policy:
+        encode, longest = encoder(policy, config.prompts.template), config.prompts.max_tokens
+        fields: Renames = {str(ours): theirs for ours, theirs in dataset.fields.items()}
+        prepared = prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
+        prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
+        plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})
+        asked = prompts.select("prompt_id", "prompt_token_ids").iter_rows()
+        requests = SamplingPlan("presample", plan, config.seed).requests(asked)
+        engine = TransformersEngine(policy, config.engine, config.hardware)
+        answers = rollout_frame(requests, engine.generate(requests, "answers"))
+    seconds = time.perf_counter() - started
+
+    gold = gold_of(prompts, prepared.rejected, rows, dataset.task, comparison=dataset.comparison, fields=fields)
+    block, custom = slices.gold(config, train)["scorer"], config.scoring.custom.get(dataset.task)
+    scorer_file = folder / custom.source if custom else None
+    verdicts = dict[str, pl.DataFrame]()
+    for rule in _RULES.get(dataset.task, ("",)):
+        settings = block | ({"answer": rule} if rule else {})
+        with make_scorer(dataset.task, settings, databases=databases, source=scorer_file) as scorer:
+            verdicts[rule] = score_rollouts(answers, gold, scorer)
+    rule = max(verdicts, key=lambda rule: (_right(verdicts[rule]), -_without(verdicts[rule])))
+    lengths = answers["token_ids"].list.len().to_list()
+    cut = answers["finish_reason"].to_list().count("length") / answers.height
+    report = [
+        f"{answers.height} answers to {prompts.height} questions, drawn in {seconds:,.0f} s:"
+        f" {sum(lengths) / answers.height:,.0f} tokens on average, {cut:.0%} cut off at {limit:,}",
+        *_findings(verdicts, rule, dataset.task, config.partition.pef_min_correct),
+    ]
+    if cut > _CUT:
+        report.append("Too many were cut off, so the limits of responses are still the paper's.")
+    prompt, response = _limit(map(len, prepared.prompts["prompt_token_ids"])), None if cut > _CUT else _limit(lengths)
+    return Drawn(rule, prompt, response, "\n".join(report))
+
+
+@contextmanager
+def _policy(config: Config, folder: Path) -> Iterator[Path]:
+    """The folder of the base model: the user's, one in the cache of the hub, or a converted GGUF file."""
+    base = config.policy.base or ""
+    hub = model_name(base, folder)
+    with TemporaryDirectory(prefix="dphrl-") as temporary:
+        policy = snapshot(hub) if hub else folder / base
+        if base.endswith(GGUF):
+            policy = Path(temporary)
+            convert_gguf(folder / base, policy, config.engine.dtype)
+        check_base(policy)
+        yield policy
+
+
+def _right(verdicts: pl.DataFrame) -> float:
+    return float(verdicts.select(pl.col("correct").mean()).item())
+
+
+def _without(verdicts: pl.DataFrame) -> float:
+    return float(verdicts.select((pl.col("verdict") == "no_answer").mean()).item())
+
+
+def _findings(verdicts: Mapping[str, pl.DataFrame], rule: str, task: str, threshold: int) -> Iterator[str]:
+    """Shares of right answers by each rule, and how the questions would be divided."""
+    for tried, judged in verdicts.items():
+        key = f"scoring.{task}.answer: {tried}" if tried else f"task {task}"
+        yield f"  {key}: {_right(judged):.0%} right, {_without(judged):.0%} without an answer"
+    right = verdicts[rule].group_by("prompt_id").agg(pl.col("correct").sum())["correct"]
+    near, never = int((right >= threshold).sum()), int((right == 0).sum())
+    yield f"  {near} questions near-perfect (at least {threshold} of {_SAMPLES}), {never} without a right answer"
+    if never == len(right):
+        yield "  RL cannot start from this model: no answer is right (docs/how-to/supervised-start.md)"
+
+
+def _limit(lengths: Iterable[int]) -> int:
+    """A limit with room above the longest."""
+    return _MULTIPLE * math.ceil(_ROOM * max(lengths) / _MULTIPLE)
