@@ -176,6 +176,14 @@ def test_files_without_a_common_question_are_an_error():
         join([sample_file("base", {"a": ["+"]}), sample_file("two", {"b": ["+"]})])
 
 
+def test_ids_of_samples_are_answered_with_the_field_of_the_question(tmp_path):
+    """As in the results of promptfoo, where each sample has an id of its own."""
+    rows = ({"id": name, "vars": {"question": "q"}, "output": "t", "score": 1} for name in "ab")
+    files = [read_samples(lines(tmp_path / f"{row['id']}.jsonl", row)) for row in rows]
+    with pytest.raises(SourceError, match=r"or of the text with --map question=vars\.question"):
+        join(files)
+
+
 def test_ids_that_name_other_questions_are_not_trusted():
     """Two tools number the same questions in another order."""
     base, tuned = sample_file("base", {"0": ["+"], "1": ["-"]}), sample_file("two", {"0": ["+"], "1": ["-"]})

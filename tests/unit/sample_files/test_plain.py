@@ -112,26 +112,6 @@ def test_words_of_judges(tmp_path: Path, value: object, verdict: bool) -> None:
     assert read_samples(lines(tmp_path / "a.jsonl", row), mapping=mapping).rows["correct"].to_list() == [verdict]
 
 
-def test_an_unknown_file_is_answered_with_fields_and_ways(tmp_path: Path) -> None:
-    path = lines(tmp_path / "a.jsonl", {"query": "2 + 2?", "answer": "4"})
-    with pytest.raises(SourceError) as failed:
-        read_samples(path)
-    text = str(failed.value)
-    assert text == (
-        f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
-        " verdicts; the first object has query, answer; nearest: --map text=answer --map question=query --map"
-        " correct=FIELD"
-    )
-    found = read_samples(path, mapping={"question": "query", "text": "answer"})
-    assert (found.format, found.rows["correct"].to_list()) == ("plain", [None])
-
-
-def test_a_message_names_not_all_of_many_fields(tmp_path: Path) -> None:
-    path = lines(tmp_path / "a.jsonl", {f"\x1b{number}": number for number in range(1000)})
-    with pytest.raises(SourceError, match=r"object has \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.; nearest"):
-        read_samples(path)
-
-
 PLAIN = {"question": "q", "text": "t"}
 
 
@@ -314,39 +294,3 @@ def test_results_of_reasoning_gym(tmp_path: Path) -> None:
     one = {"question": "2 + 2?", "expected_answer": "4", "full_model_response": "4", "score": 1.0}
     path.write_text(json.dumps({"name": "sums", "results": [one]}))
     assert read_samples(path).rows["correct"].to_list() == [True]
-
-
-def test_a_hint_names_all_objects_of_a_list(tmp_path: Path) -> None:
-    row = {"name": "q", "runs": [{"reply": "a long reply", "ok": True}]}
-    with pytest.raises(SourceError, match=r"--map text=runs\.\*\.reply --map question=name --map correct=runs\.\*\.ok"):
-        read_samples(lines(tmp_path / "a.jsonl", row))
-    found = right(
-        lines(tmp_path / "a.jsonl", row), mapping={"question": "name", "text": "runs.*.reply", "correct": "runs.*.ok"}
-    )
-    assert list(found.values()) == [[True]]
-
-
-@pytest.mark.parametrize(
-    ("row", "hint"),
-    [
-        (
-            {"item": "Q", "run": 3, "output_text": "o", "is_right": 1},
-            "--map text=output_text --map question=item --map correct=is_right",
-        ),
-        (
-            {"idx": 1, "total_samples": 16, "num_right": 3},
-            "--map question_id=idx --map n=total_samples --map c=num_right",
-        ),
-        (
-            {"problem": "Q", "rollout": [{"response": "r", "score": {"score": 1.0}}]},
-            "--map score=rollout.*.score.score",
-        ),
-    ],
-)
-def test_the_hint_makes_the_second_try_work(tmp_path: Path, row: dict[str, Any], hint: str) -> None:
-    path = lines(tmp_path / "a.jsonl", row)
-    with pytest.raises(SourceError) as failed:
-        read_samples(path)
-    assert hint in str(failed.value)
-    mapping = dict(one.split("=") for one in hint.replace("--map ", "").split())
-    assert read_samples(path, mapping=mapping).rows["correct"].any()

@@ -75,7 +75,7 @@ def test_a_parquet_table_is_read_with_its_nested_columns(tmp_path: Path) -> None
         ("a.jsonl", b"\n", "found no rows"),
         ("a.json", b"[]", "found no rows"),
         ("a.json", b'{"a": 1}\n{"a": 2}\n', "expected a list of objects .one object per line is .jsonl. in UTF-8"),
-        ("a.json", b'{"q1": {"prompt": "a"}, "q2": {"prompt": "b"}}', "found one object with the keys 'q1', 'q2', ..."),
+        ("a.json", b'{"q1": {"prompt": "a"}, "q2": 3}', "found one object with the keys 'q1', 'q2', ..."),
         ("a.json", b"3", "expected a list of objects, found int"),
         ("a.json", b'[{"a": 1}, 2]', "row 1: expected a JSON object, found int"),
         ("a.parquet", b"PAR1", "expected a parquet table"),

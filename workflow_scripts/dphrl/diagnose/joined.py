@@ -12,6 +12,7 @@ from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.sample_files.batches import key_of_text
 from dphrl.sample_files.fields import likely_verdict
 from dphrl.sample_files.formats import CLASSES
+from dphrl.sample_files.hints import nearest_fields
 from dphrl.sample_files.records import SourceError, leaves, names_of
 from dphrl.sample_files.samples import SampleFile
 
@@ -107,9 +108,11 @@ def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joi
         ids = [
             known_as(*rows.row(0)) for rows in (frame.select("question_id", "question") for frame in judged.values())
         ]
+        near = nearest_fields(leaves(files[0].head), {}).get("question", "FIELD")
         raise SourceError(
             f"{files[0].path} and {files[-1].path} have no question in common, neither by id nor by text (for instance"
-            f" {ids[0][:60]!r} and {ids[-1][:60]!r}); name the field of the id with --map question_id=FIELD"
+            f" {ids[0][:60]!r} and {ids[-1][:60]!r}); name the field of the id with --map question_id=FIELD, or of the"
+            f" text with --map question={near}"
         )
     left_out = {name: _left_out(rows, common) for name, rows in keyed.items()}
     rows = {name: _numbered(rows, common) for name, rows in keyed.items()}

@@ -102,7 +102,7 @@ class Layout:
         return f"{self.root}/policies/{wildcards['policy'].partition('/t')[0]}"
 
     def sampled_manifest(self, wildcards: Mapping[str, str]) -> str:
-        """The manifest of `sampled_weights`."""
+        """The JSON file next to the folder `sampled_weights`, with the sha256 of each file in it."""
         return f"{self.sampled_weights(wildcards)}.json"
 
     def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:

@@ -36,7 +36,7 @@ class ProgressLines(tqdm):
 
     @staticmethod
     def status_printer(file: TextIO) -> Callable[[str], None]:
-        """The function that prints a status as one line, but for a blank one and one equal to the line before."""
+        """A function that prints each status on a line of its own. It skips blank and repeated ones."""
         last = ""
 
         def print_status(status: str) -> None:

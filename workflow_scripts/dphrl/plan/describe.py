@@ -285,9 +285,15 @@ def slow_products(config: Config) -> Iterator[str]:
 
 
 def at_start(config: Config, folder: Path) -> Iterator[str]:
-    """Lines for a user before a run starts: memory per GPU, except for the embedded world, and disk.
+    """Lines for a user before a run starts: the planned memory per GPU and disk of the trainings.
 
-    Raises `ConfigError` where a training cannot fit on `hardware.gpu_gib`.
+    The embedded world has no line about memory. A run without trainings or without a model has no lines at all.
+
+    Args:
+        folder: relative paths of the configuration start here.
+
+    Raises:
+        ConfigError: a training cannot fit on `hardware.gpu_gib`.
     """
     try:
         shape = shape_of(config, folder)

@@ -18,19 +18,21 @@ class RecordedError(ValueError):
 class ReplayEngine:
     """Answers requests from a file of recorded responses.
 
-    A row of the file holds `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's file, from 0),
-    and `response` or `responses`. Optional are `sample_index` (-1: greedy; by default a prompt's responses are
-    numbered in file order) and `finish_reason` (stop, length). Other fields are
-    ignored, and rows that belong to no prompt, such as a duplicate question.
+    A row of the file has the question as `prompt_id` (as in the prompts table) or `source_index` (row of the dataset's
+    file, from 0), and `response` (a text) or `responses` (a list). It may have `finish_reason` (stop, length) and
+    `sample_index`: -1 is the greedy response. Without it the responses to a prompt are numbered in file order.
+
+    Other fields are ignored. So are rows of questions that are no prompts, such as rejected or repeated questions.
 
     Args:
         file: JSONL, JSON or parquet.
-        prompts: prompt_id, source_index of the dataset.
+        prompts: columns prompt_id and source_index, one row for each prompt of the dataset.
         tokenize: text to token ids with the policy's tokenizer; None (there is no model) leaves them empty.
-        first: index of the recorded sample that is the plan's sample 0.
+        first: sample_index of the first recorded sample to use; earlier ones belong to another plan.
 
     Raises:
         RecordedError: a row is malformed, a sample is recorded twice, or no row belongs to the prompts.
+        SourceError: the file cannot be parsed, or has no rows.
     """
 
     def __init__(

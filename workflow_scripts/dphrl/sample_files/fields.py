@@ -9,8 +9,8 @@ from typing import Any, Final
 from dphrl.config.errors import nearest, show
 from dphrl.sample_files.records import Record
 
-_RIGHT: Final = frozenset({"c", "correct", "pass", "passed", "true", "1"})
-_WRONG: Final = frozenset({"i", "incorrect", "n", "fail", "failed", "timeout", "false", "0"})
+_RIGHT: Final = frozenset({"c", "correct", "right", "pass", "passed", "true", "1"})
+_WRONG: Final = frozenset({"i", "incorrect", "wrong", "n", "fail", "failed", "timeout", "false", "0"})
 _CUT: Final = frozenset({"length", "max_tokens", "model_length"})
 
 
@@ -109,6 +109,20 @@ def _could_judge(value: Any) -> bool:
     return isinstance(verdict, int | float)
 
 
+def is_verdict(value: Any) -> bool:
+    """Whether a value says right or wrong by itself. A letter or a digit as text does not: it may be an answer."""
+    if isinstance(value, str):
+        return len(value) > 1 and _could_judge(value)
+    return isinstance(value, bool | int | float) and value in (0, 1)
+
+
+def could_be_text(value: Any) -> bool:
+    """Whether a value may be a question or responses: a text, the messages of a chat, or a list of these."""
+    if isinstance(value, list):
+        return all("content" in inner if isinstance(inner, dict) else could_be_text(inner) for inner in value)
+    return isinstance(value, str)
+
+
 def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
     """Whether a score reaches the threshold, as `truth_of`."""
 
@@ -181,32 +195,45 @@ def _content(field: Field, content: Any) -> str:
 
 
 def _has(record: Record, name: str) -> bool:
+    """Whether each step of a name is there, up to a null or an empty value."""
     value: Any = record
-    for number, part in enumerate(name.split(".")):
-        if number and value in (None, {}, []):
+    parts = name.split(".")
+    while parts:
+        if value in (None, {}, []) and value is not record:
             return True
-        if part == "*" and isinstance(value, list):
-            return _has({"": value[0]}, ".".join(["", *name.split(".")[number + 1 :]]))
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
+        if parts[0] == "*" and isinstance(value, list):
+            value, parts = value[0], parts[1:]
+            continue
+        place = _place(value, parts)
+        if place is None:
             return False
+        value, parts = value[place[0]], parts[place[1] :]
     return True
 
 
 def _nested(record: Any, name: str) -> Any:
+    """The value under a name with dots; under `*`, the list of the values in all objects; None without."""
     value: Any = record
     parts = name.split(".")
-    for number, part in enumerate(parts):
-        if part == "*" and isinstance(value, list):
-            rest = ".".join(parts[number + 1 :])
+    while parts:
+        if parts[0] == "*" and isinstance(value, list):
+            rest = ".".join(parts[1:])
             return [_nested(inner, rest) if rest else inner for inner in value]
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
+        place = _place(value, parts)
+        if place is None:
             return None
+        value, parts = value[place[0]], parts[place[1] :]
     return value
+
+
+def _place(value: Any, parts: Sequence[str]) -> tuple[Any, int] | None:
+    """The key or index of the next step, and how many parts it takes: a key may have dots, such as a temperature."""
+    if isinstance(value, dict):
+        # Nearly every key is one part: no joined keys for a million rows.
+        if parts[0] in value:
+            return parts[0], 1
+        keys = ((".".join(parts[:size]), size) for size in range(2, len(parts) + 1))
+        return next(((key, size) for key, size in keys if key in value), None)
+    if isinstance(value, list) and parts[0].isdecimal() and int(parts[0]) < len(value):
+        return int(parts[0]), 1
+    return None

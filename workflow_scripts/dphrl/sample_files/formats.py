@@ -1,13 +1,14 @@
 """Formats of known tools: by which fields a file is recognised, and where each of our fields is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from dphrl.config.errors import show
+from dphrl.sample_files.fields import could_be_text
+from dphrl.sample_files.hints import nearest_fields
 from dphrl.sample_files.records import Record, SourceError, leaves, names_of
 
 # Columns of `SampleFile.rows`, in this order.
@@ -205,11 +206,6 @@ _USUAL: Final[dict[str, tuple[str, ...]]] = {
     "n": ("n", "num_samples", "n_samples", "total"),
     "c": ("c", "num_correct", "n_correct", "correct_count"),
 }
-# Parts of the names of likely fields, for hints.
-_OF_QUESTION: Final = ("question", "problem", "prompt", "query", "input", "item", "task", "name", "id")
-_OF_TEXT: Final = ("response", "output", "completion", "generation", "text", "reply", "solution", "pred", "answer")
-_OF_RIGHT: Final = ("right", "correct", "pass", "solved", "ok", "success")
-_OF_TOTAL: Final = ("sample", "total", "tries", "attempt", "num", "n")
 _JUDGE: Final = ("correct", "score")
 
 _NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
@@ -230,7 +226,7 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
     if named & {"question_id", "question"} and ("text" in mapping or judged):
         return replace(PLAIN, names={**names, **{name: (name,) for name in SETTINGS}})
     fields = leaves(record)
-    hints = [f"--map {ours}={near}" for ours, near in _nearest(fields, names).items()]
+    hints = [f"--map {ours}={near}" for ours, near in nearest_fields(fields, names).items()]
     raise SourceError(
         f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
         f" verdicts; the first object has {names_of(fields)}; nearest: {' '.join(hints)}"
@@ -240,12 +236,12 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
 def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
     """Our fields by their usual names in a row, or in a list of objects within it."""
     names: dict[str, tuple[str, ...]] = {
-        ours: (first,) for ours, usual in _USUAL.items() if (first := _first(usual, record)) is not None
+        ours: (first,) for ours in _USUAL if (first := _first(ours, record)) is not None
     }
     for key, value in record.items():
         # The messages of a chat are no responses.
         if isinstance(value, list) and value and isinstance(value[0], dict) and "role" not in value[0]:
-            inner = {ours: first for ours in ("text", *_JUDGE) if (first := _first(_USUAL[ours], value[0])) is not None}
+            inner = {ours: first for ours in ("text", *_JUDGE) if (first := _first(ours, value[0])) is not None}
             if inner.keys() & {*_JUDGE}:
                 names = {ours: outer for ours, outer in names.items() if ours not in ("text", *_JUDGE, "n", "c")}
                 return names | {ours: (f"{key}.*.{name}",) for ours, name in inner.items()}
@@ -255,29 +251,10 @@ def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
     return names
 
 
-def _first(usual: Sequence[str], record: Record) -> str | None:
-    return next((name for name in usual if record.get(name) is not None), None)
-
-
-def _nearest(fields: Record, names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Likely fields for the question, the response and the verdict, or for counts."""
-    texts = [name for name, value in fields.items() if isinstance(value, str)]
-    question = names.get("question", names.get("question_id", (_like(texts, _OF_QUESTION),)))[0]
-    others = [name for name in texts if name != question]
-    text = _like(others, _OF_TEXT) or max(others, key=lambda name: len(fields[name]), default=None)
-    marks = [name for name, value in fields.items() if isinstance(value, bool | int | float) and value in (0, 1)]
-    likely = {"text": text, "question": question, "correct": _like(marks, _OF_RIGHT) or next(iter(marks), None)}
-    numbers = [name for name, value in fields.items() if isinstance(value, int) and not isinstance(value, bool)]
-    right = _like(numbers, _OF_RIGHT)
-    total = _like([name for name in numbers if name != right], _OF_TOTAL)
-    if text is None and right and total:
-        likely = {"question_id": question, "n": total, "c": right}
-    return {ours: "FIELD" if name is None else show(name, 60)[1:-1] for ours, name in likely.items()}
-
-
-def _like(names: Sequence[str], parts: Sequence[str]) -> str | None:
-    """The first name with one of these parts, in order of the parts."""
-    return next((name for part in parts for name in names if part in name.lower()), None)
+def _first(ours: str, record: Record) -> str | None:
+    """The first usual name with a value in the record; a question or a response is no other object, no number."""
+    fits = could_be_text if ours in ("question", "text") else lambda _: True
+    return next((name for name in _USUAL[ours] if record.get(name) is not None and fits(record[name])), None)
 
 
 def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:

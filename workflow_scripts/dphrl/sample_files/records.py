@@ -15,6 +15,8 @@ Record = dict[str, Any]
 _BOM: Final = b"\xef\xbb\xbf"
 _ROWS_AT_ONCE: Final = 16_384
 _NAMES: Final = 40
+# Parts of a JSON file that hold its rows, beside settings and summaries that may be lists too.
+_HOLDERS: Final = ("samples", "results", "details", "eval")
 
 
 class SourceError(ValueError):
@@ -41,7 +43,7 @@ def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
     """Each object with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
 
     - `.jsonl`: one object per line; blank lines are skipped.
-    - `.json`: a list of objects, or an object with a single such list (or with `samples`).
+    - `.json`: a list of objects, or an object that holds one (`_rows_of`).
     - `.parquet`: one object per row, nested columns as dicts and lists.
     - a folder: its parquet files, one after the other.
 
@@ -112,18 +114,49 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
     except ValueError as error:
         expected = "a list of objects (one object per line is .jsonl)"
         raise SourceError(f"{path}: expected {expected} in UTF-8: {error}") from None
-    if isinstance(value, dict):
-        lists = {name: rows for name, rows in value.items() if isinstance(rows, list) and rows and _objects(rows)}
-        value = lists.get("samples") or (next(iter(lists.values())) if len(lists) == 1 else value)
-    if not isinstance(value, list):
+    rows = value if isinstance(value, list) else _rows_of(value)
+    if rows is None:
         content = type(value).__name__
         if isinstance(value, dict):
-            keys = ", ".join(repr(key) for key in list(value)[:3])
-            rows = "jq -c 'to_entries[] | {id: .key} + .value' FILE > ROWS.jsonl"
-            content = f"one object with the keys {keys}, ...: if its values are the rows, write them as a list, {rows}"
+            keys = ", ".join(show(key, 60) for key in list(value)[:3])
+            content = f"one object with the keys {keys}, ...: write its rows alone, jq '.KEY' FILE > ROWS.json"
         raise SourceError(f"{path}: expected a list of objects, found {content}")
-    for index, row in enumerate(value):
+    for index, row in enumerate(rows):
         yield index, _object(path, index, row)
+
+
+def _rows_of(value: Any, held: bool = False) -> list[Any] | None:
+    """The rows in a JSON value; None without any.
+
+    The rows of an object are, in this order: its columns and data (a table of wandb), the rows under one of `_HOLDERS`,
+    its only list of objects, columns of cells by row number (pandas), or objects by id, which becomes their field `id`.
+
+    Args:
+        held: the value is under one of `_HOLDERS`. Only there lists of rows by id are read. Elsewhere they may be parts
+            of a dataset, such as train and test.
+    """
+    if isinstance(value, list):
+        return value if value and _objects(value) else None
+    if not isinstance(value, dict):
+        return None
+    columns, data = value.get("columns"), value.get("data")
+    if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
+        names = [str(name) for name in columns]
+        return [dict(zip(names, row, strict=False)) for row in data]
+    held_rows = (_rows_of(value[name], held=True) for name in _HOLDERS if name in value)
+    lists = [rows for rows in value.values() if isinstance(rows, list) and rows and _objects(rows)]
+    if (first := next(filter(None, held_rows), None)) is not None:
+        return first
+    if held and len(lists) == len(value) > 0:
+        return [{"id": key} | row for key, rows in value.items() for row in rows]
+    if len(lists) == 1:
+        return lists[0]
+    if len(value) < 2 or not _objects([*value.values()]):
+        return None
+    cells = next(iter(value.values()))
+    if cells and all(key.isdecimal() for key in cells):
+        return [{name: column.get(key) for name, column in value.items()} for key in cells]
+    return [{"id": key} | row for key, row in value.items()]
 
 
 def _table(path: Path) -> Iterator[tuple[int, Record]]:

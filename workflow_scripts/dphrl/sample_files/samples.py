@@ -30,6 +30,7 @@ from dphrl.sample_files.formats import (
     recognise,
     score_field,
 )
+from dphrl.sample_files.hints import nearest_fields
 from dphrl.sample_files.records import Record, SourceError, leaves, names_of, place, read_records
 
 _AT_ONCE: Final = 16_384
@@ -113,7 +114,7 @@ def read_samples(
     notes = [*other, *kept.notes(), *_of_reader(reader, score)]
     if rows.is_empty():
         raise SourceError("; ".join([f"{path}: found no samples", *notes]))
-    notes += _notes_of(rows, extracted=file_format is DPHRL)
+    notes += _notes_of(rows, first, file_format)
     if file_format is DPHRL:
         rows = _in_databases(path, rows)
     rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
@@ -262,16 +263,16 @@ def _metadata(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _notes_of(rows: pl.DataFrame, extracted: bool = False) -> Iterator[str]:
-    """Notes on the samples of a file; `sample_index` is still the number in the file, null without a number.
-
-    Args:
-        extracted: texts are extracted answers, where copies are no surprise.
-    """
+def _notes_of(rows: pl.DataFrame, first: Record, known: Format) -> Iterator[str]:
+    """Notes on the samples of a file; `sample_index` is still the number in the file, null without a number."""
+    # Copies of extracted answers are no surprise.
+    extracted = known is DPHRL
     total = f"{rows.height:,} responses"
     empty = int(rows["text"].str.strip_chars().eq("").sum())
     if empty == rows.height:
-        yield "no texts: nothing is said about variety"
+        near = nearest_fields(leaves(first), known.names).get("text", "FIELD")
+        is_likely = near != "FIELD" and near not in known.names.get("gold", ())
+        yield "no texts: nothing is said about variety" + (f" (nearest: --map text={near})" if is_likely else "")
     elif empty:
         yield f"{empty:,} of {total} {'have no extracted answer' if extracted else 'are empty'}"
     unjudged = rows["correct"].null_count()

@@ -142,7 +142,7 @@ def averages(totals: Mapping[str, float]) -> dict[str, float]:
 
 
 class Sampled(NamedTuple):
-    """A rollout that is shown."""
+    """A rollout as trackers show it: the beginning of its text, and its reward."""
 
     prompt_id: str
     reward: float

@@ -132,7 +132,7 @@ class Probes:
         }
 
     def table(self) -> pl.DataFrame:
-        """The table "probes"."""
+        """All answers that were drawn so far, with their verdicts: the table "probes" of the catalogue."""
         return SCHEMAS["probes"].frame(self.rows)
 
     def _divergences(self, share: Sequence[ProbePrompt]) -> list[tuple[str, Tensor]]:

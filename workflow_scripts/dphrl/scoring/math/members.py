@@ -129,7 +129,7 @@ class Member:
 
     @property
     def form(self) -> str:
-        """The normal form of the value, without its left side, its unit and the base of a number."""
+        """The normal form of the value: `11` for `x = 11_8` and for `11 cm`. Other texts keep all sides."""
         return self._digits_and_base[0]
 
     @property

@@ -30,7 +30,13 @@ def verdict_reply(
     retry: bool = False,
     renew: bool = False,
 ) -> Message:
-    """The reply that gives a verdict; a long detail (errors quote the query) is cut."""
+    """The reply of a handler with its verdict on one answer.
+
+    Args:
+        verdict, reward, answer_class: as in `Verdict`.
+        detail: the reason for the verdict; cut to 500 characters, as errors quote the query.
+        retry, renew: as in `Handler.run`.
+    """
     detail = detail and detail[:_LONGEST_DETAIL]
     reply = {"verdict": verdict, "reward": reward, "answer_class": answer_class, "detail": detail}
     return {**reply, "retry": retry, "renew": renew}
