@@ -131,6 +131,16 @@ def test_exchange_is_said_where_more_than_chance_is_exchanged():
     assert "left open, but 25.0 % of what the base solved was exchanged" in sentences(found, ())[0]
 
 
+def test_chance_takes_two_draws_of_most_questions():
+    """Three samples have no two draws of two; one question with six says nothing about the others."""
+    rest = [3] * 100 + [0] * 100
+    found = decide(policy([*rest, 2], n=[3] * 200 + [6]), [policy([*rest, 0], n=[3] * 200 + [6])], 2, 0.05)
+    assert found.exchange.chance is None
+    found = decide(policy(rest, n=4), [policy(rest, n=4)], 2, 0.05)
+    # 3 of 4 right: two samples always hold a right one.
+    assert found.exchange.chance == 1.0
+
+
 def test_guesses_by_enumeration():
     """pass@2 with the answer of each other question, over all pairs of samples."""
     answers = {"a": ["A", "B", "C"], "b": ["B", "B", "D"], "c": ["C", "A", None]}

@@ -291,6 +291,12 @@ def test_results_of_reasoning_gym(tmp_path: Path) -> None:
     path.write_text(json.dumps({"name": "sums", "config": {"seed": 1}, "results": [row]}))
     found = read_samples(path)
     assert found.rows.select("question", "correct", "gold").rows() == [("2 + 2?", True, "4"), ("2 + 2?", False, "4")]
+    # All tasks in one file, by category.
+    task = {"name": "sums", "results": [row]}
+    path.write_text(
+        json.dumps({"metadata": {}, "categories": [{"name": "a", "datasets": [task]}, {"datasets": [task]}]})
+    )
+    assert read_samples(path).rows["correct"].to_list() == [True, False] * 2
     one = {"question": "2 + 2?", "expected_answer": "4", "full_model_response": "4", "score": 1.0}
     path.write_text(json.dumps({"name": "sums", "results": [one]}))
     assert read_samples(path).rows["correct"].to_list() == [True]

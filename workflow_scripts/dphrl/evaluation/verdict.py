@@ -72,7 +72,7 @@ class Exchange:
     """Expected numbers of questions that k samples solve: by both, the base only, the tuned model only, neither.
 
     `keep` is the share of the base's solved questions that the tuned model solves too, `ends` its 95 % interval.
-    `chance` is the same share for another draw of the base, None where the base drew fewer than 2 k samples.
+    `chance` is that of another draw of the base, None where many questions have fewer than 2 k of its samples.
     """
 
     kept: float
@@ -366,10 +366,13 @@ def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
 
 
 def _chance(base: Policy, k: int) -> float | None:
-    """Share that another draw of the base keeps, over questions with 2 k samples or more; None if none is solved."""
+    """Share that another draw of the base keeps, over questions with 2 k samples or more.
+
+    None if too many questions have fewer, or none is solved.
+    """
     n, c, place = base.counts
     enough = n >= 2 * k
-    if not enough.any():
+    if (base.sizes < 2 * k).mean() > LEFT_OUT:
         return None
     once, twice = (np.asarray(pass_at_k(n[enough], c[enough], draws)) for draws in (k, 2 * k))
     weight = np.bincount(place, minlength=len(n))[enough]

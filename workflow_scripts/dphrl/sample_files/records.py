@@ -17,6 +17,8 @@ _ROWS_AT_ONCE: Final = 16_384
 _NAMES: Final = 40
 # Parts of a JSON file that hold its rows, beside settings and summaries that may be lists too.
 _HOLDERS: Final = ("samples", "results", "details", "eval")
+# Lists of parts that each hold rows (reasoning-gym).
+_PARTS: Final = ("categories", "datasets")
 
 
 class SourceError(ValueError):
@@ -128,8 +130,9 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
 def _rows_of(value: Any, held: bool = False) -> list[Any] | None:
     """The rows in a JSON value; None without any.
 
-    The rows of an object are, in this order: its columns and data (a table of wandb), the rows under one of `_HOLDERS`,
-    its only list of objects, columns of cells by row number (pandas), or objects by id, which becomes their field `id`.
+    The rows of an object are, in this order: its columns and data (a table of wandb), the rows of all its `_PARTS`, the
+    rows under one of `_HOLDERS`, its only list of objects, columns of cells by row number (pandas), or objects by id,
+    which becomes their field `id`.
 
     Args:
         held: the value is under one of `_HOLDERS`. Only there lists of rows by id are read. Elsewhere they may be parts
@@ -143,6 +146,10 @@ def _rows_of(value: Any, held: bool = False) -> list[Any] | None:
     if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
         names = [str(name) for name in columns]
         return [dict(zip(names, row, strict=False)) for row in data]
+    for name in _PARTS:
+        parts = [_rows_of(part) for part in value[name]] if isinstance(value.get(name), list) else []
+        if parts and None not in parts:
+            return [row for rows in parts for row in rows or ()]
     held_rows = (_rows_of(value[name], held=True) for name in _HOLDERS if name in value)
     lists = [rows for rows in value.values() if isinstance(rows, list) and rows and _objects(rows)]
     if (first := next(filter(None, held_rows), None)) is not None:
