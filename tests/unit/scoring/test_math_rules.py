@@ -57,6 +57,9 @@ WRONG = {
         #1 more than x ## #1
         \text{not the answer}=#1 ## #1
         \text{The answer is not }#1 ## #1
+        \text{Maybe it is }#1 ## #1
+        \text{My guess: }#1 ## #1
+        \text{probably}=#1 ## #1
         \text{It is false that it is }#1 ## #1
         #1\text{ tenths} ## #1
         y=#2 for x=#1 ## #1

@@ -25,7 +25,12 @@ _OPERATOR: Final = re.compile(
     r"\\(?:i*int|oint|sum|prod|lim|det|gcd|lcm|max|min)(?![A-Za-z])|\\begin\s*\{vmatrix\}|"
     r"\\frac\s*\{\s*d\s*(?:\^\s*\{?\d\}?\s*)?\}\s*\{\s*d"
 )
-_DENIAL: Final = re.compile(r"(?<![A-Za-z])(?:not|isn|never|wrong|false|incorrect|except)(?![A-Za-z])", re.IGNORECASE)
+# In a name; most other words there say which value it is.
+_DOUBT: Final = re.compile(
+    r"(?<![A-Za-z])(?:not|isn|never|wrong|false|incorrect|except|maybe|perhaps|possibly|probably|likely|guess|think|"
+    r"unsure|approximately|roughly|nearly|almost|either|neither)(?![A-Za-z])",
+    re.IGNORECASE,
+)
 _LETTER_OF_CHOICE: Final = re.compile(r"[({]*([A-J])[)},.]*")
 _INDEX: Final = re.compile(r"[\d{}\s]")
 _ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*)\.?\d")
@@ -82,7 +87,7 @@ def _hidden(gold: Member, answer: Member) -> bool:
 
 def _words(gold: Member, answer: Member) -> bool:
     r"""`5\text{ or so}`, `5\text{ years ago}`: a word changes the value, or says that it may be another."""
-    return any(member.refused is not None or _DENIAL.search(member.sides.name) for member in (gold, answer))
+    return any(member.refused is not None or _DOUBT.search(member.sides.name) for member in (gold, answer))
 
 
 def _restated(gold: Member, answer: Member) -> bool:
