@@ -22,7 +22,7 @@ _MARK: Final = re.compile(
     r"\\Pi(?![A-Za-z])|\\(?:long)?(?:left|right|leftright|Left|Right|Leftright|up|down)arrow(?![A-Za-z])"
 )
 _OPERATOR: Final = re.compile(
-    r"\\(?:i*int|oint|sum|prod|lim|det|gcd|lcm|max|min)(?![A-Za-z])|\\begin\s*\{vmatrix\}|"
+    r"\\(?:[io]*int|sum|prod|lim|det|gcd|lcm|max|min)(?![A-Za-z])|\\begin\s*\{vmatrix\}|"
     r"\\frac\s*\{\s*d\s*(?:\^\s*\{?\d\}?\s*)?\}\s*\{\s*d"
 )
 # In a name; most other words there say which value it is.
