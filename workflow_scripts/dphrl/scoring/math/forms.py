@@ -55,7 +55,7 @@ _IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
 # `\\text{The answer is }5`: the words become the name of the value.
 _LABEL: Final = r"^\s*\\text\s*\{([^{}\d]*?[A-Za-z])(?:\s+(?:is|are|equals)\s*:?|\s*:)\s*\}\s*(?=[^\s=])"
 # `sec` is a second.
-_FUNCTION: Final = "((?:arc)?(?:sin|cos|tan)|cot|csc|ln|log)"
+_FUNCTIONS: Final = ("sin", "cos", "tan", "cot", "csc", "ln", "log")
 # `, k \\in \\mathbb{Z}` and `\\text{ for any integer }k` at the end.
 _EVERY_INTEGER: Final = re.compile(
     r"(?:[,;(]|\\text\s*+\{\s*+,?+\s*+(?:for|where|with)(?=[\s}])(?:\s++(?:any|all|every))?+\s*+\}?)"
@@ -106,8 +106,15 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("sqrt", r"(?<![A-Za-z\\])sqrt\s*(\d+)", r"\\sqrt{\1}"),
         ("sqrt", rf"\\?(?<![A-Za-z])sqrt{_IN_PARENTHESES}", r"\\sqrt{\1}"),
         ("log", r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![A-Za-z])", r"\\ln "),
-        ("{", rf"\\(?:text|mathrm|operatorname)\s*\{{\s*{_FUNCTION}\s*\}}", r"\\\1 "),
-        ("", rf"(?<![A-Za-z\\]){_FUNCTION}(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))", r"\\\1 "),
+        *(
+            (
+                name,
+                rf"\\(?:text|mathrm|operatorname)\s*\{{\s*((?:arc)?{name})\s*\}}|"
+                rf"(?<![A-Za-z\\])((?:arc)?{name})(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))",
+                r"\\\1\2 ",
+            )
+            for name in _FUNCTIONS
+        ),
         ("text", _LABEL, r"\\text{\1}="),
         ("mathbb ", r"\\mathbb\s+([A-Z])", r"\\mathbb{\1}"),
         ("**", r"^\s*\*\*([^*]++)\*\*", r"\1"),

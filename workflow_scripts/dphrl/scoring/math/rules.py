@@ -44,7 +44,7 @@ def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> 
         return is_near(gold.decimal, answer.decimal, tolerance, gold.text + answer.text)
     if gold.whole == answer.whole:
         return True
-    if _chooses(gold, answer) or _chooses(answer, gold):
+    if "choice" in gold.text + answer.text and (_chooses(gold, answer) or _chooses(answer, gold)):
         return True
     objection = next((name for name, objects in RULES.items() if objects(gold, answer)), None)
     if objection:
