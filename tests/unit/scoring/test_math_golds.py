@@ -126,7 +126,8 @@ def says_the_same(constant: str, truth: Truth) -> bool:
     """Whether a gold has the value of a constant, or its text."""
     golds = members(clean(gold_text(truth)).strip("()"))
     texts = sorted(normal_form(gold.sides.values[-1]) for gold in golds)
-    value = number(texts[0])
+    # `2 seconds` and `1_6` may be answered without the unit and the base.
+    value = golds[0].value if golds[0].is_single else number(texts[0])
     if len(golds) == 1 and value is not None and value == CONSTANTS[constant]:
         return True
     # A point without its brackets, a list in another order, `y=x` for x, `Yes.` for yes.

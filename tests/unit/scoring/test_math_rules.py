@@ -42,12 +42,25 @@ WRONG = {
         #1\text{ or any other number} ## #1
         x=#1 \vee x=#2 ## #2
         x=#1 \lor x=#2 ## #1
+        #1<x<1#1 ## #1,1#1
+        x \in (#1,1#1) ## #1,1#1
+        |x|<#1 ## -#1,#1
+        #1,1#1 ## #1<x<1#1
         \sqrt{#1},2 ## 2\,\sqrt{#1}
         x,#1 ## #1\,x
         #1 ## \pm #1
         \pm #1 ## #1
     """,
     "words": r"""
+        #1 dozen eggs ## #1
+        #1 probably ## #1
+        #1 more than x ## #1
+        \text{not the answer}=#1 ## #1
+        \text{The answer is not }#1 ## #1
+        \text{Maybe it is }#1 ## #1
+        \text{My guess: }#1 ## #1
+        \text{probably}=#1 ## #1
+        \text{It is false that it is }#1 ## #1
         #1\text{ tenths} ## #1
         y=#2 for x=#1 ## #1
         y=#2 when x=#1 ## #1
@@ -95,6 +108,8 @@ WRONG = {
         #1\text{ millions} ## #1
         #1\,\mathrm{m/s^2} ## #1\text{ m/s}^3
         #1 hours ## #1 minutes
+        #1 northward west ## #1\text{ east}
+        \$#1/\text{hour} ## #1\text{ euros}/\text{hour}
         \$#1 ## #1\text{ cents}
         #1\text{ p.m.} ## #1\text{ a.m.}
         #1 cm^7 ## #1 cm^2
@@ -131,6 +146,32 @@ WRONG = {
         #1<#2 ## #1
         #1.3 ## \frac{40}{3}\approx #1.33
     """,
+    "restated": r"""
+        \sum_{k=1}^{#1} 1 ## #1
+        \int_0^{#1} 1\,dx ## #1
+        \lim_{x\to #1} x ## #1
+        \prod_{k=#1}^{#1} k ## #1
+        \frac{d}{dx} #1x ## #1
+        \gcd(#1,#1) ## #1
+        \det\begin{pmatrix}#1&0\\0&1\end{pmatrix} ## #1
+        \begin{vmatrix}#1&0\\0&1\end{vmatrix} ## #1
+        x=\sum_{k=1}^{#1} 1 ## x=#1
+        \sum_{k=1}^n k ## \frac{n(n+1)}{2}
+        \sum_{k=1}^{#1} 1=#2 ## #1
+    """,
+    "integers": r"""
+        k \in \mathbb{Z} ## \frac{\pi}{#1}+k\pi, k \in \mathbb{Z}
+        \frac{\pi}{#1} ## \frac{\pi}{#1}+k\pi, k \in \mathbb{Z}
+        \frac{\pi}{#1}+2k\pi, k \in \mathbb{Z} ## \frac{\pi}{#1}+k\pi, k \in \mathbb{Z}
+        \frac{\pi}{#1}+k\pi, k \in \mathbb{N} ## \frac{\pi}{#1}+k\pi
+        #1, k \in \mathbb{Z} ## #1
+    """,
+    "percent": r"""
+        33\% ## \frac{1}{3}
+        33.33\% ## \frac{1}{3}
+        33\frac{1}{3} ## \frac{1}{3}
+        #100\% ## #1\%
+    """,
     "solutions": r"""
         2x=#1 ## #1
         x^2=#1 ## #1
@@ -143,6 +184,8 @@ WRONG = {
     """,
     "names": r"""
         \textbf{(B) }#1 ## \textbf{(A) }#1
+        \textbf{(B) }#1 ## \text{(C)}
+        \textbf{(B) }#1 ## \textbf{(B) }#2
         (y,x)=(#1,#2) ## (x,y)=(#1,#2)
         \max=#1 ## \min=#1
         \text{I}=#1 ## \text{II}=#1
@@ -256,8 +299,24 @@ RIGHT = {
         x \neq #1, x \neq -#1 ## x \neq \pm #1
         x<#1 \text{ or } x>1#1 ## (-\infty,#1)\cup(1#1,\infty)
         \begin{cases}x=#1\\y=#2\end{cases} ## x=#1,y=#2
+        x \in \{#1,#2\} ## #1,#2
+        (-\infty,#1),(#1,\infty) ## x<#1 \text{ or } x>#1
     """,
     "words": r"""
+        #1 apples ## #1
+        #1 bags of apples ## #1
+        #1 students per class ## #1
+        #1 per day ## #1
+        #1 ## #1 cookies
+        \frac{#1}{7} apples ## \frac{#1}{7}
+        x=#1 apples ## #1
+        #1 apples, #2 pears ## #1,#2
+        #1,000 pages ## #1000
+        **#1** ## #1
+        **#1 apples**. ## #1
+        \text{The answer is }#1 ## #1
+        \text{Total: }\$#1 ## #1
+        \text{Final answer: }x+#1 ## x+#1
         #1\text{ cm squared} ## #1
         \mathrm{x} ## x
         #1\text{ pairs} ## #1
@@ -276,6 +335,10 @@ RIGHT = {
     """,
     "units": r"""
         #1\text{ points higher} ## #1\text{ points more}
+        \$#1/\text{hour} ## #1
+        #1/\text{hour} ## #1\text{ per hour}
+        2\text{ PM} ## 2:00\text{ p.m.}
+        2:00 PM ## 2\text{ p.m.}
         #1\text{ km north} ## #1\text{ km}
         #1\text{ km} ## #1\text{ km north}
         #1\text{ upward} ## #1\text{ up}
@@ -336,6 +399,31 @@ RIGHT = {
         13.33 ## \frac{40}{3}\approx 13.33\text{ minutes}
         13.333 ## x\approx 13.33
     """,
+    "restated": r"""
+        \sum_{k=1}^{#1} 1=#1 ## #1
+        \int_0^{#1} 1\,dx=#1 ## #1
+        \lim_{x\to #1} x=#1 ## #1
+        \gcd(#1,#1)=#1 ## #1
+        #1 ## \sum_{k=1}^{#1} 1
+        \sum_{j=1}^n j ## \sum_{k=1}^n k
+        \frac{dy}{dx}=#1x ## #1x
+    """,
+    "integers": r"""
+        x=\frac{\pi}{#1}+k\pi, \quad k \in \mathbb{Z} ## \frac{\pi}{#1}+k\pi
+        \frac{\pi}{#1}+k\pi \text{ for } k \in \mathbb{Z} ## \frac{\pi}{#1}+k\pi
+        \frac{\pi}{#1}+k\pi \ (k \in \mathbb{Z}) ## \frac{\pi}{#1}+k\pi
+        \frac{\pi}{#1}+k\pi \text{ where } k \text{ is an integer} ## \frac{\pi}{#1}+k\pi
+        \frac{\pi}{#1}+k\pi\text{, where k is an integer} ## \frac{\pi}{#1}+k\pi
+        \frac{\pi}{#1}+k\pi ## \frac{\pi}{#1}+k\pi, for any integer k
+        \frac{\pi}{#1}+k\pi, k \in \mathbb{Z} ## k\pi+\frac{\pi}{#1} \text{ for all integers } k
+    """,
+    "percent": r"""
+        33\frac{1}{3}\% ## \frac{1}{3}
+        \frac{100}{3}\% ## \frac{1}{3}
+        \frac13 ## 33\frac13\%
+        12\frac{1}{2}\% ## 0.125
+        12.5\% ## \frac18
+    """,
     "solutions": r"""
         2x=2\cdot #1 ## #1
         x^2=4 ## 2,-2
@@ -349,6 +437,9 @@ RIGHT = {
     """,
     "names": r"""
         \textbf{(B)}\ #1 ## #1
+        \textbf{(B) }#1 ## \text{(B)}
+        (B) #1 ## B
+        B ## \textbf{(B) }#1
         \text{(B) }\frac{#1}{2} ## \frac{#1}{2}
         (B) #1 ## \textbf{(B) }#1
         y_1=#1x ## y_{1}=#1x
@@ -443,6 +534,12 @@ RIGHT = {
         #1*pi ## #1\pi
         pi/#1 ## \frac{\pi}{#1}
         sqrt #1 ## \sqrt{#1}
+        2 * sqrt(#1) ## 2\sqrt{#1}
+        (1 + sqrt((#1+1)/2))/3 ## \frac{1+\sqrt{(#1+1)/2}}{3}
+        ln #1 ## \ln #1
+        \text{ln}(#1) ## \ln(#1)
+        \log_e #1 ## \ln #1
+        2 sin x ## 2\sin x
         10**3 ## 1000
         #1th ## #1
         \text{infinity} ## \infty
@@ -468,6 +565,9 @@ RIGHT = {
         5\uff05 ## 5\\%
         #1\u00a0000 ## #1000
         \u221a4 ## 2
+        2\u221a(#1) ## 2\\sqrt{#1}
+        \u2013#1 ## -#1
+        k\\pi, k \u2208 \u2124 ## k\\pi
         x\u2082 ## x_2
     """,
 }

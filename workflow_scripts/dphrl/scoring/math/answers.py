@@ -34,7 +34,7 @@ _SPACING: Final = re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-z])|\\(?:left|right|dis
 _BACKSLASHES: Final = re.compile(r"\\{2,}")
 _GAP: Final = re.compile(r"\s+")
 _WRAPPED: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|operatorname)\{([^{}]*)\}")
-_TIME: Final = re.compile(r"(\d{1,2}:\d\d)([ap])\.?m\.?")
+_TIME: Final = re.compile(r"(\d{1,2})(:\d\d)?([ap])\.?m\.?")
 # The exponent of a unit, `\mathrm{m/s^2}`, is no number.
 _WORDS_WITH_DIGITS: Final = re.compile(
     r"\\(?:text|mbox|mathrm|textbf|textrm)\{((?:[^{}\d^]++|(?<=[mstgdnhK])\^-?\d?)*+\d[^{}]*+)\}"
@@ -171,7 +171,7 @@ def normal_form(text: str) -> str:
     text = _GAP.sub(lambda gap: " " if _between_digits(gap) else "", text.strip()).rstrip(".")
     time = _TIME.fullmatch(_WRAPPED.sub(r"\1", text).lower())
     if time:
-        return f"{time[1]}{time[2]}m"
+        return f"{time[1]}{time[2] or ':00'}{time[3]}m"
     return text.lower() if len(text) > 2 and text.isalpha() else text
 
 

@@ -11,12 +11,13 @@ DEGREE: Final = "\u00b0"
 
 _SIGNS: Final = str.maketrans(
     {
-        **{"\u2032": "'", "\u2033": "''", "\u2019": "'", "\u2212": "-", "\u00f7": "/", "\u221a": r"\sqrt "},
+        **{"\u2032": "'", "\u2033": "''", "\u2019": "'", "\u00f7": "/", "\u221a": r"\sqrt "},
+        **dict.fromkeys("\u2010\u2011\u2013\u2212", "-"),
         **dict.fromkeys("\u00a0\u2009\u202f\u3000", " "),
         **{"\u2264": r"\leq ", "\u2265": r"\geq ", "\u2260": r"\neq ", "\u2248": r"\approx ", "\u00b1": r"\pm "},
         **{"\u00b7": r"\cdot ", "\u22c5": r"\cdot ", "\u00d7": r"\times ", "\u221e": r"\infty ", "\u2228": r"\vee "},
         **{"\u222a": r"\cup ", "\u2229": r"\cap ", "\u2208": r"\in ", "\u2205": r"\emptyset ", "\u211d": r"\mathbb{R}"},
-        **{"\u2192": r"\rightarrow ", "\u2190": r"\leftarrow ", "\u2220": r"\angle "},
+        **{"\u2192": r"\rightarrow ", "\u2190": r"\leftarrow ", "\u2220": r"\angle ", "\u2124": r"\mathbb{Z}"},
         **{"\u03b3": r"\gamma ", "\u03c0": r"\pi "},
     }
 )
@@ -49,6 +50,18 @@ _FRACTION_OF_UNITS: Final = (
 _CHOICE_AND_VALUE: Final = (
     r"^\s*(?:\\(?:text|textbf|textrm|mathbf|mathrm)\s*\{\s*\(?([A-J])\)\s*\}(?:\s|~|\\[ ,;:]|\\q?quad)*|"
     r"\(([A-J])\)(?:\s|~|\\[ ,;:]|\\q?quad)+)(?=-?[\d.]|\\(?:frac|sqrt))"
+)
+_IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
+# `\\text{The answer is }5`: the words become the name of the value.
+_LABEL: Final = r"^\s*\\text\s*\{([^{}\d]*?[A-Za-z])(?:\s+(?:is|are|equals)\s*:?|\s*:)\s*\}\s*(?=[^\s=])"
+# `sec` is a second.
+_FUNCTIONS: Final = ("sin", "cos", "tan", "cot", "csc", "ln", "log")
+# `, k \\in \\mathbb{Z}` and `\\text{ for any integer }k` at the end.
+_EVERY_INTEGER: Final = re.compile(
+    r"(?:[,;(]|\\text\s*+\{\s*+,?+\s*+(?:for|where|with)(?=[\s}])(?:\s++(?:any|all|every))?+\s*+\}?)"
+    r"(?:\s|\\[ ,;:]|\\q?quad(?![a-z]))*+"
+    r"(?:([k-n])\s*+(?:\\in\s*+(?:\\mathbb\s*+\{?\s*+)?Z(?![A-Za-z])|(?:\\text\s*+\{)?\s*+is an(?:y)? integer)|"
+    r"(?:\\text\s*+\{\s*+)?(?:for )?(?:any )?integers?\s*+\}?\s*+([k-n]))(?:[\s}).]|\\[ ,;:])*+$"
 )
 _CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
 
@@ -91,7 +104,20 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("{or}", r"\{or\}", " or "),
         ("pi", r"(?<![A-Za-z\\{])pi(?![A-Za-z])", r"\\pi "),
         ("sqrt", r"(?<![A-Za-z\\])sqrt\s*(\d+)", r"\\sqrt{\1}"),
+        ("sqrt", rf"\\?(?<![A-Za-z])sqrt{_IN_PARENTHESES}", r"\\sqrt{\1}"),
+        ("log", r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![A-Za-z])", r"\\ln "),
+        *(
+            (
+                name,
+                rf"\\(?:text|mathrm|operatorname)\s*\{{\s*((?:arc)?{name})\s*\}}|"
+                rf"(?<![A-Za-z\\])((?:arc)?{name})(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))",
+                r"\\\1\2 ",
+            )
+            for name in _FUNCTIONS
+        ),
+        ("text", _LABEL, r"\\text{\1}="),
         ("mathbb ", r"\\mathbb\s+([A-Z])", r"\\mathbb{\1}"),
+        ("**", r"^\s*\*\*([^*]++)\*\*", r"\1"),
         ("**", r"\*\*", "^"),
         ("frac", _FRACTION_OF_UNITS, r"\1\\text{\2/\3}\4"),
         ("", r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", ""),
@@ -119,6 +145,8 @@ def usual(text: str) -> str:
         text = _PERIOD.sub(_periodic, text)
     if "!!" in text:
         text = _SEMIFACTORIAL.sub(_semifactorial, text)
+    if "Z" in text or "integer" in text:
+        text = _without_integers(text)
     if "\\begin" in text:
         text = _CASES.sub(lambda rows: rows[2].strip().replace("\\\\", ", ").replace("&", ""), text)
     return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
@@ -133,6 +161,15 @@ def _ascii(text: str) -> str:
     text = _VULGAR.sub(_vulgar, text)
     text = _FULL_WIDTH.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), text).translate(_SIGNS)
     return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
+
+
+def _without_integers(text: str) -> str:
+    r"""`\frac{\pi}{4}+k\pi, k \in \mathbb{Z}` without its last part, which a text may leave out."""
+    domain = _EVERY_INTEGER.search(text)
+    if domain is None:
+        return text
+    value = text[: domain.start()].rstrip().removesuffix("\\")
+    return value if re.search(rf"(?<![A-Za-z]){domain[1] or domain[2]}(?![A-Za-z])", value) else text
 
 
 def _vulgar(match: re.Match[str]) -> str:

@@ -23,6 +23,7 @@ from dphrl.scoring.workers.messages import Message, verdict_reply
 _GAMMA: Final = re.compile(r"\\gamma(?![A-Za-z])|\\Gamma(?![A-Za-z]|\s*(?:\\left\s*)?\()")
 _LETTER: Final = r"\\omicron"
 _SIGNS: Final = str.maketrans("", "", DEGREE + CURRENCY)
+_IN: Final = re.compile(r"\\in(?![A-Za-z])")
 _GOLDS: Final = 64
 
 
@@ -181,6 +182,10 @@ class MathHandler:
         if any(map(is_set, texts)) and (tuples or texts[0].count("\\{") != texts[1].count("\\{")):
             self._objections.append("brackets")
             return False
+        # The library reads `1,2` as an interval.
+        if {_is_interval(golds), _is_interval(answers)} == {True, False}:
+            self._objections.append("count")
+            return False
         ordered = self._ordered(texts, golds, answers)
         if ordered:
             return all(self._pair(gold, answer, tolerance) for gold, answer in zip(*ordered, strict=True))
@@ -243,6 +248,13 @@ class MathHandler:
         text = _GAMMA.sub(_LETTER, expand_exponents(text.translate(_SIGNS)) or text)
         values = self._library.parse(f"${text}$", reading or self._units_kept, parsing_timeout=None)
         return [self._complex(value) for value in values]
+
+
+def _is_interval(listed: list[Member]) -> bool | None:
+    r"""True for inequalities and `x \in (1,2)`, False for a list of values, None where it cannot be said."""
+    if all(member.sides.kind == "inequality" or _IN.search(member.text) for member in listed):
+        return True
+    return False if len(listed) > 1 and not any(member.entries for member in listed) else None
 
 
 def _symbols(listed: list[Member]) -> frozenset[str]:

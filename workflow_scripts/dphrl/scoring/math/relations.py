@@ -30,7 +30,7 @@ _SIMPLE: Final = rf"(?:{_LETTER}|{_ACCENT}\s*(?:\{{[^{{}}]*+\}}|[A-Za-z])){_SCRI
 _ANY: Final = r"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
 _NAME: Final = re.compile(
     rf"\s*(?:{_SIMPLE}|{_SIMPLE}\s*{_ANY}|d?\s*{_SIMPLE}|[A-Z]{{2,4}}(?:\s*{_ANY})?|\\(?:det|gcd|max|min|dim|deg|arg|Re|Im|Pr|"
-    rf"lim|sup|inf|ker)(?![A-Za-z]).*|(?:m\s*)?\\(?:angle|triangle)\s*\\?[A-Za-z]*|\|.*\||\\\|.*\\\||\(\s*{_SIMPLE}(?:,\s*{_SIMPLE})*\)|"
+    rf"lim|sup|inf|ker|i*int|sum|prod)(?![A-Za-z]).*|(?:m\s*)?\\(?:angle|triangle)\s*\\?[A-Za-z]*|\|.*\||\\\|.*\\\||\(\s*{_SIMPLE}(?:,\s*{_SIMPLE})*\)|"
     rf"\\frac\s*\{{\s*d[^{{}}]*\}}\s*\{{\s*d[^{{}}]*\}}|\\text\s*\{{.*\}}|{_SIMPLE}:\s*{_SIMPLE}|[A-Z]{{2}}:\s*[A-Z]{{2}}|\\(?:lfloor|lceil).*|"
     rf"\\mathbb\{{[A-Z]\}}\s*(?:\[.*\]|{_ANY})|E\s*\[.*\])\s*",
     re.DOTALL,

@@ -21,6 +21,17 @@ _MARK: Final = re.compile(
     r"(?<=[A-Za-z})\]'])'|\^\s*(?:\{\s*)?(?:T|\\top|\\(?:text|mathrm|mathsf)\{T\}|\\dagger|\*)\s*(?=\}|$|[^A-Za-z])|"
     r"\\Pi(?![A-Za-z])|\\(?:long)?(?:left|right|leftright|Left|Right|Leftright|up|down)arrow(?![A-Za-z])"
 )
+_OPERATOR: Final = re.compile(
+    r"\\(?:[io]*int|sum|prod|lim|det|gcd|lcm|max|min)(?![A-Za-z])|\\begin\s*\{vmatrix\}|"
+    r"\\frac\s*\{\s*d\s*(?:\^\s*\{?\d\}?\s*)?\}\s*\{\s*d"
+)
+# In a name; most other words there say which value it is.
+_DOUBT: Final = re.compile(
+    r"(?<![A-Za-z])(?:not|isn|never|wrong|false|incorrect|except|maybe|perhaps|possibly|probably|likely|guess|think|"
+    r"unsure|approximately|roughly|nearly|almost|either|neither)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+_LETTER_OF_CHOICE: Final = re.compile(r"[({]*([A-J])[)},.]*")
 _INDEX: Final = re.compile(r"[\d{}\s]")
 _ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*)\.?\d")
 _MIXED: Final = re.compile(r"\d+\s+\d+\s*/\s*\d+")
@@ -33,6 +44,8 @@ def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> 
         return is_near(gold.decimal, answer.decimal, tolerance, gold.text + answer.text)
     if gold.whole == answer.whole:
         return True
+    if "choice" in gold.text + answer.text and (_chooses(gold, answer) or _chooses(answer, gold)):
+        return True
     objection = next((name for name, objects in RULES.items() if objects(gold, answer)), None)
     if objection:
         return objection
@@ -44,7 +57,16 @@ def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> 
         return None
     if is_near(gold.value, answer.value, gold.error if gold.error is not None else tolerance, gold.form + answer.form):
         return True
-    return None if gold.percent or answer.percent else False
+    if gold.percent != answer.percent:
+        whole, part = (gold.value, answer.value / 100) if answer.percent else (gold.value / 100, answer.value)
+        return is_near(whole, part, tolerance, gold.form + answer.form) or None
+    return None if gold.percent else False
+
+
+def _chooses(letter: Member, answer: Member) -> bool:
+    r"""`\textbf{(B) }7` for B."""
+    choice = _LETTER_OF_CHOICE.fullmatch(letter.whole)
+    return choice is not None and answer.sides.name == f"\\text{{choice {choice[1]}}}"
 
 
 def is_near(gold: Fraction, answer: Fraction, error: Fraction | None, digits: str) -> bool:
@@ -65,7 +87,12 @@ def _hidden(gold: Member, answer: Member) -> bool:
 
 def _words(gold: Member, answer: Member) -> bool:
     r"""`5\text{ or so}`, `5\text{ years ago}`: a word changes the value, or says that it may be another."""
-    return gold.refused is not None or answer.refused is not None
+    return any(member.refused is not None or _DOUBT.search(member.sides.name) for member in (gold, answer))
+
+
+def _restated(gold: Member, answer: Member) -> bool:
+    r"""`\sum_{k=1}^{9} k` for 45 repeats the question; a gold may be such an expression."""
+    return "\\" in answer.text and bool(_OPERATOR.search(answer.sides.values[-1])) and not _OPERATOR.search(gold.text)
 
 
 def _tautology(gold: Member, answer: Member) -> bool:
@@ -143,6 +170,7 @@ def _bases(gold: Member, answer: Member) -> bool:
 RULES: Final[dict[str, Callable[[Member, Member], bool]]] = {
     "hidden": _hidden,
     "words": _words,
+    "restated": _restated,
     "tautology": _tautology,
     "equation": _equation,
     "names": _names,

@@ -107,6 +107,12 @@ _CURRENCY_SIGNS: Final = {
 }  # fmt: skip
 _SIGNS: Final = _CURRENCY_SIGNS | {DEGREE: "degree", "\u00a2": "cent"}
 _CURRENCIES: Final = frozenset(_CURRENCY_SIGNS.values())
+# Without `\\text` a word of four letters or more is no product of symbols, unless it is a function or a Greek letter.
+_BARE_WORDS: Final = re.compile(
+    rf"([-+]?\s*+{CURRENCY}?\s*+(?:\d[\d.,/]*+|\\frac\s*\{{\d++\}}\s*\{{\d++\}}))\s++"
+    r"(?!(?:sqrt|frac|percent|infinity|(?:sin|cos|tan|cot|csc|log|exp)[a-z]?|alpha|beta|gamma|delta|theta|lambda|sigma|"
+    r"omega)(?![A-Za-z]))((?:[A-Za-z]{4,}|per)(?:[ /][A-Za-z]++)*+)"
+)
 _KELVIN: Final = re.compile(r"(?<![A-Za-z])K(?![A-Za-z])")
 _WORD: Final = re.compile(r"[a-z]+(?:\^\{?-?\d+)?|/", re.IGNORECASE)
 _NUMERIC: Final = re.compile(r"[-+\d.,\s/{}]|\\(?:frac|times|cdot)(?![A-Za-z])|\^")
@@ -129,7 +135,12 @@ class Quantity:
 
 def quantity(text: str) -> Quantity:
     """The values and units of one side of an answer; a text without a value is its own value."""
-    if text.isdigit() or ("\\" not in text and not _TOKEN.search(text) and not _BARE_WORD.search(text)):
+    if text.isdigit():
+        return Quantity((text,), ((),))
+    words = _BARE_WORDS.fullmatch(text)
+    if words:
+        text = f"{words[1]}\\text{{ {words[2]}}}"
+    elif "\\" not in text and not _TOKEN.search(text) and not _BARE_WORD.search(text):
         return Quantity((text,), ((),))
     refused = _value_words(text)
     values, units = _split(text)
@@ -203,8 +214,11 @@ def _split(text: str) -> tuple[list[str], list[Unit]]:
                 inverse = -1 if "/" in joint[0] else 1
                 units[-1] += tuple((name, inverse * power) for name, power in _unit(match))
             else:
-                values[-1] = between.strip()
-                units.append(_unit(match))
+                # `12/\\text{hour}`: the stroke belongs to the unit.
+                value = between.strip().removesuffix("/")
+                values[-1] = value.rstrip()
+                inverse = -1 if len(value) < len(between.strip()) else 1
+                units.append(tuple((name, inverse * power) for name, power in _unit(match)))
                 values.append("")
             end = match.end()
     values[-1] = text[end:].strip()
