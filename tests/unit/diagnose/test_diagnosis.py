@@ -177,7 +177,7 @@ def test_files_without_a_common_question_are_an_error():
 
 
 def test_ids_of_samples_are_answered_with_the_field_of_the_question(tmp_path):
-    """As in the results of promptfoo, where each sample has an id of its own."""
+    """Each sample has its own id, as in the results of promptfoo."""
     rows = ({"id": name, "vars": {"question": "q"}, "output": "t", "score": 1} for name in "ab")
     files = [read_samples(lines(tmp_path / f"{row['id']}.jsonl", row)) for row in rows]
     with pytest.raises(SourceError, match=r"or of the text with --map question=vars\.question"):

@@ -49,7 +49,7 @@ def test_the_rule_that_finds_answers_and_the_lengths_that_they_need(
 
 
 def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a GGUF file; its answers never end, so lengths stay those of the paper."""
+    """The model is a GGUF file. Its answers never end, so the lengths are the paper's."""
     write_gguf(world / "small.gguf", tiny_model())
     (world / "my.jsonl").write_text('{"question": "7 + 1?", "answer": 8}\n')
     config = init("--data", "my.jsonl", "--model", "small.gguf")

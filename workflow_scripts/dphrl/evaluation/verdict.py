@@ -72,7 +72,8 @@ class Exchange:
     """Expected numbers of questions that k samples solve: by both, the base only, the tuned model only, neither.
 
     `keep` is the share of the base's solved questions that the tuned model solves too, `ends` its 95 % interval.
-    `chance` is that of another draw of the base, None where many questions have fewer than 2 k of its samples.
+    `chance` is the share that another draw of the base solves too, None where many questions have fewer than 2 k
+    samples of the base.
     """
 
     kept: float

@@ -36,7 +36,7 @@ class ProgressLines(tqdm):
 
     @staticmethod
     def status_printer(file: TextIO) -> Callable[[str], None]:
-        """A function that prints each status on a line of its own. It skips blank and repeated ones."""
+        """A function that prints each status as one line. Blank and repeated statuses are skipped."""
         last = ""
 
         def print_status(status: str) -> None:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -232,6 +233,7 @@ def _steps(config: Config, sizes: Sizes, rates: Rates) -> Iterator[str]:
         )
 
 
+@cache
 def product_speed(dtype: str, device: str, width: int | None = None) -> float:
     """Operations/s of one core (`cpu`) or GPU (`cuda`) in products of square matrices; nan where there is none to ask.
 
@@ -258,8 +260,8 @@ def product_speed(dtype: str, device: str, width: int | None = None) -> float:
     return 2 * width**3 / best
 
 
-def faster_dtype(width: int = 1024) -> str:
-    """The dtype in which one core computes products of matrices of this width faster.
+def faster_dtype(width: int | None = None) -> str:
+    """The dtype in which one core computes products of square matrices faster.
 
     A processor without bfloat16 emulates it: an EPYC of 2021 is 60 times slower in it than in float32.
     """

@@ -43,9 +43,9 @@ def nearest_fields(fields: Record, names: Mapping[str, tuple[str, ...]]) -> dict
     group, verdict = _verdict(marks, texts)
     others = [name for name in texts.get(group, ()) if name != question]
     candidates = [name for name in others if name not in names.get("gold", ())] or others
-    known = names.get("text", ("",))[0]
+    usual = names.get("text", ("",))[0]
     longest = max(candidates, key=lambda name: len(str(fields[name])), default=None)
-    text = known if known in candidates else _like(candidates, _TEXT) or longest
+    text = usual if usual in candidates else _like(candidates, _TEXT) or longest
     numbers = [name for name, value in fields.items() if isinstance(value, int) and not isinstance(value, bool)]
     right = _like(numbers, _RIGHT)
     total = _like([name for name in numbers if name != right], _TOTAL)
@@ -58,7 +58,7 @@ def nearest_fields(fields: Record, names: Mapping[str, tuple[str, ...]]) -> dict
 
 
 def _by_group(fields: Record, fits: Callable[[Any], bool]) -> dict[Group, list[str]]:
-    """The fields whose values all fit, by their group. The messages of a chat are no fields of their own."""
+    """The fields whose values all fit, by their group. Fields of a chat's messages do not count."""
     groups: dict[Group, list[str]] = {}
     for name, value in fields.items():
         start, star, _ = name.partition(".*.")

@@ -15,7 +15,7 @@ Record = dict[str, Any]
 _BOM: Final = b"\xef\xbb\xbf"
 _ROWS_AT_ONCE: Final = 16_384
 _NAMES: Final = 40
-# Parts of a JSON file that hold its rows, beside settings and summaries that may be lists too.
+# Keys under which a JSON file has its rows. Settings and summaries next to them may be lists too.
 _HOLDERS: Final = ("samples", "results", "details", "eval")
 # Lists of parts that each hold rows (reasoning-gym).
 _PARTS: Final = ("categories", "datasets")

@@ -36,7 +36,7 @@ _RULES: Final = {"math": ("boxed", "final"), "sql": ("fenced", "bare")}
 _PATIENCE: Final = {"cpu": 512, "cuda": 2048}
 # Rows whose prompts are measured; with a database each takes milliseconds.
 _MEASURED: Final = 2000
-# Limits leave room for answers that grow in training, and are multiples of so many tokens.
+# A limit is so many times the longest length, since answers may grow in training, and a multiple of 64 tokens.
 _ROOM, _MULTIPLE = 1.5, 64
 # With more answers cut off than this share, their lengths say little.
 _CUT: Final = 0.05
@@ -44,7 +44,7 @@ _CUT: Final = 0.05
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the answers say about the configuration.
+    """Limits and the place of an answer, by answers of the model.
 
     Attributes:
         rule: the value of `scoring.<task>.answer` with the most right answers; "" for a custom scorer.
@@ -148,5 +148,5 @@ def _findings(verdicts: Mapping[str, pl.DataFrame], rule: str, task: str, thresh
 
 
 def _limit(lengths: Iterable[int]) -> int:
-    """A limit with room above the longest."""
+    """The limit of tokens for these lengths."""
     return _MULTIPLE * math.ceil(_ROOM * max(lengths) / _MULTIPLE)

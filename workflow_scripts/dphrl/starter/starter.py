@@ -109,7 +109,7 @@ def _renamed(rows: Sequence[Mapping[str, Any]], task: str) -> dict[str, str]:
 
 
 _METHOD = "dph_js"
-_DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128, "width": 1024}
+_DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128}
 # Table 7 of arXiv 2509.07430: length of a response and passes over the questions. Other tasks use the values of SQL.
 _RESPONSE, _EPOCHS = {SQL: 4096, MATH: 2048}, {SQL: 4, MATH: 8}
 # Rows whose prompts are made here, to say how many are questions.
@@ -175,16 +175,18 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
     read = {name: _dataset(wish, source, folder) for name, source in sources.items()}
     datasets = {name: entry for name, (entry, _, _) in read.items()}
     model = _model(wish, folder)
+    task, rows = datasets["train"]["task"], read["train"][2]
     # The largest power of two up to a quarter of the questions.
-    quarter = max(read["train"][2] // 4, 2)
-    per_step = min(_DEFAULTS["per_step"], 1 << (quarter.bit_length() - 1))
-    rows = read["train"][2]
-    text = _text(wish, datasets, model, _schedule(datasets["train"]["task"], rows, per_step), {})
-    config = load_config(yaml.safe_load(text))
+    per_step = min(_DEFAULTS["per_step"], 1 << (max(rows // 4, 2).bit_length() - 1))
+
+    def configured(hardware: Mapping[str, Any], drawn: "Drawn | None" = None) -> tuple[str, Config]:
+        schedule = _schedule(task, rows, max(per_step, 2 * hardware.get("ranks", 1)))
+        text = _text(wish, datasets, model, schedule, hardware, drawn)
+        return text, load_config(yaml.safe_load(text))
+
+    text, config = configured({})
     if hardware := _hardware(wish, config, folder):
-        per_step = max(per_step, 2 * hardware.get("ranks", 1))
-        text = _text(wish, datasets, model, _schedule(datasets["train"]["task"], rows, per_step), hardware)
-        config = load_config(yaml.safe_load(text))
+        text, config = configured(hardware)
     check_files(config, folder)
     list(at_start(config, folder))
     report = [line for _, line, _ in read.values()]
@@ -192,9 +194,7 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
         from dphrl.starter.drawn import draw  # with torch, which a first configuration does not need
 
         drawn = draw(config, folder)
-        schedule = _schedule(datasets["train"]["task"], rows, per_step)
-        text = _text(wish, datasets, model, schedule, hardware, drawn)
-        config = load_config(yaml.safe_load(text))
+        text, config = configured(hardware, drawn)
         report.append(drawn.report)
     return text, "\n".join(report), config.hardware.ranks
 
@@ -257,8 +257,7 @@ def _model(wish: Wish, folder: Path) -> _Model:
     positions = settings.get("max_position_embeddings") or _DEFAULTS["positions"]
     in_tokenizer = "chat_template" in json.loads(texts["tokenizer_config.json"] or "{}")
     chat = bool(settings.get("chat_template") or texts["chat_template.jinja"] or in_tokenizer)
-    width = settings.get("hidden_size") or _DEFAULTS["width"]
-    dtype = "float32" if wish.gpu_gib is None and faster_dtype(width) == "float32" else None
+    dtype = "float32" if wish.gpu_gib is None and faster_dtype(settings.get("hidden_size")) == "float32" else None
     return _Model(str(settings.get("model_type")), chat, min(positions, _DEFAULTS["positions"]), dtype)
 
 
@@ -293,7 +292,7 @@ def _text(
     prompts = {"template": None if model.chat else "plain", "max_tokens": model.positions - response if short else None}
     engine = {"max_model_len": model.positions if short else None, "dtype": model.dtype}
     scoring: dict[str, Any] | None = {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None
-    positions, lengths = "the positions of the model", "at most half of the model's positions"
+    positions, lengths = "the positions of the model", "as in the paper, at most half of the model's positions"
     if drawn:
         prompts["max_tokens"] = drawn.prompt_tokens
         response = min(drawn.response_tokens or response, model.positions - drawn.prompt_tokens)
