@@ -1,13 +1,33 @@
 """`launch.py` removes what a killed run left behind, but not while Snakemake is at work on another machine."""
 
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from dphrl.artifacts.files import parts_folder
 
 LAUNCH = Path(__file__).resolve().parents[2] / "workflow_scripts/launch.py"
+# A wait for a job of ten seconds, as Snakemake waits; polars is imported after the handlers are set, as in the Snakefile.
+WAITING = """
+import os, threading
+from dphrl.machine.leftovers import JobsEnder
+ender = JobsEnder()
+import polars
+for seconds, *call in (0.2, os.kill, (os.getpid(), {number})), (10, os._exit, (1,)):
+    timer = threading.Timer(seconds, *call)
+    timer.daemon = True
+    timer.start()
+job = threading.Lock()
+job.acquire()
+try:
+    job.acquire()
+except KeyboardInterrupt:
+    print("interrupted by", ender.number)
+"""
 
 
 def launched(folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -58,3 +78,10 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path):
     assert found.returncode == 1
     assert found.stderr.startswith(f"{tmp_path}: Snakemake cannot write its folder .snakemake there (")
     assert found.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_ends_the_wait_for_a_job(number):
+    program = [sys.executable, "-c", WAITING.format(number=int(number))]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert done.stdout == f"interrupted by {int(number)}\n"

@@ -13,6 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+# polars is imported here for its handler of SIGINT, which it sets at its import: with SA_RESTART, so the signal does not
+# end a wait for a job. The handlers below replace it.
+import polars  # noqa: F401
 import psutil
 
 _SNAKEMAKE = ("snakemake", "launch.py")
