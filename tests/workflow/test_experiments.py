@@ -43,6 +43,8 @@ JOBS = {
     "world-3": (22, 39, 23, 2),
     "draws": (6, 9, 7, 2),
     "gsm8k-1gpu": (9, 6, 4, 2),
+    "demo-llm": (5, 15, 12, 3),
+    "demo-llm-full": (19, 55, 40, 3),
     "llama-sql-mini": (6, 23, 21, 4),
     "llama-math-mini": (5, 20, 18, 3),
     "ablations-mini": (8, 11, 9, 2),
@@ -56,6 +58,9 @@ def _write_placeholders(name: str, folder: Path) -> None:
     if config.toy:
         (folder / "config").mkdir()
         shutil.copy2(ROOT / "config/world.yaml", folder / "config")
+    if start := config.policy.supervised:
+        (folder / start.source).parent.mkdir(parents=True)
+        (folder / start.source).touch()
     for dataset in config.datasets.values():
         if dataset.source == TOY or data_name(dataset.source):
             continue
@@ -67,6 +72,9 @@ def _write_placeholders(name: str, folder: Path) -> None:
         if model_name(place, folder):
             continue
         model = folder / place
+        if model.suffix == ".gguf":
+            model.touch()
+            continue
         model.mkdir(parents=True)
         (model / "config.json").write_text("{}")
         (model / "tokenizer.json").touch()
@@ -94,7 +102,7 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     config = experiment(name)
     models = len(Layout(config).models())
     expected = dict.fromkeys(once, 1) | {"import_model": models, "collect_training": int(bool(config.methods))}
-    expected |= {"build_world": int(config.toy is not None), "train_base": int(config.policy.base is None)}
+    expected |= {"build_world": int(config.toy is not None), "train_base": int(not config.policy.base or bool(config.policy.supervised))}
     assert {rule: counts[rule] for rule in expected} == expected
     of_draws = {"find_candidates", "refine", "tensorise"}
     assert {rule: counts[rule] for rule in of_draws} == dict.fromkeys(of_draws, len(Layout(config).draws()))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dphrl.artifacts.files import sha256_file
 from dphrl.starter.demo_llm import PackagedFile, demo_llm, fetch_packaged
@@ -91,6 +92,21 @@ def test_questions_and_databases_come_once_with_the_times_of_the_archive(
     questions.unlink()
     demo_llm(ARCHIVE, folder)
     assert questions.stat().st_mtime == before
+
+
+def test_the_dtype_of_this_machine_is_measured_once(
+    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
+    demo_llm(ARCHIVE, tmp_path)
+    machine = tmp_path / "machine.yaml"
+    changes = yaml.safe_load(machine.read_text())
+    dtype = changes["engine"]["dtype"]
+    assert dtype in ("float32", "bfloat16")
+    assert changes == {"engine": {"dtype": dtype}, "train": {"dtype": dtype}, "policy": {"supervised": {"dtype": dtype}}}
+    machine.write_text("mine")
+    demo_llm(ARCHIVE, tmp_path)
+    assert machine.read_text() == "mine"
 
 
 def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(

