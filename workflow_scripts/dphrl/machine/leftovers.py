@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-# polars is imported here for its handler of SIGINT, which it sets at its import: with SA_RESTART, so the signal does not
-# end a wait for a job. The handlers below replace it.
+# polars sets a handler of SIGINT at its import, with SA_RESTART, so that the signal does not end a wait for a job. Its
+# import here comes before the handlers below, which replace it.
 import polars  # noqa: F401
 import psutil
 

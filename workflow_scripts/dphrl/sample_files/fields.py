@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from operator import methodcaller
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ class Field:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
+        # The first keys that a name with dots may mean: a key may have dots itself.
+        self._starts = {name: frozenset(accumulate(name.split("."), "{}.{}".format)) for name in names if "." in name}
         # Most fields have one name: no loop for a million rows.
         is_plain = len(names) == 1 and "." not in names[0]
         self.find: Callable[[Record], Any] = methodcaller("get", names[0]) if is_plain else self._first
@@ -37,7 +40,7 @@ class Field:
     def _first(self, record: Record) -> Any:
         for name in self._names:
             value = record.get(name)
-            if value is None and "." in name:
+            if value is None and name in self._starts and not self._starts[name].isdisjoint(record):
                 value = _nested(record, name)
             if value is not None:
                 return value
