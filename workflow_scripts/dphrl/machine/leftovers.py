@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-# polars sets a handler of SIGINT at its import, with SA_RESTART, so that the signal does not end a wait for a job. Its
-# import here comes before the handlers below, which replace it.
+# When imported, polars sets a handler of SIGINT with SA_RESTART, and a wait for a job goes on after the signal. It is
+# imported before the handlers below, which replace it.
 import polars  # noqa: F401
 import psutil
 

@@ -24,7 +24,7 @@ class Field:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        # The first keys that a name with dots may mean: a key may have dots itself.
+        # The first keys under which a name with dots can start: a key may have dots too.
         self._starts = {name: frozenset(accumulate(name.split("."), "{}.{}".format)) for name in names if "." in name}
         # Most fields have one name: no loop for a million rows.
         is_plain = len(names) == 1 and "." not in names[0]
