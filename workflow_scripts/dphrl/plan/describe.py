@@ -266,7 +266,7 @@ def faster_dtype(width: int | None = None) -> str:
     A processor without bfloat16 emulates it: an EPYC of 2021 is 60 times slower in it than in float32.
     """
     speeds = {dtype: product_speed(dtype, "cpu", width) for dtype in ("float32", "bfloat16")}
-    # Rounding has its price, so bfloat16 must be clearly faster.
+    # bfloat16 rounds more, so it is chosen only where it is clearly faster.
     return "bfloat16" if speeds["bfloat16"] > 1.5 * speeds["float32"] else "float32"
 
 

@@ -173,18 +173,19 @@ class Reader:
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
         if not fields:
             return [None] * sum(sizes)
-        first, convert_first = fields[0]
-        if convert_first is truth_of and sizes.count(1) == len(records):
-            values = list(map(first.find, records))
-            if _BOOL.issuperset(map(type, values)):
-                return values  # most files: no loop for a million rows
+        first, *others = fields
+        values = list(map(first[0].find, records))
+        if first[1] is truth_of and _BOOL.issuperset(map(type, values)) and sizes.count(1) == len(records):
+            return values  # most files: no loop for a million rows
         verdicts: list[bool | None] = []
-        for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
-            for field, convert in fields:  # noqa: B007 (the field with a value)
-                value = field.find(record)
+        for position, (record, value, size) in enumerate(zip(records, values, sizes, strict=True)):
+            field, convert = first
+            for other in others:
                 if value is not None:
                     break
-            else:
+                field, convert = other
+                value = field.find(record)
+            if value is None:
                 verdicts.extend(repeat(None, size))
                 continue
             try:

