@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-# At its import polars, which most runs use, sets a handler of SIGINT. With it (SA_RESTART) a wait for a job goes on after
-# the signal. This import is early, so that the handlers below replace that handler.
+# At its import polars, which most runs use, sets a handler of SIGINT with SA_RESTART. With that handler the wait for a
+# job goes on after the signal. This import is early, so that the handlers below replace it.
 import polars  # noqa: F401
 import psutil
 
