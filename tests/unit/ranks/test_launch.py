@@ -44,6 +44,17 @@ def test_a_rank_has_its_share_of_the_cores(
     assert threads_of_rank(ranks) == threads
 
 
+def test_ranks_compute_with_their_share_of_the_threads_that_snakemake_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "2")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    program = "import os, sys, torch; open(sys.argv[1] + os.environ['RANK'], 'w').write(str(torch.get_num_threads()))"
+    run_ranks(2, ["-c", program, f"{tmp_path}/"])
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "1", "1": "1"}
+
+
 @pytest.mark.parametrize(
     ("here", "of_task", "ranks", "nodes", "cores"),
     [(96, None, 8, 1, 12), (4, None, 8, 1, 1), (96, "6", 8, 1, 12), (96, "6", 16, 2, 6), (96, None, 16, 2, 1)],

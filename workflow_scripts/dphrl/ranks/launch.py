@@ -118,9 +118,12 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     host = _LOCALHOST if nodes.number == 1 else socket.gethostname()
     # This process holds the store, as torchrun does: a port that rank 0 opens later could be taken meanwhile.
     store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
+    threads = str(threads_of_rank(per_node))
     shared = {
         "PYTHONPATH": str(Path(__file__).parents[2]),
-        "OMP_NUM_THREADS": str(threads_of_rank(per_node)),
+        # Snakemake sets both to the threads of the rule, and PyTorch obeys MKL's.
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
         "MASTER_ADDR": host,
         "MASTER_PORT": str(store.port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",

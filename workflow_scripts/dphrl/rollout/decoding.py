@@ -14,9 +14,12 @@ from dphrl.rollout.requests import Request
 from dphrl.rollout.shared_cache import SharedCache, compacted
 
 _UNIFORMS_PER_BLOCK = 64
-# Rows of a large vocabulary whose tokens are drawn together on a CPU. Their values stay in its cache, and each is so
-# small that the allocator uses its memory again: fresh pages for 256 rows cost more than the arithmetic.
-_ROWS_ON_CPU = 8
+# Log-probs of the rows whose tokens are drawn together on a CPU: eight rows of a large vocabulary, all of a small one.
+# They stay in its cache, and are so few that the allocator uses their memory again: fresh pages for 256 rows of a large
+# vocabulary cost more than the arithmetic.
+_VALUES_ON_CPU = 1 << 19
+# From this vocabulary on, a nucleus row by row is faster on a CPU than a sort of all values.
+_LARGE_VOCABULARY = 4096
 
 
 @dataclass
@@ -131,7 +134,7 @@ class Batch:
         """Draw a token of each of these responses, and append it to the unfinished ones."""
         # A response does not depend on the rest of the batch: its random numbers come from its own stream.
         uniforms = torch.tensor([next(response.uniforms) for response in responses], dtype=torch.float64)
-        together = _ROWS_ON_CPU if logits.device.type == "cpu" else len(logits)
+        together = max(1, _VALUES_ON_CPU // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
         tokens, of_tokens = [], []
         for rows in (slice(first, first + together) for first in range(0, len(logits), together)):
             logprobs = logits[rows].float().log_softmax(-1)
@@ -172,16 +175,17 @@ def sample_tokens(logits: Tensor, settings: Settings, uniforms: Tensor) -> Tenso
         Token ids (rows), int64.
     """
     probs = (logits / settings.temperature).softmax(-1)
-    draw = draw_by_row if probs.device.type == "cpu" else draw_together
-    drawn = draw(probs, settings.top_p, uniforms)
+    if settings.top_p is not None and probs.device.type == "cpu" and probs.shape[1] >= _LARGE_VOCABULARY:
+        drawn = draw_by_row(probs, settings.top_p, uniforms)
+    else:
+        drawn = draw_together(probs, settings.top_p, uniforms)
     return drawn if settings.greedy is None else torch.where(settings.greedy, logits.argmax(-1), drawn)
 
 
-def draw_by_row(probs: Tensor, top_p: Tensor | None, uniforms: Tensor) -> Tensor:
+def draw_by_row(probs: Tensor, top_p: Tensor, uniforms: Tensor) -> Tensor:
     """As `sample_tokens`, on a CPU: row by row, without a sort of the whole vocabulary."""
     drawn = []
-    limits = [math.inf] * len(probs) if top_p is None else top_p[:, 0].tolist()
-    for row, limit, uniform in zip(probs.numpy(), limits, uniforms.tolist(), strict=True):
+    for row, limit, uniform in zip(probs.numpy(), top_p[:, 0].tolist(), uniforms.tolist(), strict=True):
         kept = np.arange(len(row))
         if limit < math.inf:
             # The likeliest tokens hold the nucleus as soon as they have top_p together.
@@ -207,9 +211,12 @@ def _nucleus(probs: np.ndarray, top_p: float) -> np.ndarray:
 
 
 def draw_together(probs: Tensor, top_p: Tensor | None, uniforms: Tensor) -> Tensor:
-    """As `draw_by_row`, on a GPU: all rows and all tokens in each operation."""
+    """As `draw_by_row`, with all rows and all tokens in each operation."""
     if top_p is not None:
-        ordered = probs.sort(dim=-1, descending=True).values.double()
+        # On a CPU NumPy sorts many times as fast as PyTorch.
+        on_cpu = probs.device.type == "cpu"
+        ascending = torch.from_numpy(np.sort(probs.numpy())) if on_cpu else probs.sort(dim=-1).values
+        ordered = ascending.flip(-1).double()
         count = (ordered.cumsum(-1) - ordered < top_p).sum(-1, keepdim=True)
         least = ordered.gather(-1, count - 1).to(probs.dtype)
         above, tied = probs > least, probs == least

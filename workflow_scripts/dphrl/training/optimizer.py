@@ -72,9 +72,10 @@ def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) 
         optimizer = ClippedAdamW(trained, **adam, clip_grad_norm=config.clip_grad_norm)
         settings["gradient_clipping"] = 0.0  # DeepSpeed would clip again, by default to 1.
     else:
-        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use. Fused it passes once over the states in host
+        # PyTorch's own AdamW: DeepSpeed's would be compiled on first use. Fused it passes once over states in host
         # memory, where it would loop over tensors; on a GPU it is fast as it is.
-        params = {**adam, "torch_adam": True, "fused": hardware.offload_optimizer}
+        in_host_memory = hardware.offload_optimizer or not torch.cuda.is_available()
+        params = {**adam, "torch_adam": True, "fused": in_host_memory}
         settings["optimizer"] = {"type": "AdamW", "params": params}
     if hardware.zero_stage == 3:
         partition(model, settings)
