@@ -73,9 +73,10 @@ def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) 
         settings["gradient_clipping"] = 0.0  # DeepSpeed would clip again, by default to 1.
     else:
         # PyTorch's own AdamW: DeepSpeed's would be compiled on first use. Fused it passes once over states in host
-        # memory, where it would loop over tensors; on a GPU it is fast as it is.
-        in_host_memory = hardware.offload_optimizer or not torch.cuda.is_available()
-        params = {**adam, "torch_adam": True, "fused": in_host_memory}
+        # memory, where it would loop over tensors; on a GPU it is fast as it is. In float32 it rounds otherwise than
+        # in the registered trainings of the world.
+        on_cpu = config.dtype == "bfloat16" and not torch.cuda.is_available()
+        params = {**adam, "torch_adam": True, "fused": hardware.offload_optimizer or on_cpu}
         settings["optimizer"] = {"type": "AdamW", "params": params}
     if hardware.zero_stage == 3:
         partition(model, settings)
