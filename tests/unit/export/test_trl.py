@@ -25,6 +25,8 @@ from dphrl.training.schedule import epoch_indices
 
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON = Path(os.environ.get("DPHRL_TRL_PYTHON", ROOT / ".venv-trl" / "bin" / "python"))
+# As it was before this process had a process group: TRL would take its port.
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "workflow_scripts")}
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(not PYTHON.exists(), reason=f"no environment with TRL at {PYTHON}: run make trl"),
@@ -162,9 +164,8 @@ def of_trl(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         cases.append({**given, **dict(case.theirs)})
     (folder / "cases.json").write_text(json.dumps(cases))
     script = ROOT / "tests" / "support" / "trl_gradients.py"
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow_scripts")}
     command = [str(PYTHON), str(script), str(folder / "cases.json"), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     # Only now: its variables would reach TRL's process.
     with process_group():
@@ -214,8 +215,7 @@ def test_a_training_on_exported_files_writes_a_checkpoint(built: Path, tmp_path:
     options = {"data": data, "model": base, "output_dir": out, **sizes, "max_completion_length": 4, "per_step": 3}
     command = [str(PYTHON), str(ROOT / "examples" / "trl" / "dph_trainer.py"), "--use_cpu", "true"]
     command += [text for name, value in options.items() for text in (f"--{name}", str(value))]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow_scripts")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     # What the job import_model asks of a model under `checkpoints`.
     check_base(out)
