@@ -167,7 +167,6 @@ def of_trl(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     command = [str(PYTHON), str(script), str(folder / "cases.json"), str(folder)]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    # Only now: its variables would reach TRL's process.
     with process_group():
         yield folder
 

@@ -75,8 +75,8 @@ def initialize(model: nn.Module, config: TrainConfig, hardware: HardwareConfig) 
         # PyTorch's own AdamW: DeepSpeed's would be compiled on first use. Fused it passes once over states in host
         # memory, where it would loop over tensors; on a GPU it is fast as it is. In float32 it rounds otherwise than
         # in the registered trainings of the world.
-        on_cpu = config.dtype == "bfloat16" and not torch.cuda.is_available()
-        params = {**adam, "torch_adam": True, "fused": hardware.offload_optimizer or on_cpu}
+        bfloat16_on_cpu = config.dtype == "bfloat16" and not torch.cuda.is_available()
+        params = {**adam, "torch_adam": True, "fused": hardware.offload_optimizer or bfloat16_on_cpu}
         settings["optimizer"] = {"type": "AdamW", "params": params}
     if hardware.zero_stage == 3:
         partition(model, settings)
