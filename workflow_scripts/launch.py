@@ -8,6 +8,7 @@ with the exit status 130, 143 or 129. The same command goes on. `snakemake` by i
 """
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from snakemake.scheduling.job_scheduler import JobScheduler
 
 from dphrl.machine.leftovers import AtWorkError, JobsEnder, UnwritableError, end_jobs, remove_leftovers
 
+# A plan keeps nearly all objects that it makes. Looking for garbage among them took a quarter of a dry run.
+gc.set_threshold(50_000)
 parser = argparse.ArgumentParser(description=__doc__, epilog="Options of Snakemake: snakemake --help")
 parser.add_argument("--directory", "-d", type=Path, default=Path(), help="where to run; default: the current folder")
 folder = parser.parse_known_args()[0].directory.resolve()

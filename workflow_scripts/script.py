@@ -15,9 +15,8 @@ from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.machine.gpus import take_gpus, use_expandable_segments
 from dphrl.machine.progress import log_to
 
-# Imports leave no garbage. Looking for it costs a job with torch 0.9 s and the 85 jobs of the demo 9 s, of one core.
-# `stage` turns it on again.
-gc.disable()
+# Imports leave little garbage. Looking for it took 0.9 s of a job with torch, 9 s of the demo's 85 jobs, of one core.
+gc.set_threshold(50_000)
 # Snakemake defines it in the script that it runs.
 snakemake: Snakemake = __main__.snakemake
 log_to(snakemake.log[0])
@@ -37,7 +36,6 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
     """
     resources, started = snakemake.resources, time.perf_counter()
     imports = time.time() - psutil.Process().create_time()
-    gc.enable()
     if resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
         gpus = take_gpus(resources.get("gpu", 0))
         print("GPUs:", *gpus, flush=True)

@@ -106,10 +106,15 @@ def _assets() -> dict[str, Path]:
 
 @cache
 def _tree(name: str) -> ast.Module:
+    """The syntax tree of a script or module, without its docstrings."""
     path = _path(name)
     if path is None:
         raise ValueError(f"no script or module {name!r} in {_ROOT.parent}: a rule names code that does not exist")
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
 
 
 @cache
@@ -141,10 +146,9 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _only_exports(tree: ast.Module) -> bool:
-    """Whether a module holds only a docstring, imports and `__all__`."""
+    """Whether a module holds only imports and `__all__`, beside its docstring, which `_tree` has taken out."""
     return all(
-        isinstance(node, ast.ImportFrom)
-        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        isinstance(node, ast.ImportFrom | ast.Pass)
         or (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"])
         for node in tree.body
     )
@@ -165,8 +169,4 @@ def _content(name: str) -> str:
     """The text of an asset; Python code without comments, docstrings and formatting."""
     if _ASSET.fullmatch(name):
         return str(_assets()[name.rpartition("/")[2]].read_text(encoding="utf-8"))
-    tree = ast.parse(ast.unparse(_tree(name)))
-    for node in ast.walk(tree):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+    return ast.unparse(_tree(name))
