@@ -27,8 +27,8 @@ GROUPS = {
 }
 GROUPS_OF_UNITS = {
     "engines": ("test_trainer.py", "test_vllm_engine.py"),
-    "ranks": ("ranks/test_ranks.py", "test_divided.py"),
-    "methods": ("test_methods.py", "test_first_step.py", "test_probed_training.py"),
+    "ranks": ("ranks/test_ranks.py",),
+    "methods": ("test_methods.py", "test_first_step.py", "test_probed_training.py", "test_divided.py"),
 }
 
 

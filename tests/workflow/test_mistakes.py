@@ -88,7 +88,8 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.full)],
+    # SIGINT is the one that a shell ignores in the background; test_signals.py has all for each kind of job.
+    [signal.SIGINT, *(pytest.param(number, marks=pytest.mark.full) for number in (signal.SIGTERM, signal.SIGHUP))],
     ids=lambda number: number.name,
 )
 def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Workflow, number: signal.Signals) -> None:

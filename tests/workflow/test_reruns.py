@@ -15,7 +15,7 @@ pytestmark = pytest.mark.workflow
 SCORED = {"audit_gold", "score", "train_segment"}
 SAMPLED = {"sample", "train_segment"}
 # The engine of the tiny run is vllm but for these.
-SAMPLERS = {"presample": "transformers", "evaluate": "transformers"}
+SAMPLERS = dict.fromkeys(("presample", "evaluate", "rollouts"), "transformers")
 EVERY = {
     *("build_world", "train_base", "prepare_prompts", "audit_gold", "find_overlap", "count_rows", "sample", "score"),
     *("find_candidates", "refine", "tensorise", "train_segment", "collect_training", "evaluate_policy", "make_tables"),
@@ -169,7 +169,7 @@ def test_a_new_schema_reruns_the_stage_that_writes_it(
         ({"scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}}}, SCORED),
         ({"scoring": {"sql": {"comparison": "bird", "answer": "bare", "workers": 2}, "math": {"workers": 2}}}, set()),
         ({"train": {"trackers": ["tensorboard"]}}, set()),
-        ({"engine": {"stages": SAMPLERS | {"rollouts": "transformers"}}}, {"train_segment"}),
+        ({"engine": {"stages": SAMPLERS | {"rollouts": "vllm"}}}, {"train_segment"}),
         ({"engine": {"stages": SAMPLERS | {"refine": "vllm"}}}, set()),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -249,7 +249,7 @@ def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
 ) -> None:
     files = {
         file
-        for file in listed(pristine.configured(engine={"stages": {"presample": "transformers"}})) - always
+        for file in listed(pristine.configured(engine={"stages": SAMPLERS | {"evaluate": "vllm"}})) - always
         if "timings/" not in file
     }
     assert files

@@ -193,12 +193,13 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
     trained = {name: f"results/tiny/policies/{name}-s1/step4" for name in ("grpo", "dph_js")}
     adapter = peft.get_peft_model(load_model(base, "float32"), peft.LoraConfig(r=2, target_modules=["q_proj"]))
     adapter.save_pretrained(finished.folder / "adapter")
-    # The base and one set of questions are on the hub.
+    # The base and the questions are on the hub. Style rules stay, for a task that is not evaluated.
     data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "policy": {"base": "org/base"}}
-    data["datasets"]["maths"]["source"] = "hf://datasets/org/data/maths.jsonl"
+    data["datasets"] = {"maths": {"task": "math", "source": "hf://datasets/org/data/maths.jsonl"}}
+    data["evaluate"]["datasets"] = ["maths"]
     data["checkpoints"] = {"ours": [*trained.values()], "lora": "adapter"}
     data["evaluate"]["hotter"] = hotter
-    del data["methods"], data["train_dataset"], data["datasets"]["train"]
+    del data["methods"], data["train_dataset"], data["toy"]
     path = finished.folder / "checked.yaml"
     path.write_text(yaml.safe_dump(data))
     checked = replace(finished, config=path, name="checked")
@@ -235,10 +236,10 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
         "base_itself": 1,
     }
     page = (checked.results / "report/index.html").read_text()
-    assert "Base, lora and ours (2 checkpoints), evaluated on in_domain and maths." in page
+    assert "Base, lora and ours (2 checkpoints), evaluated on maths." in page
     assert ("Does drawing hotter recover it?" in page) == ("Drawn hotter</h2>" in page) == bool(hotter)
     for temperature in hotter:
-        hot = checked.results / f"rollouts/ours-s2/step0/t{temperature}/in_domain.evaluate/0.parquet"
+        hot = checked.results / f"rollouts/ours-s2/step0/t{temperature}/maths.evaluate/0.parquet"
         assert read_footer(hot)["config"]["plan"]["temperature"] == temperature
         assert pl.read_parquet(hot)["sample_index"].min() == 0
     kept = (path for path in checked.results.rglob("*") if path.is_file() and path.suffix in {".json", ".log", ".html"})

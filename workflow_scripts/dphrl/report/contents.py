@@ -29,6 +29,7 @@ def drawn(layout: Layout) -> list[str]:
     config = layout.config
     evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
     toy, evaluate = config.toy, config.evaluate
+    styled = evaluate.styles.keys() & {config.datasets[name].task for name in evaluate.datasets}
     registered_world = toy and toy.seed == 1 and "in_domain" in evaluate.datasets and 16 in evaluate.k
     needs = {
         "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
@@ -37,8 +38,8 @@ def drawn(layout: Layout) -> list[str]:
         "paths": max(evaluated.values(), default=0) > 1,
         "steps": max(evaluated.values(), default=0) > 1,
         "strip": registered_world,
-        "style_counts": config.evaluate.styles,
-        "styles": config.evaluate.styles,
+        "style_counts": styled,
+        "styles": styled,
         "training": config.methods,
     }
     return [name for name in figures() if needs.get(name, True)]
