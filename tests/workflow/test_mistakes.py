@@ -88,7 +88,7 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
 
 @pytest.mark.parametrize(
     "number",
-    # SIGINT is the one that a shell ignores in the background; test_signals.py has all for each kind of job.
+    # A shell ignores SIGINT in the background. The others are in `make test-full`, as is each kind of job.
     [signal.SIGINT, *(pytest.param(number, marks=pytest.mark.full) for number in (signal.SIGTERM, signal.SIGHUP))],
     ids=lambda number: number.name,
 )

@@ -146,7 +146,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _only_exports(tree: ast.Module) -> bool:
-    """Whether a module holds only imports and `__all__`, beside its docstring, which `_tree` has taken out."""
+    """Whether a module without its docstring holds only imports and `__all__`, or nothing (`pass`)."""
     return all(
         isinstance(node, ast.ImportFrom | ast.Pass)
         or (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"])

@@ -18,10 +18,15 @@ def _compares(layout: Layout) -> bool:
     return len(layout.policies()) > 1 or most >= 2 * min(config.evaluate.k)
 
 
+def _tasks(layout: Layout) -> set[str]:
+    """The tasks of the evaluation sets."""
+    config = layout.config
+    return {config.datasets[name].task for name in config.evaluate.datasets}
+
+
 def paper_tables(layout: Layout) -> list[str]:
     """Names of the paper's tables that the run can fill."""
-    config = layout.config
-    return paper.names((config.datasets[name].task for name in config.evaluate.datasets), _compares(layout))
+    return paper.names(_tasks(layout), _compares(layout))
 
 
 def drawn(layout: Layout) -> list[str]:
@@ -29,7 +34,7 @@ def drawn(layout: Layout) -> list[str]:
     config = layout.config
     evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
     toy, evaluate = config.toy, config.evaluate
-    styled = evaluate.styles.keys() & {config.datasets[name].task for name in evaluate.datasets}
+    styled = evaluate.styles.keys() & _tasks(layout)
     registered_world = toy and toy.seed == 1 and "in_domain" in evaluate.datasets and 16 in evaluate.k
     needs = {
         "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
