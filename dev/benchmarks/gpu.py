@@ -77,13 +77,16 @@ class Meter:
             torch.cuda.empty_cache()
             watch.start()
         started = time.perf_counter()
-        yield
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-            ended.set()
-            watch.join()
+        try:
+            yield
+        finally:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+                ended.set()
+                watch.join()
         self.seconds[name].append(time.perf_counter() - started)
         self.tokens[name] = tokens
+        print(f"{name}: {self.seconds[name][-1]:.2f} s, {self.bytes[name] / GB:.1f} GB", file=sys.stderr, flush=True)
 
     def _watch(self, name: str, ended: threading.Event) -> None:
         while not ended.wait(0.005):
@@ -128,7 +131,13 @@ def examples(prompts: list[list[int]], completions: list[Completion], shape: Sha
 
 
 def train(
-    folder: Path, engine: Engine, hardware: HardwareConfig, prompts: list[list[int]], shape: Shape, meter: Meter
+    folder: Path,
+    engine: Engine,
+    hardware: HardwareConfig,
+    prompts: list[list[int]],
+    shape: Shape,
+    steps: int,
+    meter: Meter,
 ) -> None:
     """Whole steps, the update without sharing, and the state to disk and back."""
     config = TrainConfig(
@@ -139,7 +148,7 @@ def train(
     with meter.part("start"):
         trainer = Trainer(load_model(folder, config.dtype), config, hardware, METHOD)
     sync = WeightSync(trainer, engine, None, prompts, start)
-    for step in (1, 2, 3):
+    for step in range(1, steps + 1):
         with meter.part("push and canary"):
             sync.push(step)
         requests = [
@@ -165,10 +174,18 @@ def train(
         Trainer(load_model(folder / "saved", config.dtype), config, hardware, METHOD, state=folder / "state")
 
 
+def setting_of(hardware: HardwareConfig) -> Setting:
+    """The same keys for the plan."""
+    return Setting(
+        kv_cache_gib=hardware.kv_cache_gib,
+        token_budget=hardware.token_budget,
+        checkpointing=hardware.gradient_checkpointing,
+    )
+
+
 def memory_table(meter: Meter, shape: ModelShape, hardware: HardwareConfig) -> None:
     """Print table 1."""
-    setting = Setting(kv_cache_gib=hardware.kv_cache_gib, token_budget=hardware.token_budget)
-    planned = {phase.name: phase.total for phase in phases(shape, setting)}
+    planned = {phase.name: phase.total for phase in phases(shape, setting_of(hardware))}
     planned["training"] = max(planned["training"], planned.pop("optimizer step"))
     print("| memory of the device, GB | planned | measured | measured / planned |")
     print("| --- | ---: | ---: | ---: |")
@@ -195,6 +212,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=["vllm", "transformers"], default="vllm")
     parser.add_argument("--model", choices=["0.5B", "1.5B"], default="0.5B", help="sizes of Qwen2.5 (default 0.5B)")
     parser.add_argument("--small", action="store_true", help="a tiny model, only to see that the program runs")
+    parser.add_argument("--steps", type=int, default=3, help="GRPO steps (default 3); a table has the median")
     given = parser.parse_args()
     if not (given.small or torch.cuda.is_available()):
         parser.error("no CUDA device, and a CPU would take hours: --small shows that the program runs")
@@ -205,11 +223,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         size = write_policy(folder, "small" if given.small else given.model)
+        sizes = ModelShape.from_config(size.to_dict())
+        if torch.cuda.is_available():
+            planned = max(phase.total for phase in phases(sizes, setting_of(hardware)))
+            checkpointing = planned > torch.cuda.mem_get_info()[1]
+            hardware = hardware.model_copy(update={"gradient_checkpointing": checkpointing})
         prompts = [chance.choices(range(size.vocab_size), k=shape.prompt) for _ in range(shape.prompts)]
         start_process_group()
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
         rate = matmul_rate(256 if given.small else 8192)
-        print(f"{device}, torch {torch.__version__}, {given.engine}, {rate / 1e12:.3g} TFLOP/s in bfloat16\n")
+        print(
+            f"{device}, torch {torch.__version__}, {given.engine}, {rate / 1e12:.3g} TFLOP/s in bfloat16, gradient checkpointing:"
+            f" {hardware.gradient_checkpointing}\n"
+        )
         module = LogProbs(load_model(folder, "bfloat16").to(device_of_job()))
         rows = [Row(tokens, tokens[: shape.response]) for tokens in prompts] * 4
         with meter.part("reference", sum(row.length for row in rows)):
@@ -224,8 +250,7 @@ def main() -> None:
             distributed=True,
         )
         with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
-            train(folder, engine, hardware, prompts, shape, meter)
-        sizes = ModelShape.from_config(size.to_dict())
+            train(folder, engine, hardware, prompts, shape, given.steps, meter)
         memory_table(meter, sizes, hardware)
         responses = shape.prompts * shape.responses
         shared = shape.prompts * shape.prompt + responses * shape.response

@@ -120,7 +120,8 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
     threads = str(threads_of_rank(per_node))
     shared = {
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        # The packages of a module system (`module load`) may be known by this variable alone.
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]),
         # Snakemake sets both to the threads of the rule, and PyTorch obeys MKL's.
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
