@@ -232,10 +232,8 @@ def main() -> None:
         start_process_group()
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
         rate = matmul_rate(256 if given.small else 8192)
-        print(
-            f"{device}, torch {torch.__version__}, {given.engine}, {rate / 1e12:.3g} TFLOP/s in bfloat16, gradient checkpointing:"
-            f" {hardware.gradient_checkpointing}\n"
-        )
+        print(f"{device}, torch {torch.__version__}, {given.engine}, {rate / 1e12:.3g} TFLOP/s in bfloat16")
+        print(f"gradient checkpointing: {hardware.gradient_checkpointing}\n")
         module = LogProbs(load_model(folder, "bfloat16").to(device_of_job()))
         rows = [Row(tokens, tokens[: shape.response]) for tokens in prompts] * 4
         with meter.part("reference", sum(row.length for row in rows)):

@@ -2,7 +2,8 @@
 
 1. Whole GRPO steps (generate, score, train, push) with each engine, and with Hugging Face TRL's GRPOTrainer if
    --peer-python names the interpreter of its environment (dev/benchmarks/trl_peer.py explains how to make that).
-   --ranks 2 prints this table only, with two processes on either side that share the threads.
+   --ranks 2 prints this table only, with two processes on either side that share the threads. So does --language: a
+   model of the sizes of SmolLM2-135M in bfloat16, with float32 for weights and optimizer, and the transformers engine.
 2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
 3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
 
@@ -44,13 +45,11 @@ from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer
 
-VOCABULARY, WIDTH, LAYERS, FEED_FORWARD = 512, 256, 4, 512
 LR = 1e-6
-# Tokens per forward and backward pass: of this trainer, and those tried for TRL, whose best time counts.
-TOKEN_BUDGET, PEER_BUDGETS = 4096, (4096, 16384)
+# Prompts have these token ids in all models.
+VOCABULARY = 512
 TOP_K = 16
 LARGEST_OPERATORS = 8
-ENGINES: tuple[Literal["vllm", "transformers"], ...] = ("vllm", "transformers")
 PARTS = ("generate", "score", "train", "push", "other")
 GRPO = MethodConfig(rollout_on="all")
 METHODS = {
@@ -79,6 +78,35 @@ class Shape(NamedTuple):
         return f"{self.prompts} x {self.responses} of {self.prompt}+{self.response}"
 
 
+class Model(NamedTuple):
+    """Sizes and dtype of the model, the engines to time, and tokens per pass: of this trainer, and those tried for TRL.
+
+    The better time of TRL counts.
+    """
+
+    vocabulary: int
+    width: int
+    layers: int
+    feed_forward: int
+    heads: int
+    key_heads: int
+    tied: bool
+    dtype: Literal["float32", "bfloat16"]
+    engines: tuple[Literal["vllm", "transformers"], ...]
+    token_budget: int
+    peer_budgets: tuple[int, ...]
+
+    @property
+    def weights(self) -> int:
+        """Of the layers' matrices."""
+        of_keys = self.width * self.key_heads // self.heads
+        return self.layers * self.width * (2 * self.width + 2 * of_keys + 3 * self.feed_forward)
+
+
+TINY = Model(VOCABULARY, 256, 4, 512, 4, 4, False, "float32", ("vllm", "transformers"), 4096, (4096, 16384))
+LANGUAGE = Model(49_152, 576, 30, 1536, 9, 3, True, "bfloat16", ("transformers",), 1024, (4096,))
+
+
 class Peer(NamedTuple):
     """How to run TRL: interpreter, processes, threads of each, and environment variables."""
 
@@ -105,26 +133,28 @@ SHAPES = Shapes(
     (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20)),
     {"10:1": Shape(1, 16, 600, 60), "3:1": Shape(1, 16, 180, 60), "1:3": Shape(1, 16, 60, 180)},
 )
+# The second is of a long prompt.
+LANGUAGE_SHAPES = Shapes((Shape(8, 8, 100, 40), Shape(8, 8, 350, 40)), {})
 SMALL = Shapes((Shape(2, 2, 8, 4),), {"2:1": Shape(1, 2, 8, 4)})
 
 
-def write_policy(folder: Path) -> None:
+def write_policy(folder: Path, model: Model) -> None:
     """Write the model and its tokenizer."""
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        intermediate_size=FEED_FORWARD,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=4,
+        vocab_size=model.vocabulary,
+        hidden_size=model.width,
+        intermediate_size=model.feed_forward,
+        num_hidden_layers=model.layers,
+        num_attention_heads=model.heads,
+        num_key_value_heads=model.key_heads,
         max_position_embeddings=1024,
-        tie_word_embeddings=False,
+        tie_word_embeddings=model.tied,
         bos_token_id=None,
         eos_token_id=None,
     )
     LlamaForCausalLM(config).save_pretrained(folder)
-    write_word_tokenizer(folder, VOCABULARY)
+    write_word_tokenizer(folder, model.vocabulary)
 
 
 def random_tokens(count: int, length: int) -> list[list[int]]:
@@ -146,7 +176,9 @@ def parity(texts: Sequence[str], _: Sequence[Mapping[str, Any]]) -> list[Verdict
     return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
 
 
-def make_trainer(policy: Path, shape: Shape, method: MethodConfig = GRPO, sharing: PromptSharing = "auto") -> Trainer:
+def make_trainer(
+    policy: Path, shape: Shape, method: MethodConfig = GRPO, sharing: PromptSharing = "auto", model: Model = TINY
+) -> Trainer:
     """A trainer of the model with a new optimizer."""
     config = TrainConfig(
         prompts_per_step=shape.prompts,
@@ -154,11 +186,11 @@ def make_trainer(policy: Path, shape: Shape, method: MethodConfig = GRPO, sharin
         mini_batches=1,
         max_tokens=shape.response,
         lr=LR,
-        dtype="float32",
+        dtype=model.dtype,
     )
-    hardware = HardwareConfig(prompt_sharing=sharing, token_budget=TOKEN_BUDGET)
-    reference = load_model(policy, "float32") if method.needs_reference_model else None
-    return Trainer(load_model(policy, "float32"), config, hardware, method, reference_model=reference)
+    hardware = HardwareConfig(prompt_sharing=sharing, token_budget=model.token_budget)
+    reference = load_model(policy, model.dtype) if method.needs_reference_model else None
+    return Trainer(load_model(policy, model.dtype), config, hardware, method, reference_model=reference)
 
 
 def differences(marks: Sequence[Seconds]) -> list[Seconds]:
@@ -172,9 +204,9 @@ def medians(steps: Sequence[Seconds]) -> Seconds:
     return {part: statistics.median(step.get(part, 0.0) for step in parts) for part in ("step", *PARTS)}
 
 
-def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int) -> Seconds:
+def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int, model: Model) -> Seconds:
     """Seconds of a step and its parts."""
-    trainer = make_trainer(policy, shape)
+    trainer = make_trainer(policy, shape, model=model)
     prompts = random_tokens(steps * shape.prompts, shape.prompt)
     marks: list[Seconds] = []
     segment = Segment(
@@ -192,7 +224,7 @@ def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int) -> Seconds
     return medians(differences(marks))
 
 
-def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int) -> Seconds:
+def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int, dtype: str) -> Seconds:
     """Seconds of TRL's step and its parts; `train` is all but generation and rewards, as TRL has no push."""
     prompts = random_tokens(steps * shape.prompts, shape.prompt)
     within_budget = budget // (shape.prompt + shape.response)
@@ -207,6 +239,7 @@ def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int) 
         "batch": min(1 << within_budget.bit_length() - 1, shape.prompts * shape.responses // peer.ranks),
         "lr": LR,
         "threads": peer.threads,
+        "dtype": dtype,
     }
     (file := policy / "trl.json").write_text(json.dumps(job))
     done = subprocess.run(peer.command(str(file)), capture_output=True, text=True, env=peer.environment)
@@ -216,26 +249,26 @@ def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int) 
     return medians([{**step, "train": step["step"] - step["generate"] - step["score"]} for step in steps_taken])
 
 
-def whole_steps(policy: Path, shapes: Sequence[Shape], steps: int, peer: Peer | None) -> Seconds:
-    """Print table 1; returns the seconds of a step's parts with vLLM at the first shape."""
+def whole_steps(policy: Path, model: Model, shapes: Sequence[Shape], steps: int, peer: Peer | None) -> Seconds:
+    """Print table 1; returns the seconds of a step's parts with the first engine at the first shape."""
     print(f"| step | by | seconds | {' | '.join(PARTS)} | TRL / this |")
     print(f"| --- | --- | {'---: | ' * (len(PARTS) + 2)}".rstrip())
-    configs = {name: EngineConfig(name=name, dtype="float32", max_model_len=1024) for name in ENGINES}
+    configs = {name: EngineConfig(name=name, dtype=model.dtype, max_model_len=1024) for name in model.engines}
     cache = HardwareConfig(kv_cache_gib=1)
     engines = {name: make_engine(policy, config, cache, distributed=True) for name, config in configs.items()}
     first: Seconds = {}
     for shape in shapes:
         found: dict[str, Seconds] = {}
         for name, engine in engines.items():
-            found[name] = our_steps(policy, engine, shape, steps)
+            found[name] = our_steps(policy, engine, shape, steps, model)
         if peer:
-            theirs = [peer_steps(peer, policy, shape, steps, budget) for budget in PEER_BUDGETS]
+            theirs = [peer_steps(peer, policy, shape, steps, budget, model.dtype) for budget in model.peer_budgets]
             found["TRL"] = min(theirs, key=lambda seconds: seconds["step"])
         for by, seconds in found.items():
             parts = " | ".join(f"{seconds[part]:.3f}" for part in PARTS)
             ratio = f"{found['TRL']['step'] / seconds['step']:.1f}" if peer else ""
             print(f"| {shape} | {by} | {seconds['step']:.2f} | {parts} | {ratio} |", flush=True)
-        first = first or found["vllm"]
+        first = first or found[model.engines[0]]
     return first
 
 
@@ -268,27 +301,26 @@ def computed_tokens(rows: Sequence[Row], sharing: PromptSharing) -> int:
     """Number of tokens that the layers compute."""
     return sum(
         collate([rows[i] for i in part.rows], shared=part.shared).input_ids.numel()
-        for part in plan(rows, TOKEN_BUDGET, sharing)
+        for part in plan(rows, TINY.token_budget, sharing)
     )
 
 
-def operations(shape: Shape, shared: bool) -> float:
+def operations(shape: Shape, shared: bool, model: Model = TINY) -> float:
     """Floating-point operations of a forward and backward pass: six per weight and token, and causal attention.
 
     The output head computes the response tokens only, and the input embedding is no matrix product.
     """
     rows = shape.prompts * shape.responses
     prompts = shape.prompts if shared else rows
-    response_tokens = rows * shape.response
-    weights = LAYERS * (4 * WIDTH * WIDTH + 3 * WIDTH * FEED_FORWARD)
+    tokens = prompts * shape.prompt + rows * shape.response
     seen = prompts * shape.prompt**2 / 2 + rows * shape.response * (shape.prompt + shape.response / 2)
-    products = 6 * weights * (prompts * shape.prompt + response_tokens) + 6 * VOCABULARY * WIDTH * response_tokens
-    return products + 12 * LAYERS * WIDTH * seen
+    head = model.vocabulary * model.width * rows * shape.response
+    return 6 * (model.weights * tokens + head) + 12 * model.layers * model.width * seen
 
 
-def matrix_product_rate(size: int = 2048, repeats: int = 10) -> float:
-    """Operations per second of a float32 matrix product."""
-    one, other = torch.randn(2, size, size)
+def matrix_product_rate(dtype: str = "float32", size: int = 2048, repeats: int = 10) -> float:
+    """Operations per second of a matrix product."""
+    one, other = torch.randn(2, size, size, dtype=getattr(torch, dtype))
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -319,7 +351,7 @@ def sharing_table(policy: Path, ratios: Mapping[str, Shape], repeats: int) -> No
 def stored_examples(policy: Path, shape: Shape) -> list[Example]:
     """One stored response for each prompt of a step, with the model's log-probs."""
     rows = random_rows(shape._replace(responses=1))
-    found = response_topk(LogProbs(load_model(policy, "float32")), rows, TOKEN_BUDGET, TOP_K)
+    found = response_topk(LogProbs(load_model(policy, "float32")), rows, TINY.token_budget, TOP_K)
     return [
         Example(row, rehearsal=True, reference=logprobs, topk=(ids, likeliest))
         for row, (logprobs, ids, likeliest) in zip(rows, found, strict=True)
@@ -375,8 +407,10 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=1, help="processes of either side (default 1)")
     parser.add_argument("--repeats", type=int, default=3, help="steps to take the median of (default 3)")
     parser.add_argument("--small", action="store_true", help="tiny steps, only to see that the benchmark runs")
+    parser.add_argument("--language", action="store_true", help="a model of SmolLM2-135M's sizes in bfloat16")
     arguments = parser.parse_args()
-    shapes = SMALL if arguments.small else SHAPES
+    model, shapes = (LANGUAGE, LANGUAGE_SHAPES) if arguments.language else (TINY, SHAPES)
+    shapes = SMALL if arguments.small else shapes
     ranks, threads = arguments.ranks, arguments.threads // arguments.ranks
     if ranks > 1 and "RANK" not in os.environ:
         torch.set_num_threads(arguments.threads)
@@ -388,14 +422,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         policy = Path(folder)
         # Before the process group starts: within one, transformers writes on the first rank only.
-        write_policy(policy)
+        write_policy(policy, model)
         start_process_group()
         if rank():
             # Only the first rank prints and runs TRL; the others wait in the next step.
             peer, sys.stdout = None, open(os.devnull, "w")  # noqa: SIM115
         torch.set_num_threads(threads)
-        step = whole_steps(policy, shapes.steps, arguments.repeats + 1, peer)
-        if ranks == 1:
+        if model is LANGUAGE:
+            rate = ranks * matrix_product_rate(model.dtype)
+            print(f"Matrix product: {rate / 1e9:.0f} GFLOP/s, {model.dtype}, 2048 cubed. The products of a step take\n")
+            for shape in shapes.steps:
+                seconds = operations(shape, True, model) / rate
+                # A forward pass of the same tokens is a third.
+                print(f"- {shape}: {seconds / 3:.2f} s to generate, {seconds:.2f} s to train")
+            print()
+        step = whole_steps(policy, model, shapes.steps, arguments.repeats + 1, peer)
+        if ranks == 1 and model is TINY:
             sharing_table(policy, shapes.ratios, arguments.repeats)
             methods_table(policy, shapes.steps[0], arguments.repeats, step)
             operators_table(policy, shapes.steps[0])

@@ -86,7 +86,8 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
             weight_decay=0.01,
             optim="adamw_torch",
             beta=0.0,
-            bf16=False,
+            # Products alone: weights, gradients and optimizer stay in float32.
+            bf16=job["dtype"] == "bfloat16",
             gradient_checkpointing=False,
             use_cpu=True,
             # With one process there is no process group, and accelerate refuses a backend.
