@@ -4,8 +4,8 @@
 #     docker run --rm -v "$PWD/results:/dphrl/results" dphrl make demo
 FROM python:3.11-slim-bookworm
 # The C++ compiler is for kernels that PyTorch, Triton and FlashInfer build while they run, git for Snakemake's modules,
-# libnuma1 for vLLM on CPUs.
-RUN apt-get update && apt-get install -y --no-install-recommends make g++ git libnuma1 && rm -rf /var/lib/apt/lists/*
+# libnuma1 for vLLM on CPUs; tcmalloc is the allocator of jobs.
+RUN apt-get update && apt-get install -y --no-install-recommends make g++ git libnuma1 libtcmalloc-minimal4 && rm -rf /var/lib/apt/lists/*
 # Files that it writes into a mounted folder belong to UID.
 ARG UID=1000
 RUN useradd --non-unique --uid "$UID" --create-home --home-dir /dphrl dphrl

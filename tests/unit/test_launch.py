@@ -1,9 +1,11 @@
 """`launch.py` removes what a killed run left behind, but not while Snakemake is at work on another machine."""
 
+import os
 import signal
 import socket
 import subprocess
 import sys
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,15 @@ def test_a_signal_ends_the_wait_for_a_job(number):
     program = [sys.executable, "-c", WAITING.format(number=int(number))]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     assert done.stdout == f"interrupted by {int(number)}\n"
+
+
+@pytest.mark.parametrize("given", [None, "", "libm.so.6"])
+def test_jobs_use_tcmalloc_where_the_machine_has_it_unless_the_variable_is_set(given: str | None, tmp_path):
+    rule = "rule:\n    output: 'variable'\n    shell: 'printenv LD_PRELOAD > {output} || true'\n"
+    (tmp_path / "Snakefile").write_text(rule)
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environment |= {} if given is None else {"LD_PRELOAD": given}
+    command = [sys.executable, str(LAUNCH), "--directory", str(tmp_path), "--snakefile", "Snakefile", "--cores", "1"]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True)
+    expected = find_library("tcmalloc_minimal") if given is None else given
+    assert (tmp_path / "variable").read_text().strip() == (expected or "")

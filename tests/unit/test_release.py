@@ -67,8 +67,9 @@ def test_the_image_is_made_by_the_commands_of_the_readme_and_the_makefile() -> N
     assert oldest
     assert once["FROM"] == f"python:{oldest[1]}-slim-bookworm"
     packages, user, install = (rest for name, rest in steps if name == "RUN")
-    # A C++ compiler, as the README says; git is for `make lint` and Snakemake's modules, libnuma1 for vLLM on CPUs.
-    assert re.search(r"--no-install-recommends (.*?) &&", packages)[1].split() == ["make", "g++", "git", "libnuma1"]
+    # A C++ compiler and two libraries, as the README says; git is for `make lint` and Snakemake's modules.
+    expected = ["make", "g++", "git", "libnuma1", "libtcmalloc-minimal4"]
+    assert re.search(r"--no-install-recommends (.*?) &&", packages)[1].split() == expected
     # Nothing after the packages is done or owned by root.
     names = [name for name, _ in steps]
     assert names.index("USER") < names.index("WORKDIR") < names.index("COPY")

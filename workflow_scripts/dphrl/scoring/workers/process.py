@@ -21,8 +21,13 @@ from dphrl.scoring.workers.messages import HEADER, Message, encode
 
 START_SECONDS: Final = 120.0
 _START: Final = f"import sys; sys.path.insert(0, sys.argv[1]); from {worker.__name__} import main; main()"
-# One arena: a second one would take 64 MiB of the address space, which is limited.
-_ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+# The address space is limited: glibc's allocator, and one arena, as a second one would take 64 MiB.
+_ENVIRONMENT: Final = {
+    "LD_PRELOAD": "",
+    "MALLOC_ARENA_MAX": "1",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 _OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
 
 
