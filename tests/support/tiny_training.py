@@ -196,9 +196,9 @@ class Recorder(Trainer):
         super().__init__(*args, **options)
         self.made: list[Made] = []
 
-    def update(self, examples: Sequence[Example], lr: float) -> Update:
+    def update(self, examples: Sequence[Example], lr: float, *options: Any) -> Update:
         before = self.logprobs([example.row for example in examples])
-        made = Made(list(examples), before, lr, super().update(examples, lr))
+        made = Made(list(examples), before, lr, super().update(examples, lr, *options))
         self.made.append(made)
         return made.result
 

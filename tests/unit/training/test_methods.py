@@ -380,6 +380,23 @@ def test_a_step_without_any_signal_changes_no_weight(base: Path, engine: Transfo
 LONG = ("dr_grpo", "rkl_k2", "rkl_k2_weight", "alpha_0.0", "alpha_1.0", "dph_f_k1", "dph_f_sum", "js_definition_exact")
 
 
+def test_the_work_within_a_step_is_shown_where_it_takes_seconds(
+    base: Path,
+    engine: TransformersEngine,
+    reference: ReferenceResponses,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dphrl.machine.progress._SECONDS_BETWEEN_LINES", 0.0)
+    _segment(make_trainer(base, METHODS["dph_f"]), engine, base, reference).run(1, 1, "dph_f")
+    shown = [line.rpartition(", ")[2] for line in capsys.readouterr().err.splitlines()[1:-1]]
+    assert shown[0] == "drawing 16 responses"
+    # Rollouts, then stored responses, of two updates.
+    updates = [text for text in shown if text.endswith("of 10 rows of an update")]
+    assert [int(text.split()[0]) for text in updates] == 2 * [8, 10]
+    assert len(updates) == len(shown) - 1
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in METHODS])
 def test_two_steps_run_and_report_what_the_method_does(
     name: str, base: Path, engine: TransformersEngine, reference: ReferenceResponses

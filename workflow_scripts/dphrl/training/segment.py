@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -44,6 +44,7 @@ class Segment:
         start: for an engine that sleeps, `start` of `WeightSync`.
         probes: measurements at some steps; None: no measurements.
         seconds, tokens: by part: generate, score, train, push, probe.
+        at_work: receives the work within a step, for a reader who waits.
     """
 
     trainer: Trainer
@@ -59,6 +60,7 @@ class Segment:
     probes: Probes | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    at_work: Callable[[str], None] = field(default=lambda text: None, init=False)
 
     def run(self, first: int, last: int, label: str) -> pl.DataFrame:
         """Train steps `first` to `last`, both included; the metrics table (step, metric, value)."""
@@ -69,6 +71,7 @@ class Segment:
             self._probe(0, sync)
         rows: list[tuple[int, str, float]] = []
         progress = ProgressLines(total=last - first + 1, desc=label, unit=" step", disable=rank() > 0)
+        self.at_work = progress.at_work
         for step in range(first, last + 1):
             before = dict(self.seconds), dict(self.tokens)
             with self._timed("push"):
@@ -124,6 +127,7 @@ class Segment:
         label = f"refill {refill}" if refill else "prompts"
         indices = epoch_indices(self.seed, label, step, config.prompts_per_step, len(self.prompts))
         share = [(at, self.prompts[i]) for at, i in enumerate(indices)][rank() :: world_size()][:wanted]
+        self.at_work(f"drawing {len(share) * size} responses")
         with self._timed("generate"):
             # The position is in the seed: in a small set a prompt can come twice in a step.
             completions = self.engine.generate(
@@ -218,7 +222,7 @@ class Segment:
             for part, stored in enumerate(rehearsal):
                 mini_batch = slice(part * size, (part + 1) * size)
                 drawn = rollouts[mini_batch]
-                update = self.trainer.update([*drawn, *stored], lr)
+                update = self.trainer.update([*drawn, *stored], lr, self.at_work)
                 if drawn[0].old is None:
                     old = update.logprobs[:size]
                     rollouts[mini_batch] = [replace(e, old=ours) for e, ours in zip(drawn, old, strict=True)]

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -96,17 +96,23 @@ class Trainer:
         with self._reference_model.loaded() as module:
             return self._by_row(module, rows)
 
-    def update(self, examples: Sequence[Example], lr: float) -> Update:
+    def update(
+        self, examples: Sequence[Example], lr: float, at_work: Callable[[str], None] = lambda text: None
+    ) -> Update:
         """One optimizer update on a mini-batch, of which `examples` are this rank's share.
 
         Its result does not depend on the split into micro-batches or ranks. Without an example that counts there is no
         update, and the norm is NaN.
+
+        Args:
+            at_work: receives how many rows are done, after each pass.
         """
         weights = self._weights(examples)
         if weights is None:
             return Update({}, math.nan, [torch.empty(0)] * len(examples))
         totals: dict[str, float] = defaultdict(float)
         logprobs: list[Tensor] = [torch.empty(0)] * len(examples)
+        done = 0
         for part, group in self._passes(examples):
             if group is None:
                 idle, _ = self._deepspeed(collate([examples[0].row], self.device))
@@ -119,6 +125,8 @@ class Trainer:
                 logprobs[i] = values
             for name, value in sums.items():
                 totals[name] += value
+            done += len(part)
+            at_work(f"{done} of {len(examples)} rows of an update")
         for group in self._deepspeed.optimizer.param_groups:
             group["lr"] = lr
         self._deepspeed.step()
