@@ -149,7 +149,7 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """Causal attention as transformers calls it: states are (rows, heads, tokens, width); one row with a layout."""
     if not isinstance(layout, PackedLayout) and _slower_in_bfloat16(query):
-        states = (part.float() for part in (query, key, value))
+        states = query.float(), key.float(), value.float()
         with torch.autocast("cpu", enabled=False):
             attended, _ = _attention(module, *states, attention_mask, layout, **options)
         return attended.to(query.dtype), None
