@@ -25,6 +25,7 @@ SMALLEST = {
     "gpu": ["--engine", "transformers", "--model", "0.5B", "--small"],
     "graph": ["--shards", "1"],
     "head_precision": ["{run}", "--responses", "2"],
+    "job_memory": ["--interval", "0.1", "{data}/memory.parquet", "sleep", "0.5"],
     "memory": ["--rollouts", "80"],
     "prompt_sharing": ["--passes", "1", "--shapes", "demo, D_pef"],
     "registered": ["tables", str(ROOT / "docs/worked-example/counts.parquet")],
@@ -39,6 +40,8 @@ SMALLEST = {
 # In `make test-full` only: half a minute each.
 LONG = ("gpu", "memory", "sampling", "training")
 PEER = ["--peer-python", sys.executable]
+# Options that need TRL, or minutes.
+NOT_RUN = {("training", option) for option in (PEER[0], "--language", "--ranks")}
 OF_A_RUN = [name for name, arguments in SMALLEST.items() if "{run}" in arguments]
 DOCUMENTED = re.compile(r"python dev/benchmarks/(\w+)\.py(.*)")
 
@@ -114,4 +117,4 @@ def test_every_documented_benchmark_is_run_with_the_options_that_it_is_documente
     }
     assert documented
     known = {(name, option) for name, arguments in SMALLEST.items() for option in ["", *arguments]}
-    assert documented - known <= {("training", PEER[0])}
+    assert documented - known <= NOT_RUN
