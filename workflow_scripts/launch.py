@@ -5,27 +5,21 @@ removes their temporary files and the lock, unless another Snakemake of the fold
 
 Ctrl-C, SIGTERM (docker stop, a batch system) and SIGHUP end the jobs within seconds, in the background of a script too,
 with the exit status 130, 143 or 129. The same command goes on. `snakemake` by itself lets the jobs end after SIGTERM.
-
-Where the machine has tcmalloc (Debian: libtcmalloc-minimal4), jobs use it, unless LD_PRELOAD is set.
 """
 
 import argparse
 import gc
-import os
 import sys
-from ctypes.util import find_library
 from pathlib import Path
 
 from snakemake.cli import main
 from snakemake.scheduling.job_scheduler import JobScheduler
 
+from dphrl.machine.gpus import use_tcmalloc
 from dphrl.machine.leftovers import AtWorkError, JobsEnder, UnwritableError, end_jobs, remove_leftovers
 
-# A plan keeps nearly all objects that it makes. Looking for garbage among them took a quarter of a dry run.
-gc.set_threshold(50_000)
-# Under glibc's allocator batches of changing shape let the memory of a training grow (docs/benchmarks.md, memory).
-if allocator := find_library("tcmalloc_minimal"):
-    os.environ.setdefault("LD_PRELOAD", allocator)
+gc.set_threshold(50_000)  # a plan keeps nearly all that it makes: garbage collection took a quarter of a dry run
+use_tcmalloc()
 parser = argparse.ArgumentParser(description=__doc__, epilog="Options of Snakemake: snakemake --help")
 parser.add_argument("--directory", "-d", type=Path, default=Path(), help="where to run; default: the current folder")
 folder = parser.parse_known_args()[0].directory.resolve()

@@ -1,5 +1,6 @@
 """Every method of the menu: its gradient against formulas written out here, and what a segment does with it."""
 
+import io
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -384,12 +385,13 @@ def test_the_work_within_a_step_is_shown_where_it_takes_seconds(
     base: Path,
     engine: TransformersEngine,
     reference: ReferenceResponses,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("dphrl.machine.progress._stream", out)
     monkeypatch.setattr("dphrl.machine.progress._SECONDS_BETWEEN_LINES", 0.0)
     _segment(make_trainer(base, METHODS["dph_f"]), engine, base, reference).run(1, 1, "dph_f")
-    shown = [line.rpartition(", ")[2] for line in capsys.readouterr().err.splitlines()[1:-1]]
+    shown = [line.rpartition(", ")[2] for line in out.getvalue().splitlines()[1:-1]]
     assert shown[0] == "drawing 16 responses"
     # Rollouts, then stored responses, of two updates.
     updates = [text for text in shown if text.endswith("of 10 rows of an update")]

@@ -1,4 +1,4 @@
-"""The GPUs of a machine: each job takes as many as it asks for and holds them until it ends. And their allocator."""
+"""The GPUs of a machine: each job takes as many as it asks for and holds them until it ends. And allocators of jobs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from ctypes.util import find_library
 from pathlib import Path
 
 from dphrl.machine.private import private_folder
@@ -70,6 +71,16 @@ def use_expandable_segments(tensor_parallel: int) -> None:
     """
     if tensor_parallel == 1 and not any(name in os.environ for name in _ALLOCATOR):
         os.environ[_ALLOCATOR[0]] = "expandable_segments:True"
+
+
+def use_tcmalloc() -> None:
+    """Let the processes that this one starts use tcmalloc (Debian: libtcmalloc-minimal4), where the machine has it.
+
+    Under glibc's allocator batches of changing shape let the memory of a training grow (docs/benchmarks.md). Where
+    LD_PRELOAD is set, it stays.
+    """
+    if allocator := find_library("tcmalloc_minimal"):
+        os.environ.setdefault("LD_PRELOAD", allocator)
 
 
 def _take(number: int, gpus: dict[str, str], locks: Path) -> dict[str, int]:

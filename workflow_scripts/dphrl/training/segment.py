@@ -60,7 +60,7 @@ class Segment:
     probes: Probes | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    at_work: Callable[[str], None] = field(default=lambda text: None, init=False)
+    at_work: Callable[[str], None] = lambda text: None
 
     def run(self, first: int, last: int, label: str) -> pl.DataFrame:
         """Train steps `first` to `last`, both included; the metrics table (step, metric, value)."""
