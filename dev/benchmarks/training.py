@@ -207,6 +207,7 @@ def medians(steps: Sequence[Seconds]) -> Seconds:
 def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int, model: Model) -> Seconds:
     """Seconds of a step and its parts."""
     trainer = make_trainer(policy, shape, model=model)
+    engine.wake(trainer.named_weights())  # after another shape it sleeps
     prompts = random_tokens(steps * shape.prompts, shape.prompt)
     marks: list[Seconds] = []
     segment = Segment(

@@ -98,14 +98,12 @@ def _sdpa(
 def as_on_cuda() -> Iterator[None]:
     """Let the padded form take its way on CUDA."""
     functional, before = torch.nn.functional, torch.nn.functional.scaled_dot_product_attention
-    of_cpu = prompt_sharing._over_parts, prompt_sharing._slower_in_bfloat16
-    functional.scaled_dot_product_attention = _sdpa
-    prompt_sharing._over_parts, prompt_sharing._slower_in_bfloat16 = prompt_sharing._over_copies, lambda states: False
+    over_parts = prompt_sharing._over_parts
+    functional.scaled_dot_product_attention, prompt_sharing._over_parts = _sdpa, prompt_sharing._over_copies
     try:
         yield
     finally:
-        functional.scaled_dot_product_attention = before
-        prompt_sharing._over_parts, prompt_sharing._slower_in_bfloat16 = of_cpu
+        functional.scaled_dot_product_attention, prompt_sharing._over_parts = before, over_parts
 
 
 def peak_of(run: Callable[[], Tensor]) -> float:

@@ -148,11 +148,6 @@ def _attention(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention as transformers calls it: states are (rows, heads, tokens, width); one row with a layout."""
-    if not isinstance(layout, PackedLayout) and _slower_in_bfloat16(query):
-        states = query.float(), key.float(), value.float()
-        with torch.autocast("cpu", enabled=False):
-            attended, _ = _attention(module, *states, attention_mask, layout, **options)
-        return attended.to(query.dtype), None
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     check_plain(module, options)
@@ -166,15 +161,6 @@ def _attention(
     attend = _over_parts if query.device.type == "cpu" and key.shape[-1] == value.shape[-1] else _over_copies
     of_responses = attend(module, queries, prompt, response, layout, **options)
     return torch.cat([_take(of_prompts.flatten(0, 1), layout.in_prompts), of_responses])[None], None
-
-
-def _slower_in_bfloat16(states: Tensor) -> bool:
-    """Whether PyTorch's attention takes longer in bfloat16 than in float32, the copies included.
-
-    So it does on CPUs: 37 ms instead of 22 for seven rows of 140 tokens, 84 instead of 79 for one of 1,000 (nine heads
-    of 64, one core with AVX512-BF16, torch 2.13).
-    """
-    return states.device.type == "cpu" and states.dtype == torch.bfloat16
 
 
 def _over_parts(
