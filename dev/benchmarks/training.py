@@ -104,7 +104,7 @@ class Model(NamedTuple):
 
 
 TINY = Model(VOCABULARY, 256, 4, 512, 4, 4, False, "float32", ("vllm", "transformers"), 4096, (4096, 16384))
-LANGUAGE = Model(49_152, 576, 30, 1536, 9, 3, True, "bfloat16", ("transformers",), 1024, (4096,))
+LANGUAGE = Model(49_152, 576, 30, 1536, 9, 3, True, "bfloat16", ("transformers",), 1024, (2048,))
 
 
 class Peer(NamedTuple):
