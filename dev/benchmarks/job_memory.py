@@ -34,9 +34,10 @@ def record(command: list[str], interval: float) -> pl.DataFrame:
     """Run the command; the memory of all its processes by time and job."""
     started, rows = time.monotonic(), list[tuple[float, str, float]]()
     process = subprocess.Popen(command)
+    root = psutil.Process(process.pid)
     while process.poll() is None:
         by_job: dict[str, float] = defaultdict(float)
-        for child in psutil.Process(process.pid).children(recursive=True):
+        for child in [root, *root.children(recursive=True)]:
             try:
                 by_job[job_of(" ".join(child.cmdline()))] += child.memory_full_info().pss / 2**20
             except psutil.Error:  # it has ended

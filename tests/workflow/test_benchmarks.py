@@ -22,7 +22,7 @@ SMALLEST = {
     "diagnose": ["--draws", "8", "--processes", "1", "--part", "margin", "--cell", "130"],
     "diagnose_files": ["--questions", "40", "--out", "{data}/diagnose"],
     "evaluation": ["--small"],
-    "gpu": ["--engine", "transformers", "--model", "0.5B", "--small"],
+    "gpu": ["--engine", "transformers", "--model", "0.5B", "--small", "--steps", "1"],
     "graph": ["--shards", "1"],
     "head_precision": ["{run}", "--responses", "2"],
     "job_memory": ["--interval", "0.1", "{data}/memory.parquet", "sleep", "0.5"],
