@@ -52,9 +52,9 @@ def record(command: list[str], interval: float) -> pl.DataFrame:
 def peaks(table: pl.DataFrame) -> None:
     """Print the largest sums of memory."""
     together = table.group_by("seconds").agg(pl.col("mib").sum(), job=pl.lit("all jobs together"))
-    found = pl.concat([table, together.select(table.columns)]).group_by("job").agg(pl.col("mib").max())
+    by_job = pl.concat([table, together.select(table.columns)]).group_by("job").agg(pl.col("mib").max())
     print("| job | GiB at the peak |\n| --- | ---: |")
-    for job, mib in found.sort("mib", "job", descending=[True, False]).iter_rows():
+    for job, mib in by_job.sort("mib", "job", descending=[True, False]).iter_rows():
         print(f"| {job} | {mib / 1024:.1f} |")
 
 
@@ -79,12 +79,12 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=10.0, help="seconds between measurements (default 10)")
     parser.add_argument("table", type=Path)
     parser.add_argument("command", nargs=argparse.REMAINDER, help="the command with its arguments")
-    given = parser.parse_args()
-    if given.draw:
-        draw([given.table, *map(Path, given.command)], given.draw)
+    arguments = parser.parse_args()
+    if arguments.draw:
+        draw([arguments.table, *map(Path, arguments.command)], arguments.draw)
         return
-    table = record(given.command, given.interval)
-    table.write_parquet(given.table)
+    table = record(arguments.command, arguments.interval)
+    table.write_parquet(arguments.table)
     peaks(table)
 
 

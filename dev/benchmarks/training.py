@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -33,9 +34,10 @@ from word_tokenizer import write_word_tokenizer
 
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.machine.progress import send_to
+from dphrl.machine.progress import counted, send_to
 from dphrl.model.batch import PromptSharing, Row, collate, plan
 from dphrl.model.logprobs import LogProbs, load_model, response_topk
+from dphrl.plan.describe import product_speed
 from dphrl.ranks.collectives import rank, start_process_group
 from dphrl.ranks.launch import run_ranks
 from dphrl.rollout.engine import Engine, make_engine
@@ -261,7 +263,8 @@ def whole_steps(policy: Path, model: Model, shapes: Sequence[Shape], steps: int,
     for shape in shapes:
         found: dict[str, Seconds] = {}
         for name, engine in engines.items():
-            found[name] = our_steps(policy, engine, shape, steps, model)
+            with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
+                found[name] = our_steps(policy, engine, shape, steps, model)
         if peer:
             theirs = [peer_steps(peer, policy, shape, steps, budget, model.dtype) for budget in model.peer_budgets]
             found["TRL"] = min(theirs, key=lambda seconds: seconds["step"])
@@ -319,15 +322,26 @@ def operations(shape: Shape, shared: bool, model: Model = TINY) -> float:
     return 6 * (model.weights * tokens + head) + 12 * model.layers * model.width * seen
 
 
-def matrix_product_rate(dtype: str = "float32", size: int = 2048, repeats: int = 10) -> float:
-    """Operations per second of a matrix product."""
-    one, other = torch.randn(2, size, size, dtype=getattr(torch, dtype))
+def matrix_product_rate(size: int = 2048, repeats: int = 10) -> float:
+    """Operations per second of a float32 matrix product."""
+    one, other = torch.randn(2, size, size)
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         one @ other
         times.append(time.perf_counter() - start)
     return 2 * size**3 / min(times)
+
+
+def least_seconds(model: Model, shapes: Sequence[Shape], cores: int) -> None:
+    """Print how long the products of each step take."""
+    speed = cores * product_speed(model.dtype, "cpu")
+    print(f"Matrix products: {speed / 1e9:.0f} GFLOP/s, {model.dtype}, on {counted(cores, 'core')}. At least:\n")
+    for shape in shapes:
+        seconds = operations(shape, True, model) / speed
+        # A forward pass of the same tokens is a third.
+        print(f"- {shape}: {seconds / 3:.2f} s to generate, {seconds:.2f} s to train")
+    print()
 
 
 def sharing_table(policy: Path, ratios: Mapping[str, Shape], repeats: int) -> None:
@@ -430,13 +444,7 @@ def main() -> None:
             peer, sys.stdout = None, open(os.devnull, "w")  # noqa: SIM115
         torch.set_num_threads(threads)
         if model is LANGUAGE:
-            rate = ranks * matrix_product_rate(model.dtype)
-            print(f"Matrix product: {rate / 1e9:.0f} GFLOP/s, {model.dtype}, 2048 cubed. The products of a step take\n")
-            for shape in shapes.steps:
-                seconds = operations(shape, True, model) / rate
-                # A forward pass of the same tokens is a third.
-                print(f"- {shape}: {seconds / 3:.2f} s to generate, {seconds:.2f} s to train")
-            print()
+            least_seconds(model, shapes.steps, arguments.threads)
         step = whole_steps(policy, model, shapes.steps, arguments.repeats + 1, peer)
         if ranks == 1 and model is TINY:
             sharing_table(policy, shapes.ratios, arguments.repeats)

@@ -40,8 +40,7 @@ SMALLEST = {
 # In `make test-full` only: half a minute each.
 LONG = ("gpu", "memory", "sampling", "training")
 PEER = ["--peer-python", sys.executable]
-# Options that need TRL, or minutes.
-NOT_RUN = {("training", option) for option in (PEER[0], "--language", "--ranks")}
+LANGUAGE = "--language"
 OF_A_RUN = [name for name, arguments in SMALLEST.items() if "{run}" in arguments]
 DOCUMENTED = re.compile(r"python dev/benchmarks/(\w+)\.py(.*)")
 
@@ -98,6 +97,11 @@ def test_a_benchmark_of_a_run_prints_its_table(name: str, pristine: Workflow) ->
     assert has_a_row_of_figures(run(name, *(argument.format(run=pristine.results) for argument in SMALLEST[name])))
 
 
+@pytest.mark.full
+def test_the_benchmark_of_training_takes_steps_of_a_language_model() -> None:
+    assert has_a_row_of_figures(run("training", *SMALLEST["training"], LANGUAGE))
+
+
 def test_the_benchmark_of_training_compares_with_trl() -> None:
     if importlib.util.find_spec("trl") is None:
         pytest.skip("TRL is not installed: `pip install trl datasets` next to the pinned packages runs this test")
@@ -117,4 +121,4 @@ def test_every_documented_benchmark_is_run_with_the_options_that_it_is_documente
     }
     assert documented
     known = {(name, option) for name, arguments in SMALLEST.items() for option in ["", *arguments]}
-    assert documented - known <= NOT_RUN
+    assert documented - known <= {("training", PEER[0]), ("training", LANGUAGE)}

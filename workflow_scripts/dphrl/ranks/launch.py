@@ -121,7 +121,7 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
     threads = str(threads_of_rank(per_node))
     shared = {
         # The packages of a module system (`module load`) may be known by this variable alone.
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")])),
         # Snakemake sets both to the threads of the rule, and PyTorch obeys MKL's.
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,

@@ -44,7 +44,7 @@ class Segment:
         start: for an engine that sleeps, `start` of `WeightSync`.
         probes: measurements at some steps; None: no measurements.
         seconds, tokens: by part: generate, score, train, push, probe.
-        at_work: receives the work within a step, for a reader who waits.
+        at_work: receives the work within a step; `run` sends it to the progress line.
     """
 
     trainer: Trainer
@@ -60,7 +60,7 @@ class Segment:
     probes: Probes | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    at_work: Callable[[str], None] = lambda text: None
+    at_work: Callable[[str], None] = field(default_factory=lambda: lambda text: None, init=False)
 
     def run(self, first: int, last: int, label: str) -> pl.DataFrame:
         """Train steps `first` to `last`, both included; the metrics table (step, metric, value)."""
