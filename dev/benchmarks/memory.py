@@ -238,7 +238,8 @@ def spelled(rollouts: pl.DataFrame) -> pl.DataFrame:
 
 def job(name: str, root: Path, config: Mapping[str, Any] | None = None) -> Stage:
     """A stage of that name, without code."""
-    return Stage(root, name, [], [], code_digest([]), config or {}, seed=CONFIG.seed if name == "sample" else None)
+    seed = CONFIG.seed if name in ("sample", "train_base") else None
+    return Stage(root, name, [], [], code_digest([]), config or {}, seed=seed)
 
 
 def stage_at(root: Path, path: str) -> Stage:
