@@ -58,3 +58,14 @@ def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.C
     assert "Too many were cut off" in printed
     # In any text `final` finds an answer.
     assert config.scoring.math.answer == "final"
+
+
+def test_a_few_answers_without_an_end_set_no_limit(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 128 answers the longest has 36 tokens; here it is cut off."""
+    monkeypatch.setattr("dphrl.starter.drawn._PATIENCE", {"cpu": 35})
+    monkeypatch.setattr("dphrl.starter.drawn._MULTIPLE", 1)
+    config = init("--data", "world/questions/train.jsonl", "--databases", "world/databases", "--model", str(BASE))
+    assert ", 2% cut off at 35" in capsys.readouterr().out
+    assert config.train.max_tokens == 51

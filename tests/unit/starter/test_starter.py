@@ -156,9 +156,9 @@ def test_a_short_model_without_a_template_on_a_cpu(dtype: str, folder: Path, mon
     lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
     assert {config.train.max_tokens, *lengths} == {128}
     assert (config.engine.dtype, config.train.dtype, config.hardware.gpu_gib) == (dtype, dtype, None)
-    assert config.engine.name == "vllm"
-    (line,) = [line for line in (folder / "my.yaml").read_text().splitlines() if line.startswith("engine: ")]
-    assert line.endswith("; vLLM draws; for a model of a few million weights name: transformers is faster")
+    assert config.engine.name == "transformers"
+    (line,) = [line for line in (folder / "my.yaml").read_text().splitlines() if line.startswith("prompts: ")]
+    assert line.endswith("  # template plain: the tokenizer has no chat template")
 
 
 def test_a_large_model_gets_the_hardware_that_it_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

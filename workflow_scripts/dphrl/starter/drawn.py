@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,16 +100,18 @@ def draw(config: Config, folder: Path) -> Drawn:
         with make_scorer(dataset.task, settings, databases=databases, source=scorer_file) as scorer:
             verdicts[rule] = score_rollouts(answers, gold, scorer)
     rule = max(verdicts, key=lambda rule: (_right(verdicts[rule]), -_without(verdicts[rule])))
-    lengths = answers["token_ids"].list.len().to_list()
-    cut = answers["finish_reason"].to_list().count("length") / answers.height
+    cut_off = pl.col("finish_reason") == "length"
+    lengths, cut = answers["token_ids"].list.len(), answers.select(cut_off.mean()).item()
     report = [
         f"{answers.height} answers to {prompts.height} questions, drawn in {seconds:,.0f} s:"
-        f" {sum(lengths) / answers.height:,.0f} tokens on average, {cut:.0%} cut off at {limit:,}",
+        f" {lengths.mean():,.0f} tokens on average, {cut:.0%} cut off at {limit:,}",
         *_findings(verdicts, rule, dataset.task, config.partition.pef_min_correct),
     ]
     if cut > _CUT:
         report.append("Too many were cut off, so the limits of responses are still the paper's.")
-    prompt, response = _limit(map(len, prepared.prompts["prompt_token_ids"])), None if cut > _CUT else _limit(lengths)
+    prompt = _limit(prepared.prompts["prompt_token_ids"])
+    # A few answers without an end set no limit.
+    response = None if cut > _CUT else _limit(answers.filter(~cut_off)["token_ids"])
     return Drawn(rule, prompt, response, "\n".join(report))
 
 
@@ -145,8 +147,13 @@ def _findings(verdicts: Mapping[str, pl.DataFrame], rule: str, task: str, thresh
     yield f"  {near} questions near-perfect (at least {threshold} of {_SAMPLES}), {never} without a right answer"
     if never == len(right):
         yield "  RL cannot start from this model: no answer is right (docs/how-to/supervised-start.md)"
+    elif not near:
+        yield (
+            "  DPH-RL may have nothing to rehearse: lower partition.pef_min_correct, or give the model a supervised"
+            " start (docs/how-to/supervised-start.md)"
+        )
 
 
-def _limit(lengths: Iterable[int]) -> int:
-    """The limit of tokens for these lengths."""
-    return _MULTIPLE * math.ceil(_ROOM * max(lengths) / _MULTIPLE)
+def _limit(tokens: pl.Series) -> int:
+    """The limit for the lengths of these lists of tokens."""
+    return _MULTIPLE * math.ceil(_ROOM * max(tokens.list.len()) / _MULTIPLE)

@@ -290,7 +290,11 @@ def _text(
     task, short = datasets["train"]["task"], model.positions < _DEFAULTS["positions"]
     response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions // 2)
     prompts = {"template": None if model.chat else "plain", "max_tokens": model.positions - response if short else None}
-    engine = {"max_model_len": model.positions if short else None, "dtype": model.dtype}
+    engine = {
+        "name": None if wish.gpu_gib else "transformers",
+        "max_model_len": model.positions if short else None,
+        "dtype": model.dtype,
+    }
     scoring: dict[str, Any] | None = {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None
     positions, lengths = "the positions of the model", "as in the paper, at most half of the model's positions"
     if drawn:
@@ -309,7 +313,8 @@ def _text(
         "scoring": scoring,
         "prompts": {key: value for key, value in prompts.items() if value} or None,
         "engine": {key: value for key, value in engine.items() if value} or None,
-        "engine_note": f"max_model_len: {positions}; {'vLLM draws' if wish.gpu_gib else _ENGINE_ON_A_CPU}",
+        "prompts_note": "the limit in tokens" if model.chat else "template plain: the tokenizer has no chat template",
+        "engine_note": f"max_model_len: {positions}" + ("" if wish.gpu_gib else "; on a CPU vllm is slower"),
         "length": {"max_tokens": tokens} if tokens else None,
         "length_note": lengths,
         "tokens": tokens,
@@ -327,8 +332,7 @@ def _text(
     return Template("\n".join([*kept, ""])).substitute(flows)
 
 
-_NOTES = ("engine_note", "length_note", "passes")
-_ENGINE_ON_A_CPU = "vLLM draws; for a model of a few million weights name: transformers is faster"
+_NOTES = ("prompts_note", "engine_note", "length_note", "passes")
 
 
 def _schedule(task: str, rows: int, per_step: int) -> dict[str, Any]:

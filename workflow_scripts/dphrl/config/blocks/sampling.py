@@ -18,7 +18,7 @@ class EngineConfig(Block):
 
     name: EngineName = Field(
         "vllm",
-        description="vllm, or transformers for machines without it; with one seed they draw different responses.",
+        description="vllm, or transformers for CPUs; with one seed they draw different responses.",
     )
     stages: dict[DrawingStage, EngineName] = Field(
         {},
