@@ -2,8 +2,9 @@
 
 1. Whole GRPO steps (generate, score, train, push) with each engine, and with Hugging Face TRL's GRPOTrainer if
    --peer-python names the interpreter of its environment (dev/benchmarks/trl_peer.py explains how to make that).
-   --ranks 2 prints this table only, with two processes on either side that share the threads. So does --language: a
-   model of the sizes of SmolLM2-135M in bfloat16, with float32 for weights and optimizer, and the transformers engine.
+   --ranks 2 prints this table only, with two processes on either side that share the threads. --language has a model
+   of the sizes of SmolLM2-135M in bfloat16, with float32 for weights and optimizer, and the transformers engine. It
+   prints this table, and the rate of 256 samples on one core.
 2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
 3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
 
@@ -41,6 +42,7 @@ from dphrl.plan.describe import product_speed
 from dphrl.ranks.collectives import rank, start_process_group
 from dphrl.ranks.launch import run_ranks
 from dphrl.rollout.engine import Engine, make_engine
+from dphrl.rollout.requests import Request
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt
@@ -137,6 +139,7 @@ SHAPES = Shapes(
 )
 # The second is of a long prompt.
 LANGUAGE_SHAPES = Shapes((Shape(8, 8, 100, 40), Shape(8, 8, 350, 40)), {})
+LANGUAGE_SAMPLES = Shape(16, 16, 100, 40)
 SMALL = Shapes((Shape(2, 2, 8, 4),), {"2:1": Shape(1, 2, 8, 4)})
 
 
@@ -274,6 +277,26 @@ def whole_steps(policy: Path, model: Model, shapes: Sequence[Shape], steps: int,
             print(f"| {shape} | {by} | {seconds['step']:.2f} | {parts} | {ratio} |", flush=True)
         first = first or found[model.engines[0]]
     return first
+
+
+def samples(policy: Path, model: Model, shape: Shape) -> None:
+    """Print how long one core draws the responses of this shape, and their share of the rate of products."""
+    torch.set_num_threads(1)
+    config = EngineConfig(name="transformers", dtype=model.dtype, max_model_len=1024)
+    engine = make_engine(policy, config, HardwareConfig(kv_cache_gib=1), distributed=True)
+    requests = [
+        Request(str(i), sample, tokens, shape.responses * i + sample, 1.0, 1.0, shape.response)
+        for i, tokens in enumerate(random_tokens(shape.prompts, shape.prompt))
+        for sample in range(shape.responses)
+    ]
+    engine.generate(requests[: shape.responses])  # warms up
+    start = time.perf_counter()
+    tokens = sum(len(completion.token_ids) for completion in engine.generate(requests))
+    seconds = time.perf_counter() - start
+    # A forward pass is a third of a training's operations.
+    share = operations(shape, True, model) / 3 / product_speed(model.dtype, "cpu") / seconds
+    rate = f"{tokens / seconds:.0f} tokens/s, {share:.0%} of the products' rate"
+    print(f"\nSampling {shape} on one core: {seconds:.1f} s, {rate}")
 
 
 def updates(trainers: Mapping[str, Trainer], rows: Sequence[Row], stored: Sequence[Example], repeats: int) -> Seconds:
@@ -446,6 +469,8 @@ def main() -> None:
         if model is LANGUAGE:
             least_seconds(model, shapes.steps, arguments.threads)
         step = whole_steps(policy, model, shapes.steps, arguments.repeats + 1, peer)
+        if ranks == 1 and model is LANGUAGE:
+            samples(policy, model, SMALL.steps[0] if arguments.small else LANGUAGE_SAMPLES)
         if ranks == 1 and model is TINY:
             sharing_table(policy, shapes.ratios, arguments.repeats)
             methods_table(policy, shapes.steps[0], arguments.repeats, step)

@@ -24,9 +24,9 @@ _WORKSPACE = 1.5 * GB  # workspaces of the trainer's kernels, fragments of the a
 _BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
 _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
 # Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them. On a
-# GPU a chunk is five times as large.
-_HEAD_CHUNK, _HEAD_COPIES = 2**24, 5
-_LARGER_CHUNK = {"larger chunk of the head": 4.0 * _HEAD_CHUNK * 4 * _HEAD_COPIES}
+# GPU a chunk is twenty times as large.
+_HEAD_CHUNK, _HEAD_COPIES = 2**22, 5
+_LARGER_CHUNK = {"larger chunk of the head": 19.0 * _HEAD_CHUNK * 4 * _HEAD_COPIES}
 # Parts that only a GPU needs.
 _OF_CUDA = ("context", "engine's buffers", "workspace", "buckets", "sleeping engine", *_LARGER_CHUNK)
 # Fields of a setting with the values to try, in the order of their cost in time.
