@@ -4,7 +4,7 @@
    --peer-python names the interpreter of its environment (dev/benchmarks/trl_peer.py explains how to make that).
    --ranks 2 prints this table only, with two processes on either side that share the threads. --language has a model
    of the sizes of SmolLM2-135M in bfloat16, with float32 for weights and optimizer, and the transformers engine. It
-   prints this table, and the rate of 256 samples on one core.
+   prints the memory of a trainer, this table, and the rate of 256 samples on one core.
 2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
 3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
 
@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -139,7 +140,7 @@ SHAPES = Shapes(
 )
 # The second is of a long prompt.
 LANGUAGE_SHAPES = Shapes((Shape(8, 8, 100, 40), Shape(8, 8, 350, 40)), {})
-LANGUAGE_SAMPLES = Shape(16, 16, 100, 40)
+LANGUAGE_PEAK, LANGUAGE_SAMPLES = Shape(16, 8, 100, 64), Shape(16, 16, 100, 40)
 SMALL = Shapes((Shape(2, 2, 8, 4),), {"2:1": Shape(1, 2, 8, 4)})
 
 
@@ -277,6 +278,16 @@ def whole_steps(policy: Path, model: Model, shapes: Sequence[Shape], steps: int,
             print(f"| {shape} | {by} | {seconds['step']:.2f} | {parts} | {ratio} |", flush=True)
         first = first or found[model.engines[0]]
     return first
+
+
+def peak(policy: Path, model: Model, shape: Shape) -> None:
+    """Print the peak memory of this process after two updates, the first thing that it does."""
+    with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
+        trainer, rows = make_trainer(policy, shape, model=model), random_rows(shape)
+        for _ in range(2):
+            update(trainer, rows, [])
+    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"Memory of a trainer without an engine, {shape}: {kib / 2**20:.1f} GiB\n", flush=True)
 
 
 def samples(policy: Path, model: Model, shape: Shape) -> None:
@@ -468,6 +479,8 @@ def main() -> None:
         torch.set_num_threads(threads)
         if model is LANGUAGE:
             least_seconds(model, shapes.steps, arguments.threads)
+            if ranks == 1:
+                peak(policy, model, SMALL.steps[0] if arguments.small else LANGUAGE_PEAK)
         step = whole_steps(policy, model, shapes.steps, arguments.repeats + 1, peer)
         if ranks == 1 and model is LANGUAGE:
             samples(policy, model, SMALL.steps[0] if arguments.small else LANGUAGE_SAMPLES)
