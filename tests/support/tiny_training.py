@@ -213,6 +213,10 @@ class Deaf:
     def max_model_len(self) -> int:
         return self.engine.max_model_len
 
+    @property
+    def digests_suffice(self) -> bool:
+        return self.engine.digests_suffice
+
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         for _ in weights:
             pass

@@ -490,6 +490,34 @@ def test_a_single_stale_tensor_is_named(base: Path, examples: list[Example]) -> 
         sync.push(2)
 
 
+class Counted(TransformersEngine):
+    """An engine that counts the texts whose log-probs it computes."""
+
+    texts = 0
+
+    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
+        self.texts += 1
+        return super().text_logprobs(token_ids)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_engine_with_equal_tensors_computes_the_canary_once(
+    dtype: str, base: Path, examples: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(base, JS, dtype=dtype)
+    engine = Counted(base, ENGINE.model_copy(update={"dtype": dtype}), HARDWARE)
+    sync = WeightSync(trainer, engine, None, [prompt.tokens for prompt in online_prompts(base)])
+    sync.control()
+    gap, before = sync.push(1), engine.texts
+    trainer.update(examples, 1e-2)
+    assert sync.push(2) == gap
+    assert engine.texts == before
+    # A tensor that cannot be compared may be wrong.
+    monkeypatch.setattr(engine, "digests", lambda: {})
+    assert sync.push(3) <= sync.tolerance
+    assert engine.texts > before
+
+
 def test_with_adapters_in_bfloat16_the_tolerance_allows_for_merged_weights(base: Path, examples: list[Example]) -> None:
     """The engine's are rounded after merging, the trainer's are not merged; at the start, adapters are zero."""
     trainer = make_trainer(base, JS.model_copy(update={"lora": LoraConfig(rank=4)}), base, dtype="bfloat16")

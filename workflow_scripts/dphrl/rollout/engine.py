@@ -34,6 +34,10 @@ class Engine(Protocol):
     def max_model_len(self) -> int:
         """Longest sequence (prompt and response) in tokens."""
 
+    @property
+    def digests_suffice(self) -> bool:
+        """Whether it computes with the tensors of `digests` alone, and with no graph, cache or copy of older ones."""
+
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         """One completion per request, in order; with `label`, progress lines under that name.
 

@@ -38,6 +38,8 @@ class TransformersEngine:
         ValueError: the model's attention is not plain causal attention.
     """
 
+    digests_suffice = True
+
     def __init__(self, folder: Path, config: EngineConfig, hardware: HardwareConfig) -> None:
         self.max_model_len = config.max_model_len
         self._device = device_of_job()

@@ -111,6 +111,8 @@ class VllmEngine:
         ValueError: the folder holds an adapter, which vLLM would ignore.
     """
 
+    digests_suffice = False
+
     def __init__(
         self,
         folder: Path,

@@ -248,7 +248,7 @@ class SharedEngine:
     def __init__(self, engine: Engine, size: int) -> None:
         self._engine = engine
         self._group = control_group(size)
-        self.max_model_len = engine.max_model_len
+        self.max_model_len, self.digests_suffice = engine.max_model_len, engine.digests_suffice
         self.text_logprobs, self.digests = engine.text_logprobs, engine.digests
         self.wake = engine.wake
 
