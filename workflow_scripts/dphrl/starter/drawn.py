@@ -104,7 +104,7 @@ def draw(config: Config, folder: Path) -> Drawn:
     lengths, cut = answers["token_ids"].list.len(), answers.select(cut_off.mean()).item()
     report = [
         f"{answers.height} answers to {prompts.height} questions, drawn in {seconds:,.0f} s:"
-        f" {lengths.mean():,.0f} tokens on average, {cut:.0%} cut off at {limit:,}",
+        f" {sum(lengths) / answers.height:,.0f} tokens on average, {cut:.0%} cut off at {limit:,}",
         *_findings(verdicts, rule, dataset.task, config.partition.pef_min_correct),
     ]
     if cut > _CUT:
