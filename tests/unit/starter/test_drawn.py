@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 from tiny_gguf import write_gguf
@@ -11,6 +12,7 @@ from dphrl.cli import main
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.config import Config
 from dphrl.config.load import check_files, read_config
+from dphrl.starter.drawn import _findings
 from dphrl.toy.world import build_world
 
 BASE = Path(__file__).resolve().parents[3] / "config" / "world-1"
@@ -58,6 +60,16 @@ def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.C
     assert "Too many were cut off" in printed
     # In any text `final` finds an answer.
     assert config.scoring.math.answer == "final"
+
+
+def test_a_model_without_a_near_perfect_question_is_told_apart() -> None:
+    right = [True] * 3 + [False] * 5
+    verdicts = pl.DataFrame(
+        {"prompt_id": ["a"] * 8 + ["b"] * 8, "correct": right * 2, "verdict": ["correct"] * 3 + ["wrong"] * 13}
+    )
+    *_, counts, advice = _findings({"": verdicts}, "", "contains", 6)
+    assert counts == "  0 questions near-perfect (at least 6 of 8), 0 without a right answer"
+    assert advice.startswith("  DPH-RL may have nothing to rehearse: lower partition.pef_min_correct")
 
 
 def test_a_few_answers_without_an_end_set_no_limit(

@@ -303,6 +303,8 @@ def _text(
         engine["max_model_len"] = drawn.prompt_tokens + response
         scoring = scoring or {task: {"answer": drawn.rule}}
         positions, lengths = "a prompt and a response", "by the answers that were drawn"
+    engine_notes = [f"max_model_len: {positions}"] if engine["max_model_len"] else []
+    engine_notes += [] if wish.gpu_gib else ["on a CPU vllm is slower"]
     tokens = response if drawn or response < _RESPONSE[SQL] else None
     values = {
         "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
@@ -314,7 +316,7 @@ def _text(
         "prompts": {key: value for key, value in prompts.items() if value} or None,
         "engine": {key: value for key, value in engine.items() if value} or None,
         "prompts_note": "the limit in tokens" if model.chat else "template plain: the tokenizer has no chat template",
-        "engine_note": f"max_model_len: {positions}" + ("" if wish.gpu_gib else "; on a CPU vllm is slower"),
+        "engine_note": "; ".join(engine_notes),
         "length": {"max_tokens": tokens} if tokens else None,
         "length_note": lengths,
         "tokens": tokens,
