@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -27,8 +28,8 @@ SLOW = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n <
 
 
 @pytest.fixture(scope="session")
-def undisturbed() -> dict[str, dict[str, str]]:
-    """Digests by kind of work, from the first test of each."""
+def undisturbed() -> dict[str, tuple[float, dict[str, str]]]:
+    """Seconds of the job and digests by kind of work, from the first test of each."""
     return {}
 
 
@@ -54,7 +55,7 @@ def digests(run: Workflow, outputs: tuple[str, ...]) -> dict[str, str]:
 @pytest.mark.parametrize("work", WORK)
 def test_a_signal_ends_the_work_and_the_next_run_has_the_same_bytes(
     run: Workflow,
-    undisturbed: dict[str, dict[str, str]],
+    undisturbed: dict[str, tuple[float, dict[str, str]]],
     work: str,
     number: signal.Signals,
     background: bool,
@@ -67,15 +68,17 @@ def test_a_signal_ends_the_work_and_the_next_run_has_the_same_bytes(
         # The finished run has another configuration, whose hardware is in the footers.
         for place in filter(Path.exists, places):
             remove(place)
-        run.run(target)
-        undisturbed[work] = digests(run, outputs)
+        done = re.search(r"done in ([\d.]+) s", run.run(target))
+        assert done
+        undisturbed[work] = float(done[1]), digests(run, outputs)
+    job_seconds, bytes_before = undisturbed[work]
     for place in filter(Path.exists, places):
         remove(place)
 
     process = run.start(target, background=background, own_session=True)
     run.wait_for("started: ", process)
     # Imports, then work: each test ends the job somewhere else.
-    time.sleep(random.Random(f"{work} {number} {background}").uniform(1.0, 6.0))
+    time.sleep(random.Random(f"{work} {number} {background}").uniform(0.2, 0.7) * job_seconds)
     jobs = psutil.Process(process.pid).children(recursive=True)
     assert jobs, run.output()
     sent = time.monotonic()
@@ -93,4 +96,4 @@ def test_a_signal_ends_the_work_and_the_next_run_has_the_same_bytes(
     assert seconds < 5
     assert not places[0].exists()
     run.run(target)
-    assert digests(run, outputs) == undisturbed[work]
+    assert digests(run, outputs) == bytes_before
