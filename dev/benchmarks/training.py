@@ -256,13 +256,17 @@ def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int, 
     return medians([{**step, "train": step["step"] - step["generate"] - step["score"]} for step in steps_taken])
 
 
+def engine_of(policy: Path, model: Model, name: Literal["vllm", "transformers"]) -> Engine:
+    """An engine of the model."""
+    config = EngineConfig(name=name, dtype=model.dtype, max_model_len=1024)
+    return make_engine(policy, config, HardwareConfig(kv_cache_gib=1), distributed=True)
+
+
 def whole_steps(policy: Path, model: Model, shapes: Sequence[Shape], steps: int, peer: Peer | None) -> Seconds:
     """Print table 1; returns the seconds of a step's parts with the first engine at the first shape."""
     print(f"| step | by | seconds | {' | '.join(PARTS)} | TRL / this |")
     print(f"| --- | --- | {'---: | ' * (len(PARTS) + 2)}".rstrip())
-    configs = {name: EngineConfig(name=name, dtype=model.dtype, max_model_len=1024) for name in model.engines}
-    cache = HardwareConfig(kv_cache_gib=1)
-    engines = {name: make_engine(policy, config, cache, distributed=True) for name, config in configs.items()}
+    engines = {name: engine_of(policy, model, name) for name in model.engines}
     first: Seconds = {}
     for shape in shapes:
         found: dict[str, Seconds] = {}
@@ -293,8 +297,7 @@ def peak(policy: Path, model: Model, shape: Shape) -> None:
 def samples(policy: Path, model: Model, shape: Shape) -> None:
     """Print how long one core draws the responses of this shape, and their share of the rate of products."""
     torch.set_num_threads(1)
-    config = EngineConfig(name="transformers", dtype=model.dtype, max_model_len=1024)
-    engine = make_engine(policy, config, HardwareConfig(kv_cache_gib=1), distributed=True)
+    engine = engine_of(policy, model, "transformers")
     requests = [
         Request(str(i), sample, tokens, shape.responses * i + sample, 1.0, 1.0, shape.response)
         for i, tokens in enumerate(random_tokens(shape.prompts, shape.prompt))

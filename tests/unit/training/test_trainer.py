@@ -512,9 +512,15 @@ def test_an_engine_with_equal_tensors_computes_the_canary_once(
     trainer.update(examples, 1e-2)
     assert sync.push(2) == gap
     assert engine.texts == before
+    # A gap that was refused stands for no later push.
+    refusing = WeightSync(trainer, engine, -1.0, [prompt.tokens for prompt in online_prompts(base)])
+    for step in (3, 4):
+        with pytest.raises(StaleWeightsError, match=rf"step {step}: .* log-probs of the canary differ"):
+            refusing.push(step)
     # A tensor that cannot be compared may be wrong.
     monkeypatch.setattr(engine, "digests", lambda: {})
-    assert sync.push(3) <= sync.tolerance
+    before = engine.texts
+    assert sync.push(5) <= sync.tolerance
     assert engine.texts > before
 
 

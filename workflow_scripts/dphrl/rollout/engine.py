@@ -36,7 +36,7 @@ class Engine(Protocol):
 
     @property
     def digests_suffice(self) -> bool:
-        """Whether it computes with the tensors of `digests` alone, and with no graph, cache or copy of older ones."""
+        """True if it computes with the tensors of `digests` alone, so that no graph, cache or copy can be older."""
 
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         """One completion per request, in order; with `label`, progress lines under that name.

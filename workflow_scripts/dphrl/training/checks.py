@@ -103,7 +103,7 @@ class WeightSync:
         self._by_rounding = tolerance is None and trainer.config.dtype == "bfloat16"
         # Adapters are merged and rounded for the engine alone, which only log-probs show.
         self._by_digests = engine.digests_suffice and trainer.method.lora is None
-        self._pushed: float | None = None
+        self._measured_gap: float | None = None
         if self._by_rounding:
             rounding = self._gap(start)
             if trainer.method.lora is not None:
@@ -130,7 +130,7 @@ class WeightSync:
         """Push the current weights, waking the engine if it sleeps, and verify them.
 
         Every tensor that the engine keeps in the pushed form must be the same to the bit. Returns the gap. Where these
-        are all tensors, and the engine computes with nothing else, it is the gap of the first push.
+        are all tensors, and the engine computes with nothing else, the first push's gap stands for later ones.
         """
         pushed: dict[str, Digest] = {}
         self._engine.wake(_recorded(self._trainer.named_weights(), pushed))
@@ -142,14 +142,15 @@ class WeightSync:
                 f"step {step}: after the weight push {len(stale)} of the engine's tensors are not the trainer's, "
                 f"{min(stale)} for one: rollouts would come from other weights than are trained"
             )
-        if self._pushed is not None and self._by_digests and compared == pushed.keys() == held.keys():
-            return self._pushed
-        self._pushed = gap = self._gap()
+        if self._measured_gap is not None and self._by_digests and compared == pushed.keys() == held.keys():
+            return self._measured_gap
+        gap = self._gap()
         if not gap <= self.tolerance:
             raise StaleWeightsError(
                 f"step {step}: after the weight push the engine's log-probs of the canary differ by {gap:.2e} from the"
                 f" trainer's (tolerance {self.tolerance:.2e}): rollouts would come from other weights than are trained"
             )
+        self._measured_gap = gap
         return gap
 
     def _gap(self, theirs: Tensor | None = None) -> float:
