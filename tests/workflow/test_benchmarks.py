@@ -29,6 +29,7 @@ SMALLEST = {
     "memory": ["--rollouts", "80"],
     "prompt_sharing": ["--passes", "1", "--shapes", "demo, D_pef"],
     "registered": ["tables", str(ROOT / "docs/worked-example/counts.parquet")],
+    "registered_llm": ["tables", str(ROOT / "docs/worked-example/language-model.parquet")],
     "sampling": ["{run}", "--prompts", "2", "--repeats", "1"],
     "scoring": ["--data", "{data}", "--repeats", "1", "--slow", "1"],
     "scoring_maths": ["--data", "{data}"],

@@ -1,0 +1,145 @@
+"""The registration on a language model (docs/decisions/language-model.md): counts of finished runs, and its tables.
+
+    .venv/bin/python dev/benchmarks/registered_llm.py collect docs/worked-example/language-model.parquet results/...
+    .venv/bin/python dev/benchmarks/registered_llm.py tables docs/worked-example/language-model.parquet
+
+The file has a row for each question of each policy that was evaluated, so that all tables follow from it.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean, stdev
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from registered import PRIMARY, table
+from scipy.stats import false_discovery_control
+
+from dphrl.artifacts.tables import read_table
+from dphrl.config.load import read_config
+from dphrl.evaluation.comparisons import comparisons
+from dphrl.evaluation.crossed import detectable, holm
+from dphrl.evaluation.study import Study
+from dphrl.layout.methods import label
+from dphrl.layout.names import PolicyName
+
+EXPERIMENT = Path(__file__).parents[2] / "config/experiments/demo-llm.yaml"
+METHODS = ("grpo", "exp_only", "dph_f", "dph_js", "rkl_k2")
+SEEN, OTHER, SOLVED = "unseen", "development", "pass@16"
+
+
+class Contrast(NamedTuple):
+    """A row of the table "comparisons"."""
+
+    dataset: str
+    metric: str
+    method: str
+    against: str
+
+
+ENDPOINTS = tuple(Contrast(SEEN, SOLVED, *pair) for pair in PRIMARY)
+SECONDARY = (
+    *(Contrast(OTHER, SOLVED, *pair) for pair in PRIMARY),
+    *(Contrast(SEEN, "mean@16", method, "base") for method in METHODS),
+    *(Contrast(SEEN, SOLVED, method, "rkl_k2") for method in ("dph_f", "dph_js")),
+)
+
+
+def collect(runs: list[Path], out: Path) -> None:
+    """Write the counts of all policies of the runs, next to those of other runs that the file has."""
+    kept = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
+    found = pl.concat([*kept, *(counts for run in runs for counts in of_run(run))])
+    found.sort("run", "dataset", "method", "seed", "prompt_id").write_parquet(out, compression_level=19)
+
+
+def of_run(run: Path) -> Iterator[pl.DataFrame]:
+    """The counts of each policy of a run on each dataset."""
+    for path in sorted((run / "evaluation").rglob("*.parquet")):
+        name = PolicyName.parse(str(path.parent.relative_to(run / "evaluation")))
+        yield read_table(path, "evaluation").select(
+            pl.lit(run.name).alias("run"), pl.lit(path.stem).alias("dataset"), pl.lit(name.method).alias("method"),
+            pl.lit(name.seed, pl.Int32).alias("seed"), pl.lit(name.step, pl.Int32).alias("step"),
+            "prompt_id", "cluster", "n", "c", "greedy_correct", "distinct_programs",
+        )  # fmt: skip
+
+
+def policies(study: Study) -> None:
+    """Means over trainings with their standard deviation, and the lowest and highest training, by dataset."""
+    found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    for policy in study.policies:
+        shares = {name: 100 * float(value.mean()) for name, value in policy.proportions(study.config.k).items()}
+        programs = float(policy.column("distinct_programs").mean())
+        found[policy.key.dataset, policy.key.method].append({**shares, "right programs": programs})
+    for dataset in (SEEN, OTHER):
+        lines = []
+        for method in ("base", *METHODS):
+            trainings = found[dataset, method]
+            solved = [training[SOLVED] for training in trainings]
+            lines.append([
+                label(method), "" if method == "base" else str(len(trainings)),
+                *(spread([training[name] for training in trainings], name) for name in trainings[0]),
+                f"{min(solved):.1f}, {max(solved):.1f}" if len(solved) > 1 else "",
+            ])  # fmt: skip
+        head = [dataset, "trainings", *found[dataset, "base"][0], f"{SOLVED}: lowest, highest"]
+        table(head, lines, "l" + "r" * (len(head) - 1))
+
+
+def spread(values: list[float], name: str) -> str:
+    """Mean and standard deviation; the mean alone of one training."""
+    digits = 2 if name == "right programs" else 1
+    return " ± ".join(f"{value:.{digits}f}" for value in (mean(values), *([stdev(values)] if len(values) > 1 else [])))
+
+
+def contrasts(found: pl.DataFrame, asked: tuple[Contrast, ...], correction: str) -> None:
+    """The comparisons of a family with their corrected p values, and what 80 % of studies like this one find.
+
+    Args:
+        found: the table "comparisons".
+        correction: "Holm" or "BH" (Benjamini and Hochberg 1995).
+    """
+    rows = [found.row(by_predicate=pl.all_horizontal(*matching(one)), named=True) for one in asked]
+    p = np.array([row["p"] for row in rows], dtype=float)
+    corrected = holm(p) if correction == "Holm" else false_discovery_control(p)
+    level = 0.05 / len(asked) if correction == "Holm" else 0.05
+    lines = []
+    for one, row, chance in zip(asked, rows, corrected, strict=True):
+        interval = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * row[name] for name in ("difference", "low", "high")))
+        lines.append([
+            f"{label(one.method)} - {label(one.against)}, {one.metric}, {one.dataset}",
+            ", ".join(str(number) for number in (row["seeds"], row["seeds_against"]) if number),
+            interval, f"{chance:.3f}".replace("0.000", "< 0.001"),
+            f"{100 * detectable(row['error'], row['freedom'], level):.1f}",
+        ])  # fmt: skip
+    table(["endpoint", "trainings", "difference [95 %]", f"p ({correction})", "finds"], lines, "lrrrr")
+
+
+def matching(one: Contrast) -> list[pl.Expr]:
+    """The conditions on the columns of "comparisons" that select this contrast."""
+    return [pl.col(name) == value for name, value in one._asdict().items()]
+
+
+def tables(path: Path) -> None:
+    """Print all tables of each run."""
+    config = read_config(EXPERIMENT)
+    for (run,), counts in pl.read_parquet(path).partition_by("run", as_dict=True).items():
+        print(f"## {run}\n")
+        study = Study.from_evaluations(counts.drop("run"), config.evaluate, config.seed)
+        policies(study)
+        found = comparisons(study)
+        contrasts(found, ENDPOINTS, "Holm")
+        contrasts(found, SECONDARY, "BH")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["collect", "tables"])
+    parser.add_argument("counts", type=Path, help="the file of counts")
+    parser.add_argument("runs", type=Path, nargs="*", help="folders of finished runs")
+    arguments = parser.parse_args()
+    if arguments.what == "collect":
+        collect(arguments.runs, arguments.counts)
+    else:
+        tables(arguments.counts)
