@@ -61,6 +61,17 @@ def test_without_prompt_sharing_each_rollout_has_its_prompt(tmp_path):
     assert shares == [16 * 30 / (256 * 20), 30 / 20]
 
 
+def test_an_assumed_response_is_at_most_half_of_its_limit(tmp_path):
+    dataset = {"task": "sql", "source": "d.json", "comparison": "bird"}
+    blocks = {"run": "r", "policy": {"base": "m"}, "datasets": {"d": dataset}, "train_dataset": "d"}
+    config = {**blocks, "evaluate": {"datasets": ["d"]}}
+    lengths = {}
+    for limit in (96, 4096):
+        loaded = load_config(config | {"sampling": {"presample": {"max_tokens": limit}}})
+        lengths[limit] = sizes_of(loaded, tmp_path).response_tokens["d"]
+    assert lengths == {96: 48, 4096: 400}
+
+
 def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "llama").mkdir()

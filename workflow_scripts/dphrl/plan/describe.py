@@ -210,9 +210,9 @@ def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
         yield f"  {name}: {sizes.prompt_tokens[name]:,.0f} and {sizes.response_tokens[name]:,.0f} ({source})"
     if set(config.datasets) - sizes.measured:
         yield (
-            "  Assumed lengths are at most prompts.max_tokens and sampling.*.max_tokens. Once the pre-samples are "
-            "drawn (target presample), a plan uses the measured lengths of the training set, and after the run those "
-            "of all sets."
+            "  Assumed lengths are at most prompts.max_tokens and half of sampling.*.max_tokens. Once the pre-samples "
+            "are drawn (target presample), a plan uses the measured lengths of the training set, and after the run "
+            "those of all sets."
         )
 
 

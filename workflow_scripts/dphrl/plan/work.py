@@ -75,7 +75,8 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
             measured.add(name)
         else:
             _, assumed = _assumed(config, name)
-            response_tokens[name] = min(assumed, getattr(config.sampling, plan).max_tokens)
+            # A limit is longer than nearly all responses.
+            response_tokens[name] = min(assumed, getattr(config.sampling, plan).max_tokens / 2)
     partition, pef = folder / layout.path("partition", draw=DRAW), _PEF * prompts.get(train, 0)
     if partition.exists():
         pef = pl.scan_parquet(partition).filter(subset="pef").select(pl.len()).collect().item()
