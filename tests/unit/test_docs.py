@@ -92,7 +92,8 @@ HOW = {
     r"snakemake .*config/(experiments/|config.yaml)": "long",
     r"snakemake .*(--force|--forcerun|presample|partition|figures/)": PARTS,
     r"snakemake .*reference$": WORKFLOW + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
-    r"snakemake .*--dry-run": WORKFLOW + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
+    r"(cp config/config.yaml|snakemake .*--dry-run)": WORKFLOW
+    + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
     r"snakemake": WORKFLOW + "test_a_run_makes_every_artifact_and_the_audit_passes",
     r"(python3 -m venv light|pip install \.$)": (
         "tests/unit/test_light_install.py::test_the_wheel_works_in_an_empty_environment"

@@ -249,6 +249,10 @@ def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
         starter(Wish("mine", data, "no/folder/here"), tmp_path)
 
 
+def test_a_gguf_file_that_is_missing_has_no_sizes(tmp_path: Path) -> None:
+    assert model_config("small.gguf", tmp_path) is None
+
+
 def test_a_gguf_file_without_optional_sizes_is_read_and_again_after_a_change(tmp_path: Path) -> None:
     """llama.cpp takes as many keys as queries where a file does not say; then a plan does too."""
 

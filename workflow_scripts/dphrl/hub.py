@@ -32,6 +32,7 @@ _OF_GGUF: Final = {
     "num_attention_heads": "attention.head_count",
     "num_key_value_heads": "attention.head_count_kv",
     "max_position_embeddings": "context_length",
+    "head_dim": "rope.dimension_count",
 }
 # Of a model: no pickles and no code.
 _SMALL_FILES: Final = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
@@ -273,6 +274,8 @@ def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str,
         ValueError: the file is damaged, or the package gguf is not installed.
     """
     if place.endswith(GGUF):
+        if not (folder / place).is_file():
+            return None
         return _of_gguf(folder / place, (folder / place).stat().st_mtime_ns)
     name = model_name(place, folder)
     file = one_file(name, "config.json", online=online) if name else folder / place / "config.json"

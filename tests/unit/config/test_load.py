@@ -459,7 +459,7 @@ def test_databases_are_next_to_the_source_unless_stated_otherwise() -> None:
 
 def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path) -> None:
     check_files(load_config(data), tmp_path)
-    real = put(data, "policy.base", "model")
+    real = put(data, "policy", {"base": "model", "supervised": {"source": "learned.jsonl", "steps": 1}})
     real["datasets"]["train"]["source"] = "rows.jsonl"
     real["replay"] = {"base": {"train": "answers.jsonl"}}
     real["scoring"]["custom"] = {"mine": {"source": "mine.py"}}
@@ -468,6 +468,7 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
         check_files(load_config(real), tmp_path)
     assert [p.path for p in caught.value.problems] == [
         "datasets.train.source",
+        "policy.supervised.source",
         "replay.base.train",
         "scoring.custom.mine.source",
         "datasets.train.databases",
@@ -482,6 +483,7 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
         "out/trl/2/config.json",
         "model/tokenizer.json",
         "rows.jsonl",
+        "learned.jsonl",
         "answers.jsonl",
         "mine.py",
     ):

@@ -62,6 +62,12 @@ def test_tokenizer_and_template_are_the_file_s(tmp_path: Path) -> None:
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<eos>", "<pad>")
 
 
+def test_llama_3_s_digits_are_split_by_threes(tmp_path: Path) -> None:
+    convert_gguf(write_gguf(tmp_path / "tiny.gguf", tiny_model(), split="llama-bpe"), tmp_path / "out", "float32")
+    backend = AutoTokenizer.from_pretrained(tmp_path / "out").backend_tokenizer
+    assert [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str("12345")] == ["123", "45"]
+
+
 def test_the_same_file_gives_the_same_bytes_wherever_it_is(tmp_path: Path) -> None:
     digests = []
     for place in ("one", "two"):
@@ -79,6 +85,7 @@ def test_the_same_file_gives_the_same_bytes_wherever_it_is(tmp_path: Path) -> No
     [
         ({"architecture": "qwen2"}, id, "architecture 'qwen2', and only llama can be converted"),
         ({"tokenizer": ""}, id, "no tokenizer in it"),
+        ({"split": "deepseek-llm"}, id, "splits text by 'deepseek-llm', which this transformers does not know"),
         (
             {},
             lambda writer: writer.add_tensor("rope_freqs.weight", np.ones(16, np.float32)),

@@ -110,6 +110,12 @@ def test_the_dtype_of_this_machine_is_measured_once(
     assert machine.read_text() == "mine"
 
 
+def test_an_installed_package_has_no_archive_and_downloads_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no such file; a package of dphrl lacks it, so use a checkout"):
+        demo_llm(tmp_path / "spider.tar.xz", tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()
+
+
 def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(
     packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

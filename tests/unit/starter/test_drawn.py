@@ -58,6 +58,7 @@ def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert "RL cannot start from this model: no answer is right (docs/how-to/supervised-start.md)" in printed
     assert "Too many were cut off" in printed
+    assert "by the answers that were drawn" not in Path("drawn.yaml").read_text()
     # In any text `final` finds an answer.
     assert config.scoring.math.answer == "final"
 

@@ -115,12 +115,15 @@ def check_files(config: Config, folder: Path) -> None:
     """
     wrong: list[Problem] = []
     files = {}
-    for name, dataset in config.datasets.items():
+    sources = {f"datasets.{name}.source": dataset.source for name, dataset in config.datasets.items()}
+    if supervised := config.policy.supervised:
+        sources["policy.supervised.source"] = supervised.source
+    for key, source in sources.items():
         try:
-            if dataset.source != TOY and not data_name(dataset.source):
-                files[f"datasets.{name}.source"] = dataset.source
+            if source != TOY and not data_name(source):
+                files[key] = source
         except HubError as error:
-            wrong.append(Problem(f"datasets.{name}.source", show(dataset.source), str(error)))
+            wrong.append(Problem(key, show(source), str(error)))
     for policy, paths in config.replay.items():
         files |= {f"replay.{policy}.{name}": path for name, path in paths.items()}
     files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}

@@ -18,12 +18,17 @@ from dphrl.artifacts.files import replacing_folder
 from dphrl.hub import ARCHITECTURE, read_gguf
 from dphrl.model.logprobs import filled
 
+try:
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS as _SPLITS
+except ImportError:  # Older versions split every text as GPT-2 does.
+    _SPLITS = {}
 # transformers leaves out any other tensor without a word: biases, experts, scaled positions (Llama 3.1's rope_freqs).
 _TENSORS: Final = re.compile(
     r"(token_embd|output_norm|output"
     r"|blk\.\d+\.(attn_norm|attn_q|attn_k|attn_v|attn_output|ffn_norm|ffn_gate|ffn_up|ffn_down))\.weight"
 )
-_SCALING, _SPLIT = "llama.rope.scaling.type", "tokenizer.ggml.pre"
+_SCALING, _KIND, _SPLIT = "llama.rope.scaling.type", "tokenizer.ggml.model", "tokenizer.ggml.pre"
+_DIGITS, _GPT2 = "smollm", "gpt-2"
 
 
 def convert_gguf(file: Path, folder: Path, dtype: str) -> None:
@@ -38,7 +43,7 @@ def convert_gguf(file: Path, folder: Path, dtype: str) -> None:
 
     Raises:
         ValueError: the file is damaged, of another architecture or with tensors of another, scales its positions, lacks
-            a tokenizer, or the package gguf is not installed; the text names the file.
+            a tokenizer, splits text in an unknown way, or the package gguf is not installed; the text names the file.
     """
     split = check_gguf(file)
     # transformers would also read a config.json or a tokenizer.json next to the file.
@@ -48,7 +53,7 @@ def convert_gguf(file: Path, folder: Path, dtype: str) -> None:
         options: dict[str, Any] = {"dtype": getattr(torch, dtype), "quantization_config": GgufConfig(dequantize=True)}
         model = filled(LlamaForCausalLM, file, Path(alone), gguf_file="model.gguf", **options)
         tokenizer = AutoTokenizer.from_pretrained(alone, gguf_file="model.gguf", trust_remote_code=False)
-    if split == "smollm":
+    if split == _DIGITS:
         # transformers does not know that these merges were learned on single digits.
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -67,7 +72,7 @@ def check_gguf(file: Path) -> str | None:
     Raises:
         ValueError: as `convert_gguf`.
     """
-    content = read_gguf(file, (ARCHITECTURE, _SCALING, _SPLIT))
+    content = read_gguf(file, (ARCHITECTURE, _SCALING, _KIND, _SPLIT))
     values, architecture = content.values, content.values.get(ARCHITECTURE)
     if architecture != "llama":
         raise ValueError(
@@ -87,4 +92,11 @@ def check_gguf(file: Path) -> str | None:
         )
     if "tokenizer.ggml.tokens" not in content.fields:
         raise ValueError(f"{file}: no tokenizer in it; give policy.base a folder of safetensors with a tokenizer")
-    return values.get(_SPLIT)
+    split = values.get(_SPLIT)
+    # transformers would split the text as GPT-2 does, so prompts would have other tokens than the model has learned.
+    if values.get(_KIND) == "gpt2" and split not in {_DIGITS, _GPT2, *_SPLITS}:
+        raise ValueError(
+            f"{file}: its tokenizer splits text by {split!r}, which this transformers does not know; give"
+            " policy.base a folder of safetensors of this model"
+        )
+    return split

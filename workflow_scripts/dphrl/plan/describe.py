@@ -13,7 +13,7 @@ from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.config.load import read_config
-from dphrl.hub import model_config, model_name
+from dphrl.hub import GGUF, model_config, model_name
 from dphrl.layout.run import Layout
 from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
@@ -67,9 +67,13 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
         if settings is None and model_name(config.policy.base, folder):
             raise ValueError(f"config.json of {config.policy.base} is not in the cache (`dphrl plan` fetches it)")
         if settings is None:
-            folder_without = f"{config.policy.base}, in which there is no config.json"
-            need = "a folder with the model's config.json; a plan reads this file alone, so copy it without the weights"
-            raise ConfigError([Problem("policy.base", folder_without, need)])
+            found = config.policy.base
+            if found.endswith(GGUF):
+                need = "a GGUF file that exists (`dphrl demo-llm` writes the demo's)"
+            else:
+                found += ", in which there is no config.json"
+                need = "a folder with the model's config.json; a plan reads this alone, so copy it without the weights"
+            raise ConfigError([Problem("policy.base", found, need)])
         return ModelShape.from_config(settings)
     if config.toy is None:
         return None

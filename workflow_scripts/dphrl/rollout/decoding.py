@@ -139,7 +139,10 @@ class Batch:
         for rows in (slice(first, first + together) for first in range(0, len(logits), together)):
             logprobs = logits[rows].float().log_softmax(-1)
             if logprobs[:, 0].isnan().any():
-                raise ValueError("the policy's log-probs are not numbers: its training diverged; set a lower train.lr")
+                raise ValueError(
+                    "the policy's log-probs are not numbers; if this run trained it, set a lower train.lr (of the "
+                    "base: policy.supervised.lr), else try float32"
+                )
             tokens.append(sample_tokens(logprobs, settings.of_rows(rows), uniforms[rows].to(logits.device)))
             of_tokens.append(logprobs.gather(-1, tokens[-1][:, None])[:, 0])
         drawn, drawn_logprobs = torch.cat(tokens), torch.cat(of_tokens)

