@@ -12,12 +12,12 @@ from dphrl.scoring.tables import audit_gold
 from dphrl.tasks.gold import gold_of
 
 with stage("reading", "gold", "task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
-    given, params = snakemake.input, snakemake.params
-    prompts, rejected = job.read("prompts", given.prompts), job.read("rejected", given.rejected)
-    rows = read_source(job.file("source", local_files([given.source])[0]))
+    inputs, params = snakemake.input, snakemake.params
+    prompts, rejected = job.read("prompts", inputs.prompts), job.read("rejected", inputs.rejected)
+    rows = read_source(job.file("source", local_files([inputs.source])[0]))
     reading = {"fields": params.reading["fields"], "comparison": params.gold["comparison"]}
     gold = gold_of(prompts, rejected, rows, params.task, **reading)
-    files = {"databases": params.databases, "source": job.scoring_files(given)}
+    files = {"databases": params.databases, "source": job.scoring_files(inputs)}
     with make_scorer(params.task, params.scorer, workers=snakemake.threads, **files) as scorer:
         audited = audit_gold(gold, scorer, params.gold["drop"])
     reasons = Counter(audited.filter(~pl.col("kept"))["reason"].to_list())

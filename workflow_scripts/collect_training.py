@@ -11,14 +11,14 @@ from dphrl.evaluation.probes import training_probes
 from dphrl.report.counts import training_cost, training_use
 
 with stage("styles") as job:
-    given, output = snakemake.input, snakemake.output
+    files, output = snakemake.input, snakemake.output
     styles = [StyleRule(**rule) for rule in snakemake.params.styles]
     names = [{"method": pl.lit(method), "seed": pl.lit(seed, pl.Int32)} for method, seed in snakemake.params.labels]
     inputs = [f"{method}/{seed}/{number}" for number, (method, seed) in enumerate(snakemake.params.labels)]
 
     def joined(schema: str, prefix: str = "") -> pl.DataFrame:
         """The tables of all segments, with the name of their training."""
-        tables = zip(inputs, given[schema], names, strict=True)
+        tables = zip(inputs, files[schema], names, strict=True)
         return pl.concat([job.read(prefix + key, path, schema).with_columns(**name) for key, path, name in tables])
 
     training, answers = joined("metrics"), joined("probes", "probes/")
@@ -27,6 +27,6 @@ with stage("styles") as job:
     job.write(training_probes(answers, training, styles), "training_probes", output.probes)
     # Timings bypass the footer: they differ between equal runs.
     times = [
-        read_table(Path(path), "timings").with_columns(**name) for name, path in zip(names, given.times, strict=True)
+        read_table(Path(path), "timings").with_columns(**name) for name, path in zip(names, files.times, strict=True)
     ]
     job.write(training_cost(pl.concat(times)), "training_cost", output.cost)

@@ -10,12 +10,12 @@ from dphrl.report.counts import Prepared, count_rows
 from dphrl.report.headline import markdown_table
 
 with stage() as job:
-    given, kinds = snakemake.input, ("prompts", "rejected", "gold")
+    inputs, kinds = snakemake.input, ("prompts", "rejected", "gold")
     datasets = {
         name: Prepared(*(job.read(f"{kind}/{name}", path, kind) for kind, path in zip(kinds, paths, strict=True)))
-        for name, *paths in zip(snakemake.params.datasets, given.prompts, given.rejected, given.gold, strict=True)
+        for name, *paths in zip(snakemake.params.datasets, inputs.prompts, inputs.rejected, inputs.gold, strict=True)
     }
-    overlap = job.read("overlap", given.overlap) if given.overlap else SCHEMAS["overlap"].frame()
+    overlap = job.read("overlap", inputs.overlap) if inputs.overlap else SCHEMAS["overlap"].frame()
     counts = count_rows(datasets, overlap)
     job.write(counts, "datasets", snakemake.output.table)
     write_text(Path(snakemake.output.text), markdown_table([counts.columns, *counts.rows()]))

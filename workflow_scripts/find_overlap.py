@@ -8,6 +8,6 @@ with stage() as job:
     train = job.read("prompts", snakemake.input.train)
     others = dict(zip(snakemake.params.datasets, snakemake.input.others, strict=True))
     prompts = {name: job.read(name, path, "prompts") for name, path in others.items()}
-    found = overlap(train, prompts)
-    job.write(found, "overlap", snakemake.output.overlap)
-    job.note = shared(found, prompts)
+    pairs = overlap(train, prompts)
+    job.write(pairs, "overlap", snakemake.output.overlap)
+    job.note = shared(pairs, prompts)

@@ -11,11 +11,11 @@ from dphrl.model.checkpoint import check_base, check_same_tokenizer
 from dphrl.model.gguf import convert_gguf
 
 with stage() as job:
-    given, weights = snakemake.input, Path(snakemake.output.weights)
-    files = local_files(given.files)
+    inputs, weights = snakemake.input, Path(snakemake.output.weights)
+    files = local_files(inputs.files)
     source, names = files[0].parent, {file.name for file in files}
     digests: dict[str, str] | None = job.files("files", files)
-    base = job.folder("base", given.base) if given.get("base") else None
+    base = job.folder("base", inputs.base) if inputs.get("base") else None
     # An adapter that was not saved with a tokenizer has that of its base.
     if base and "tokenizer_config.json" in names:
         check_same_tokenizer(source, base)
@@ -30,5 +30,5 @@ with stage() as job:
     else:
         link_files(files, weights)
         # The cache of the hub may hold files that the run does not take; messages name the user's folder.
-        check_base(source if files[0] == Path(given.files[0]) else weights)
+        check_base(source if files[0] == Path(inputs.files[0]) else weights)
     job.write_manifest(snakemake.output.manifest, digests)

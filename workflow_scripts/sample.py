@@ -9,18 +9,18 @@ from dphrl.rollout.replay import ReplayEngine
 from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
 from dphrl.tasks.tokens import response_encoder
 
-given, params, output = snakemake.input.get, snakemake.params, snakemake.output.rollouts
-libraries = [] if given("recorded") else ["vllm", "torch", "transformers"]
+path_of, params, output = snakemake.input.get, snakemake.params, snakemake.output.rollouts
+libraries = [] if path_of("recorded") else ["vllm", "torch", "transformers"]
 with stage("engine", "plan", libraries=libraries) as job, private_temporary_folder():
     prompts, part = job.read("prompts", snakemake.input.prompts), params.part
-    if given("candidates"):
+    if path_of("candidates"):
         candidates = job.read("partition", snakemake.input.candidates)
         prompts = prompts.join(candidates.filter(subset="pef"), on="prompt_id", how="semi")
-    policy = job.folder("policy", given("policy")) if given("policy") else None
+    policy = job.folder("policy", path_of("policy")) if path_of("policy") else None
     asked = shard(prompts, part["shard"], part["shards"])
     plan = SamplingPlan(part["plan"], PlanConfig(**params.plan), params.seed, part["policy"], part["draw"])
     rows = rollout_frame([], [])  # an empty shard is valid and needs no engine
-    if asked and given("recorded"):
+    if asked and path_of("recorded"):
         tokenize = response_encoder(policy) if policy else None
         recorded = job.file("recorded", snakemake.input.recorded)
         requests = plan.requests(asked)

@@ -9,15 +9,15 @@ from dphrl.reference.build import ReferenceJob, store_responses
 
 divided = ["deepspeed"] if hardware.reference_ranks > 1 else []
 with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divided]) as job, private_temporary_folder():
-    given, output, params = snakemake.input, snakemake.output, snakemake.params
-    tables = {name: given[name] for name in ("partition", "prompts")} | {"rollouts": list(given.rollouts)}
+    inputs, output, params = snakemake.input, snakemake.output, snakemake.params
+    tables = {name: inputs[name] for name in ("partition", "prompts")} | {"rollouts": list(inputs.rollouts)}
     for name, files in tables.items():
         job.scan(name, files)
     reference = ReferenceJob(
         dtype=params.dtype,
         topk_logprobs=params.topk_logprobs,
         **tables,
-        policy=str(job.folder("policy", given.policy)),
+        policy=str(job.folder("policy", inputs.policy)),
         hardware=hardware,
         output=output.tensors,
         label=label(),

@@ -15,17 +15,17 @@ from dphrl.sample_files.records import read_source
 from dphrl.toy.base import toy_start
 from dphrl.training.supervised import supervised_start, train_supervised
 
-given, output, params = snakemake.input, snakemake.output, snakemake.params
+inputs, output, params = snakemake.input, snakemake.output, snakemake.params
 blocks = [name for name in ("toy", "supervised", "prompts") if params.get(name)]
 with stage(*blocks, libraries=["torch", "transformers"]) as job:
-    if given.get("world"):
+    if inputs.get("world"):
         world = ToyConfig(**params.toy)
-        start, settings = toy_start(job.folder("world", given.world), world), world.training()
+        start, settings = toy_start(job.folder("world", inputs.world), world), world.training()
     else:
-        source = job.file("source", local_files([given.source])[0])
+        source = job.file("source", local_files([inputs.source])[0])
         settings = SupervisedConfig(source=source.name, **params.supervised)
         rows, template = read_source(source), params.prompts["template"]
-        start = supervised_start(job.folder("start", given.start), rows, template, settings)
+        start = supervised_start(job.folder("start", inputs.start), rows, template, settings)
         if start.left_out:
             job.note = f"{counted(start.left_out, 'row')} of more than {settings.max_tokens} tokens left out"
     key = hashlib.sha256(json.dumps(job.footer(), sort_keys=True).encode()).hexdigest()

@@ -12,21 +12,21 @@ FOLDERS = ("policy", "base", "state")
 SETTINGS = ("hardware", "seed", "databases", "workers", "trackers", "tracking", "training", "lines")
 BLOCKS = ("train", "method", "engine", "task", "scorer")
 with stage(*BLOCKS, "ranks", libraries=["torch", "transformers", "deepspeed", "vllm"]) as job:
-    given, output, params = snakemake.input, snakemake.output, snakemake.params
+    inputs, output, params = snakemake.input, snakemake.output, snakemake.params
     remove_folders(params.superseded)
-    for name in filter(given.get, ("partition", "prompts", "gold", "rollouts", "reference_index")):
-        job.scan(name, given[name])
-    folders: dict[str, Any] = {name: str(job.folder(name, given[name])) for name in filter(given.get, FOLDERS)}
+    for name in filter(inputs.get, ("partition", "prompts", "gold", "rollouts", "reference_index")):
+        job.scan(name, inputs[name])
+    folders: dict[str, Any] = {name: str(job.folder(name, inputs[name])) for name in filter(inputs.get, FOLDERS)}
     segment = SegmentJob(
         **{name: params[name] for name in (*BLOCKS, *SETTINGS)},
         **dict(zip(("first", "last"), params.steps, strict=True)),
-        **{name: given[name] for name in ("partition", "prompts", "gold")},
+        **{name: inputs[name] for name in ("partition", "prompts", "gold")},
         **folders,
-        reference=str(job.file("reference", given.reference, given.reference_index)) if given.reference else None,
-        scorer_file=job.scoring_files(given),
+        reference=str(job.file("reference", inputs.reference, inputs.reference_index)) if inputs.reference else None,
+        scorer_file=job.scoring_files(inputs),
         policy_out=output.weights,
         state_out=output.optimizer,
-        presamples=list(given.rollouts),
+        presamples=list(inputs.rollouts),
         label=label(),
     )
     trained = train_segment(segment, Nodes.of(snakemake.resources))

@@ -10,15 +10,15 @@ from dphrl.layout.names import PolicyName
 from dphrl.report.cards import Run, card
 
 with stage("cards", libraries=["huggingface_hub"]) as job:
-    given, params = snakemake.input, snakemake.params
+    inputs, params = snakemake.input, snakemake.params
     run = Run(
         **params.cards,
         base=params.base,
-        headline=job.read("headline", given.headline),
-        datasets=job.read("datasets", given.datasets),
+        headline=job.read("headline", inputs.headline),
+        datasets=job.read("datasets", inputs.datasets),
     )
-    partitions = {draw: job.read("partition", path) for draw, path in zip(params.draws, given.partitions, strict=True)}
-    of_policies = zip(params.names, params.used, given.manifests, snakemake.output.cards, strict=True)
+    partitions = {draw: job.read("partition", path) for draw, path in zip(params.draws, inputs.partitions, strict=True)}
+    of_policies = zip(params.names, params.used, inputs.manifests, snakemake.output.cards, strict=True)
     for name, draw, file, path in of_policies:
         sizes = dict(partitions[draw].group_by("subset").len().iter_rows())
         manifest = read_manifest(Path(file), verify=False)

@@ -59,8 +59,8 @@ REGISTERED, TRAININGS = "demo-llm-full", {"grpo": 5, "exp_only": 3, "dph_f": 3, 
 def collect(runs: list[Path], out: Path) -> None:
     """Write the counts of all policies of the runs, next to those of other runs that the file has."""
     kept = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
-    found = pl.concat([*kept, *(counts for run in runs for counts in of_run(run))])
-    found.sort("run", "dataset", "method", "seed", "prompt_id").write_parquet(out, compression_level=19)
+    rows = pl.concat([*kept, *(counts for run in runs for counts in of_run(run))])
+    rows.sort("run", "dataset", "method", "seed", "prompt_id").write_parquet(out, compression_level=19)
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
@@ -76,22 +76,22 @@ def of_run(run: Path) -> Iterator[pl.DataFrame]:
 
 def policies(study: Study) -> None:
     """Means over trainings with their standard deviation, and the lowest and highest training, by dataset."""
-    found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    by_policy: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     for policy in study.policies:
         shares = {name: 100 * float(value.mean()) for name, value in policy.proportions(study.config.k).items()}
         programs = float(policy.column("distinct_programs").mean())
-        found[policy.key.dataset, policy.key.method].append({**shares, "right programs": programs})
+        by_policy[policy.key.dataset, policy.key.method].append({**shares, "right programs": programs})
     for dataset in (SEEN, OTHER):
         lines = []
         for method in ("base", *METHODS):
-            trainings = found[dataset, method]
+            trainings = by_policy[dataset, method]
             solved = [training[SOLVED] for training in trainings]
             lines.append([
                 label(method), "" if method == "base" else str(len(trainings)),
                 *(spread([training[name] for training in trainings], name) for name in trainings[0]),
                 f"{min(solved):.1f}, {max(solved):.1f}" if len(solved) > 1 else "",
             ])  # fmt: skip
-        head = [dataset, "trainings", *found[dataset, "base"][0], f"{SOLVED}: lowest, highest"]
+        head = [dataset, "trainings", *by_policy[dataset, "base"][0], f"{SOLVED}: lowest, highest"]
         table(head, lines, "l" + "r" * (len(head) - 1))
 
 
@@ -101,32 +101,27 @@ def spread(values: list[float], name: str) -> str:
     return " ± ".join(f"{value:.{digits}f}" for value in (mean(values), *([stdev(values)] if len(values) > 1 else [])))
 
 
-def contrasts(found: pl.DataFrame, asked: tuple[Contrast, ...], correction: str) -> None:
-    """The comparisons of a family with their corrected p values, and what 80 % of studies like this one find.
+def contrasts(compared: pl.DataFrame, family: tuple[Contrast, ...], correction: str) -> None:
+    """The comparisons of a family with their corrected p values, and the difference that 80 % of such studies find.
 
     Args:
-        found: the table "comparisons".
+        compared: the table "comparisons".
         correction: "Holm", "BH" (Benjamini and Hochberg 1995) or "uncorrected".
     """
-    rows = [found.row(by_predicate=pl.all_horizontal(*matching(one)), named=True) for one in asked]
+    rows = [compared.filter(**contrast._asdict()).row(0, named=True) for contrast in family]
     p = np.array([row["p"] for row in rows], dtype=float)
     corrected = {"Holm": holm, "BH": false_discovery_control, "uncorrected": np.asarray}[correction](p)
-    level = 0.05 / len(asked) if correction == "Holm" else 0.05
+    level = 0.05 / len(family) if correction == "Holm" else 0.05
     lines = []
-    for one, row, chance in zip(asked, rows, corrected, strict=True):
+    for contrast, row, chance in zip(family, rows, corrected, strict=True):
         interval = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * row[name] for name in ("difference", "low", "high")))
         lines.append([
-            f"{label(one.method)} - {label(one.against)}, {one.metric}, {one.dataset}",
+            f"{label(contrast.method)} - {label(contrast.against)}, {contrast.metric}, {contrast.dataset}",
             ", ".join(str(number) for number in (row["seeds"], row["seeds_against"]) if number),
             interval, f"{chance:.3f}".replace("0.000", "< 0.001"),
             f"{100 * detectable(row['error'], row['freedom'], level):.1f}",
         ])  # fmt: skip
     table(["endpoint", "trainings", "difference [95 %]", f"p ({correction})", "finds"], lines, "lrrrr")
-
-
-def matching(one: Contrast) -> list[pl.Expr]:
-    """The conditions on the columns of "comparisons" that select this contrast."""
-    return [pl.col(name) == value for name, value in one._asdict().items()]
 
 
 def tables(path: Path) -> None:
@@ -139,10 +134,10 @@ def tables(path: Path) -> None:
         print(f"## {run}\n")
         study = Study.from_evaluations(counts.drop("run"), config.evaluate, config.seed)
         policies(study)
-        found = comparisons(study)
-        contrasts(found, ENDPOINTS, "Holm")
-        contrasts(found, SECONDARY, "BH")
-        contrasts(found, NOT_REGISTERED, "uncorrected")
+        compared = comparisons(study)
+        contrasts(compared, ENDPOINTS, "Holm")
+        contrasts(compared, SECONDARY, "BH")
+        contrasts(compared, NOT_REGISTERED, "uncorrected")
 
 
 if __name__ == "__main__":

@@ -204,10 +204,10 @@ def _sentence(name: HubName, error: Exception) -> str:
         errors.LocalEntryNotFoundError: "it is not in the cache (HF_HOME), and the hub cannot be reached; for a folder "
         "on this machine, its path is missing",
     }
-    found = next((text for kind, text in sentences.items() if isinstance(error, kind)), None)
-    if found is None and isinstance(error, errors.HfHubHTTPError):
+    sentence = next((text for kind, text in sentences.items() if isinstance(error, kind)), None)
+    if sentence is None and isinstance(error, errors.HfHubHTTPError):
         return f"the hub answered with status {error.response.status_code}; try again later"
-    return found or f"{type(error).__name__}: {error}"
+    return sentence or f"{type(error).__name__}: {error}"
 
 
 def _entries(name: HubName, commit: str) -> list[RepoFile]:

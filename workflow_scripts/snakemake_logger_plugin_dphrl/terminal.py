@@ -123,9 +123,9 @@ class Terminal:
 
     def _start(self, _: str, fields: Mapping[str, Any]) -> str | None:
         job = Job(fields["rule_name"], in_words(fields["rule_name"], fields["wildcards"]), fields["log"], self._clock())
-        known = job.rule in self._seconds or any(other.rule == job.rule for other in self._jobs.values())
+        announced = job.rule in self._seconds or any(other.rule == job.rule for other in self._jobs.values())
         self._jobs[fields["jobid"]] = job
-        return None if known or job.message is None else f"started: {job.message}"
+        return None if announced or job.message is None else f"started: {job.message}"
 
     def _finish(self, _: str, fields: Mapping[str, Any]) -> None:
         job = self._jobs.pop(fields["job_id"], None)
@@ -148,12 +148,12 @@ class Terminal:
         """
         rest = {rule: count - len(self._seconds.get(rule, ())) for rule, count in self._planned.items()}
         open_rules = {rule: count for rule, count in rest.items() if count > 0 and not rule.endswith(TARGETS)}
-        seconds = [spent for found in self._seconds.values() for spent in found]
+        seconds = [spent for of_rule in self._seconds.values() for spent in of_rule]
         elapsed = self._clock() - self._began
-        known = [rule for rule in open_rules if self._seconds.get(rule)]
-        if any(rule.endswith(LONG_RULES) for rule in open_rules.keys() - known):
+        measured = [rule for rule in open_rules if self._seconds.get(rule)]
+        if any(rule.endswith(LONG_RULES) for rule in open_rules.keys() - measured):
             return None
-        work = sum(open_rules[rule] * sum(self._seconds[rule]) / len(self._seconds[rule]) for rule in known)
+        work = sum(open_rules[rule] * sum(self._seconds[rule]) / len(self._seconds[rule]) for rule in measured)
         left = work / max(1.0, sum(seconds) / elapsed) if elapsed else 0.0
         return None if left < _SHORTEST_ESTIMATE else f"about {duration(left)}"
 
@@ -166,16 +166,16 @@ class Terminal:
         if self._interrupted or reason[:1] == ["KeyboardInterrupt"]:
             return None
         self._failed += 1
-        found = [f"FAILED: {name}", *(f"  {line}" for line in [*_said(fields["rule_msg"]), *reason])]
+        message = [f"FAILED: {name}", *(f"  {line}" for line in [*_said(fields["rule_msg"]), *reason])]
         names = ", ".join(map(str, logs))
         if reason and lines[-1].endswith(reason[-1]):
             place = place_of_exception(lines)
-            found += [*([f"  {place}"] if place else []), f"The traceback: {names}"]
+            message += [*([f"  {place}"] if place else []), f"The traceback: {names}"]
         elif lines:
-            found += [f"The end of {names}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
+            message += [f"The end of {names}:", *(f"  | {line}" for line in lines[-_LAST_LINES:])]
         elif logs:
-            found.append(f"Its log is empty: {names}")
-        return visible("\n".join(found))
+            message.append(f"Its log is empty: {names}")
+        return visible("\n".join(message))
 
     def _error(self, text: str, fields: Mapping[str, Any]) -> str | None:
         # The job of a command that failed has its own event.
@@ -248,23 +248,23 @@ def explained(text: str, command: Sequence[str]) -> str:
     if unknown:
         targets = (*TARGETS, "report", "audit")
         near = nearest(unknown[1], targets)
-        known = f"Targets are {', '.join(targets)}, or a file under results/."
-        return f"{unknown[1]}: no such target. {known}" + (f"\n  nearest: {near}" if near else "")
+        allowed = f"Targets are {', '.join(targets)}, or a file under results/."
+        return f"{unknown[1]}: no such target. {allowed}" + (f"\n  nearest: {near}" if near else "")
     return text
 
 
 def config_files(command: Sequence[str]) -> list[Path]:
     """The files after --configfile in a command."""
-    found: list[Path] = []
+    files: list[Path] = []
     reading = False
     for word in command:
         if word.startswith("-"):
             option, _, value = word.partition("=")
             reading = option in ("--configfile", "--configfiles")
-            found += [Path(value)] if reading and value else []
+            files += [Path(value)] if reading and value else []
         elif reading:
-            found.append(Path(word))
-    return found
+            files.append(Path(word))
+    return files
 
 
 def last_exception(lines: Sequence[str]) -> list[str]:
@@ -273,12 +273,12 @@ def last_exception(lines: Sequence[str]) -> list[str]:
     Where it says only that a rank ended, what the rank raised comes first.
     """
     for index in range(len(lines) - 1, -1, -1):
-        found = _EXCEPTION.fullmatch(lines[index])
-        if found:
+        exception = _EXCEPTION.fullmatch(lines[index])
+        if exception:
             rest = [line.removeprefix("[rank0]: ") for line in lines[index + 1 : index + _LAST_LINES]]
             end = next((place for place, line in enumerate(rest) if line.startswith(("Traceback", "["))), len(rest))
-            before = last_exception(lines[:index]) if found[1].startswith("RankError") else []
-            return [*before, found[1], *rest[:end]]
+            before = last_exception(lines[:index]) if exception[1].startswith("RankError") else []
+            return [*before, exception[1], *rest[:end]]
     return []
 
 

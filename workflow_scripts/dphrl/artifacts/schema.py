@@ -100,10 +100,10 @@ class Schema:
         return f"{rows.height} rows, first {first}"
 
 
-def _widens(found: pl.DataType, declared: pl.DataType) -> bool:
+def _widens(actual: pl.DataType, declared: pl.DataType) -> bool:
     """Whether a type is the declared one, up to its width; a column of nulls can become any type."""
-    if isinstance(found, pl.List) and isinstance(declared, pl.List):
-        return _widens(found.inner, declared.inner)  # type: ignore[arg-type]
+    if isinstance(actual, pl.List) and isinstance(declared, pl.List):
+        return _widens(actual.inner, declared.inner)  # type: ignore[arg-type]
     if declared.is_float():
-        return found.is_numeric() or found == pl.Null
-    return found in (declared, pl.Null) or (found.is_integer() and declared.is_integer())
+        return actual.is_numeric() or actual == pl.Null
+    return actual in (declared, pl.Null) or (actual.is_integer() and declared.is_integer())

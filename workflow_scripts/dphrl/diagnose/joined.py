@@ -52,8 +52,8 @@ def policy_names(files: Sequence[SampleFile]) -> list[str]:
     names = [BASE]
     for short_name in shown_as([file.path for file in files])[1:]:
         taken = {*names, BASE_ITSELF}
-        further = (f"{short_name} ({number})" for number in range(2, len(files) + 2))
-        names.append(short_name if short_name not in taken else next(name for name in further if name not in taken))
+        numbered = (f"{short_name} ({number})" for number in range(2, len(files) + 2))
+        names.append(short_name if short_name not in taken else next(name for name in numbered if name not in taken))
     return names
 
 

@@ -26,29 +26,29 @@ _CAPTION = (
 )
 
 
-def figure(found: Diagnosis) -> Any:
+def figure(diagnosis: Diagnosis) -> Any:
     """The pass@k curves, as an altair chart."""
     # Slow to import.
     from dphrl.report.figures import draw
 
-    return draw("passk", found.tables["passk"]).properties(description=_CAPTION)
+    return draw("passk", diagnosis.tables["passk"]).properties(description=_CAPTION)
 
 
-def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
+def page(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> str:
     """The page. The same files give the same text."""
     from dphrl.report.page import vega_embed
 
-    lost = {name: _lost(model, name) for name, model in found.models.items()}
+    lost = {name: _lost(model, name) for name, model in diagnosis.models.items()}
     tables = {
-        "Coverage": [shown.coverage(found), shown.shares(found), shown.by_base(found)],
-        "Lost and gained": [shown.kept(found), *shown.moved(found)],
-        "Diversity": [shown.varied(found), shown.split(found)],
-        "Portfolio": [shown.portfolio(found)],
-        "By level": [shown.levels(found)],
+        "Coverage": [shown.coverage(diagnosis), shown.shares(diagnosis), shown.by_base(diagnosis)],
+        "Lost and gained": [shown.kept(diagnosis), *shown.moved(diagnosis)],
+        "Diversity": [shown.varied(diagnosis), shown.split(diagnosis)],
+        "Portfolio": [shown.portfolio(diagnosis)],
+        "By level": [shown.levels(diagnosis)],
     }
     filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
     filled = {heading: [_visible(table) for table in group] for heading, group in filled.items() if group}
-    names, base = list(found.models), shown_as([file.path for file in files.values()])[0]
+    names, base = list(diagnosis.models), shown_as([file.path for file in files.values()])[0]
     return render(
         "diagnose.html.j2",
         title="Did the model lose its diversity?",
@@ -60,16 +60,16 @@ def page(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
                 "sentence": visible(model.sentences[0], ""),
                 "further": [visible(sentence, "") for sentence in model.sentences[1:]],
             }
-            for name, model in found.models.items()
+            for name, model in diagnosis.models.items()
         },
-        notes=[visible(note, "") for note in found.notes],
-        margin=margin_in_points(found.margin),
+        notes=[visible(note, "") for note in diagnosis.notes],
+        margin=margin_in_points(diagnosis.margin),
         tables=filled,
-        spec=figure(found).to_dict(),
+        spec=figure(diagnosis).to_dict(),
         caption=_CAPTION,
         lost={visible(name, ""): questions for name, questions in lost.items()},
-        numbers={visible(name, ""): len(model.lost) for name, model in found.models.items()},
-        files=_visible(shown.answers(found)),
+        numbers={visible(name, ""): len(model.lost) for name, model in diagnosis.models.items()},
+        files=_visible(shown.answers(diagnosis)),
         settings={
             visible(name, ""): {
                 key: visible(value, "") for key, value in {"file": file.path.name, **file.settings}.items()
@@ -127,10 +127,10 @@ def _visible(table: shown.Shown) -> shown.Shown:
 VERSION = 2
 
 
-def document(found: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any]:
+def document(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any]:
     """The diagnosis as JSON values; numbers that are not finite are null. docs/diagnose.md describes the keys."""
     models = {}
-    for name, model in found.models.items():
+    for name, model in diagnosis.models.items():
         verdict = asdict(model.verdict)
         models[name] = {
             "verdict": verdict.pop("word"),
@@ -144,25 +144,25 @@ def document(found: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any
         }
     values: dict[str, Any] = {
         "version": VERSION,
-        "exit_code": found.exit_code,
-        "margin": found.margin,
+        "exit_code": diagnosis.exit_code,
+        "margin": diagnosis.margin,
         "files": {
             name: {"path": str(file.path), "format": file.format, "settings": file.settings}
             for name, file in files.items()
         },
         "models": models,
-        "notes": found.notes,
+        "notes": diagnosis.notes,
         "tables": {
-            name: table.drop("step", "dataset", strict=False).to_dicts() for name, table in found.tables.items()
+            name: table.drop("step", "dataset", strict=False).to_dicts() for name, table in diagnosis.tables.items()
         },
     }
     finite: dict[str, Any] = _finite(values)
     return finite
 
 
-def to_json(found: Diagnosis, files: Mapping[str, SampleFile]) -> str:
+def to_json(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> str:
     """`document` as text: the same files give the same bytes."""
-    return json.dumps(document(found, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(document(diagnosis, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

@@ -94,10 +94,10 @@ def _read(options: Namespace) -> tuple[list[SampleFile], dict[str, list[SampleFi
     return first, {name: [next(rest) for _ in several] for name, several in trainings.items()}, list(rest)
 
 
-def _write(found: Diagnosis, files: Mapping[str, SampleFile], options: Namespace) -> None:
+def _write(diagnosis: Diagnosis, files: Mapping[str, SampleFile], options: Namespace) -> None:
     if options.json:
         with replacing(options.json) as temporary:
-            temporary.write_text(to_json(found, files), encoding="utf-8")
+            temporary.write_text(to_json(diagnosis, files), encoding="utf-8")
     if options.html:
         with replacing(options.html) as temporary:
-            temporary.write_text(page(found, files), encoding="utf-8", errors="replace")
+            temporary.write_text(page(diagnosis, files), encoding="utf-8", errors="replace")

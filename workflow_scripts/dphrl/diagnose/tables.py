@@ -19,10 +19,10 @@ _RATES = {"keep": ("kept", "lost"), "explore": ("gained", "neither"), "ndr": ("k
 _PARTS = {"all": "all", "right": "right", "wrong": "wrong", "narrowing": "narrowing", "rest": "rest"}
 
 
-def answers(found: Diagnosis) -> Shown:
+def answers(diagnosis: Diagnosis) -> Shown:
     """Samples and shares of each file."""
     rows = []
-    for row in found.tables["answers"].iter_rows(named=True):
+    for row in diagnosis.tables["answers"].iter_rows(named=True):
         number = f"{row['fewest']}" if row["fewest"] == row["most"] else f"{row['fewest']} to {row['most']}"
         shares = (row[name] for name in ("right", "truncated", "empty", "repeated"))
         cells = ("-" if share is None else percent(share) for share in shares)
@@ -36,11 +36,11 @@ def answers(found: Diagnosis) -> Shown:
     return "The files", caption, _frame(heads, rows)
 
 
-def coverage(found: Diagnosis) -> Shown:
+def coverage(diagnosis: Diagnosis) -> Shown:
     """pass@k of each model, the k at which it falls below the base's, and pass@K of guesses."""
-    table = found.tables["passk"]
+    table = diagnosis.tables["passk"]
     ks = table["k"].unique().sort().to_list()
-    crossings = {(row["method"], row["seed"]): row for row in found.tables["crossing"].iter_rows(named=True)}
+    crossings = {(row["method"], row["seed"]): row for row in diagnosis.tables["crossing"].iter_rows(named=True)}
     rows = []
     for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
         for cells in _by_sets(part):
@@ -49,7 +49,7 @@ def coverage(found: Diagnosis) -> Shown:
                 for cell in (cells.get(k) for k in ks)
             ]
             shown = f"{name} ({seed})" if seed else str(name)
-            rows.append([shown, *values, _crossing(crossings.get((str(name), seed))), _guesses(found, str(name))])
+            rows.append([shown, *values, _crossing(crossings.get((str(name), seed))), _guesses(diagnosis, str(name))])
     caption = (
         "Share of questions solved by at least one of k samples, in per cent, with the 95 % interval over questions;"
         " the smallest k at which the curve is below the base's, with its interval; and pass@K with the right answer of"
@@ -66,8 +66,8 @@ def _by_sets(part: pl.DataFrame) -> Iterator[dict[int, dict[str, Any]]]:
         yield {row["k"]: row for row in rows.iter_rows(named=True)}
 
 
-def _guesses(found: Diagnosis, name: str) -> str:
-    guesses = found.models[name].verdict.guesses if name in found.models else None
+def _guesses(diagnosis: Diagnosis, name: str) -> str:
+    guesses = diagnosis.models[name].verdict.guesses if name in diagnosis.models else None
     return "-" if guesses is None else f"{percent(guesses[1])} ({percent(guesses[0])})"
 
 
@@ -76,9 +76,9 @@ def _crossing(row: dict[str, Any] | None) -> str:
     return "-" if row is None or row["high"] is None else f"{row['k']} [{row['low']}, {row['high']}]"
 
 
-def shares(found: Diagnosis) -> Shown:
+def shares(diagnosis: Diagnosis) -> Shown:
     """Cover@tau, pass^k and maj@k."""
-    table = found.tables["cover"]
+    table = diagnosis.tables["cover"]
     metrics = table["metric"].unique(maintain_order=True).to_list()
     rows = []
     for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
@@ -92,10 +92,10 @@ def shares(found: Diagnosis) -> Shown:
     return "Shares of right samples", caption, _frame(["model", *metrics], rows)
 
 
-def by_base(found: Diagnosis) -> Shown:
+def by_base(diagnosis: Diagnosis) -> Shown:
     """pass@K by the base's number of right samples."""
     rows = []
-    for row in found.tables["by_base"].iter_rows(named=True):
+    for row in diagnosis.tables["by_base"].iter_rows(named=True):
         values = (percent(row["base"]), percent(row["tuned"]), points(row["tuned"] - row["base"]))
         rows.append([row["method"], row["right"], f"{row['questions']:,}", *values])
     caption = (
@@ -106,11 +106,11 @@ def by_base(found: Diagnosis) -> Shown:
     return "Where a loss lies", caption, _frame(heads, rows)
 
 
-def kept(found: Diagnosis) -> Shown:
+def kept(diagnosis: Diagnosis) -> Shown:
     """Questions kept, lost and gained by each model, next to the base against itself."""
     rows = []
-    order = [BASE_ITSELF, *found.models]
-    table = found.tables["keep_explore"].sort("k", pl.col("method").cast(pl.Enum(order)))
+    order = [BASE_ITSELF, *diagnosis.models]
+    table = diagnosis.tables["keep_explore"].sort("k", pl.col("method").cast(pl.Enum(order)))
     for row in table.iter_rows(named=True):
         name = _ITSELF if row["method"] == BASE_ITSELF else row["method"]
         numbers = (f"{row[part]:.1f}" for part in ("kept", "lost", "gained", "neither"))
@@ -136,10 +136,10 @@ def _rate_of(row: dict[str, Any], rate: str, parts: Sequence[str]) -> str:
     return f"{percent(row[rate])}{ends} of {sum(row[part] for part in parts):.1f}"
 
 
-def varied(found: Diagnosis) -> Shown:
+def varied(diagnosis: Diagnosis) -> Shown:
     """Different classes among right answers, by kind."""
     rows = []
-    for name, model in found.models.items():
+    for name, model in diagnosis.models.items():
         for variety in model.varieties:
             difference = f"{change(variety.difference.value)} {interval(variety.difference.wide, change)}"
             questions = f"{variety.difference.questions:,}"
@@ -154,10 +154,10 @@ def varied(found: Diagnosis) -> Shown:
     return "Variety among right answers", caption, _frame(heads, rows)
 
 
-def split(found: Diagnosis) -> Shown:
+def split(diagnosis: Diagnosis) -> Shown:
     """The parts of a loss of different answers."""
     rows = []
-    table = found.tables["diversity_split"]
+    table = diagnosis.tables["diversity_split"]
     for (name, kind), part in table.group_by("method", "classes", maintain_order=True):
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
         differences = (cells[name_of_part] for name_of_part in _PARTS)
@@ -170,11 +170,11 @@ def split(found: Diagnosis) -> Shown:
     return "What lost diversity consists of", caption, _frame(["model", "different", *_PARTS], rows)
 
 
-def moved(found: Diagnosis) -> Iterator[Shown]:
+def moved(diagnosis: Diagnosis) -> Iterator[Shown]:
     """For each model, the expected numbers of questions by solve rate under the base and under it."""
-    table = found.tables["transitions"]
+    table = diagnosis.tables["transitions"]
     chance = _cells(table.filter(method=BASE_ITSELF))
-    for name in found.models:
+    for name in diagnosis.models:
         cells = _cells(table.filter(method=name))
         rows = [
             [_rate(before), *(f"{cells[before, after]:.1f} ({chance[before, after]:.1f})" for after in BINS)]
@@ -197,10 +197,10 @@ def _rate(end: int) -> str:
     return {0: "0", 99: "below 100", 100: "100"}.get(end, f"up to {end}")
 
 
-def portfolio(found: Diagnosis, only: frozenset[int] | None = None) -> Shown:
+def portfolio(diagnosis: Diagnosis, only: frozenset[int] | None = None) -> Shown:
     """Coverage of a budget of k samples, divided between base and tuned model; of some k only, if they are given."""
     rows = []
-    table = found.tables["portfolio"]
+    table = diagnosis.tables["portfolio"]
     for row in (table if only is None else table.filter(pl.col("k").is_in(only))).iter_rows(named=True):
         first_half, other_half = row["from_base"], row["from_base_other_half"]
         draws = (
@@ -221,10 +221,10 @@ def portfolio(found: Diagnosis, only: frozenset[int] | None = None) -> Shown:
     return "Portfolio", caption, _frame(heads, rows)
 
 
-def levels(found: Diagnosis) -> Shown:
+def levels(diagnosis: Diagnosis) -> Shown:
     """pass@K by level."""
     rows = []
-    for row in found.tables["levels"].iter_rows(named=True):
+    for row in diagnosis.tables["levels"].iter_rows(named=True):
         difference = (
             f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row["low"] is not None else "-"
         )
@@ -258,13 +258,20 @@ _LEGENDS = (
 )
 
 
-def text(found: Diagnosis) -> str:
+def text(diagnosis: Diagnosis) -> str:
     """The tables at K, the notes, and last the verdicts. Control characters are visible symbols."""
-    ks = frozenset(model.verdict.k for model in found.models.values())
-    parts = [answers(found), coverage(found), shares(found), _at_k(kept(found), ks), by_base(found), varied(found)]
-    shown = [_table(table, legend) for table, legend in zip([*parts, portfolio(found, ks)], _LEGENDS, strict=True)]
-    shown += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in found.notes)])] if found.notes else []
-    verdicts = ("\n".join(visible(line, "") for line in model.sentences) for model in found.models.values())
+    ks = frozenset(model.verdict.k for model in diagnosis.models.values())
+    parts = [
+        answers(diagnosis),
+        coverage(diagnosis),
+        shares(diagnosis),
+        _at_k(kept(diagnosis), ks),
+        by_base(diagnosis),
+        varied(diagnosis),
+    ]
+    shown = [_table(table, legend) for table, legend in zip([*parts, portfolio(diagnosis, ks)], _LEGENDS, strict=True)]
+    shown += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in diagnosis.notes)])] if diagnosis.notes else []
+    verdicts = ("\n".join(visible(line, "") for line in model.sentences) for model in diagnosis.models.values())
     return "\n\n".join([*filter(None, shown), *verdicts])
 
 

@@ -54,8 +54,8 @@ def comparisons(study: Study) -> pl.DataFrame:
     Several datasets of one role have an average, named after the role. Its metrics are the mean, and pass@k with the
     paper's k on each dataset, or the largest k below it.
 
-    Questions are paired. Seeds are not: trainings with the same seed share their draw of stage 1 and its D_pef, and have
-    no rollouts in common after the first step.
+    Questions are paired. Seeds are not: trainings with the same seed share their draw of stage 1, and have no rollouts
+    in common after the first step.
     `Crossed` gives the interval. If no method has two seeds, it is over questions alone. It is null where nothing
     varies at all.
 

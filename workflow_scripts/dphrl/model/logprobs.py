@@ -105,13 +105,15 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
     return model
 
 
-def _check_tensors(folder: Path, found: Mapping[str, Collection[Any]]) -> None:
-    shapes = [f"{name} of shape {tuple(ours)} instead of {tuple(its)}" for name, ours, its in found["mismatched_keys"]]
+def _check_tensors(folder: Path, loading_info: Mapping[str, Collection[Any]]) -> None:
+    shapes = [
+        f"{name} of shape {tuple(ours)} instead of {tuple(its)}" for name, ours, its in loading_info["mismatched_keys"]
+    ]
     problems = [
         f"{what} {', '.join(sorted(names)[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
         for what, names in (
-            ("no", found["missing_keys"]),
-            ("unknown", found["unexpected_keys"]),
+            ("no", loading_info["missing_keys"]),
+            ("unknown", loading_info["unexpected_keys"]),
             ("wrong", shapes),
         )
         if names

@@ -67,13 +67,13 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
         if settings is None and model_name(config.policy.base, folder):
             raise ValueError(f"config.json of {config.policy.base} is not in the cache (`dphrl plan` fetches it)")
         if settings is None:
-            found = config.policy.base
-            if found.endswith(GGUF):
+            place = config.policy.base
+            if place.endswith(GGUF):
                 need = "a GGUF file that exists (`dphrl demo-llm` writes the demo's)"
             else:
-                found += ", in which there is no config.json"
+                place += ", in which there is no config.json"
                 need = "a folder with the model's config.json; a plan reads this alone, so copy it without the weights"
-            raise ConfigError([Problem("policy.base", found, need)])
+            raise ConfigError([Problem("policy.base", place, need)])
         return ModelShape.from_config(settings)
     if config.toy is None:
         return None

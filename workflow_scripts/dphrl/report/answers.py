@@ -30,9 +30,9 @@ class Answer(NamedTuple):
     text: str
 
 
-def title(run: str, found: Sequence[Answer]) -> str:
+def title(run: str, answered: Sequence[Answer]) -> str:
     """The title of the page of a run: its question, or its content if nothing was compared."""
-    return f"{run}: did diversity collapse?" if found else f"{run}: what the base model solves"
+    return f"{run}: did diversity collapse?" if answered else f"{run}: what the base model solves"
 
 
 def answers(tables: Mapping[str, pl.DataFrame], dataset: str) -> list[Answer]:
@@ -173,28 +173,28 @@ _TITLES = {True: "Primary endpoints", False: "Other claims"}
 _CORRECTED = {True: "Holm's", False: "Benjamini and Hochberg's"}
 
 
-def claims_markdown(found: pl.DataFrame) -> str:
+def claims_markdown(claims: pl.DataFrame) -> str:
     """The table "claims" as Markdown: the primary endpoints, then the other claims.
 
     Differences of proportions are in percentage points, others as they are.
     """
     sections = ["# Claims\n"]
-    for title, note, rows in claim_tables(found):
+    for title, note, rows in claim_tables(claims):
         cells = [[row[name] for name in _CELLS] for row in rows]
         sections.append(f"## {title}\n\n{note}\n\n{markdown_table([HEADS, *cells], 'lllrrrll')}")
-    if found.is_empty():
+    if claims.is_empty():
         sections.append("No methods were compared, so no claim was measured.\n")
     return "\n".join(sections)
 
 
-def claim_tables(found: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+def claim_tables(claims: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     """Title, explanation and rows of each table of claims: primary endpoints, then other claims.
 
     Empty tables are left out. Each row adds texts to its columns: where, measured, chance, each and decided. The metric
     is in words.
     """
     for primary, title in _TITLES.items():
-        rows = [{**row, **_texts(row)} for row in found.filter(primary=primary).iter_rows(named=True)]
+        rows = [{**row, **_texts(row)} for row in claims.filter(primary=primary).iter_rows(named=True)]
         if rows:
             counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in VERDICTS)
             yield title, f"{counts}. p is {_CORRECTED[primary]} over these claims; intervals are not corrected.", rows

@@ -71,13 +71,13 @@ def render_page(
     numbered = _numbered(figures)
     opening = numbered.pop(OPENING, None)
     drawn = _figures(numbered)
-    further = (list(tables), [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
+    below = (list(tables), [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
     return render(
         "report.html.j2",
         title=title,
         lead=_what_was_run(final),
         answers=answers,
-        headings=["Summary", *(heading for headings in further for heading in headings)],
+        headings=["Summary", *(heading for headings in below for heading in headings)],
         notes=notes,
         facts=facts,
         sizes=sizes,

@@ -138,9 +138,9 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def claims_table(found: pl.DataFrame) -> dict[str, Any]:
+def claims_table(claims: pl.DataFrame) -> dict[str, Any]:
     """The table "claims": its column heads, and the primary endpoints and other claims with their rows."""
-    return {"heads": HEADS, "tables": list(claim_tables(found))}
+    return {"heads": HEADS, "tables": list(claim_tables(claims))}
 
 
 def cost_table(costs: pl.DataFrame) -> dict[str, Any]:

@@ -95,17 +95,17 @@ def _renamed(rows: Sequence[Mapping[str, Any]], task: str) -> dict[str, str]:
     """The fields that the rows have under a name of `_WANTED`, by our name."""
     present = [str(name) for name in dict.fromkeys(name for row in rows for name, value in row.items() if value)]
     plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in present}
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     for ours, others in _WANTED.get(task, _CUSTOM).items():
-        known = [name for one in (ours, *_ALSO.get(ours, ())) for name in NAMES[one]]
+        known_names = [name for field_name in (ours, *_ALSO.get(ours, ())) for name in NAMES[field_name]]
         nested = ours != "question" and "reward_model" in present
-        if nested or any(name in present for name in known):
+        if nested or any(name in present for name in known_names):
             continue
-        taken = found.values()
+        taken = renames.values()
         name = next((plain[other] for other in others if other in plain and plain[other] not in taken), None)
         if name is not None:
-            found[ours] = name
-    return found
+            renames[ours] = name
+    return renames
 
 
 _METHOD = "dph_js"

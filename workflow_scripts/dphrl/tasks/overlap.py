@@ -31,9 +31,9 @@ def overlap(train_prompts: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> p
     return SCHEMAS["overlap"].frame(rows).sort("prompt_id", "dataset")
 
 
-def shared(found: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> str:
+def shared(pairs: pl.DataFrame, other: Mapping[str, pl.DataFrame]) -> str:
     """How many prompts of other datasets are training prompts; arguments and result of `overlap`."""
-    counts = {dataset: found.filter(dataset=dataset).height for dataset in other}
+    counts = {dataset: pairs.filter(dataset=dataset).height for dataset in other}
     listed = ", ".join(f"{n:,} of {other[name].height:,} prompts of {name}" for name, n in counts.items() if n)
     return f"training prompts too: {listed}" if listed else "none"
 

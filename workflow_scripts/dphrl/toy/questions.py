@@ -107,7 +107,7 @@ def _write(question: Question) -> tuple[str, str]:
         comparison = f"ABS({column} - {question.value}) <= {question.radius}"
     measured = f"how many {things}" if operator == "number" else f"what is the {operator} {column} of {things}"
     measure = "COUNT(*)" if operator == "number" else f"{AGGREGATES.get(operator)}({column})"
-    joined = f"{parent.name} JOIN {database.child.name} ON {parent.name}.id = pid"
+    tables = f"{parent.name} JOIN {database.child.name} ON {parent.name}.id = pid"
     match question.family:
         case "filter" | "text_filter" | "about":
             return f"which {things} have {compared}", f"SELECT name FROM {table.name} WHERE {where}{comparison}"
@@ -125,11 +125,11 @@ def _write(question: Question) -> tuple[str, str]:
         case "join" | "about_join":
             return (
                 f"which {parent.name}s have {things} with {compared}",
-                f"SELECT name FROM {joined} WHERE {comparison}",
+                f"SELECT name FROM {tables} WHERE {comparison}",
             )
         case "join_aggregate":
             asked = f"what is the {operator} {column} of {table.name}s for {parent.name}s with {parent.text} {text}"
-            return asked, f"SELECT {measure} FROM {joined} WHERE {parent.text} = '{text}'"
+            return asked, f"SELECT {measure} FROM {tables} WHERE {parent.text} = '{text}'"
         case "average":
             above = f"{column} {COMPARISONS[operator]} (SELECT AVG({column}) FROM {table.name})"
             asked = f"which {things} have {column} {operator} the average"

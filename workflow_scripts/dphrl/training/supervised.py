@@ -62,7 +62,7 @@ class Start:
 
 
 def supervised_start(
-    policy: Path, given: Sequence[Mapping[str, Any]], template: str, config: SupervisedConfig
+    policy: Path, source_rows: Sequence[Mapping[str, Any]], template: str, config: SupervisedConfig
 ) -> Start:
     """A model in float32 and the rows of a source as tokens, prompts by the template of the run.
 
@@ -70,7 +70,7 @@ def supervised_start(
 
     Args:
         policy: folder of the model.
-        given: rows of the source, as `read_source` gives them.
+        source_rows: rows of the source, as `read_source` gives them.
         template: chat or plain; after chat a response ends as the template ends a turn.
 
     Raises:
@@ -85,7 +85,7 @@ def supervised_start(
         raise ValueError(f"{policy}: its tokenizer has no end token, so no response would end; give it an eos_token")
     fields = Fields(config.fields)
     rows = []
-    for number, row in enumerate(given):
+    for number, row in enumerate(source_rows):
         try:
             messages = messages_of(row, "", {}, fields, config.instruction, None)
             response, last = row.get(config.response), messages[-1]

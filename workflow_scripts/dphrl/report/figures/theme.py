@@ -65,8 +65,8 @@ def policy_axis(table: pl.DataFrame) -> alt.Y:
 def policy_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each label in `policy`: the same in every figure."""
     methods = in_order(table["method"])
-    further = dict(zip((name for name in methods if name not in METHODS), cycle(_FURTHER), strict=False))
-    colours = [METHODS[name].colour if name in METHODS else further[name] for name in methods]
+    other_colours = dict(zip((name for name in methods if name not in METHODS), cycle(_FURTHER), strict=False))
+    colours = [METHODS[name].colour if name in METHODS else other_colours[name] for name in methods]
     return colour("policy", _labels(table), colours)
 
 
