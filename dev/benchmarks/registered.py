@@ -9,9 +9,9 @@ The file has a row for each question of each policy that was evaluated, so that 
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -58,12 +58,16 @@ class Contrast(NamedTuple):
     against: str
 
 
-def collect(runs: list[Path], out: Path) -> None:
-    """Write the counts of all policies of the runs, next to those of other runs that the file has."""
-    kept = pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs])) if out.exists() else None
-    tables = [table for run in runs for table in of_run(run)]
-    found = pl.concat([*([] if kept is None else [kept]), *tables])
-    found.sort("run", "method", "seed", "step", "question").write_parquet(out, compression_level=19)
+def collect(runs: list[Path], out: Path, counts_of: Callable[[Path], Iterator[pl.DataFrame]], order: list[str]) -> None:
+    """Write the counts of all policies of the runs; counts of other runs in the file stay.
+
+    Args:
+        counts_of: the tables of a run.
+        order: columns that the rows are sorted by.
+    """
+    kept = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
+    rows = pl.concat([*kept, *(counts for run in runs for counts in counts_of(run))])
+    rows.sort(order).write_parquet(out, compression_level=19)
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
@@ -131,20 +135,32 @@ def table(head: list[str], rows: list[list[str]], align: str) -> None:
     print("\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)), end="\n\n")
 
 
-def points(value: float) -> str:
-    return f"{100 * value:+.1f}"
+def shown_p(p: float) -> str:
+    return "-" if np.isnan(p) else f"{p:.3f}".replace("0.000", "< 0.001")
+
+
+def row_of_comparison(name: str, comparison: Mapping[str, Any], p: float, level: float) -> list[str]:
+    """A row of the table "comparisons" under a name, in points, with its corrected p."""
+    interval = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * comparison[key] for key in ("difference", "low", "high")))
+    seeds = ", ".join(str(number) for number in (comparison["seeds"], comparison["seeds_against"]) if number)
+    return [
+        name,
+        seeds,
+        interval,
+        shown_p(p),
+        f"{100 * detectable(comparison['error'], comparison['freedom'], level):.1f}",
+    ]
 
 
 def row(name: str, found: Difference, p: float, unit: float = 100.0, level: float = 0.05) -> list[str]:
     low, high = found.interval(0.95)
     digits = 1 if unit == 100.0 else 2
     shown = f"{unit * found.value:+.{digits}f} [{unit * low:+.{digits}f}, {unit * high:+.{digits}f}]"
-    chance = "-" if np.isnan(p) else f"{p:.3f}".replace("0.000", "< 0.001")
     return [
         name,
         f"{found.seeds[0]}, {found.seeds[1]}",
         shown,
-        chance,
+        shown_p(p),
         f"{unit * detectable(found.error, found.freedom, level):.{digits}f}",
     ]
 
@@ -220,19 +236,10 @@ def key_secondary(counts: Counts) -> None:
     names = [f"{label(one['method'])} - {label(one['against'])} at equal mean" for one in equal.iter_rows(named=True)]
     kl = counts.difference(Contrast("demo-full", "covered", "ambiguous", "dph_f", "rkl_k2"))
     chances = holm([*equal["p"], kl.p])
-    lines = []
-    for name, one, p in zip(names, equal.iter_rows(named=True), chances, strict=False):
-        shown = f"{points(one['difference'])} [{points(one['low'])}, {points(one['high'])}]"
-        finds = 100 * detectable(one["error"], one["freedom"], 0.05 / 3)
-        lines.append(
-            [
-                name,
-                f"{one['seeds']}, {one['seeds_against']}",
-                shown,
-                f"{p:.3f}".replace("0.000", "< 0.001"),
-                f"{finds:.1f}",
-            ]
-        )
+    lines = [
+        row_of_comparison(name, comparison, p, 0.05 / 3)
+        for name, comparison, p in zip(names, equal.iter_rows(named=True), chances, strict=False)
+    ]
     lines.append(row(f"DPH-F - {label('rkl_k2')}", kl, chances[-1], level=0.05 / 3))
     table(["key secondary", "trainings", "difference [95 %]", "p (Holm)", "finds"], lines, "lrrrr")
 
@@ -340,7 +347,7 @@ if __name__ == "__main__":
     parser.add_argument("runs", type=Path, nargs="*", help="folders of finished runs")
     arguments = parser.parse_args()
     if arguments.what == "collect":
-        collect(arguments.runs, arguments.counts)
+        collect(arguments.runs, arguments.counts, of_run, ["run", "method", "seed", "step", "question"])
     elif arguments.what == "tables":
         tables(arguments.counts)
     else:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from registered import PRIMARY, table
+from registered import PRIMARY, collect, row_of_comparison, table
 from scipy.stats import false_discovery_control
 
 from dphrl.artifacts.tables import read_table
 from dphrl.config.load import read_config
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.crossed import detectable, holm
+from dphrl.evaluation.crossed import holm
 from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
@@ -54,13 +54,6 @@ NOT_REGISTERED = tuple(
     if (contrast := Contrast(dataset, SOLVED, *pair)) not in SECONDARY
 )
 REGISTERED, TRAININGS = "demo-llm-full", {"grpo": 5, "exp_only": 3, "dph_f": 3, "dph_js": 5, "rkl_k2": 3}
-
-
-def collect(runs: list[Path], out: Path) -> None:
-    """Write the counts of all policies of the runs, next to those of other runs that the file has."""
-    kept = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
-    rows = pl.concat([*kept, *(counts for run in runs for counts in of_run(run))])
-    rows.sort("run", "dataset", "method", "seed", "prompt_id").write_parquet(out, compression_level=19)
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
@@ -112,15 +105,11 @@ def contrasts(compared: pl.DataFrame, family: tuple[Contrast, ...], correction: 
     p = np.array([row["p"] for row in rows], dtype=float)
     corrected = {"Holm": holm, "BH": false_discovery_control, "uncorrected": np.asarray}[correction](p)
     level = 0.05 / len(family) if correction == "Holm" else 0.05
-    lines = []
-    for contrast, row, chance in zip(family, rows, corrected, strict=True):
-        interval = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * row[name] for name in ("difference", "low", "high")))
-        lines.append([
-            f"{label(contrast.method)} - {label(contrast.against)}, {contrast.metric}, {contrast.dataset}",
-            ", ".join(str(number) for number in (row["seeds"], row["seeds_against"]) if number),
-            interval, f"{chance:.3f}".replace("0.000", "< 0.001"),
-            f"{100 * detectable(row['error'], row['freedom'], level):.1f}",
-        ])  # fmt: skip
+    names = [
+        f"{label(contrast.method)} - {label(contrast.against)}, {contrast.metric}, {contrast.dataset}"
+        for contrast in family
+    ]
+    lines = [row_of_comparison(*shown, level) for shown in zip(names, rows, corrected, strict=True)]
     table(["endpoint", "trainings", "difference [95 %]", f"p ({correction})", "finds"], lines, "lrrrr")
 
 
@@ -147,6 +136,6 @@ if __name__ == "__main__":
     parser.add_argument("runs", type=Path, nargs="*", help="folders of finished runs")
     arguments = parser.parse_args()
     if arguments.what == "collect":
-        collect(arguments.runs, arguments.counts)
+        collect(arguments.runs, arguments.counts, of_run, ["run", "dataset", "method", "seed", "prompt_id"])
     else:
         tables(arguments.counts)

@@ -216,7 +216,7 @@ def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
         yield (
             "  Assumed lengths are at most prompts.max_tokens and half of sampling.*.max_tokens. Once the pre-samples "
             "are drawn (target presample), a plan uses the measured lengths of the training set, and after the run "
-            "those of all sets."
+            "the lengths of all sets."
         )
 
 

@@ -299,7 +299,7 @@ def _text(
     positions, lengths = "the positions of the model", "as in the paper, at most half of the model's positions"
     if drawn:
         response = drawn.response_tokens or response
-        # Both have room: where one needs more than half of the positions, it gets the rest.
+        # Prompts leave the response its length, or half of the positions if that is less.
         prompt = min(drawn.prompt_tokens, model.positions - min(response, model.positions // 2))
         response = min(response, model.positions - prompt)
         prompts["max_tokens"], engine["max_model_len"] = prompt, prompt + response
