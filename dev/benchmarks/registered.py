@@ -9,6 +9,7 @@ The file has a row for each question of each policy that was evaluated, so that 
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +65,13 @@ def collect(runs: list[Path], out: Path, counts_of: Callable[[Path], Iterator[pl
     Args:
         counts_of: the tables of a run.
         order: columns that the rows are sorted by.
+
+    Raises:
+        SystemExit: a folder has no evaluated policy; the file is as it was.
     """
+    for run in runs:
+        if not (run / "evaluation").is_dir():
+            sys.exit(f"{run}: this folder has no evaluation. Name that of a finished run: results/demo-full")
     kept = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
     rows = pl.concat([*kept, *(counts for run in runs for counts in counts_of(run))])
     rows.sort(order).write_parquet(out, compression_level=19)
