@@ -69,12 +69,13 @@ def collect(runs: list[Path], out: Path, counts_of: Callable[[Path], Iterator[pl
     Raises:
         SystemExit: a folder has no evaluated policy; the file is as it was.
     """
+    parts = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
     for run in runs:
-        if not (run / "evaluation").is_dir():
-            sys.exit(f"{run}: this folder has no evaluation. Name that of a finished run: results/demo-full")
-    kept = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
-    rows = pl.concat([*kept, *(counts for run in runs for counts in counts_of(run))])
-    rows.sort(order).write_parquet(out, compression_level=19)
+        counts = list(counts_of(run))
+        if not counts:
+            sys.exit(f"{run}: no policy is evaluated in this folder. Name a finished run, such as results/demo-full")
+        parts += counts
+    pl.concat(parts).sort(order).write_parquet(out, compression_level=19)
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
