@@ -147,30 +147,29 @@ def shown_p(p: float) -> str:
     return "-" if np.isnan(p) else f"{p:.3f}".replace("0.000", "< 0.001")
 
 
-def row_of_comparison(name: str, comparison: Mapping[str, Any], p: float, level: float) -> list[str]:
-    """A row of the table "comparisons" under a name, in points, with its corrected p."""
-    interval = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * comparison[key] for key in ("difference", "low", "high")))
-    seeds = ", ".join(str(number) for number in (comparison["seeds"], comparison["seeds_against"]) if number)
-    return [
-        name,
-        seeds,
-        interval,
-        shown_p(p),
-        f"{100 * detectable(comparison['error'], comparison['freedom'], level):.1f}",
-    ]
-
-
-def row(name: str, found: Difference, p: float, unit: float = 100.0, level: float = 0.05) -> list[str]:
-    low, high = found.interval(0.95)
+def row_of_comparison(
+    name: str, comparison: Mapping[str, Any], p: float, level: float = 0.05, unit: float = 100.0
+) -> list[str]:
+    """A row of the table "comparisons" under a name, in points or another unit, with its corrected p."""
     digits = 1 if unit == 100.0 else 2
-    shown = f"{unit * found.value:+.{digits}f} [{unit * low:+.{digits}f}, {unit * high:+.{digits}f}]"
+    value, low, high = (f"{unit * comparison[key]:+.{digits}f}" for key in ("difference", "low", "high"))
     return [
         name,
-        f"{found.seeds[0]}, {found.seeds[1]}",
-        shown,
+        ", ".join(str(number) for number in (comparison["seeds"], comparison["seeds_against"]) if number),
+        f"{value} [{low}, {high}]",
         shown_p(p),
-        f"{unit * detectable(found.error, found.freedom, level):.{digits}f}",
+        f"{unit * detectable(comparison['error'], comparison['freedom'], level):.{digits}f}",
     ]
+
+
+def row(name: str, difference: Difference, p: float, unit: float = 100.0, level: float = 0.05) -> list[str]:
+    """The row of a difference that this file computes."""
+    low, high = difference.interval(0.95)
+    comparison = {
+        "difference": difference.value, "low": low, "high": high, "error": difference.error,
+        "freedom": difference.freedom, "seeds": difference.seeds[0], "seeds_against": difference.seeds[1],
+    }  # fmt: skip
+    return row_of_comparison(name, comparison, p, level, unit)
 
 
 def trainings(counts: Counts, run: str) -> None:
