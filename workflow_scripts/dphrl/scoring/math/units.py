@@ -40,7 +40,7 @@ _BARE_NAMES, _TEXT_NAMES = (
     for spellings in (_SPELLINGS, _SPELLINGS_IN_TEXT)
 )
 _NAMES: Final = _TEXT_NAMES | _BARE_NAMES | {"in": "in", "s": "s", "ms": "ms", "ns": "ns"}
-# Words of one line exclude each other; `=` joins those of one meaning.
+# Words of one line exclude each other; `=` joins words of one meaning.
 _OPPOSITES: Final = """
     north south east west
     up=upward=upwards=above=higher down=downward=downwards=below=lower
@@ -289,7 +289,7 @@ def _value_words(text: str) -> str | None:
         return bare[0]
     for match in _WORDS.finditer(text):
         words = re.findall("[a-z]+", match["text"].lower())
-        # Behind a unit the power is that of the unit.
+        # Behind a digit, `squared` changes the value; behind a unit, it belongs to the unit.
         powers = ("squared", "cubed") if text[: match.start()].rstrip()[-1:].isdigit() else ()
         changing = next((word for word in words if word in _CHANGING or (word == words[0] and word in powers)), None)
         if changing:
