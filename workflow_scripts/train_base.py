@@ -29,9 +29,10 @@ with stage(*blocks, libraries=["torch", "transformers"]) as job:
         if start.left_out:
             job.note = f"{counted(start.left_out, 'row')} of more than {settings.max_tokens} tokens left out"
     key = hashlib.sha256(json.dumps(job.footer(), sort_keys=True).encode()).hexdigest()
-    bar = ProgressLines(total=settings.steps, desc=label(), unit=" step")
-    with job.part("train"):
-        table = train_supervised(start, settings, parts_folder(Path(output.weights)), key, bar.update)
+    states, bar = parts_folder(Path(output.weights)), ProgressLines(total=settings.steps, desc=label(), unit=" step")
+    with job.part("train") as facts:
+        table, restored = train_supervised(start, settings, states, key, bar.update)
+        facts["tokens"] = table["tokens"][restored:].sum()  # of this process, as its seconds
     bar.close()
     with replacing_folder(Path(output.weights)) as folder:
         start.save(folder)

@@ -145,20 +145,37 @@ def test_the_operations_of_a_step_by_hand():
     assert seconds * 8 == pytest.approx((2 * 2_048_000 + 8 * 2_073_600) * 8_030_261_248)
 
 
+def write_timings(path: Path, rows: list[tuple[str, str, float, int | None]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    schema = {"stage": pl.String, "part": pl.String, "seconds": pl.Float64, "tokens": pl.Int64}
+    pl.DataFrame(rows, schema, orient="row").write_parquet(path)
+
+
 def test_a_run_measures_its_own_speeds(tmp_path):
     """Speeds are tokens of all jobs over their seconds, for the prompts of a training too; other rates stay."""
     config = read_config(MEASURED / "demo.yaml")
     shape = shape_of(config, ROOT)
     assert shape is not None
     rows = [("train_segment", "generate", 4.0, 800), ("train_segment", "train", 2.0, 600)]
-    table = pl.DataFrame(rows, ["stage", "part", "seconds", "tokens"], orient="row")
-    (tmp_path / "timings/train").mkdir(parents=True)
     for seed in (1, 2):
-        table.write_parquet(tmp_path / f"timings/train/{seed}.parquet")
+        write_timings(tmp_path / f"timings/train/{seed}.parquet", rows)
     products = Rates.of_products(1e10, config, shape)
     found = products.measured(tmp_path, prompt_share=0.5)
     assert (found.rollout, found.train) == (200.0, 450.0)
     assert replace(found, rollout=products.rollout, train=products.train) == products
+
+
+@pytest.mark.parametrize(("tokens", "seconds"), [(300, 12.0), (None, None)])
+def test_a_base_whose_training_was_interrupted_has_the_seconds_of_all_its_steps(tmp_path, tokens, seconds):
+    """The last process trained 300 of 400 tokens in 9 s; timings of an older version have no tokens."""
+    config = read_config(MEASURED / "demo.yaml")
+    shape = shape_of(config, ROOT)
+    assert shape is not None
+    write_timings(tmp_path / "timings/train_base.parquet", [("train_base", "train", 9.0, tokens)])
+    (tmp_path / "tables").mkdir()
+    pl.DataFrame({"tokens": [100, 300]}).write_parquet(tmp_path / "tables/supervised.parquet")
+    products = Rates.of_products(1e10, config, shape)
+    assert products.measured(tmp_path, prompt_share=0.5).base == (seconds or products.base)
 
 
 def test_a_product_of_this_machine_is_measured_and_leaves_the_threads():

@@ -37,7 +37,8 @@ _ROW: Final = 62
 _TOKEN_BYTES: Final = 8
 # Stage, plan and part in the timings of a run that measure each rate.
 _SPEEDS: Final = {"rollout": ("train_segment", "", "generate"), "train": ("train_segment", "", "train")}
-_SECONDS: Final = {"train_start": ("train_segment", "", "start"), "base": ("train_base", "", "total")}
+_START: Final = ("train_segment", "", "start")
+_BASE: Final = ("train_base", "", "train")
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class Rates:
         """These rates, replaced by measured ones for the stages of a run that are done.
 
         Args:
-            run: folder of the run, whose `timings` are read.
+            run: folder of the run; its `timings` are read, and the tokens of its supervised training.
             prompt_share: prompt tokens for each token of a response in training; the timings count responses alone.
         """
         files = [path for path in (run / "timings").rglob("*.parquet") if path.name != "training_cost.parquet"]
@@ -202,7 +203,11 @@ class Rates:
         speeds = {name: timings[key][0] for name, key in _SPEEDS.items() if key in timings}
         if "train" in speeds:
             speeds["train"] *= 1 + prompt_share
-        seconds = {name: timings[key][1] for name, key in _SECONDS.items() if key in timings}
+        seconds = {"train_start": timings[_START][1]} if _START in timings else {}
+        if _BASE in timings and (speed := timings[_BASE][0]):
+            # The timings of an interrupted training are those of its last process.
+            tokens = pl.read_parquet(run / "tables/supervised.parquet")["tokens"].sum()
+            seconds["base"] = tokens / speed
         sample = {plan: timings[key][0] for plan in PLANS if (key := ("sample", plan, "generate")) in timings}
         start = {plan: timings[key][1] for plan in PLANS if (key := ("sample", plan, "start")) in timings}
         return replace(self, **speeds, **seconds, sample={**self.sample, **sample}, start={**self.start, **start})

@@ -118,7 +118,7 @@ def train_supervised(
     key: str,
     progress: Callable[[int], None],
     seconds_between_states: float = _SECONDS_BETWEEN_STATES,
-) -> pl.DataFrame:
+) -> tuple[pl.DataFrame, int]:
     """Train the model of a start in place; weights, gradients and AdamW's moments are float32.
 
     Loss: mean negative log-likelihood of the batch's response tokens (end token included). The batch of a step is a
@@ -131,7 +131,7 @@ def train_supervised(
         progress: called with 1 after each step, and once at the start with the number of restored steps.
 
     Returns:
-        The table `supervised`: a row for each step.
+        The table `supervised`, a row for each step, and the number of steps restored from a state.
 
     Raises:
         ValueError: a gradient is not finite.
@@ -144,10 +144,10 @@ def train_supervised(
         model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay, foreach=True
     )
     curve = _restore(states, key, model, optimizer)
-    saved = time.monotonic()
-    progress(len(curve))
+    saved, restored = time.monotonic(), len(curve)
+    progress(restored)
     model.eval()  # no dropout, as in RL
-    for step in range(len(curve), settings.steps):
+    for step in range(restored, settings.steps):
         rate = settings.lr * _learning_rate_factor(step, settings)
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -166,7 +166,7 @@ def train_supervised(
         if step + 1 < settings.steps and time.monotonic() - saved >= seconds_between_states:
             _save(states, key, model, optimizer, curve)
             saved = time.monotonic()
-    return SCHEMAS["supervised"].frame(curve)
+    return SCHEMAS["supervised"].frame(curve), restored
 
 
 def batch_indices(rows: int, batch: int, seed: int, step: int) -> list[int]:
