@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -302,3 +303,16 @@ def test_help_only_shows_help() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: ")
+
+
+def test_ctrl_c_ends_a_command_with_one_line(tmp_path: Path) -> None:
+    pipe = tmp_path / "my.yaml"
+    os.mkfifo(pipe)
+    # Where the tests run in the background of a script, SIGINT is ignored.
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "dphrl", "plan", str(pipe)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow_scripts")}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    with pipe.open("w"):  # returns once the command reads
+        process.send_signal(signal.SIGINT)
+        assert process.communicate()[1] == "dphrl plan: interrupted\n"
+    assert process.returncode == 130

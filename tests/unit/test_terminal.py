@@ -60,10 +60,10 @@ def test_the_first_job_of_a_stage_is_announced_and_each_finished_one_has_a_line_
     assert run.start(2, "score") is None
     run.now = 37.2
     assert (
-        run.end(1, 1, 4) == "[1 of 4, about 1 min left] scoring base on maths (evaluate): done in 37 s: 3 of 4 correct"
+        run.end(1, 1, 4) == "[1 of 3, about 1 min left] scoring base on maths (evaluate): done in 37 s: 3 of 4 correct"
     )
     run.now = 40.0
-    assert run.end(2, 2, 4) == "[2 of 4, about 20 s left] scoring base on maths (evaluate): done in 40 s"
+    assert run.end(2, 2, 4) == "[2 of 3, about 20 s left] scoring base on maths (evaluate): done in 40 s"
 
 
 @pytest.mark.parametrize("prefix", ["", "other_"])
@@ -72,10 +72,10 @@ def test_what_is_left_is_unknown_until_each_long_rule_has_ended_once(prefix: str
     run = Run({score: 3, train: 2, f"{prefix}report": 1, f"{prefix}presample": 1})
     run.start(1, score)
     run.now = 10.0
-    assert run.end(1, 1, 7) == "[1 of 7] scoring base on maths (evaluate): done in 10 s"
+    assert run.end(1, 1, 7) == "[1 of 6] scoring base on maths (evaluate): done in 10 s"
     run.start(2, train)
     run.now = 50.0
-    assert run.end(2, 2, 7) == "[2 of 7, about 1 min left] training grpo, seed 2, up to step 2: done in 40 s"
+    assert run.end(2, 2, 7) == "[2 of 6, about 1 min left] training grpo, seed 2, up to step 2: done in 40 s"
 
 
 def test_every_rule_with_a_script_has_words_and_no_other() -> None:

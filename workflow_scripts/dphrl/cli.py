@@ -1,8 +1,7 @@
 """The commands of `dphrl`: their options, help and exit statuses.
 
 Options are declared here and nothing heavy is imported for them, so that help is instant. A command imports its package
-when it runs. Errors about files and settings end a command with one line; other errors are faults of this program and
-keep their traceback.
+when it runs. Errors about files and settings, and Ctrl-C, end it with one line; faults of this program have a traceback.
 """
 
 import argparse
@@ -56,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of a pipe (head, less) ended. The interpreter must not write the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        print(f"dphrl {name}: interrupted", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         print(visible(f"dphrl {name}: {advice(error)}"), file=sys.stderr)
         return 2

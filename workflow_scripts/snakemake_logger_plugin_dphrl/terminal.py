@@ -89,6 +89,8 @@ class Terminal:
         self._jobs: dict[int, Job] = {}
         self._ended: list[tuple[Job, float]] = []
         self._planned: Counter[str] = Counter()
+        # Snakemake counts a target as a job, the last one.
+        self._targets = 0
         self._seconds: dict[str, list[float]] = defaultdict(list)
         self._failed, self._interrupted = 0, False
 
@@ -116,10 +118,12 @@ class Terminal:
         return shown(text, fields) if shown else text
 
     def _plan(self, _: str, fields: Mapping[str, Any]) -> str:
-        self._planned = Counter(fields["stats"])
-        total = self._planned.pop("total", 0)
+        stats = Counter(fields["stats"])
+        total = stats.pop("total", 0)
+        self._planned = Counter({rule: count for rule, count in stats.items() if not rule.endswith(TARGETS)})
+        self._targets = total - self._planned.total()
         parts = ", ".join(f"{name} {count}" for name, count in self._planned.most_common())
-        return f"{counted(total, 'job')}: {parts}"
+        return f"{counted(self._planned.total(), 'job')}: {parts}"
 
     def _start(self, _: str, fields: Mapping[str, Any]) -> str | None:
         job = Job(fields["rule_name"], in_words(fields["rule_name"], fields["wildcards"]), fields["log"], self._clock())
@@ -136,7 +140,7 @@ class Terminal:
 
     def _progress(self, _: str, fields: Mapping[str, Any]) -> str | None:
         ended, self._ended = self._ended, []
-        place, left = f"{fields['done']} of {fields['total']}", self._left()
+        place, left = f"{fields['done']} of {fields['total'] - self._targets}", self._left()
         place += f", {left} left" if left else ""
         lines = [f"[{place}] {job.message}: {_note(job, seconds)}" for job, seconds in ended if job.message]
         return "\n".join(lines) or None
@@ -147,7 +151,7 @@ class Terminal:
         None if it is short, and until each long rule with jobs left has finished one; others count as nothing before.
         """
         rest = {rule: count - len(self._seconds.get(rule, ())) for rule, count in self._planned.items()}
-        open_rules = {rule: count for rule, count in rest.items() if count > 0 and not rule.endswith(TARGETS)}
+        open_rules = {rule: count for rule, count in rest.items() if count > 0}
         seconds = [spent for of_rule in self._seconds.values() for spent in of_rule]
         elapsed = self._clock() - self._began
         measured = [rule for rule in open_rules if self._seconds.get(rule)]
