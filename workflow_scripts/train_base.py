@@ -31,8 +31,8 @@ with stage(*blocks, libraries=["torch", "transformers"]) as job:
     key = hashlib.sha256(json.dumps(job.footer(), sort_keys=True).encode()).hexdigest()
     states, bar = parts_folder(Path(output.weights)), ProgressLines(total=settings.steps, desc=label(), unit=" step")
     with job.part("train") as facts:
-        table, restored = train_supervised(start, settings, states, key, bar.update)
-        facts["tokens"] = table["tokens"][restored:].sum()  # of this process, as its seconds
+        table, restored = train_supervised(start, settings, states, key, bar.reached)
+        facts["tokens"] = int(table["tokens"][restored:].sum())  # of this process, as its seconds
     bar.close()
     with replacing_folder(Path(output.weights)) as folder:
         start.save(folder)

@@ -1,7 +1,7 @@
 """The commands of `dphrl`: their options, help and exit statuses.
 
 Options are declared here and nothing heavy is imported for them, so that help is instant. A command imports its package
-when it runs. Errors about files and settings, and Ctrl-C, end it with one line; faults of this program have a traceback.
+when it runs. Errors about files and settings, and Ctrl-C, end it with one line; faults of the program have a traceback.
 """
 
 import argparse

@@ -335,6 +335,22 @@ def test_the_remaining_time_is_unknown_at_the_beginning_and_an_equal_line_is_pri
     assert left == ["?", "?", "01:00"]
 
 
+@pytest.mark.parametrize("restored", [0, 40])
+def test_the_remaining_time_is_by_the_mean_speed_of_the_items_of_this_bar(restored: int) -> None:
+    """Ten items take 10 s each, with a line within each."""
+    out = io.StringIO()
+    bar = ProgressLines(total=restored + 40, desc="x", unit=" step", file=out)
+    bar.reached(restored)
+    for done in range(1, 11):
+        bar.start_t -= 10
+        bar.last_print_t -= 9
+        bar.at_work("8 of 9 rows")
+        bar.last_print_t -= 6
+        bar.reached(restored + done)
+    bar.close()
+    assert out.getvalue().splitlines()[-1].endswith("01:40 < 05:00, 8 of 9 rows")
+
+
 def test_a_line_is_printed_before_the_first_item_is_done() -> None:
     out = io.StringIO()
     bar = ProgressLines(total=100, desc="x", unit=" responses", file=out)

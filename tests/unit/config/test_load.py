@@ -491,6 +491,16 @@ def test_files_that_are_named_must_be_there(data: dict[str, Any], tmp_path: Path
     check_files(load_config(real), tmp_path)
 
 
+def test_a_scorer_file_registers_the_task_that_names_it(data: dict[str, Any], tmp_path: Path) -> None:
+    config = load_config(put(data, "scoring.custom", {"mine": {"source": "mine.py"}}))
+    (tmp_path / "mine.py").write_text("@scoring.register(\n    'yours')\nclass Yours: ...\n")
+    with pytest.raises(ConfigError, match=r"scoring.custom.mine\n.*\n.*a task that mine.py registers: yours"):
+        check_files(config, tmp_path)
+    for text in ("@register('yours')\nclass Yours: ...\n@register(\"mine\")\nclass Mine: ...\n", "@register(NAME)"):
+        (tmp_path / "mine.py").write_text(text)
+        check_files(config, tmp_path)
+
+
 def test_a_name_that_is_not_there_causes_no_second_problem() -> None:
     (problem,) = problems(put(RECORDED, "train_dataset", "spidre")).values()
     assert problem.nearest == "spider"

@@ -94,7 +94,7 @@ def test_the_loss_does_not_depend_on_the_token_budget(policy: Path, tmp_path: Pa
 def test_the_model_learns_the_responses_and_their_end(policy: Path, tmp_path: Path) -> None:
     start, table, seen = trained(policy, tmp_path / "states", steps=60, lr=5e-3)
     assert table["loss"][-1] < 0.1 < table["loss"][0]
-    assert seen == [0] + [1] * 60
+    assert seen == list(range(61))
     write_table(table, "supervised", tmp_path / "supervised.parquet", {})
     start.save(tmp_path / "out")
     model, tokenizer = (kind.from_pretrained(tmp_path / "out") for kind in (AutoModelForCausalLM, AutoTokenizer))
@@ -118,18 +118,14 @@ def test_an_interrupted_training_ends_in_the_same_bytes(policy: Path, tmp_path: 
     class KilledError(Exception):
         pass
 
-    done = 0
-
-    def kill(steps: int) -> None:
-        nonlocal done
-        done += steps
+    def kill(done: int) -> None:
         if done == step + 1:  # the state of this step is not written yet
             raise KilledError
 
     with pytest.raises(KilledError):
         train_supervised(start_of(policy), SETTINGS, tmp_path / "killed", "key", kill, 0.0)
     resumed, table, seen = trained(policy, tmp_path / "killed")
-    assert seen == [step] + [1] * (6 - step)
+    assert seen == list(range(step, 7))
     assert_equal(resumed, whole)
     assert table.equals(curve)
 

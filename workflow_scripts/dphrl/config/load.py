@@ -32,6 +32,8 @@ _FOLLOW_UP = "default_factory_not_called"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
 # Snakemake's wildcards and path variables.
 _REPLACED = re.compile(r"\{.*\}|<.*>")
+# The tasks of a user's scorers, which are not imported before they score.
+_REGISTERED = re.compile(r"""^@(?:\w+\.)*register\(\s*["']([^"']+)["']""", re.MULTILINE)
 
 
 def load_config(data: dict[str, Any] | None) -> Config:
@@ -139,6 +141,12 @@ def check_files(config: Config, folder: Path) -> None:
     wrong += [
         Problem(key, show(path), expected) for key, path in databases.items() if not (folder / str(path)).is_dir()
     ]
+    for name, scorer in config.scoring.custom.items():
+        file = folder / scorer.source
+        registered = _REGISTERED.findall(file.read_text("utf-8", "replace")) if file.is_file() else []
+        if registered and name not in registered:
+            expected = f"a task that {scorer.source} registers: {', '.join(registered)}"
+            wrong.append(Problem(f"scoring.custom.{name}", show(name), expected))
     checkpoints = {f"checkpoints.{name}": places for name, places in config.checkpoints.items()}
     base = config.policy.base
     if base is not None:

@@ -20,17 +20,21 @@ class ProgressLines(tqdm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs |= {"mininterval": _SECONDS_BETWEEN_LINES, "maxinterval": _SECONDS_BETWEEN_LINES, "miniters": 1}
-        kwargs |= {"dynamic_ncols": False, "ncols": None, "file": kwargs.get("file") or stream()}
+        # The mean speed since the start: tqdm's moving mean counts the time since the last line as that of all items.
+        kwargs |= {"smoothing": 0, "dynamic_ncols": False, "ncols": None, "file": kwargs.get("file") or stream()}
         kwargs["bar_format"] = (
             "{desc}: {percentage:3.0f}% {bar:20} {n_fmt}/{total_fmt}{unit}, {elapsed} < {remaining}{postfix}"
         )
         super().__init__(*args, **kwargs)
+        self._called = False
 
     @property
     def format_dict(self) -> dict[str, Any]:
         """The values of a line; the remaining time is unknown at the beginning."""
         values: dict[str, Any] = super().format_dict
-        if self.total and self.n < _FORESEEABLE * self.total and not self.disable:
+        if self.disable or not self.total:
+            return values
+        if self.n - self.initial < _FORESEEABLE * (self.total - self.initial):
             values["bar_format"] = values["bar_format"].replace("{remaining}", "?")
         return values
 
@@ -54,6 +58,12 @@ class ProgressLines(tqdm):
         if not self.disable and time.time() - self.last_print_t >= _SECONDS_BETWEEN_LINES:
             self.refresh()
             self.last_print_t: float = time.time()
+
+    def reached(self, n: int) -> None:
+        """Set the number of items that are done. Those of the first call were done before, in no time of this bar."""
+        if not self._called:
+            self._called, self.initial = True, n
+        self.update(n - self.n)
 
     def close(self) -> None:
         """Print the last line once; tqdm itself would end with an empty one."""

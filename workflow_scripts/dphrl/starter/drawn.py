@@ -1,6 +1,7 @@
 """Answers of a model to a few questions, drawn before its first configuration: which limits and rule fit it."""
 
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import polars as pl
+from transformers.utils.logging import disable_progress_bar
 
 from dphrl.config import slices
 from dphrl.config.blocks.sampling import PlanConfig
@@ -124,6 +126,9 @@ def _policy(config: Config, folder: Path) -> Iterator[Path]:
         policy = snapshot(hub) if hub else folder / base
         if base.endswith(GGUF):
             policy = Path(temporary)
+            # Else a bar for each tensor, and a warning that DeepSpeed, which `save_pretrained` imports, found a CPU.
+            disable_progress_bar()
+            os.environ.setdefault("DS_ACCELERATOR", device_of_job())
             convert_gguf(folder / base, policy, config.engine.dtype)
         check_base(policy)
         yield policy

@@ -128,7 +128,7 @@ def train_supervised(
     Args:
         states: folder for the state of this training.
         key: of all that the result depends on; a state with another key is not used.
-        progress: called with 1 after each step, and once at the start with the number of restored steps.
+        progress: called with the number of steps so far, at the start and after each step.
 
     Returns:
         The table `supervised`, a row for each step, and the number of steps restored from a state.
@@ -162,7 +162,7 @@ def train_supervised(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         curve.append((step + 1, rate, loss, norm, tokens))
-        progress(1)
+        progress(step + 1)
         if step + 1 < settings.steps and time.monotonic() - saved >= seconds_between_states:
             _save(states, key, model, optimizer, curve)
             saved = time.monotonic()
