@@ -62,7 +62,7 @@ def test_a_policy_whose_answers_are_not_found_is_named_with_an_example(tmp_path:
             frame.write_parquet(path)
             files[kind].append(str(path))
     ((title, caption, table),) = missing_of_run((["amc"], {"base": "base", "grpo": "grpo-s1/step4"}, files))
-    assert title == "Answers not found"
+    assert title == "Answers not found or cut off"
     assert "datasets.<name>.answer" in caption
     ((dataset, policy, note),) = table.rows()
     assert (dataset, policy) == ("amc", "Base")

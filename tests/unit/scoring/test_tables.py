@@ -1,6 +1,7 @@
 """Verdicts as tables, and what the terminal says of them."""
 
 import polars as pl
+import pytest
 
 from dphrl.scoring.tables import correct, without_answer
 
@@ -18,9 +19,26 @@ def test_samples_without_an_answer_are_counted_with_an_example_whose_controls_ar
     judged = drawn.select(
         "prompt_id", "sample_index", verdict=pl.Series(["wrong", "no_answer", "no_answer", "correct"])
     )
+    ended = drawn.with_columns(finish_reason=pl.lit("stop"))
     assert without_answer(drawn, judged, "boxed") == (
         "no answer was found (boxed, see datasets.<name>.answer) in 50.0 % of the samples, 100.0 % were cut off at"
         f" max_tokens; the end of one without an answer: ...{(texts[1][-80:]).replace(chr(27), chr(0x241B))!r}"
     )
     assert "datasets" not in without_answer(drawn, judged, None)
-    assert without_answer(drawn, judged.with_columns(verdict=pl.lit("wrong")), "boxed") == ""
+    assert without_answer(ended, judged.with_columns(verdict=pl.lit("wrong")), "boxed") == ""
+
+
+@pytest.mark.parametrize(
+    ("ends", "note"),
+    [
+        ("llls", "75.0 % of the samples were {}; 33.3 % of these are right, and 100.0 % of the others"),
+        ("llll", "100.0 % of the samples were {}; 50.0 % of these are right"),
+        ("ssss", ""),
+    ],
+)
+def test_samples_that_were_cut_off_are_counted_where_all_have_an_answer(ends: str, note: str) -> None:
+    reasons = [{"l": "length", "s": "stop"}[end] for end in ends]
+    drawn = pl.LazyFrame({"prompt_id": "a", "sample_index": range(4), "text": "7", "finish_reason": reasons})
+    right = pl.Series([False, True, False, True])
+    judged = drawn.select("prompt_id", "sample_index", verdict=pl.lit("wrong"), correct=right)
+    assert without_answer(drawn, judged, None) == note.format("cut off at max_tokens")

@@ -23,8 +23,8 @@ _EXAMPLES: Final = 3
 _LONGEST: Final = 60
 _SPACE: Final = re.compile(r"\s+")
 _MISSING: Final = (
-    "Policies of which a tenth of the samples or more have no answer for the scorer. datasets.<name>.answer names the "
-    "place of an answer, max_tokens of the plan evaluate its length."
+    "Policies of which a tenth of the samples or more have no answer for the scorer, or were cut off. "
+    "datasets.<name>.answer names the place of an answer, max_tokens of the plan evaluate its length."
 )
 _CAPTION: Final = (
     "Answers that a rule of docs/scoring.md found wrong, of all answers of the policies shown, with the first in order "
@@ -34,7 +34,7 @@ _CAPTION: Final = (
 
 
 def missing_of_run(scored: Scored) -> list[Shown]:
-    """The table of policies whose answers the scorer did not find, or nothing."""
+    """The table of policies whose answers the scorer did not find or max_tokens cut off, or nothing."""
     datasets, policies, files = scored
     rows = []
     for dataset in datasets if files.get("rollouts") else ():
@@ -45,7 +45,7 @@ def missing_of_run(scored: Scored) -> list[Shown]:
             if rollouts and (note := without_answer(pl.scan_parquet(rollouts), pl.scan_parquet(verdicts), None)):
                 rows.append((dataset, label(method), note))
     columns = dict.fromkeys(["Dataset", "Policy", "Samples"], pl.String)
-    return [("Answers not found", _MISSING, pl.DataFrame(rows, columns, orient="row"))] if rows else []
+    return [("Answers not found or cut off", _MISSING, pl.DataFrame(rows, columns, orient="row"))] if rows else []
 
 
 def rules_of_run(scored: Scored) -> list[Shown]:

@@ -49,15 +49,17 @@ def correct(verdicts: pl.LazyFrame) -> str:
 
 
 def without_answer(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place: str | None) -> str:
-    """The share of samples in which no answer was found, the share cut off, and an example; empty below a tenth.
+    """The share of samples in which no answer was found with an example, else the share cut off; empty below a tenth.
+
+    A custom scorer may find an answer in each sample, also in one that was cut off before its answer.
 
     Args:
         place: the value of `datasets.<name>.answer` or of the task's block; None for a custom scorer.
     """
-    share = verdicts.select((pl.col("verdict") == "no_answer").mean()).collect().item()
-    if share is None or share < _MANY:
-        return ""
-    cut = rollouts.select((pl.col("finish_reason") == "length").mean()).collect().item()
+    share = verdicts.select((pl.col("verdict") == "no_answer").mean()).collect().item() or 0.0
+    cut = rollouts.select((pl.col("finish_reason") == "length").mean()).collect().item() or 0.0
+    if share < _MANY:
+        return _cut_off(rollouts, verdicts, cut) if cut >= _MANY else ""
     first = verdicts.filter(verdict="no_answer").select("prompt_id", "sample_index").head(1).collect()
     text = rollouts.join(first.lazy(), on=first.columns, how="semi").select("text").collect().item()
     end = visible(text[-_SHOWN:], "")
@@ -65,6 +67,17 @@ def without_answer(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place: str | 
     return (
         f"no answer was found{advice} in {percent(share)} % of the samples, {percent(cut)} % were cut off at"
         f" max_tokens; the end of one without an answer: {'...' * (len(text) > _SHOWN)}{end!r}"
+    )
+
+
+def _cut_off(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, share: float) -> str:
+    ended = rollouts.select("prompt_id", "sample_index", cut=pl.col("finish_reason") == "length")
+    judged = ended.join(verdicts, on=["prompt_id", "sample_index"]).group_by("cut").agg(pl.col("correct").mean())
+    right = dict(judged.collect().iter_rows())
+    others = f", and {percent(right[False])} % of the others" if False in right else ""
+    return (
+        f"{percent(share)} % of the samples were cut off at max_tokens; {percent(right[True])} % of these are"
+        f" right{others}"
     )
 
 

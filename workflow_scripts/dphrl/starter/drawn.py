@@ -11,12 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import polars as pl
+import torch
 from transformers.utils.logging import disable_progress_bar
 
 from dphrl.config import slices
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.config.config import Config
 from dphrl.hub import GGUF, data_name, model_name, one_file, snapshot
+from dphrl.machine.progress import counted
 from dphrl.model.checkpoint import check_base
 from dphrl.model.gguf import convert_gguf
 from dphrl.model.logprobs import device_of_job
@@ -80,6 +82,9 @@ def draw(config: Config, folder: Path) -> Drawn:
     rows = rows[:: math.ceil(len(rows) / _MEASURED)]
     databases = folder / dataset.database_folder if dataset.database_folder else None
     limit = min(_PATIENCE[device_of_job()], config.sampling.presample.max_tokens)
+    # Threads wait for each other, so one without a free core makes all of them slow.
+    free = len(os.sched_getaffinity(0)) - round(os.getloadavg()[0])
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), free)))
     started = time.perf_counter()
     with _policy(config, folder) as policy:
         encode, longest = encoder(policy, config.prompts.template), config.prompts.max_tokens
@@ -114,6 +119,8 @@ def draw(config: Config, folder: Path) -> Drawn:
     prompt = _limit(prepared.prompts["prompt_token_ids"])
     # A few answers without an end set no limit.
     response = None if cut > _CUT else _limit(answers.filter(~cut_off)["token_ids"])
+    if response:
+        report.append(f"  limit of responses: {response:,} tokens, {_ROOM} times the longest answer that ended")
     return Drawn(rule, prompt, response, "\n".join(report))
 
 
@@ -149,7 +156,8 @@ def _findings(verdicts: Mapping[str, pl.DataFrame], rule: str, task: str, thresh
         yield f"  {key}: {_right(judged):.0%} right, {_without(judged):.0%} without an answer"
     right = verdicts[rule].group_by("prompt_id").agg(pl.col("correct").sum())["correct"]
     near, never = int((right >= threshold).sum()), int((right == 0).sum())
-    yield f"  {near} questions near-perfect (at least {threshold} of {_SAMPLES}), {never} without a right answer"
+    near_perfect = f"{counted(near, 'question')} near-perfect (at least {threshold} of {_SAMPLES})"
+    yield f"  {near_perfect}, {never} without a right answer"
     if never == len(right):
         yield "  RL cannot start from this model: no answer is right (docs/how-to/supervised-start.md)"
     elif not near:

@@ -307,7 +307,6 @@ def _text(
         lengths = "by the answers that were drawn" if drawn.response_tokens else lengths
     engine_notes = [f"max_model_len: {positions}"] if engine["max_model_len"] else []
     engine_notes += [] if wish.gpu_gib else ["on a CPU vllm is slower"]
-    tokens = response if drawn or response < _RESPONSE[SQL] else None
     values = {
         "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
         "model": wish.model,
@@ -319,9 +318,9 @@ def _text(
         "engine": {key: value for key, value in engine.items() if value} or None,
         "prompts_note": "the limit in tokens" if model.chat else "template plain: the tokenizer has no chat template",
         "engine_note": "; ".join(engine_notes),
-        "length": {"max_tokens": tokens} if tokens else None,
+        "length": {"max_tokens": response},
         "length_note": lengths,
-        "tokens": tokens,
+        "tokens": response,
         "threshold": 7 if model.kind.startswith("qwen") else 6,
         "dtype": model.dtype,
         "hardware": hardware or None,
