@@ -64,9 +64,9 @@ def texts(
 
 def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
     assert texts(ROWS) == {
-        "Did coverage collapse?": "Pass@8 less that of the base, in points, on in_domain: COLLAPSED: GRPO"
-        " (-6.0 [-8.0, -4.0]), DPH-F (-5.0 [-7.0, -3.0]); CANNOT TELL: D_exp only (-1.0 [-3.0, +1.0]). Sentences are"
-        " below, under Tables.",
+        "Did coverage collapse?": "Pass@8 (at most half of the samples: docs/diagnose.md) less that of the base, in"
+        " points, on in_domain: COLLAPSED: GRPO (-6.0 [-8.0, -4.0]), DPH-F (-5.0 [-7.0, -3.0]); CANNOT TELL: D_exp only"
+        " (-1.0 [-3.0, +1.0]). Sentences are below, under Tables.",
         "Did diversity fall?": "Different styles per question, on in_domain: fell under GRPO (-3.50 [-4.00, -3.00]);"
         " no difference is shown under DPH-F (-0.20 [-0.80, +0.40]); the base has 4.50.",
         "Who kept more coverage than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"

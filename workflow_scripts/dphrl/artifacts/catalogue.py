@@ -284,7 +284,7 @@ _DECLARED = (
         {"method": _STR, "seed": _I32, "step": _I32, "subset": _STR}
         | _columns(_I32, "prompts", "samples")
         | _columns(_F64, "correct", "distinct_styles", "distinct_answers", "forward_kl"),
-        nullable={"distinct_styles", "forward_kl"},
+        nullable={"distinct_styles", "distinct_answers", "forward_kl"},
         enums=_PROBED,
         bounds={"step": _FROM_0, "correct": (0, 1)},
     ),

@@ -21,7 +21,8 @@ def training_probes(answers: pl.DataFrame, training: pl.DataFrame, styles: Seque
         styles: rules for the task of the training set; without any the number of styles is null.
 
     Returns:
-        The table "training_probes": means over prompts; `distinct_answers` counts classes of the right answers.
+        The table "training_probes": means over prompts; `distinct_answers` counts classes of the right answers, and is
+        null where the task has no classes.
     """
     metric = pl.col("metric")
     divergences = training.filter(metric.str.starts_with(_DIVERGENCE)).select(
@@ -43,7 +44,9 @@ def training_probes(answers: pl.DataFrame, training: pl.DataFrame, styles: Seque
         pl.col("samples").max().cast(pl.Int32),
         pl.col("correct", "distinct_styles", "distinct_answers").mean(),
     )
-    if not styles:
-        means = means.with_columns(distinct_styles=pl.lit(None, pl.Float64))
+    classes = answers.filter("correct")["answer_class"]
+    unknown = [] if styles else ["distinct_styles"]
+    unknown += ["distinct_answers"] if len(classes) and classes.is_null().all() else []
+    means = means.with_columns(pl.lit(None, pl.Float64).alias(name) for name in unknown)
     probes = means.join(divergences, on=_MEASURED, how="left")
     return probes.select(list(SCHEMAS["training_probes"].columns)).sort(_MEASURED)

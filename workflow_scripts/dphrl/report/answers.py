@@ -85,7 +85,10 @@ def _collapse(rows: pl.DataFrame) -> str:
         groups.setdefault(row["word"], []).append(f"{label(row['method'])} ({shown})")
     words = "; ".join(f"{word}: {', '.join(groups[word])}" for word in EXIT if word in groups)
     k, dataset = rows.select("k", "dataset").row(0)
-    return f"Pass@{k} less that of the base, in points, on {dataset}: {words}. Sentences are below, under Tables."
+    return (
+        f"Pass@{k} (at most half of the samples: docs/diagnose.md) less that of the base, in points, on {dataset}:"
+        f" {words}. Sentences are below, under Tables."
+    )
 
 
 def _hotter(rows: pl.DataFrame) -> str:

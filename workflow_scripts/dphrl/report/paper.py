@@ -22,8 +22,8 @@ _SHOWN = (
 )
 _KEEP_EXPLORE = (
     "Keep: of the questions that the base solves with k samples, the share that a policy solves as well; explore: the"
-    " share of the other questions. k is 8, or less where questions have fewer samples. The base against itself, with"
-    " another draw of k samples, shows what chance alone gives."
+    " share of the other questions. k is 8, or less where questions have fewer samples. Where they have 2k, the base"
+    " against itself, with another draw, shows what chance alone gives."
 )
 
 Column = tuple[str, str]
