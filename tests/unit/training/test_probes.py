@@ -89,3 +89,5 @@ def test_the_table_has_means_over_prompts_of_each_subset(styled: bool) -> None:
         (4, "pef", 2, 2, 1.0, 1.5, 0.25),
     ]
     assert found["distinct_styles"].to_list() == ([1.5, 1.0, 1.0] if styled else [None] * 3)
+    classless = training_probes(typed.with_columns(answer_class=pl.lit(None, pl.String)), training, styles)
+    assert SCHEMAS["training_probes"].conform(classless, "test")["distinct_answers"].to_list() == [None] * 3

@@ -303,8 +303,8 @@ _TABLES: dict[str, tuple[str, str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     "transitions": (
         "Questions whose solve rate moves",
         "Per cent of the questions whose solve rate, in the classes 0, up to 25, 50, 75, below 100 and 100 %, is lower"
-        " and higher than under the base. A rate is of half of a question's samples. What the base against itself moves is chance."
-        f" {_SEEDS} From tables/transitions.parquet.",
+        " and higher than under the base. A rate is of half of a question's samples. What the base against itself moves"
+        f" is chance. {_SEEDS} From tables/transitions.parquet.",
         _moved,
     ),
 }

@@ -173,8 +173,8 @@ def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
 
 _KEEP_EXPLORE = (
     "Keep: of the questions that the base model solves with k samples, the share that a policy solves as well."
-    " Explore: the share of the other questions. k is 8, or less where questions have fewer samples. Where they have 2k,"
-    " the base against itself, with another draw, shows what chance alone gives. Bars are bootstrap intervals over"
+    " Explore: the share of the other questions. k is 8, or less where questions have fewer samples. Where they have"
+    " 2k, the base against itself, with another draw, shows what chance alone gives. Bars are bootstrap intervals over"
     " questions; one point for each training seed; a rate of fewer than 30 expected questions has no bar. Drawn from"
     " tables/keep_explore.parquet, which has every k."
 )
