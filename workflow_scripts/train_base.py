@@ -16,8 +16,7 @@ from dphrl.toy.base import toy_start
 from dphrl.training.supervised import supervised_start, train_supervised
 
 inputs, output, params = snakemake.input, snakemake.output, snakemake.params
-blocks = [name for name in ("toy", "supervised", "prompts") if params.get(name)]
-with stage(*blocks, libraries=["torch", "transformers"]) as job:
+with stage(*filter(params.get, ("toy", "supervised", "prompts")), libraries=["torch", "transformers"]) as job:
     if inputs.get("world"):
         world = ToyConfig(**params.toy)
         start, settings = toy_start(job.folder("world", inputs.world), world), world.training()

@@ -1,5 +1,6 @@
 """Loading a policy, and the forward pass that reference, training and canary share."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,12 @@ def check_head(config: PreTrainedConfig) -> None:
 def device_of_job() -> str:
     """The device of a job that is alone on it: the GPU, if there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def use_free_cores() -> None:
+    """Threads for the cores without work: they wait for each other, so one without a core makes all of them slow."""
+    free = len(os.sched_getaffinity(0)) - round(os.getloadavg()[0])
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), free)))
 
 
 def load_model(folder: Path, dtype: str) -> PreTrainedModel:

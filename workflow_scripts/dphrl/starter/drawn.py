@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import polars as pl
-import torch
 from transformers.utils.logging import disable_progress_bar
 
 from dphrl.config import slices
@@ -21,7 +20,7 @@ from dphrl.hub import GGUF, data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
 from dphrl.model.checkpoint import check_base
 from dphrl.model.gguf import convert_gguf
-from dphrl.model.logprobs import device_of_job
+from dphrl.model.logprobs import device_of_job, use_free_cores
 from dphrl.rollout.requests import SamplingPlan, rollout_frame
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.sample_files.records import read_source
@@ -82,9 +81,7 @@ def draw(config: Config, folder: Path) -> Drawn:
     rows = rows[:: math.ceil(len(rows) / _MEASURED)]
     databases = folder / dataset.database_folder if dataset.database_folder else None
     limit = min(_PATIENCE[device_of_job()], config.sampling.presample.max_tokens)
-    # Threads wait for each other, so one without a free core makes all of them slow.
-    free = len(os.sched_getaffinity(0)) - round(os.getloadavg()[0])
-    torch.set_num_threads(max(1, min(torch.get_num_threads(), free)))
+    use_free_cores()
     started = time.perf_counter()
     with _policy(config, folder) as policy:
         encode, longest = encoder(policy, config.prompts.template), config.prompts.max_tokens
