@@ -5,7 +5,7 @@ from script import snakemake, stage
 
 from dphrl.artifacts.tables import by_prompts
 from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.tables import correct, score_rollouts, without_answer
+from dphrl.scoring.tables import correct, score_rollouts, unanswered_or_cut_off
 
 with stage("task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
     rollouts = job.scan("rollouts", snakemake.input.rollouts)
@@ -16,5 +16,5 @@ with stage("task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
         verdicts = (score_rollouts(drawn, truths, scorer) for drawn, truths in by_prompts(rollouts, gold))
         job.write_parts(verdicts, "verdicts", snakemake.output.verdicts)
     judged = pl.scan_parquet(snakemake.output.verdicts, glob=False)
-    notes = correct(judged), without_answer(rollouts, judged, params.scorer.get("answer"))
+    notes = correct(judged), unanswered_or_cut_off(rollouts, judged, params.scorer.get("answer"))
     job.note = "; ".join(filter(None, notes))

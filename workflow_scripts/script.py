@@ -17,8 +17,8 @@ from dphrl.machine.progress import log_to
 
 # Imports leave little garbage. Looking for it took 0.9 s of a job with torch, 9 s of the demo's 85 jobs, of one core.
 gc.set_threshold(50_000)
-# On a CPU oneDNN keeps its last products by shape, by default 1,024 of them. Shapes change with each batch, so most are
-# never used again, and they take up to 0.5 GB of a process (docs/benchmarks.md).
+# On a CPU oneDNN keeps its last 1,024 products by shape. Shapes change with each batch, so few come again: with 64 a
+# training takes 0.5 GB less (docs/benchmarks.md).
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 # Snakemake defines it in the script that it runs.
 snakemake: Snakemake = __main__.snakemake

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from dphrl.scoring.tables import correct, without_answer
+from dphrl.scoring.tables import correct, unanswered_or_cut_off
 
 
 def test_greedy_samples_are_counted_apart() -> None:
@@ -20,12 +20,12 @@ def test_samples_without_an_answer_are_counted_with_an_example_whose_controls_ar
         "prompt_id", "sample_index", verdict=pl.Series(["wrong", "no_answer", "no_answer", "correct"])
     )
     ended = drawn.with_columns(finish_reason=pl.lit("stop"))
-    assert without_answer(drawn, judged, "boxed") == (
+    assert unanswered_or_cut_off(drawn, judged, "boxed") == (
         "no answer was found (boxed, see datasets.<name>.answer) in 50.0 % of the samples, 100.0 % were cut off at"
         f" max_tokens; the end of one without an answer: ...{(texts[1][-80:]).replace(chr(27), chr(0x241B))!r}"
     )
-    assert "datasets" not in without_answer(drawn, judged, None)
-    assert without_answer(ended, judged.with_columns(verdict=pl.lit("wrong")), "boxed") == ""
+    assert "datasets" not in unanswered_or_cut_off(drawn, judged, None)
+    assert unanswered_or_cut_off(ended, judged.with_columns(verdict=pl.lit("wrong")), "boxed") == ""
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_samples_that_were_cut_off_are_counted_where_all_have_an_answer(ends: st
     drawn = pl.LazyFrame({"prompt_id": "a", "sample_index": range(4), "text": "7", "finish_reason": reasons})
     right = pl.Series([False, True, False, True])
     judged = drawn.select("prompt_id", "sample_index", verdict=pl.lit("wrong"), correct=right)
-    assert without_answer(drawn, judged, None) == note.format("cut off at max_tokens")
+    assert unanswered_or_cut_off(drawn, judged, None) == note.format("cut off at max_tokens")

@@ -20,7 +20,7 @@ class ProgressLines(tqdm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs |= {"mininterval": _SECONDS_BETWEEN_LINES, "maxinterval": _SECONDS_BETWEEN_LINES, "miniters": 1}
-        # The mean speed since the start: the moving mean takes the seconds since the last line for those of an item.
+        # By the mean speed since the start: a moving mean would count an item from the last printed line on.
         kwargs |= {"smoothing": 0, "dynamic_ncols": False, "ncols": None, "file": kwargs.get("file") or stream()}
         kwargs["bar_format"] = (
             "{desc}: {percentage:3.0f}% {bar:20} {n_fmt}/{total_fmt}{unit}, {elapsed} < {remaining}{postfix}"

@@ -205,7 +205,7 @@ class Rates:
             speeds["train"] *= 1 + prompt_share
         seconds = {"train_start": timings[_START][1]} if _START in timings else {}
         if _BASE in timings and (speed := timings[_BASE][0]):
-            # The timings of an interrupted training are those of its last process.
+            # The timings of an interrupted training cover its last process alone.
             tokens = pl.read_parquet(run / "tables/supervised.parquet")["tokens"].sum()
             seconds["base"] = tokens / speed
         sample = {plan: timings[key][0] for plan in PLANS if (key := ("sample", plan, "generate")) in timings}

@@ -9,7 +9,7 @@ import polars as pl
 
 from dphrl.layout.methods import label
 from dphrl.report.samples import shards_of
-from dphrl.scoring.tables import without_answer
+from dphrl.scoring.tables import unanswered_or_cut_off
 
 Shown = tuple[str, str, pl.DataFrame]
 """A table of the page: title, caption, rows."""
@@ -42,7 +42,7 @@ def missing_of_run(scored: Scored) -> list[Shown]:
             rollouts, verdicts = (
                 shards_of(dataset, {method: policy}, files[kind])[label(method)] for kind in ("rollouts", "verdicts")
             )
-            if rollouts and (note := without_answer(pl.scan_parquet(rollouts), pl.scan_parquet(verdicts), None)):
+            if rollouts and (note := unanswered_or_cut_off(pl.scan_parquet(rollouts), pl.scan_parquet(verdicts), None)):
                 rows.append((dataset, label(method), note))
     columns = dict.fromkeys(["Dataset", "Policy", "Samples"], pl.String)
     return [("Answers not found or cut off", _MISSING, pl.DataFrame(rows, columns, orient="row"))] if rows else []

@@ -48,7 +48,7 @@ def correct(verdicts: pl.LazyFrame) -> str:
     return ", ".join(f"{right} of {all} {names[kind]} correct" for kind, right, all in counts.collect().iter_rows())
 
 
-def without_answer(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place: str | None) -> str:
+def unanswered_or_cut_off(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place: str | None) -> str:
     """The share of samples in which no answer was found with an example, else the share cut off; empty below a tenth.
 
     A custom scorer may find an answer in each sample, also in one that was cut off before its answer.

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import polars as pl
-from transformers.utils.logging import disable_progress_bar
 
 from dphrl.config import slices
 from dphrl.config.blocks.sampling import PlanConfig
@@ -130,8 +129,7 @@ def _policy(config: Config, folder: Path) -> Iterator[Path]:
         policy = snapshot(hub) if hub else folder / base
         if base.endswith(GGUF):
             policy = Path(temporary)
-            # Else a bar for each tensor, and a warning that DeepSpeed, which `save_pretrained` imports, found a CPU.
-            disable_progress_bar()
+            # Else DeepSpeed, which `save_pretrained` imports, warns that it found a CPU.
             os.environ.setdefault("DS_ACCELERATOR", device_of_job())
             convert_gguf(folder / base, policy, config.engine.dtype)
         check_base(policy)

@@ -118,7 +118,7 @@ def train_supervised(
     key: str,
     progress: Callable[[int], None],
     seconds_between_states: float = _SECONDS_BETWEEN_STATES,
-) -> tuple[pl.DataFrame, int]:
+) -> pl.DataFrame:
     """Train the model of a start in place; weights, gradients and AdamW's moments are float32.
 
     Loss: mean negative log-likelihood of the batch's response tokens (end token included). The batch of a step is a
@@ -128,10 +128,10 @@ def train_supervised(
     Args:
         states: folder for the state of this training.
         key: of all that the result depends on; a state with another key is not used.
-        progress: called with the number of steps so far, at the start and after each step.
+        progress: called with the number of steps so far, first with the number restored from a state, then after each.
 
     Returns:
-        The table `supervised`, a row for each step, and the number of steps restored from a state.
+        The table `supervised`: a row for each step.
 
     Raises:
         ValueError: a gradient is not finite.
@@ -144,10 +144,10 @@ def train_supervised(
         model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay, foreach=True
     )
     curve = _restore(states, key, model, optimizer)
-    saved, restored = time.monotonic(), len(curve)
-    progress(restored)
+    saved = time.monotonic()
+    progress(len(curve))
     model.eval()  # no dropout, as in RL
-    for step in range(restored, settings.steps):
+    for step in range(len(curve), settings.steps):
         rate = settings.lr * _learning_rate_factor(step, settings)
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -166,7 +166,7 @@ def train_supervised(
         if step + 1 < settings.steps and time.monotonic() - saved >= seconds_between_states:
             _save(states, key, model, optimizer, curve)
             saved = time.monotonic()
-    return SCHEMAS["supervised"].frame(curve), restored
+    return SCHEMAS["supervised"].frame(curve)
 
 
 def batch_indices(rows: int, batch: int, seed: int, step: int) -> list[int]:
