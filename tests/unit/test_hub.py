@@ -127,8 +127,9 @@ def test_a_model_brings_its_files_and_no_pickles_code_or_other_weights(hub: Hub,
     assert len(hub.ranges) == count
 
 
-def test_data_brings_one_file(hub: Hub, tmp_path: Path) -> None:
-    listing = _listing(tmp_path, DATA, "data.train.json")
+@pytest.mark.parametrize("name", ["data.train.json", "supervised.json"])
+def test_data_brings_one_file(hub: Hub, tmp_path: Path, name: str) -> None:
+    listing = _listing(tmp_path, DATA, name)
     (file,) = local_files([str(listing)])
     assert file.name == "train.jsonl"
     assert file.read_bytes() == (hub.folders["datasets/org/data"] / "main/train.jsonl").read_bytes()

@@ -326,9 +326,12 @@ def read_gguf(file: Path, wanted: Collection[str]) -> Gguf:
 
 
 def local_files(paths: Sequence[str]) -> list[Path]:
-    """Files as they are, or those that a listing of the rule `fetch` names (`hub/model.*.json`, `hub/data.*.json`)."""
+    """Files as they are, or those that a listing of the rule `fetch` names.
+
+    Listings are `hub/model.*.json`, `hub/data.*.json` and `hub/supervised.json`.
+    """
     first = Path(paths[0])
-    listing = first.parent.name == "hub" and first.name.startswith(("model.", "data."))
+    listing = first.parent.name == "hub" and first.name.startswith(("model.", "data.", "supervised."))
     return cached_files(first) if listing else [Path(path) for path in paths]
 
 

@@ -139,7 +139,7 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
     (tmp_path / "optimizer.pt").touch()
     data = {"task": "math", "source": "hf://datasets/org/data@v1/main/train.jsonl"}
     layout = _layout(
-        policy={"base": "hf://org/base"},
+        policy={"base": "hf://org/base", "supervised": {"source": "hf://datasets/org/rows/start.jsonl"}},
         datasets={"cross": data},
         train_dataset="",
         methods={},
@@ -147,7 +147,8 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
         checkpoints={"trl": ["org/a@x", "org/b"], "mine": str(tmp_path)},
     )
     assert {Path(path).name: name for path, name in layout.listings().items()} == {
-        "model.base.json": "hf://org/base",
+        "model.start.json": "hf://org/base",
+        "supervised.json": "hf://datasets/org/rows/start.jsonl",
         "model.trl-s1.json": "hf://org/a@x",
         "model.trl-s2.json": "hf://org/b",
         "data.cross.json": "hf://datasets/org/data@v1/main/train.jsonl",
@@ -156,6 +157,7 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
     # No pickles, and nothing of the optimizer.
     assert layout.files_of_model({"model": "mine"}) == [str(tmp_path / "model.safetensors")]
     assert layout.source({"dataset": "cross"}) == "results/run/hub/data.cross.json"
+    assert layout.supervised_source() == "results/run/hub/supervised.json"
     assert layout.source_name({"dataset": "cross"}) == "train.jsonl"
     assert layout.draws() == []
 
