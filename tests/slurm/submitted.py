@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import dataclass
 
@@ -45,11 +46,10 @@ class Submitted(Workflow):
         if self.walltime:
             of_ranks["train_segment"]["runtime"] = self.walltime
         profile["set-resources"] = of_ranks
-        profile["slurm-partition-config"] = str(self.project / profile["slurm-partition-config"])
         # Poll the states of jobs after seconds, not after a minute.
         quick = {"slurm-init-seconds-before-status-checks": 3, "slurm-no-account": True, "latency-wait": 10}
         folder = self.folder / "profile"
-        folder.mkdir(exist_ok=True)
+        shutil.copytree(self.project / "profiles/slurm", folder, dirs_exist_ok=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(profile | quick))
         launcher = [sys.executable, str(self.project / "workflow_scripts/launch.py"), "--directory", str(self.folder)]
         options = ["--profile", str(folder), "--configfile", str(self.config)]
