@@ -60,7 +60,7 @@ rule report:
 if CONFIG.methods:
 
     rule write_cards:
-        """The model card of every trained policy that is evaluated; no job reads it."""
+        """The model card of every trained policy that is evaluated; only the audit reads it."""
         input:
             manifests=collect("<results>/policies/{policy}.json", policy=TRAINED),
             headline="<results>/tables/headline.parquet",

@@ -263,8 +263,8 @@ def test_the_page_has_the_limits_of_llama_sql(tmp_path):
         "`sample`, one of 8 shards of the pre-samples": ("sample", {"plan": "presample", "dataset": "bird_train"}),
         "`sample`, a policy on BIRD": ("sample", {"plan": "evaluate", "dataset": "bird"}),
         "`tensorise`": ("tensorise", {}),
-        "`train_segment`, 35 steps of GRPO": ("train_segment", {"method": "grpo"}),
-        "`train_segment`, 35 steps of DAPO with 3 rounds of sampling": ("train_segment", {"method": "dapo"}),
+        "`train_segment`, 37 steps of GRPO": ("train_segment", {"method": "grpo"}),
+        "`train_segment`, 37 steps of DAPO with 3 rounds of sampling": ("train_segment", {"method": "dapo"}),
     }
     expected = [
         f"| {job} | {limits.memory_mb(rule):,} | {limits.minutes(rule, **wildcards):,} |"

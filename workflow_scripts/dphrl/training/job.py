@@ -203,7 +203,7 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
     if rows.height < wanted:
         raise ValueError(
             f"train.prompts_per_step is {wanted}, but {drawn_from}, which {job.training} trains on, has {rows.height} "
-            f"questions, and a step draws each at most once: set it to at most {rows.height}, or add questions"
+            f"questions, and an epoch must fill a step: set it to at most {rows.height}, or add questions"
         )
     return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
 
