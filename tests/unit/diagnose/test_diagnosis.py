@@ -13,11 +13,13 @@ from made_samples import drawn_file, sample_file
 from written_samples import lines
 
 from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.diagnose import tables
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.judge import judged
 from dphrl.diagnose.portfolio import splits
 from dphrl.evaluation.names import BASE_ITSELF
+from dphrl.evaluation.sentences import sentences
 from dphrl.sample_files.records import SourceError
 from dphrl.sample_files.samples import read_samples
 
@@ -376,6 +378,43 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
     }
     assert found.exit_code == 3
     assert set(found.tables["portfolio"]["method"]) == {"same", "worse"}
+
+
+def test_trainings_and_models_on_other_questions_have_their_own_rows():
+    """A model on all questions of the base, and one with two trainings on half of them."""
+    rates = [0.3] * 40
+    files = [drawn_file("b", rates, 8, 0), drawn_file("whole", rates, 8, 1)]
+    found = diagnose(files, trainings={"half": [drawn_file("x", rates[:20], 8, 2), drawn_file("y", [0.9] * 20, 8, 3)]})
+    solve_rates = {title: frame for title, _, frame in tables.moved(found)}
+    assert list(solve_rates) == ["Solve rates: whole", "Solve rates: half (1)", "Solve rates: half (2)"]
+    for frame, number in zip(solve_rates.values(), (40, 20, 20), strict=True):
+        cells = [cell.rstrip(")").split(" (") for row in frame.rows() for cell in row[1:]]
+        assert [sum(map(float, column)) for column in zip(*cells, strict=True)] == pytest.approx([number] * 2, abs=1)
+    _, _, shown = tables.shares(found)
+    assert shown["model"].to_list() == ["base", "base", "whole", "half (1)", "half (2)"]
+    _, _, of_files = tables.answers(found)
+    assert float(of_files.filter(model="half (2)")["right"].item()) > 80
+    assert float(shown.filter(model="half (2)")["Cover@1/2"].item()) > 90
+
+
+def test_a_question_without_a_group_is_a_group_of_its_own():
+    groups = {f"q{number:04}": f"g{number % 10}" for number in range(59)}
+    files = [replace_clusters(drawn_file(name, [0.5] * 60, 8, seed), groups) for seed, name in enumerate("bt")]
+    assert diagnose(files).models["t"].verdict.coverage.groups == 11
+    assert diagnose([drawn_file(name, [0.5] * 60, 8, 0) for name in "bt"]).models["t"].verdict.coverage.groups is None
+
+
+def replace_clusters(file, groups):
+    cluster = pl.col("question_id").replace_strict(groups, default=None, return_dtype=pl.String)
+    return replace(file, rows=file.rows.with_columns(cluster=cluster))
+
+
+def test_more_questions_do_not_outweigh_trainings_that_differ():
+    """Trainings at -10, 0 and +10 points: no number of questions narrows that."""
+    base, *tuned = (drawn_file(f"f{seed}", [rate] * 300, 8, seed) for seed, rate in enumerate((0.1, 0.075, 0.1, 0.13)))
+    verdict = diagnose([base], trainings={"t": tuned}).models["t"].verdict
+    assert (verdict.word, verdict.more_questions) == ("CANNOT TELL", None)
+    assert "Not even 100 times as many questions would tell; train more seeds, or allow" in sentences(verdict, [])[0]
 
 
 def test_names_of_policies():

@@ -232,6 +232,9 @@ def test_usage_errors(files, tmp_path, capsys):
         ([*files, "--styles", "a=S", "--styles", "b=SE"], "can never match"),
         ([*files, "--hotter", files[1]], "name one TUNED, and no --trainings"),
         ([*files, "--trainings", "grpo"], "expected NAME=VALUE"),
+        ([files[0], "--trainings", f"a={files[1]}", "--trainings", f"a={files[2]}"], "name each model once"),
+        ([files[0], "--trainings", "a=,"], "name each model once, with all of its files"),
+        ([*files, "--trainings", f"worse={files[2]}"], "worse.jsonl is shown as worse; take another name"),
         ([*files, "--gold", "x"], "add --task math"),
         ([*files, "--task", "sql"], "--databases DIR"),
     ):

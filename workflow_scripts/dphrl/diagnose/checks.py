@@ -12,7 +12,7 @@ from dphrl.evaluation.doubts import neighbours_agree
 from dphrl.evaluation.estimator import g_pass_at_k, maj_at_k, pass_hat_k
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Policy, Study
-from dphrl.evaluation.verdict import LOSSES, NARROWED, NOT_COLLAPSED, Verdict
+from dphrl.evaluation.verdict import LOSSES, NARROWED, NOT_COLLAPSED, Verdict, verdict_k
 from dphrl.pages.numbers import percent
 from dphrl.sample_files.samples import SampleFile
 
@@ -119,14 +119,14 @@ def dependent(policies: Mapping[str, Policy]) -> list[str]:
     return sentences
 
 
-def copies(shares: pl.DataFrame, own: Sequence[str]) -> list[str]:
-    """A note where the shares of repeated texts of base and tuned model differ."""
+def copies(shares: pl.DataFrame, name: str, own: Sequence[str]) -> list[str]:
+    """A note where the shares of repeated texts of the base and of a model differ; `own` names its files."""
     base = shares.row(by_predicate=pl.col("method") == BASE, named=True)["repeated"]
     mine = shares.filter(pl.col("method").is_in(own))["repeated"].mean()
     if base is None or not isinstance(mine, float) or abs(mine - base) <= QUALIFIES:
         return []
     return [
-        f"{percent(mine)} % of the responses of {own[0]} repeat an earlier one to the same question, {percent(base)} %"
+        f"{percent(mine)} % of the responses of {name} repeat an earlier one to the same question, {percent(base)} %"
         " of the base's."
     ]
 
@@ -151,10 +151,11 @@ def limits(
         names: of the policies.
     """
     notes = []
-    medians = [float(np.median(policy.sizes)) for policy in counted]
-    if min(medians) < max(medians):
-        name = names[int(np.argmin(medians))]
-        notes.append(f"{name} limits K: its questions have {min(medians):g} samples (median), others {max(medians):g}.")
+    each = [verdict_k(policy.sizes) for policy in counted]
+    if k == min(each) < max(each):
+        medians = [float(np.median(policy.sizes)) for policy in counted]
+        name, fewest = names[int(np.argmin(each))], medians[int(np.argmin(each))]
+        notes.append(f"{name} limits K: its questions have {fewest:g} samples (median), others {max(medians):g}.")
     few = sizes < k
     if few.any():
         texts = joined.questions.select("prompt_id", "question").filter(pl.Series(few))

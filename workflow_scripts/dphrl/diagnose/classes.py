@@ -45,7 +45,9 @@ def evaluations(joined: Joined, rows: Mapping[str, pl.DataFrame], styles: Sequen
         rows: as `with_answers` gives them.
         styles: rules tried in order on the start of a response.
     """
-    of_question = joined.questions.select("prompt_id", "level", "cluster")
+    # A question without a group is a group of its own.
+    cluster = pl.when(pl.col("cluster").count() > 0).then(pl.coalesce("cluster", "prompt_id"))
+    of_question = joined.questions.select("prompt_id", "level", cluster.alias("cluster"))
     # Polars works on a column in one thread, without Python's lock.
     with ThreadPoolExecutor() as threads:
         evaluated = list(threads.map(partial(_evaluated, styles=styles), rows.values()))
@@ -110,12 +112,13 @@ def _class_of(text: str) -> str | None:
     return str(value) if value is not None and value.denominator == 1 else answer_class(listed)
 
 
-def compressed(variety: Variety, rows: Sequence[pl.DataFrame]) -> Variety:
+def compressed(variety: Variety, rows: Sequence[pl.DataFrame], clusters: Mapping[str, str]) -> Variety:
     """Variety by compression, for classes at their ceiling: m right responses together, in sizes of one of them.
 
     Args:
         variety: at the ceiling.
         rows: samples of the base and of each training; the first m right ones of a question count.
+        clusters: the group of each question; empty where there are none.
     """
     m = variety.m
     first = [frame.filter("correct").group_by("prompt_id").agg(pl.col("text").head(m)) for frame in rows]
@@ -126,7 +129,8 @@ def compressed(variety: Variety, rows: Sequence[pl.DataFrame]) -> Variety:
     keys = keys.gather_every(max(1, keys.len() // _COMPRESSED))
     texts = [dict(frame.filter(pl.col("prompt_id").is_in(keys.implode())).iter_rows()) for frame in enough]
     base, *tuned = (np.array([_together(of_model[key]) for key in keys]) for of_model in texts)
-    return Variety(COMPRESSED, m, compared(base, np.stack(tuned), shares=False), variety.effective)
+    groups = [clusters[key] for key in keys] if clusters else None
+    return Variety(COMPRESSED, m, compared(base, np.stack(tuned), groups, shares=False), variety.effective)
 
 
 def _together(texts: Sequence[str]) -> float:

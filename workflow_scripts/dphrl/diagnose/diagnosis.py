@@ -163,7 +163,9 @@ def _compare(
     hot = policy_names([base_file, *of_model, *hotter_files])[1 + len(of_model) :]
     files = dict(zip([BASE, *own, *hot], [base_file, *of_model, *hotter_files], strict=True))
     joined = join(list(files.values()), list(files))
-    joined = replace(joined, trainings={policy: (name, number) for number, policy in enumerate(own)})
+    # The numbers of several trainings are those in their names.
+    numbers = enumerate(own, start=len(own) > 1)
+    joined = replace(joined, trainings={policy: (name, number) for number, policy in numbers})
     rows = with_answers(joined.rows)
     evaluated = evaluations(joined, rows, styles)
     every = Study.from_evaluations(evaluated, EvaluateConfig(k=(1,)), seed)
@@ -195,7 +197,7 @@ def _compare(
     qualified += checks.unequal_settings(named)
     qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
     notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
-    notes += [*checks.copies(shares, own), *checks.unrelated(named), *checks.on_guesses(verdict)]
+    notes += [*checks.copies(shares, name, own), *checks.unrelated(named), *checks.on_guesses(verdict)]
     budgets = [budget for budget in study.config.k if 1 < budget <= used]
     splits = [portfolio(base, policy, budgets, seed) for policy in tuned]
     tables = {
@@ -218,7 +220,7 @@ def _check_k(k: int, sizes: NDArray[np.int64], counted: Sequence[Policy], joined
     """Refuse a k that leaves out more than a fifth of the questions."""
     if (sizes < k).mean() <= LEFT_OUT:
         return
-    most = int(np.quantile(sizes, LEFT_OUT, method="lower"))
+    most = int(np.sort(sizes)[int(LEFT_OUT * len(sizes))])
     holder = min(counted, key=lambda policy: policy.n)
     place = int(holder.sizes.argmin())
     key, text = joined.questions.select("prompt_id", "question").row(place)
@@ -262,7 +264,8 @@ def _decide(
     varieties = [variety for variety in measured if variety is not None]
     first = next(iter(varieties), None)
     if first is not None and _at_ceiling(first, here):
-        varieties.insert(0, compressed(first, here))
+        groups = {} if base.clusters is None else dict(zip(base.rows["prompt_id"], base.clusters, strict=True))
+        varieties.insert(0, compressed(first, here, groups))
         first = varieties[0]
     return (
         decide(base, tuned, k, margin, chosen=chosen, guesses=guesses, variety=first, by_hand=by_hand),

@@ -50,7 +50,7 @@ def portfolio(base: Policy, tuned: Policy, budgets: Sequence[int], seed: int) ->
         The columns of `SCHEMA`. `base_alone` and `tuned_alone` are pass@k of each model. `best` is pass@k of the split
         chosen on the other half of the questions. `from_base` counts the samples of the base in the split chosen on the
         first half; `from_base_other_half`, on the other half. `gain` is best - tuned_alone with its 95 % interval over
-        questions. No rows for fewer than four questions.
+        questions, or groups of them. No rows for fewer than four questions.
     """
     rows = []
     number = base.rows.height
@@ -60,7 +60,7 @@ def portfolio(base: Policy, tuned: Policy, budgets: Sequence[int], seed: int) ->
         solved = splits(base, tuned, k)
         chosen = [_best(solved[half]) for half in (first, ~first)]
         judged = np.where(first, solved[:, chosen[1]], solved[:, chosen[0]])
-        gain = paired(judged - solved[:, 0])
+        gain = paired(judged - solved[:, 0], clusters=base.clusters)
         alone = float(solved[:, k].mean()), float(solved[:, 0].mean())
         rows.append((tuned.key.method, k, *alone, float(judged.mean()), *chosen, gain.value, *gain.wide))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")

@@ -30,7 +30,7 @@ def run(options: Namespace) -> int:
     """Read, judge, compare, print and write; the exit status.
 
     Raises:
-        ArgumentError: a style or k is not possible.
+        ArgumentError: a style, k or the name of a model is not possible.
     """
     try:
         rules = tuple(StyleRule(name=name, prefix=prefix) for name, prefix in options.styles)
@@ -38,6 +38,10 @@ def run(options: Namespace) -> int:
     except ValidationError as error:
         raise ArgumentError(None, f"--styles: {error.errors()[0]['msg']}") from error
     files, trainings, hotter = _read(options)
+    named = dict(zip(policy_names(files), files, strict=True))
+    if taken := named.keys() & trainings.keys():
+        name = min(taken)
+        raise ArgumentError(None, f"--trainings {name}=...: {named[name].path} is shown as {name}; take another name")
     try:
         with tqdm(total=len(files) - 1 + len(trainings), unit="", delay=2, disable=None, leave=False) as bar:
 
@@ -57,7 +61,6 @@ def run(options: Namespace) -> int:
             )
     except KError as error:
         raise ArgumentError(None, str(error)) from error
-    named = dict(zip(policy_names(files), files, strict=True))
     named |= {f"{name} ({n})": file for name, several in trainings.items() for n, file in enumerate(several, 1)}
     _write(diagnosis, named | {f"hotter ({n})": file for n, file in enumerate(hotter, 1)}, options)
     print(text(diagnosis))
@@ -73,6 +76,8 @@ def _read(options: Namespace) -> tuple[list[SampleFile], dict[str, list[SampleFi
         # Before files are read: it may take a while.
         check_extra(options.task)
     trainings = {name: [Path(file) for file in files.split(",") if file] for name, files in options.trainings}
+    if len(trainings) < len(options.trainings) or not all(trainings.values()):
+        raise ArgumentError(None, "--trainings: name each model once, with all of its files: NAME=FILE,FILE")
     paths = [
         options.base,
         *options.tuned,

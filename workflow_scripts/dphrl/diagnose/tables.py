@@ -7,7 +7,7 @@ import polars as pl
 from tabulate import tabulate
 
 from dphrl.diagnose.diagnosis import Diagnosis
-from dphrl.evaluation.against_base import BINS
+from dphrl.evaluation.against_base import BINS, transitions
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.verdict import WORDS
 from dphrl.pages.numbers import change, count, interval, percent, points
@@ -43,13 +43,13 @@ def coverage(diagnosis: Diagnosis) -> Shown:
     crossings = {(row["method"], row["seed"]): row for row in diagnosis.tables["crossing"].iter_rows(named=True)}
     rows = []
     for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
-        for cells in _by_sets(part):
+        for cells in _by_sets(part, "k"):
             values = [
                 f"{percent(cell['value'])} [{percent(cell['low'])}, {percent(cell['high'])}]" if cell else "-"
                 for cell in (cells.get(k) for k in ks)
             ]
-            shown = f"{name} ({seed})" if seed else str(name)
-            rows.append([shown, *values, _crossing(crossings.get((str(name), seed))), _guesses(diagnosis, str(name))])
+            ends = _crossing(crossings.get((str(name), seed))), _guesses(diagnosis, str(name))
+            rows.append([_shown(name, seed), *values, *ends])
     caption = (
         "Share of questions solved by at least one of k samples, in per cent, with the 95 % interval over questions;"
         " the smallest k at which the curve is below the base's, with its interval; and pass@K with the right answer of"
@@ -59,11 +59,16 @@ def coverage(diagnosis: Diagnosis) -> Shown:
     return "Coverage: pass@k", caption, _frame(heads, rows)
 
 
-def _by_sets(part: pl.DataFrame) -> Iterator[dict[int, dict[str, Any]]]:
-    """The cells by k; several rows per k for the base if models count different questions."""
-    number = pl.int_range(pl.len()).over("k")
+def _shown(name: object, seed: object) -> str:
+    """A model; of several trainings one."""
+    return f"{name} ({seed})" if seed else str(name)
+
+
+def _by_sets(part: pl.DataFrame, column: str) -> Iterator[dict[Any, dict[str, Any]]]:
+    """The rows by a column; several sets of the base if models count different questions."""
+    number = pl.int_range(pl.len()).over(column)
     for _, rows in part.with_columns(set=number).group_by("set", maintain_order=True):
-        yield {row["k"]: row for row in rows.iter_rows(named=True)}
+        yield {row[column]: row for row in rows.iter_rows(named=True)}
 
 
 def _guesses(diagnosis: Diagnosis, name: str) -> str:
@@ -82,9 +87,9 @@ def shares(diagnosis: Diagnosis) -> Shown:
     metrics = table["metric"].unique(maintain_order=True).to_list()
     rows = []
     for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
-        values = dict(part.select("metric", "value").iter_rows())
-        shown = f"{name} ({seed})" if seed else str(name)
-        rows.append([shown, *(percent(values[metric]) if metric in values else "-" for metric in metrics)])
+        for cells in _by_sets(part, "metric"):
+            values = (percent(cells[metric]["value"]) if metric in cells else "-" for metric in metrics)
+            rows.append([_shown(name, seed), *values])
     caption = (
         "Per cent of questions. Cover@tau: at least the share tau of 2 K samples are right (of all, where there are"
         " fewer). pass^K: all of K samples are right. maj@K: the most frequent answer of K samples is right."
@@ -112,7 +117,7 @@ def kept(diagnosis: Diagnosis) -> Shown:
     order = [BASE_ITSELF, *diagnosis.models]
     table = diagnosis.tables["keep_explore"].sort("k", pl.col("method").cast(pl.Enum(order)))
     for row in table.iter_rows(named=True):
-        name = _ITSELF if row["method"] == BASE_ITSELF else row["method"]
+        name = _ITSELF if row["method"] == BASE_ITSELF else _shown(row["method"], row["seed"])
         numbers = (f"{row[part]:.1f}" for part in ("kept", "lost", "gained", "neither"))
         rates = (_rate_of(row, *names) for names in _RATES.items())
         rows.append([f"{row['k']}", name, *numbers, *rates])
@@ -158,11 +163,11 @@ def split(diagnosis: Diagnosis) -> Shown:
     """The parts of a loss of different answers."""
     rows = []
     table = diagnosis.tables["diversity_split"]
-    for (name, kind), part in table.group_by("method", "classes", maintain_order=True):
+    for (name, seed, kind), part in table.group_by("method", "seed", "classes", maintain_order=True):
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
         differences = (cells[name_of_part] for name_of_part in _PARTS)
         texts = (f"{change(cell['value'])} {interval((cell['low'], cell['high']), change)}" for cell in differences)
-        rows.append([name, WORDS[str(kind)], *texts])
+        rows.append([_shown(name, seed), WORDS[str(kind)], *texts])
     caption = (
         "How many different ones a question has less than under the base (positive: fewer). All = right + wrong; right"
         " = narrowing (at an equal number of right answers) + rest (what the number of right answers changes)."
@@ -171,22 +176,22 @@ def split(diagnosis: Diagnosis) -> Shown:
 
 
 def moved(diagnosis: Diagnosis) -> Iterator[Shown]:
-    """For each model, the expected numbers of questions by solve rate under the base and under it."""
-    table = diagnosis.tables["transitions"]
-    chance = _cells(table.filter(method=BASE_ITSELF))
-    for name in diagnosis.models:
-        cells = _cells(table.filter(method=name))
-        rows = [
-            [_rate(before), *(f"{cells[before, after]:.1f} ({chance[before, after]:.1f})" for after in BINS)]
-            for before in BINS
-            if cells and chance
-        ]
-        caption = (
-            "Expected numbers of questions by solve rate, in per cent, under the base (rows) and the tuned model"
-            " (columns). A rate is that of half of a question's samples, so that the base can be compared with itself:"
-            " in brackets, what moves by chance."
-        )
-        yield f"Solve rates: {name}", caption, _frame(["base, %", *map(_rate, BINS)], rows)
+    """For each training of a model, the expected numbers of questions by solve rate under the base and under it."""
+    caption = (
+        "Expected numbers of questions by solve rate, in per cent, under the base (rows) and the tuned model"
+        " (columns). A rate is that of half of a question's samples, so that the base can be compared with itself:"
+        " in brackets, what moves by chance."
+    )
+    for model in diagnosis.models.values():
+        parts = transitions(model.study).partition_by("method", "seed", as_dict=True)
+        cells = {key: _cells(part) for key, part in parts.items()}
+        chance = cells.pop((BASE_ITSELF, 0), {})
+        for key, of_training in cells.items():
+            rows = [
+                [_rate(before), *(f"{of_training[before, after]:.1f} ({chance[before, after]:.1f})" for after in BINS)]
+                for before in BINS
+            ]
+            yield f"Solve rates: {_shown(*key)}", caption, _frame(["base, %", *map(_rate, BINS)], rows)
 
 
 def _cells(table: pl.DataFrame) -> dict[tuple[int, int], float]:

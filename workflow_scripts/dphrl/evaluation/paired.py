@@ -62,10 +62,11 @@ def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = No
     """The mean of differences, (questions,) or (trainings, questions), with t intervals.
 
     Args:
-        shares: values are differences of shares. Questions of a kind not seen may then make up a share of up to
-            u = 1 - a^(1/Q), with the one-sided confidence 1 - a. If no question is lower, the lower ends are at most
-            -u. If all differences are equal, both ends include such a share at its extremes, -1 and 1. The lower 90 %
-            end is never above the end with two pseudo-questions of -1 and +1 (groups of the mean size).
+        shares: values are differences of shares, so ends are within -1 and 1. Questions of a kind not seen may then
+            make up a share of up to u = 1 - a^(1/Q), with the one-sided confidence 1 - a. If no question is lower, the
+            lower ends are at most -u. If all differences are equal, both ends include such a share at its extremes, -1
+            and 1. The lower 90 % end is never above the end with two pseudo-questions of -1 and +1 (groups of the mean
+            size).
         clusters: (questions,) groups; None: questions are independent.
     """
     rows = np.atleast_2d(values)
@@ -79,10 +80,13 @@ def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = No
         low, high = mean.interval(confidence)
         return low if not shares or (rows.mean(axis=0) < 0).any() else min(low, -unseen), high
 
-    low, high = ends(NARROW)
-    narrow = (min(low, _doubted(rows, questions)), high) if shares else (low, high)
+    (low, high), wide = ends(NARROW), ends(WIDE)
+    narrow = low, high
+    if shares:
+        narrow = max(min(low, _doubted(rows, questions)), -1.0), min(high, 1.0)
+        wide = max(wide[0], -1.0), min(wide[1], 1.0)
     groups = questions.clusters if questions.grouped else None
-    return Paired(mean.value, ends(WIDE), narrow, mean.error, mean.freedom, rows.shape[1], groups)
+    return Paired(mean.value, wide, narrow, mean.error, mean.freedom, rows.shape[1], groups)
 
 
 def estimate(rows: Floats, questions: Questions) -> Estimate:
@@ -118,8 +122,14 @@ def needed(
     number = difference.groups or difference.questions
     # Fewer cannot exclude such a loss even if nothing differs.
     fewest = int(np.ceil(np.log(0.5 - NARROW / 2.0) / np.log1p(-margin))) if margin < 1 else 1
-    of_questions = difference.error**2 * number
-    _, units = sizes_needed((0.0, of_questions, 0.0), max(number - 1.0, 1.0), 1, number, margin, LEVEL)
+    of_questions, of_trainings, freedom = difference.error**2 * number, 0.0, max(number - 1.0, 1.0)
+    if len(trainings) > 1:
+        # More questions do not change the chance of trainings.
+        gains = np.mean([policy.pass_at([k])[:, 0] for policy in trainings], axis=0) - base.pass_at([k])[:, 0]
+        over = np.nan_to_num(Questions(np.ones(len(gains)), base.clusters).variance(gains).variance)
+        of_questions, of_trainings = over * number, max(difference.error**2 - over, 0.0)
+        freedom = difference.freedom if of_trainings else freedom
+    _, units = sizes_needed((of_trainings, of_questions, 0.0), freedom, 1, number, margin, LEVEL)
     questions = None if units is None else max(round(units * difference.questions / number), fewest)
     if difference.groups or len(trainings) > 1:
         return questions, None

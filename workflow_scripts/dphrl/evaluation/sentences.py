@@ -107,8 +107,11 @@ def _needed(verdict: Verdict) -> str:
     if verdict.more_samples is not None:
         ways.append(f"about {verdict.more_samples:,} samples of each of these questions")
     if not ways:
-        return " Not even 100 times as many questions would tell; allow a larger margin."
-    only = "" if verdict.more_samples is not None else " More samples of these questions alone would not do."
+        more = "train more seeds, or allow" if verdict.trainings else "allow"
+        return f" Not even 100 times as many questions would tell; {more} a larger margin."
+    # How many samples of each would do is not known for several trainings or groups.
+    known = not (verdict.more_samples or verdict.trainings or verdict.coverage.groups)
+    only = " More samples of these questions alone would not do." if known else ""
     return f" To tell with a chance of about 80 % at the same k, it takes {', or '.join(ways)}.{only}"
 
 

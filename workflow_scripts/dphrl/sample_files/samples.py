@@ -251,7 +251,9 @@ def _settings_of(path: Path, known: Format, record: Record) -> dict[str, str]:
     named = _QWEN_NAME.search(path.stem)
     if known is QWEN_MATH and named:
         settings["temperature"] = named[1]
-    return {name: str(value) for name, value in settings.items() if isinstance(value, str | int | float)}
+    # 1 and 1.0 are the same setting.
+    whole = {name: int(value) for name, value in settings.items() if isinstance(value, float) and value.is_integer()}
+    return {name: str(value) for name, value in {**settings, **whole}.items() if isinstance(value, str | int | float)}
 
 
 def _metadata(path: Path) -> dict[str, Any]:
