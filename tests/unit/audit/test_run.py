@@ -15,6 +15,7 @@ from faults import failures
 from light import WITHOUT_EXTRAS
 from raw_tables import flip_byte
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer, decoders, models
 
 from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
@@ -76,6 +77,33 @@ def test_a_character_that_the_last_token_cuts_is_no_difference(small_run: Any) -
             lambda rows, ending=ending: ["".join("__abcdefgh"[i] for i in ids if i > 1) + ending for ids in rows],
         )
         assert len(run.artifacts[f"{PRESAMPLE}/0.parquet"].failed) == failed
+
+
+def test_a_text_ends_where_its_engine_ended_it(small_run: Any) -> None:
+    """`engine.stop` and `engine.stop_token_ids`: the end is among the tokens, and not in the text."""
+    path = f"{PRESAMPLE}/0.parquet"
+    for engine, end, failed in (({}, "", 0), ({}, "!", 1), ({"stop": ["!"]}, "!.", 0), ({"stop": ["?"]}, "!", 1)):
+        small_run.change_footer(path, lambda footer, engine=engine: footer["config"].update(engine=engine))
+        run = Run(small_run.root)
+        check_artifact(run.artifacts[path])
+        check_rollouts(
+            run, lambda rows, end=end: ["".join("__abcdefgh"[i] for i in ids if i > 1) + end for ids in rows]
+        )
+        assert len([text for text in run.artifacts[path].failed if "not the text" in text]) == failed
+
+
+def test_a_space_at_the_start_of_a_response_is_kept(small_run: Any) -> None:
+    """As in Llama 2, whose tokenizer drops a space at the start of a text."""
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "▁the": 1}, unk_token="a"))
+    stripped = [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    tokenizer.decoder = decoders.Sequence(stripped)
+    tokenizer.save(str(small_run.root / "policies/base/tokenizer.json"))
+    small_run.list_files("policies/base.json")
+    run = Run(small_run.root)
+    check_artifact(run.artifacts["policies/base.json"])
+    decode = reference.decoder(run)
+    assert decode is not None
+    assert decode([[1], [0, 1], []]) == [" the", "a the", ""]
 
 
 def test_what_is_found_does_not_depend_on_the_parts(small_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

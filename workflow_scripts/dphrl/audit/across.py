@@ -165,15 +165,22 @@ def _check_samples(artifact: Artifact, drawn: pl.LazyFrame, decode: Decode | Non
         f"{path}: samples with infinite log-probs": lambda rows: rows.filter(infinite).select(KEY),
     }
     if decode is not None:
-        checks[f"{path}: samples {without_text}"] = lambda rows: _undecoded(rows, decode)
+        stops, ends = (tuple((engine or {}).get(name) or ()) for name in ("stop", "stop_token_ids"))
+        checks[f"{path}: samples {without_text}"] = lambda rows: _undecoded(rows, decode, stops, ends)
     check_rows(artifact, by_prompts(drawn), checks)
 
 
-def _undecoded(drawn: pl.DataFrame, decode: Decode) -> pl.DataFrame:
-    """Samples whose text differs from their decoded tokens, with the beginning of both."""
+def _undecoded(drawn: pl.DataFrame, decode: Decode, stops: Sequence[str], ends: Sequence[int]) -> pl.DataFrame:
+    """Samples whose text differs from their decoded tokens, with the beginning of both.
+
+    The text is without the stop text or the end token that ended it (`engine.stop`, `engine.stop_token_ids`).
+    """
     # A tokenizer decodes no responses (an empty D_pef) as one empty text.
-    tokens = drawn["token_ids"].to_list()
-    texts = pl.Series("decoded", decode(tokens) if tokens else [], dtype=pl.String)
+    tokens = [ids[:-1] if ids and ids[-1] in ends else ids for ids in drawn["token_ids"].to_list()]
+    decoded = decode(tokens) if tokens else []
+    for stop in stops:
+        decoded = [text.partition(stop)[0] for text in decoded]
+    texts = pl.Series("decoded", decoded, dtype=pl.String)
     # An engine leaves out the bytes of a character that the last token cuts; a tokenizer shows them as U+FFFD.
     bare = pl.col("text", "decoded").str.strip_chars_end("\ufffd")
     differs = drawn.with_columns(texts).with_columns(bare).filter(pl.col("text") != pl.col("decoded"))

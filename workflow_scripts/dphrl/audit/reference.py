@@ -54,10 +54,14 @@ def _decoder(folder: Path) -> Decode:
     special = {tokenizer.token_to_id(text) for text in texts if isinstance(text, str)}
     special |= {int(number) for number, token in more.get("added_tokens_decoder", {}).items() if token["special"]}
 
+    # Llama 2's tokenizer drops a space at the start of a text, and a response follows its prompt.
+    before: list[int] = tokenizer.encode("a", add_special_tokens=False).ids
+    start = tokenizer.decode(before)
+
     def decode(sequences: Sequence[Sequence[int]]) -> list[str]:
-        ordinary = [[token_id for token_id in ids if token_id not in special] for ids in sequences]
+        ordinary = [[*before, *(token_id for token_id in ids if token_id not in special)] for ids in sequences]
         decoded: list[str] = tokenizer.decode_batch(ordinary)
-        return decoded
+        return [text.removeprefix(start) for text in decoded]
 
     return decode
 

@@ -25,7 +25,7 @@ def show(file: Path) -> str:
         ValueError: the file cannot be read as the kind of file that its name says.
     """
     if not file.is_file():
-        raise FileNotFoundError(f"{file}: no such file; name an artifact, e.g. results/demo/draws/main/partition/final.parquet")
+        raise FileNotFoundError(f"{file}: no such file; name an artifact, e.g. results/demo/tables/headline.parquet")
     if file.suffix == ".parquet":
         return _sections(_table(file))
     if file.suffix == ".safetensors":
