@@ -160,8 +160,11 @@ def test_a_run_measures_its_own_speeds(tmp_path):
     for seed in (1, 2):
         write_timings(tmp_path / f"timings/train/{seed}.parquet", rows)
     products = Rates.of_products(1e10, config, shape)
-    found = products.measured(tmp_path, prompt_share=0.5)
+    found = products.measured(tmp_path, prompt_share=0.5, ranks=1)
     assert (found.rollout, found.train) == (200.0, 450.0)
+    # The tokens are those of all ranks, the rates those of each.
+    of_two = products.measured(tmp_path, prompt_share=0.5, ranks=2)
+    assert (of_two.rollout, of_two.train) == (100.0, 225.0)
     assert replace(found, rollout=products.rollout, train=products.train) == products
 
 
@@ -175,7 +178,7 @@ def test_a_base_whose_training_was_interrupted_has_the_seconds_of_all_its_steps(
     (tmp_path / "tables").mkdir()
     pl.DataFrame({"tokens": [100, 300]}).write_parquet(tmp_path / "tables/supervised.parquet")
     products = Rates.of_products(1e10, config, shape)
-    assert products.measured(tmp_path, prompt_share=0.5).base == (seconds or products.base)
+    assert products.measured(tmp_path, prompt_share=0.5, ranks=1).base == (seconds or products.base)
 
 
 def test_a_product_of_this_machine_is_measured_and_leaves_the_threads():

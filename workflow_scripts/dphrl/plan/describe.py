@@ -157,7 +157,7 @@ def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
     sizes = sizes_of(config, folder)
     speed = product_speed(config.train.dtype, "cuda" if unit == "GPU" else "cpu")
     products = Rates.of_products(speed, config, shape)
-    rates = products.measured(folder / "results" / config.run, prompt_share(config, sizes))
+    rates = products.measured(folder / "results" / config.run, prompt_share(config, sizes), config.hardware.ranks)
     planned = stages(config, shape, sizes, rates)
     count = shape.parameters
     parameters = f"{count / 1e9:.3g} billion" if count >= 1e8 else f"{count / 1e6:.2g} million"

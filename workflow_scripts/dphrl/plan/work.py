@@ -72,7 +72,8 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
         shards = layout.drawn_shards("drawn_rollouts", plan) if name == train else layout.shards("rollouts", BASE, name)
         files = [folder / path for path in shards]
         prompts[name], prompt_tokens[name] = prompts_of(config, name, folder)
-        if all(file.exists() for file in files):
+        # A division that is given needs no samples of the training set.
+        if files and all(file.exists() for file in files):
             _, response_tokens[name] = _count_and_mean(files, "token_ids")
             measured.add(name)
         else:
@@ -182,12 +183,13 @@ class Rates:
             base=base,
         )
 
-    def measured(self, run: Path, prompt_share: float) -> Self:
+    def measured(self, run: Path, prompt_share: float, ranks: int) -> Self:
         """These rates, replaced by measured ones for the stages of a run that are done.
 
         Args:
             run: folder of the run; its `timings` are read, and the tokens of its supervised training.
             prompt_share: prompt tokens for each token of a response in training; the timings count responses alone.
+            ranks: of a training, whose timings have the tokens of all of them.
         """
         files = [path for path in (run / "timings").rglob("*.parquet") if path.name != "training_cost.parquet"]
         if not files:
@@ -200,7 +202,7 @@ class Rates:
             speed=pl.col("tokens").sum() / pl.col("seconds").sum(), seconds=pl.col("seconds").mean()
         )
         timings = {tuple(key): (speed, seconds) for *key, speed, seconds in parts.iter_rows()}
-        speeds = {name: timings[key][0] for name, key in _SPEEDS.items() if key in timings}
+        speeds = {name: timings[key][0] / ranks for name, key in _SPEEDS.items() if key in timings}
         if "train" in speeds:
             speeds["train"] *= 1 + prompt_share
         seconds = {"train_start": timings[_START][1]} if _START in timings else {}

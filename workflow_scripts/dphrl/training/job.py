@@ -41,7 +41,7 @@ class Trained(NamedTuple):
     Attributes:
         metrics: the metrics table.
         probes: the table of the probes' answers.
-        timings: seconds and tokens of each part, on rank 0.
+        timings: seconds of each part on rank 0, and its tokens on all ranks.
         digests: the sha256 of files of the folders "policy" and "state" by name, computed while they were written;
             other files, such as the tokenizer's, are missing.
     """

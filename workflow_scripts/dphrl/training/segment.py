@@ -86,6 +86,7 @@ class Segment:
                 updates, log_ratios = self._update(step, rollouts, rehearsal)  # also fills in each missing `old`
 
             metrics = step_metrics(groups, left_out, rollouts, updates, log_ratios)
+            self.tokens["generate"] += int(metrics["drawn_tokens"])
             metrics["canary_gap"] = all_reduce_max(canary_gap)
             metrics |= shares | self._probe(step, sync)
             rows += [(step, name, float(value)) for name, value in metrics.items()]
@@ -137,7 +138,6 @@ class Segment:
                     for sample in range(size)
                 ]
             )
-        self.tokens["generate"] += sum(len(completion.token_ids) for completion in completions)
         with self._timed("score"):
             truths = [prompt.ground_truth for _, prompt in share for _ in range(size)]
             verdicts = [*self.score([completion.text for completion in completions], truths)]
