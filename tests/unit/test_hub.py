@@ -69,8 +69,8 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _listing(folder: Path, name: HubName, file: str) -> Path:
-    path = folder / "hub" / file
-    path.parent.mkdir(exist_ok=True)
+    path = folder / "results/run/hub" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(fetch(name)))
     return path
 
@@ -134,6 +134,7 @@ def test_data_brings_one_file(hub: Hub, tmp_path: Path, name: str) -> None:
     assert file.name == "train.jsonl"
     assert file.read_bytes() == (hub.folders["datasets/org/data"] / "main/train.jsonl").read_bytes()
     assert local_files(["data/train.jsonl"]) == [Path("data/train.jsonl")]
+    assert local_files([f"hub/{name}"]) == [Path("hub", name)]
 
 
 def test_a_transfer_that_breaks_off_goes_on_where_it_was(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -331,7 +331,7 @@ def local_files(paths: Sequence[str]) -> list[Path]:
     Listings are `hub/model.*.json`, `hub/data.*.json` and `hub/supervised.json`.
     """
     first = Path(paths[0])
-    listing = first.parent.name == "hub" and first.name.startswith(("model.", "data.", "supervised."))
+    listing = first.match("results/*/hub/*.json") and first.name.startswith(("model.", "data.", "supervised."))
     return cached_files(first) if listing else [Path(path) for path in paths]
 
 

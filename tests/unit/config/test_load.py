@@ -36,6 +36,9 @@ def data() -> dict[str, Any]:
     return data
 
 
+ENDPOINT = {"method": "dph_f", "against": "grpo", "relation": "higher", "metric": "pass@16", "dataset": "in_domain"}
+
+
 def put(data: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     changed = copy.deepcopy(data)
     *parents, last = path.split(".")
@@ -195,6 +198,16 @@ def test_a_wrong_value_names_what_is_allowed(
         ("train.rehearsal_per_step", 31, "train.mini_batches", "train.rehearsal_per_step = 31"),
         ("partition.pef_min_correct", 9, "partition.pef_min_correct", "sampling.presample.n = 8"),
         ("evaluate.hotter", [1.0, 1.3], "evaluate.hotter", "above sampling.evaluate.temperature = 1"),
+        *(
+            ("evaluate.claims.primary", [ENDPOINT | changes], f"evaluate.claims.primary[0].{key}", allowed)
+            for changes, key, allowed in (
+                ({"metric": "pass@32"}, "metric", "with one of evaluate.k up to the 16 samples of in_domain"),
+                ({"metric": "pass@3"}, "metric", "with one of evaluate.k"),
+                ({"method": "base"}, "method", "another policy than the base and than against"),
+                ({"method": "grpo"}, "method", "another policy than the base and than against"),
+            )
+        ),
+        ("datasets.overlap", {"task": "math", "source": "x.jsonl"}, "datasets.overlap", "gold/overlap.parquet"),
         ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
         ("hardware.token_budget", 64, "hardware.token_budget", "at least 112"),
         ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),

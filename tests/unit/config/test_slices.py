@@ -178,6 +178,12 @@ def test_recorded_answers_depend_on_no_engine() -> None:
         found = parts.sample(config, "base", "train", plan)
         assert found == parts.sample(other, "base", "train", plan)
         assert found["engine"] == {"first": first, "name": "replay"}
+    # Without pre-samples the refinement takes the first recorded answers.
+    given = {"given": {"pef": "pef.jsonl", "exp": "exp.jsonl"}}
+    train = {**DATA["train"], "probe": {"prompts": 0}}
+    sampling = {**DATA["sampling"], "presample": {**DATA["sampling"]["presample"], "n": 4}}
+    config = load_config(recorded | {"partition": given, "train": train, "sampling": sampling})
+    assert parts.sample(config, "base", "train", "refine")["engine"]["first"] == 0
 
 
 def test_a_slice_names_what_its_stage_depends_on() -> None:
@@ -195,8 +201,8 @@ def test_a_slice_names_what_its_stage_depends_on() -> None:
     assert not changed(lambda c: parts.scoring(c, "maths"), scoring={"sql": {**DATA["scoring"]["sql"], "max_rows": 5}})
     assert not changed(lambda c: parts.scoring(c, "cross"), scoring={"sql": {**DATA["scoring"]["sql"], "workers": 7}})
     assert changed(lambda c: parts.prompts(c, "cross"), prompts={"max_tokens": 60})
-    assert not changed(lambda c: parts.evaluate(c, "cross"), evaluate={"k": [1, 2]})
-    assert changed(parts.tables, evaluate={"k": [1, 2]})
+    assert not changed(lambda c: parts.evaluate(c, "cross"), evaluate={"k": [1, 2, 16]})
+    assert changed(parts.tables, evaluate={"k": [1, 2, 16]})
     kept = {**DATA["datasets"], "cross": {**DATA["datasets"]["cross"], "drop": []}}
     assert changed(lambda c: parts.gold(c, "cross"), datasets=kept)
     for part in (parts.gold, parts.prompts):

@@ -1,5 +1,6 @@
 """Checks between the blocks of a configuration, and the notices printed at the start of a run."""
 
+import re
 from collections.abc import Collection, Iterator
 from heapq import nsmallest
 from math import isqrt
@@ -7,6 +8,7 @@ from operator import attrgetter
 from typing import get_args
 
 from dphrl.config.blocks.data import MATH, SQL, TOY
+from dphrl.config.blocks.evaluation import EndpointConfig
 from dphrl.config.blocks.toy import ToyQuestions
 from dphrl.config.config import Config
 from dphrl.config.errors import Problem, nearest, show
@@ -133,9 +135,12 @@ def _names(config: Config) -> Iterator[Problem]:
         for key in ("method", "against"):
             path = f"evaluate.claims.primary[{index}].{key}"
             yield from _unknown(path, getattr(endpoint, key), list(dict.fromkeys(policies)), "of a policy")
+        yield from _not_measured(config, f"evaluate.claims.primary[{index}]", endpoint)
         if endpoint.at_mean is not None and config.train.eval_every >= config.train.steps:
             allowed = "null, or several evaluated steps: train.eval_every below train.steps"
             yield Problem(f"evaluate.claims.primary[{index}].at_mean", show(endpoint.at_mean), allowed)
+    if "overlap" in config.datasets:
+        yield Problem("datasets.overlap", show("overlap"), "any other name: gold/overlap.parquet is another table")
     tasks = [SQL, MATH, *config.scoring.custom]
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:
@@ -155,6 +160,21 @@ def _names(config: Config) -> Iterator[Problem]:
         yield Problem("policy.supervised", show(config.policy.supervised.source), "null, or policy.base: its model")
     for name in config.checkpoints.keys() & {BASE, START, *config.methods, *config.replay}:
         yield Problem(f"checkpoints.{name}", show(name), "any other name: the run has another policy of this name")
+
+
+def _not_measured(config: Config, path: str, endpoint: EndpointConfig) -> Iterator[Problem]:
+    """Endpoints that no table of comparisons will have."""
+    if endpoint.method in (BASE, endpoint.against):
+        yield Problem(f"{path}.method", show(endpoint.method), "another policy than the base and than against")
+    passed = re.fullmatch(r"pass@(\d+)", endpoint.metric)
+    if passed is None or endpoint.dataset not in config.evaluate.datasets:
+        return
+    k, most = int(passed[1]), config.sampling.evaluate.samples(endpoint.dataset)
+    # Where 8 is not in evaluate.k, pass@8 means the largest k below it.
+    estimated = [number for number in config.evaluate.k if number <= most]
+    if k > most or (endpoint.at_mean is None and k not in (*estimated, 8)):
+        allowed = f"pass@k with one of evaluate.k up to the {most} samples of {endpoint.dataset}: {estimated}"
+        yield Problem(f"{path}.metric", show(endpoint.metric), allowed)
 
 
 def _sources(config: Config) -> Iterator[Problem]:
@@ -246,7 +266,7 @@ def _counts(config: Config) -> Iterator[Problem]:
         longest = config.train.max_tokens
         yield from _at_most(f"methods.{name}.overlong_buffer", method.overlong_buffer, "train.max_tokens", longest)
     least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
-    if config.presamples:
+    if config.train_dataset and not config.partition.given:
         yield from _at_most("partition.pef_min_correct", least, "sampling.presample.n", drawn)
     yield from _samples(config)
 

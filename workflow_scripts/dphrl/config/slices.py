@@ -84,7 +84,8 @@ def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     if temperature := policy.partition("/t")[2]:
         chosen |= {"temperature": float(temperature), "greedy": False}
     if dataset in config.replay.get(policy, {}):
-        first = config.sampling.presample.n if plan == "refine" else 0
+        # Only pre-samples are before those of the refinement.
+        first = config.sampling.presample.n if plan == "refine" and config.presamples else 0
         return canonical({"engine": {"name": REPLAY, "first": first}, "plan": chosen})
     return canonical({"engine": config.engine.of(plan), "plan": chosen})
 

@@ -11,7 +11,7 @@ from scipy.special import betaincinv, stdtr
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, Relation, Role
 from dphrl.evaluation.crossed import Estimate, Floats, detectable, holm, sizes_needed
-from dphrl.evaluation.names import BASE_ITSELF, UNTRAINED, average_of, numbered
+from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
 from dphrl.layout.methods import phrase
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
@@ -229,9 +229,10 @@ def _measured(
     claim: Claim, comparisons: pl.DataFrame, levels: pl.DataFrame, roles: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a claim: its name, its sentence, its attributes and the numbers of the comparison."""
-    pair = comparisons.filter(method=claim.method, against=claim.against)
-    if claim.level is not None:
-        pair = levels.filter(level=claim.level, method=claim.method, against=claim.against)
+    # Keep and exploration of a policy stand against those of the base by chance.
+    by_chance = claim.against == BASE and claim.metric.startswith(("keep@", "explore@"))
+    of_pair = {"method": claim.method, "against": BASE_ITSELF if by_chance else claim.against}
+    pair = comparisons.filter(**of_pair) if claim.level is None else levels.filter(level=claim.level, **of_pair)
     members = [name for name, role in roles.items() if role == claim.role]
     average = [] if claim.role is None else [average_of(claim.role)]
     wanted = [claim.dataset] if claim.dataset is not None else members
