@@ -16,6 +16,7 @@ from dphrl.report.headline import headline_csv, headline_markdown
 with stage("evaluate", libraries=["numpy", "scipy"]) as job:
     # By higher temperature; () has none.
     evaluations = defaultdict(list)
+    order = list(dict.fromkeys(dataset for _, _, _, dataset, *_ in snakemake.params.labels))
     for label, path in zip(snakemake.params.labels, snakemake.input.evaluations, strict=True):
         method, number, step, dataset, *hotter = label
         key = dict(method=pl.lit(method), seed=pl.lit(number, pl.Int32), step=pl.lit(step, pl.Int32))
@@ -26,6 +27,6 @@ with stage("evaluate", libraries=["numpy", "scipy"]) as job:
     tables = tabulate(studies.pop(()), {temperature: study for (temperature,), study in studies.items()})
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
-    write_text(Path(snakemake.output.headline), headline_csv(tables["headline"], config.datasets))
-    write_text(Path(snakemake.output.headline_text), headline_markdown(tables["headline"], config.datasets))
+    write_text(Path(snakemake.output.headline), headline_csv(tables["headline"], order))
+    write_text(Path(snakemake.output.headline_text), headline_markdown(tables["headline"], order))
     write_text(Path(snakemake.output.claims), claims_markdown(tables["claims"]))

@@ -97,6 +97,9 @@ def test_where_questions_agree_the_test_is_students_over_seeds():
     found = crossed(run).difference("a", "b")
     assert found.p == pytest.approx(test.pvalue)
     assert found.freedom == pytest.approx(4)
+    # Against a base without a training, where one of three trainings solves nothing.
+    alone = crossed({"base": np.ones((1, 50)), "a": np.tile([[1.0], [1.0], [0.0]], 50)}).difference("a", "base")
+    assert alone.p == pytest.approx(ttest_1samp([0.0, 0.0, -1.0], 0.0).pvalue)
 
 
 def test_the_variance_is_that_of_the_pigeonhole_bootstrap():

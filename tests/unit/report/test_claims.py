@@ -89,7 +89,11 @@ def test_no_more_seeds_are_asked_for_where_a_difference_is_just_too_near_the_mar
     equal = {"method": "dph_f", "against": "grpo", "relation": "equal", "metric": "pass@16", "dataset": "d"}
     (_, _, (first,)) = claims_table(table(comparison(0.043), primary=[equal]))["tables"][0]
     assert first["decided"] == (
-        "undecided; this run finds 2.9 in 80 % of cases; the 90 % interval reaches beyond the margin of 5.0"
+        "undecided; this run finds 2.9 in 80 % of cases; the interval reaches beyond the margin of 5.0"
+    )
+    (_, _, (first,)) = claims_table(table(comparison(0.0, metric="pass@8")))["tables"][0]
+    assert first["decided"] == (
+        "undecided; this run finds 2.9 in 80 % of cases; equivalence takes 5 trainings of each method"
     )
 
 

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
+from runs import ROOT
 
 import dphrl
 from dphrl.artifacts.code import code_digest
-from dphrl.report import figures
+from dphrl.config.load import load_config
+from dphrl.layout.run import Layout
+from dphrl.report import contents, figures
 from dphrl.report.terminal import REGISTERED
 
 NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "strip", "style_counts", "styles", "training"]
@@ -24,6 +28,25 @@ def test_the_figures():
         assert f"tables/{figures.figure(name).table}.parquet" in figures.figure(name).caption
     with pytest.raises(KeyError, match="no figure 'nosuch'; there are eta, gap"):
         figures.draw("nosuch", pl.DataFrame())
+
+
+@pytest.mark.parametrize(
+    ("names", "changes"),
+    [
+        ({"strip"}, {"sampling.evaluate": {"n": 64}, "evaluate": {"k": [1, 16, 32, 64]}}),
+        ({"strip"}, {"toy": {"test_strata": {"plain": 0.5, "noisy": 0.5, "ambiguous": 0.0}}}),
+        ({"strip"}, {"sampling.evaluate": {"n_by_dataset": {"in_domain": 8}}}),
+        ({"styles", "style_counts"}, {"evaluate": {"styles": {"sql": []}}}),
+    ],
+)
+def test_a_figure_without_rows_is_not_planned(names, changes):
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
+    config["evaluate"]["claims"] = {}
+    assert names <= set(contents.drawn(Layout(load_config(config))))
+    for path, values in changes.items():
+        block, _, inner = path.partition(".")
+        (config[block][inner] if inner else config[block]).update(values)
+    assert not names & set(contents.drawn(Layout(load_config(config))))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,6 +123,10 @@ def test_every_training_starts_at_the_base(tables):
     base = tables["passk"].filter(method="base", dataset="cross", k=8)["value"][0]
     starts = {row["policy"]: row["value"] for row in rows if row.get("step") == 0 and row["dataset"] == "cross"}
     assert starts == dict.fromkeys(("GRPO", "D_exp only", "DPH-F", "DPH-JS"), pytest.approx(base, abs=1e-6))
+    # A set with fewer samples is drawn at its own largest k.
+    fewer = tables["passk"].filter((pl.col("dataset") != "cross") | (pl.col("k") <= 4))
+    drawn = [row for data in figures.draw("steps", fewer).to_dict()["datasets"].values() for row in data]
+    assert {row["dataset"] for row in drawn} == {row["dataset"] for row in rows}
 
 
 def test_a_path_goes_from_the_base_through_mean_accuracy_and_coverage(tables):

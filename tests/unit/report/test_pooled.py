@@ -128,6 +128,16 @@ def test_three_bases_are_a_random_effect(folders, tmp_path):
     assert row["freedom"] == 2
 
 
+def test_three_bases_that_agree_have_no_interval(tmp_path, monkeypatch):
+    for method in CHANCE:
+        monkeypatch.setitem(CHANCE, method, 1.0)
+    for world in (1, 2, 3):
+        write_run(tmp_path / f"world{world}", (1, 2), world)
+    row = pooled(read_runs([tmp_path / f"world{world}" for world in (1, 2, 3)])).filter(**PAIR).row(0, named=True)
+    assert row["difference"] == 0.0
+    assert [row[name] for name in ("error", "low", "high", "p")] == [None] * 4
+
+
 def test_runs_of_one_base_are_one_study(folders, tmp_path):
     """Four trainings in two runs, with the same numbers, as if they were in one run."""
     write_run(tmp_path / "more", (3, 4), world=1)

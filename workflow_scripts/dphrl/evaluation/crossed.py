@@ -231,7 +231,9 @@ class Crossed:
             if len(squares) == 2 and spreads[pair[0]].pooled:
                 squares = [Part(squares[0].variance + squares[1].variance, squares[0].freedom)]
         variance = over_questions.variance + component
-        parts = [over_questions, *(squares if component > 0 else [])]
+        # Questions that all differ by the same amount have no variance, and no degrees of freedom.
+        parts = [] if component > 0 and over_questions.variance <= _ZERO else [over_questions]
+        parts += squares if component > 0 else []
         of_questions = max(over_questions.variance - both, 0.0) * self.number
         return Difference(
             value=value,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dphrl.evaluation.claims import LEVEL, SUPPORTED, UNDECIDED, VERDICTS
+from dphrl.evaluation.claims import FEWEST_EQUIVALENT, LEVEL, SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.evaluation.verdict import EXIT
@@ -73,8 +73,8 @@ def answers(tables: Mapping[str, pl.DataFrame], dataset: str) -> list[Answer]:
         replies.append(Answer("Does drawing hotter recover it?", _hotter(warmer)))
     replies.append(Answer("Did diversity fall?", fell))
     replies += _kept(here.filter(metric=coverage))
-    first = with_base.filter(metric=coverage).row(0, named=True)
-    return [*replies, Answer("How sure is this?", _sure(first, claims)), Answer("What is open?", _open(first, claims))]
+    rows = with_base.filter(metric=coverage)
+    return [*replies, Answer("How sure is this?", _sure(rows, claims)), Answer("What is open?", _open(rows, claims))]
 
 
 def _collapse(rows: pl.DataFrame) -> str:
@@ -135,10 +135,11 @@ def _directions(rows: pl.DataFrame, words: tuple[str, str, str]) -> str:
     return "; ".join(f"{word} {', '.join(methods)}" for word, methods in groups.items() if methods)
 
 
-def _sure(row: dict[str, Any], claims: pl.DataFrame) -> str:
-    seeds = row["seeds"]
-    over = f"{row['questions']} questions"
-    if seeds > 1:
+def _sure(rows: pl.DataFrame, claims: pl.DataFrame) -> str:
+    fewest, most, questions = rows.select(pl.min("seeds"), pl.max("seeds").alias("most"), pl.first("questions")).row(0)
+    over = f"{questions} questions"
+    if most > 1:
+        seeds = f"{most}" if fewest == most else f"{fewest} to {most}"
         text = f"Intervals are 95 %, over {seeds} training seeds and {over} together, for this base and these settings."
     else:
         text = f"Intervals are 95 %, over {over}: they do not say how much another training would differ."
@@ -146,22 +147,24 @@ def _sure(row: dict[str, Any], claims: pl.DataFrame) -> str:
     if primary.is_empty():
         return text
     counts = ", ".join(f"{primary.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS)
-    why = "" if seeds > 1 else " One training of each method decides none."
+    why = "" if most > 1 else " One training of each method decides none."
     return f"{text} Of {primary.height} primary claims (under Claims): {counts}.{why}"
 
 
-def _open(row: dict[str, Any], claims: pl.DataFrame) -> str:
-    return " ".join([*_limits(row, claims), "Whether another base model behaves so: all policies start from one."])
+def _open(rows: pl.DataFrame, claims: pl.DataFrame) -> str:
+    return " ".join([*_limits(rows, claims), "Whether another base model behaves so: all policies start from one."])
 
 
-def _limits(row: dict[str, Any], claims: pl.DataFrame) -> Iterator[str]:
+def _limits(rows: pl.DataFrame, claims: pl.DataFrame) -> Iterator[str]:
     sizes = claims.filter(pl.col("primary"), pl.col("metric").str.starts_with("pass@"))["detectable"].drop_nulls()
     if len(sizes):
         yield f"Primary differences below {_points(sizes)} points: this run finds such a size in 80 % of cases."
-    if row["seeds"] < 2:
-        yield "Whether another training gives the same: each method has one."
-    if row["clusters"] is not None and row["clusters"] < FEWEST_CLUSTERS:
-        yield f"Whether other databases do: the questions are on {row['clusters']}."
+    single = (rows["seeds"] < 2).sum()
+    if single:
+        yield f"Whether another training gives the same: {'each' if single == rows.height else 'a'} method has one."
+    clusters = rows["clusters"][0]
+    if clusters is not None and clusters < FEWEST_CLUSTERS:
+        yield f"Whether other databases do: the questions are on {clusters}."
 
 
 def _points(sizes: Sequence[float] | pl.Series) -> str:
@@ -234,8 +237,13 @@ def _decided(row: dict[str, Any]) -> str:
     if row["verdict"] == UNDECIDED and row["detectable"] is None:
         remarks.append("too few seeds" if row["low"] is not None else NO_INTERVAL)
     elif row["verdict"] == UNDECIDED and row["detectable"] <= row["margin"]:
-        # The run is large enough; the difference is too near the margin.
-        remarks.append(f"the 90 % interval reaches beyond the margin of {size}")
+        # The run is large enough.
+        if max(abs(row["low"]), abs(row["high"])) >= row["margin"]:
+            remarks.append(f"the interval reaches beyond the margin of {size}")
+        elif row["relation"] == "equal":
+            remarks.append("the corrected test does not confirm equality")
+        else:
+            remarks.append(f"equivalence takes {FEWEST_EQUIVALENT} trainings of each method")
     elif row["verdict"] == UNDECIDED:
         enough = [f"{row[name]} {name.partition('_')[0]}" for name in _NEEDED if row[name] is not None]
         remarks.append(f"{size} needs {' or '.join(enough) or 'more seeds and more questions'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from dphrl.config.blocks.data import TOY
 from dphrl.layout.run import Layout
 from dphrl.report import paper
 from dphrl.report.figures import figures
@@ -29,20 +30,29 @@ def paper_tables(layout: Layout) -> list[str]:
     return paper.names(_tasks(layout), _compares(layout))
 
 
+def _has_registered_endpoint(layout: Layout) -> bool:
+    """Whether the headline has pass@16 on ambiguous questions of world 1. It has the two largest k of each set."""
+    toy, evaluate, dataset = layout.config.toy, layout.config.evaluate, layout.config.datasets.get("in_domain")
+    if not toy or toy.seed != 1 or "in_domain" not in evaluate.datasets or dataset is None or dataset.source != TOY:
+        return False
+    samples = layout.config.sampling.evaluate.samples("in_domain")
+    ks = sorted(k for k in evaluate.k if k <= samples)
+    return 16 in ks[-2:] and toy.test_strata.numbers(toy.questions.in_domain)["ambiguous"] > 0
+
+
 def drawn(layout: Layout) -> list[str]:
     """Names of the figures with data in this run."""
     config = layout.config
     evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
-    toy, evaluate = config.toy, config.evaluate
-    styled = evaluate.styles.keys() & _tasks(layout)
-    registered_world = toy and toy.seed == 1 and "in_domain" in evaluate.datasets and 16 in evaluate.k
+    evaluate = config.evaluate
+    styled = {task for task, rules in evaluate.styles.items() if rules} & _tasks(layout)
     needs = {
         "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
         "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
         "keep_explore": _compares(layout),
         "paths": max(evaluated.values(), default=0) > 1,
         "steps": max(evaluated.values(), default=0) > 1,
-        "strip": registered_world,
+        "strip": _has_registered_endpoint(layout),
         "style_counts": styled,
         "styles": styled,
         "training": config.methods,

@@ -251,7 +251,8 @@ def _over_bases(rows: Sequence[dict[str, Any]], confidence: float) -> dict[str, 
     values = np.array([row["difference"] for row in rows])
     parts = [Part(row["error"] ** 2, row["freedom"]) for row in rows if row["error"] is not None]
     if len(rows) >= FEWEST_BASES:
-        error, freedom = float(values.std(ddof=1) / np.sqrt(len(rows))), len(rows) - 1.0
+        # Bases that all agree show no variance.
+        error, freedom = float(values.std(ddof=1) / np.sqrt(len(rows))) or float("nan"), len(rows) - 1.0
     elif len(parts) == len(rows):
         mean = mean_of(parts)
         error, freedom = float(np.sqrt(mean.variance)), mean.freedom

@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from dphrl.report.figures import theme
-from dphrl.report.headline import datasets_in_order, last_steps
+from dphrl.report.headline import at_published_k, datasets_in_order, last_steps
 
 _TRAINING = (
     "Training step by step, one line for each training seed. Reward shows what was learnt; entropy that falls to"
@@ -58,19 +58,19 @@ _STEPS = (
     " line for each training seed; the interval of a point, over questions, shows under the pointer. Drawn from"
     " tables/passk.parquet."
 )
-_LARGEST_K = 8
 
 
 def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Lines over training steps, a panel per dataset."""
+    table = at_published_k(table)
     trained = table.filter(pl.col("step") > 0)
     if trained.is_empty():
         raise ValueError("figure steps: the table has no trained policy")
-    ks = sorted(set(table["k"]))
-    k = max((measured_k for measured_k in ks if measured_k <= _LARGEST_K), default=ks[0])
+    ks = table["k"].unique().sort().to_list()
+    k = ks[0] if len(ks) == 1 else "k"
     start = table.filter(pl.col("method") == "base").drop("method", "seed")
     lines = trained.select("method", "seed", "dataset").unique()
-    rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]).filter(k=k)
+    rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)])
     rows = theme.with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
     base, selected = theme.policy_lines(
         rows.drop("k"),
