@@ -21,7 +21,7 @@ with stage("engine", "plan", libraries=libraries) as job, private_temporary_fold
     plan = SamplingPlan(part["plan"], PlanConfig(**params.plan), params.seed, part["policy"], part["draw"])
     rows = rollout_frame([], [])  # an empty shard is valid and needs no engine
     if asked and path_of("recorded"):
-        tokenize = response_encoder(policy) if policy else None
+        tokenize = response_encoder(policy, params.engine["template"]) if policy else None
         recorded = job.file("recorded", snakemake.input.recorded)
         requests = plan.requests(asked)
         completions = ReplayEngine(recorded, prompts, tokenize, params.engine["first"]).generate(requests)

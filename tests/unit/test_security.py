@@ -87,7 +87,7 @@ def test_no_pickle_is_loaded_with_a_model_a_tokenizer_or_an_artifact(
     )
     engine.generate([Request("p", 0, [3, 4], 1, 1.0, 1.0, max_tokens=3)])
     encoder(policy, "plain")([{"role": "user", "content": "a"}])
-    response_encoder(policy)("b")
+    response_encoder(policy, "plain")("b", True)
     row = {"prompt_id": "p", "sample_index": 0, "prompt_token_ids": [1], "token_ids": [2], "sampler_logprobs": [-1.0]}
     (index,) = save_tensors(tensorise([pl.DataFrame([row])], module, 64), tmp_path / "responses.safetensors")
     write_table(index, "reference_index", tmp_path / "index.parquet", {})

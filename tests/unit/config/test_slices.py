@@ -177,7 +177,7 @@ def test_recorded_answers_depend_on_no_engine() -> None:
     for plan, first in (("presample", 0), ("refine", 8)):
         found = parts.sample(config, "base", "train", plan)
         assert found == parts.sample(other, "base", "train", plan)
-        assert found["engine"] == {"first": first, "name": "replay"}
+        assert found["engine"] == {"first": first, "name": "replay", "template": "plain"}
     # Without pre-samples the refinement takes the first recorded answers.
     given = {"given": {"pef": "pef.jsonl", "exp": "exp.jsonl"}}
     train = {**DATA["train"], "probe": {"prompts": 0}}

@@ -55,10 +55,12 @@ def test_answers_to_rows_that_are_no_prompts_are_left(tmp_path: Path) -> None:
 
 
 def test_tokens_come_from_the_policys_tokenizer_and_there_are_no_log_probs(tmp_path: Path) -> None:
-    file = recorded(tmp_path, {"prompt_id": "p", "response": "ab", "finish_reason": "length"})
-    requests = SamplingPlan("presample", PlanConfig(n=1), 1).requests([("p", [1, 2])])
-    (completion,) = ReplayEngine(file, PROMPTS, tokenize=lambda text: [ord(c) for c in text]).generate(requests)
-    assert (completion.token_ids, completion.logprobs, completion.finish_reason) == ([97, 98], [], "length")
+    for finish, tokens in (("length", [97, 98]), ("stop", [97, 98, 0])):
+        file = recorded(tmp_path, {"prompt_id": "p", "response": "ab", "finish_reason": finish})
+        requests = SamplingPlan("presample", PlanConfig(n=1), 1).requests([("p", [1, 2])])
+        engine = ReplayEngine(file, PROMPTS, tokenize=lambda text, complete: [*map(ord, text), *([0] * complete)])
+        (completion,) = engine.generate(requests)
+        assert (completion.token_ids, completion.logprobs, completion.finish_reason) == (tokens, [], finish)
 
 
 @pytest.mark.parametrize(

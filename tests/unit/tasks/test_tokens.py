@@ -9,7 +9,7 @@ from tiny_models import write_tokenizer
 
 from dphrl.sample_files.records import SourceError
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.tokens import TemplateError, encoder
+from dphrl.tasks.tokens import TemplateError, encoder, response_encoder
 
 ASK = [{"role": "system", "content": "b"}, {"role": "user", "content": "a"}]
 CHAT = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}A:{% endif %}"
@@ -96,3 +96,10 @@ def test_a_template_that_fails_is_named(policy: Path, template: str, problem: st
 def test_a_tokenizer_without_a_template_is_an_error(policy: Path) -> None:
     with pytest.raises(ValueError, match=r"no chat template; set prompts.template to plain or add one"):
         encoder(policy, "chat")
+
+
+def test_a_complete_recorded_response_ends_as_the_template_ends_a_turn(policy: Path) -> None:
+    turn = "{% for m in messages %}{{ m.content }}<pad>{% endfor %}"
+    for template, end in (("chat", 0), ("plain", 1)):
+        encode = response_encoder(with_template(policy, turn), template)
+        assert (encode("ab", True), encode("ab", False)) == ([2, 3, end], [2, 3])

@@ -70,12 +70,13 @@ ANSWERS = {
 @pytest.mark.parametrize("styled", [True, False])
 def test_the_table_has_means_over_prompts_of_each_subset(styled: bool) -> None:
     rows = [
-        ("grpo", 1, step, key, number, "pef", text, right, answer)
+        # The style is that of the extracted answer where the response begins otherwise.
+        ("grpo", 1, step, key, number, "pef", f"```sql\n{text}\n```", text, right, answer)
         for step, prompts in ANSWERS.items()
         for key, answers in prompts.items()
         for number, (text, right, answer) in enumerate(answers)
     ]
-    rows += [("grpo", 1, 4, "c", 0, "exp", "other", False, None)]
+    rows += [("grpo", 1, 4, "c", 0, "exp", "other", None, False, None)]
     answers = pl.DataFrame(rows, schema=["method", "seed", *SCHEMAS["probes"].columns], orient="row")
     metrics = [("grpo", 1, 4, "probe_forward_kl_pef", 0.25), ("grpo", 1, 4, "reward", 0.5)]
     training = SCHEMAS["training"].frame(metrics)

@@ -142,8 +142,10 @@ _DECLARED = (
     Schema(
         "probes",
         ("step", *_SAMPLE),
-        {"step": _I32, **_SAMPLE} | _columns(_STR, "subset", "text") | {"correct": _BOOL, "answer_class": _STR},
-        nullable={"answer_class"},
+        {"step": _I32, **_SAMPLE}
+        | _columns(_STR, "subset", "text", "extracted")
+        | {"correct": _BOOL, "answer_class": _STR},
+        nullable={"extracted", "answer_class"},
         enums=_PROBED,
         bounds={"step": _FROM_0, "sample_index": _FROM_0},
     ),

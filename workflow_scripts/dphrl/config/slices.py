@@ -75,7 +75,8 @@ def gold(config: Config, dataset: str) -> Blocks:
 def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     """For the samples of a plan: the engine and the plan, without the number of jobs.
 
-    Recorded responses need no engine. `first` is the index of the first response that the plan uses. A policy whose
+    Recorded responses need no engine. `first` is the index of the first response that the plan uses, `template` decides
+    their end token. A policy whose
     name ends with a temperature (`Layout.hotter`) is drawn at it, without a greedy response.
     """
     chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
@@ -86,7 +87,8 @@ def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     if dataset in config.replay.get(policy, {}):
         # Only pre-samples are before those of the refinement.
         first = config.sampling.presample.n if plan == "refine" and config.presamples else 0
-        return canonical({"engine": {"name": REPLAY, "first": first}, "plan": chosen})
+        engine = {"name": REPLAY, "first": first, "template": config.prompts.template}
+        return canonical({"engine": engine, "plan": chosen})
     return canonical({"engine": config.engine.of(plan), "plan": chosen})
 
 

@@ -129,7 +129,7 @@ def evaluate(
     samples, classes = _judged_samples(rollouts, verdicts, shape), shape.classes
     if shape.solutions and "program_class" not in classes:
         samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
-    samples = samples.with_columns(style=style_of(styles, _STYLED)).drop(*_STYLED, strict=False)
+    samples = samples.with_columns(style=style_of(styles)).drop(*_STYLED, strict=False)
     reads = pl.col("reads_table").filter("correct")
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
@@ -237,14 +237,14 @@ def _rows_of(rows: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
     return rows.join(prompts, on="prompt_id", how="semi")
 
 
-def style_of(rules: Sequence[StyleRule], columns: Sequence[str] = ("text",)) -> pl.Expr:
-    """The style of each row: the first rule whose prefix begins the first column, else the next column.
+def style_of(rules: Sequence[StyleRule]) -> pl.Expr:
+    """The style of each row: the first rule whose prefix begins the text, else the extracted answer.
 
     "other" where none matches; null without rules.
     """
     style = pl.lit(OTHER_STYLE if rules else None, pl.String)
     # A response in a code fence begins with the fence, its answer with the SQL.
-    for column in reversed(columns) if rules else ():
+    for column in reversed(_STYLED) if rules else ():
         text = pl.col(column).str.strip_chars_start()
         for rule in reversed(rules):
             style = pl.when(text.str.starts_with(rule.prefix)).then(pl.lit(rule.name)).otherwise(style)

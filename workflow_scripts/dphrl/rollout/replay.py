@@ -27,7 +27,7 @@ class ReplayEngine:
     Args:
         file: JSONL, JSON or parquet.
         prompts: columns prompt_id and source_index, one row for each prompt of the dataset.
-        tokenize: text to token ids with the policy's tokenizer; None (there is no model) leaves them empty.
+        tokenize: a text, and whether it is complete, to token ids; None (there is no model) leaves them empty.
         first: sample_index of the first recorded sample to use; earlier ones belong to another plan.
 
     Raises:
@@ -36,7 +36,11 @@ class ReplayEngine:
     """
 
     def __init__(
-        self, file: Path, prompts: pl.DataFrame, tokenize: Callable[[str], list[int]] | None = None, first: int = 0
+        self,
+        file: Path,
+        prompts: pl.DataFrame,
+        tokenize: Callable[[str, bool], list[int]] | None = None,
+        first: int = 0,
     ) -> None:
         self._file, self._tokenize, self._first = file, tokenize, first
         self._source = dict(prompts.select("prompt_id", "source_index").iter_rows())
@@ -104,7 +108,9 @@ class ReplayEngine:
                 f"plan under sampling{others}"
             )
         response = recorded[index]
-        return replace(response, token_ids=self._tokenize(response.text) if self._tokenize else [])
+        if self._tokenize is None:
+            return response
+        return replace(response, token_ids=self._tokenize(response.text, response.finish_reason == "stop"))
 
     def _error(self, number: int, problem: str) -> RecordedError:
         return RecordedError(f"{self._file}, row {number}: {problem}")

@@ -114,8 +114,19 @@ def _raise_time_up(_signal: int, _frame: object) -> None:
     raise _TimeUpError
 
 
-def response_encoder(policy: Path) -> Callable[[str], list[int]]:
-    """The function from a recorded response to its token ids with the end token."""
+def end_token(tokenizer: "PreTrainedTokenizerBase", policy: Path, template: str) -> int | None:
+    """The token that ends a response: that of the chat template under "chat", else EOS. None without any."""
+    end = end_of_turn(tokenizer, policy) if template == "chat" else None
+    return tokenizer.eos_token_id if end is None else end
+
+
+def response_encoder(policy: Path, template: str) -> Callable[[str, bool], list[int]]:
+    """The function from a recorded response, and whether it is complete, to its token ids: with an end token if so."""
     tokenizer = load_tokenizer(policy)
-    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    return lambda text: [*tokenizer(text, add_special_tokens=False)["input_ids"], *end]
+    end = end_token(tokenizer, policy, template)
+    ends = [] if end is None else [end]
+
+    def encode(text: str, complete: bool) -> list[int]:
+        return [*tokenizer(text, add_special_tokens=False)["input_ids"], *(ends if complete else [])]
+
+    return encode

@@ -112,7 +112,10 @@ class Probes:
         subsets = [probe.subset for probe in share for _ in range(size)]
         answers = zip(subsets, requests, completions, verdicts, strict=True)
         rows = [
-            (step, asked.prompt_id, asked.sample_index, subset, answer.text, verdict.correct, verdict.answer_class)
+            (
+                *(step, asked.prompt_id, asked.sample_index, subset, answer.text),
+                *(verdict.extracted, verdict.correct, verdict.answer_class),
+            )
             for subset, asked, answer, verdict in answers
         ]
         self.rows += sorted(row for of_rank in all_gather(rows) for row in map(tuple, of_rank))

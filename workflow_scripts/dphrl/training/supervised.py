@@ -30,7 +30,7 @@ from dphrl.model.logprobs import LogProbs, device_of_job, load_model
 from dphrl.sample_files.records import SourceError
 from dphrl.tasks.fields import Fields, MalformedError, show
 from dphrl.tasks.prompts import messages_of
-from dphrl.tasks.tokens import TemplateError, encoder, end_of_turn, load_tokenizer
+from dphrl.tasks.tokens import TemplateError, encoder, end_token, load_tokenizer
 from dphrl.training.schedule import step_of_epochs
 
 _STATE: Final = "state.safetensors"
@@ -79,8 +79,7 @@ def supervised_start(
     """
     model, tokenizer = load_model(policy, "float32"), load_tokenizer(policy)
     encode = encoder(policy, "chat" if template == "chat" else "plain")
-    end = end_of_turn(tokenizer, policy) if template == "chat" else None
-    end = tokenizer.eos_token_id if end is None else end
+    end = end_token(tokenizer, policy, template)
     if end is None:
         raise ValueError(f"{policy}: its tokenizer has no end token, so no response would end; give it an eos_token")
     fields = Fields(config.fields)
