@@ -300,7 +300,7 @@ def build(root: Path) -> None:
     }
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
     builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
-    probes = SCHEMAS["probes"].frame([(0, "p0", 0, "exp", "7", True, None)])
+    probes = SCHEMAS["probes"].frame([(0, "p0", 0, "exp", "7", "7", True, None)])
     builder.table(probes, "probes", f"train/{TRAINED}/probes.parquet", "train_segment", **inputs)
     state = f"states/{TRAINED}.json"
     write_text(root / f"states/{TRAINED}/rng.json", "{}")

@@ -171,6 +171,7 @@ class Judgement:
     reward: float
     reads_table: bool | None = None
     answer_class: str | None = None
+    extracted: str | None = None
 
 
 def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Verdict]:

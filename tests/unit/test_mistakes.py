@@ -128,7 +128,7 @@ def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
 
 def test_the_audit_decodes_the_rollouts_of_an_empty_d_pef() -> None:
     # transformers decodes no sequences as one empty text.
-    assert _undecoded(SCHEMAS["rollouts"].frame([]), lambda tokens: [""]).is_empty()
+    assert _undecoded(SCHEMAS["rollouts"].frame([]), lambda tokens: [""], (), ()).is_empty()
 
 
 SCORER = """
