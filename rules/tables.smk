@@ -1,10 +1,9 @@
 # Tables over all policies with intervals, the tables of the paper, and the tables about trainings.
-import dphrl.report
 from dphrl.layout.kinds import TABLES
 
 PAPER_TABLES = contents.paper_tables(LAYOUT)
 # The paper's numbers, for runs that repeat one of its settings.
-PUBLISHED = f"{Path(dphrl.report.__file__).parent}/published.yaml" if CONFIG.evaluate.published else []
+PUBLISHED = str(contents.PUBLISHED) if CONFIG.evaluate.published else []
 
 
 rule make_tables:

@@ -8,10 +8,15 @@ from typing import get_args
 import polars as pl
 import pytest
 import yaml
+from runs import ROOT
 
 import dphrl.report.paper as module
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import PublishedSetting
+from dphrl.config.errors import ConfigError
+from dphrl.config.load import read_config
+from dphrl.layout.run import Layout
+from dphrl.report.contents import paper_tables
 from dphrl.report.paper import LAYOUTS, lay_out, names, read_published, shown, texts
 
 FILE = Path(module.__file__).with_name("published.yaml")
@@ -128,6 +133,11 @@ def test_published_values_are_separate_rows_under_the_same_columns_only(tables):
         ValueError, match=r"Table 1 has bird greedy.*; this run has in_domain greedy.*name the datasets so"
     ):
         lay_out("sql", tables, TASKS, published)
+    # The rules refuse it before the first job.
+    config = read_config(ROOT / "config/config.yaml")
+    named = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"published": "llama-sql"})})
+    with pytest.raises(ConfigError, match=r"evaluate.published\n.*'llama-sql'\n.*these sets; .* has bird, spider"):
+        paper_tables(Layout(named))
 
 
 def test_a_published_average_over_other_sets_is_left_out(tables):

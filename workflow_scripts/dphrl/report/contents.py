@@ -6,10 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 from dphrl.config.blocks.data import TOY
+from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.layout.run import Layout
 from dphrl.report import paper
 from dphrl.report.figures import figures
 from dphrl.report.paper import families
+
+PUBLISHED = Path(paper.__file__).with_name("published.yaml")
 
 
 def _compares(layout: Layout) -> bool:
@@ -26,8 +29,19 @@ def _tasks(layout: Layout) -> set[str]:
 
 
 def paper_tables(layout: Layout) -> list[str]:
-    """Names of the paper's tables that the run can fill."""
-    return paper.names(_tasks(layout), _compares(layout))
+    """Names of the paper's tables that the run can fill.
+
+    Raises:
+        ConfigError: `evaluate.published` has no column for any evaluation set of such a table.
+    """
+    names, evaluate = paper.names(_tasks(layout), _compares(layout)), layout.config.evaluate
+    published = paper.read_published(PUBLISHED, evaluate.published) if evaluate.published else {}
+    for table in (published[name] for name in names if name in published):
+        sets = list(dict.fromkeys(column.partition(" ")[0] for column in table["columns"] if column != paper.AVERAGE))
+        if not {*sets} & {*evaluate.datasets}:
+            allowed = f"null, or a setting with these sets; {table['source']} has {', '.join(sets)}"
+            raise ConfigError([Problem("evaluate.published", show(evaluate.published), allowed)])
+    return names
 
 
 def _has_registered_endpoint(layout: Layout) -> bool:
