@@ -149,6 +149,15 @@ class Mine(CustomScorer):
         ("[True, False]", TypeError, r"returned True \(bool\) for response 0: expected one Verdict for each response"),
         ("[Verdict('right', False, 0.0)] * 2", ValueError, "returned the verdict 'right': expected correct, wrong"),
         ("[g['lst'] for g in ground_truths]", KeyError, "lst"),
+        ("None", TypeError, "returned None: expected one Verdict for each response"),
+        *(
+            (
+                f"[Verdict('wrong', {values})] * 2",
+                ValueError,
+                "for response 0: expected correct as True or False, a rew",
+            )
+            for values in ("False, 2.0", "False, float('nan')", "False, 0.0, extracted=5", "1, 1.0")
+        ),
     ],
 )
 def test_a_scorer_that_returns_something_else(
@@ -161,6 +170,16 @@ def test_a_scorer_that_returns_something_else(
         score_rollouts(drawn, gold("a"), scorer)
     if error in (ValueError, TypeError):
         assert f"{tmp_path / 'mine.py'}: Mine.score" in str(caught.value)
+
+
+def test_a_scorer_may_have_data_classes_and_its_module_is_found_by_name(tmp_path: Path) -> None:
+    parts = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n",
+        "\n@dataclass\nclass Kept:\n    x: int\n",
+    )
+    (tmp_path / "mine.py").write_text(parts[0] + SCORER.format(returned="[right] * len(responses)") + parts[1])
+    scorer = load_scorer("mine", tmp_path / "mine.py", {})
+    assert sys.modules[type(scorer).__module__].Kept(1) == sys.modules[type(scorer).__module__].Kept(1)
 
 
 @pytest.mark.parametrize(

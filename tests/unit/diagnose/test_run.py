@@ -275,6 +275,14 @@ def test_answers_are_judged_here(tmp_path, capsys):
     # One answer to a question: accuracy, no coverage.
     assert main(["diagnose", *paths, "--task", "math", "--gold", str(golds)]) == 4
     assert "pass@1 of tuned is 28.6 %, of the base 85.7 %" in capsys.readouterr().out
+    # A list of golds in the files: all are required.
+    listed = []
+    for name, answer in (("base", "2, 1"), ("tuned", "2")):
+        rows = ({"question": f"q{n}", "text": f"\\boxed{{{answer}}}", "gold": [1, "2"]} for n in range(70))
+        listed.append(str(tmp_path / f"listed-{name}.jsonl"))
+        Path(listed[-1]).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert main(["diagnose", *listed, "--task", "math"]) == 4
+    assert "pass@1 of listed-tuned is 0.0 %, of the base 100.0 %" in capsys.readouterr().out
     assert main(["diagnose", *paths, "--task", "math"]) == 2
     assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
 

@@ -80,7 +80,7 @@ def test_too_few_gpus_are_named(tmp_path, monkeypatch):
         take_gpus(4, tmp_path)
 
 
-@pytest.mark.parametrize(("number", "visible"), [(0, "0,1"), (2, "")])
+@pytest.mark.parametrize(("number", "visible"), [(0, "0,1"), (2, ""), (2, "-1"), (1, "NoDevFiles")])
 def test_nothing_is_taken_without_need_or_gpus(tmp_path, monkeypatch, number, visible):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert take_gpus(number, tmp_path) == []

@@ -44,6 +44,19 @@ def test_greedy_answers_have_a_separate_index(tmp_path: Path) -> None:
     assert texts(file, 1, greedy=True) == [("p", -1, "p-1"), ("p", 0, "p0"), ("q", -1, "q-1"), ("q", 0, "q0")]
 
 
+def test_a_greedy_answer_may_come_before_a_list(tmp_path: Path) -> None:
+    rows = [{"prompt_id": key, "response": f"{key}-1", "sample_index": -1} for key in "pq"]
+    rows += [{"prompt_id": key, "response": None, "responses": [f"{key}0", f"{key}1"]} for key in "pq"]
+    assert [text for *_, text in texts(recorded(tmp_path, *rows), 2, greedy=True)] == [
+        "p-1",
+        "p0",
+        "p1",
+        "q-1",
+        "q0",
+        "q1",
+    ]
+
+
 def test_refinement_takes_the_sample_after_those_of_the_presampling(tmp_path: Path) -> None:
     file = recorded(tmp_path, *({"prompt_id": key, "responses": [f"{key}{i}" for i in range(3)]} for key in "pq"))
     assert texts(file, 1, first=2) == [("p", 0, "p2"), ("q", 0, "q2")]
@@ -69,6 +82,7 @@ def test_tokens_come_from_the_policys_tokenizer_and_there_are_no_log_probs(tmp_p
         ([{"response": "x"}], "row 0: expected either prompt_id"),
         ([{"prompt_id": "p", "source_index": 0, "response": "x"}], "row 0: expected either prompt_id"),
         ([{"source_index": True, "response": "x"}], "row 0: expected either prompt_id"),
+        ([{"prompt_id": 0, "response": "x"}], "row 0: expected either prompt_id"),
         ([{"prompt_id": "p"}], "row 0: expected a text under response"),
         ([{"prompt_id": "p", "responses": ["x", 3]}], "row 0: expected a text under response"),
         ([{"prompt_id": "p", "answers": ["x"]}], "row 0: expected a text under response, or a list of texts under"),

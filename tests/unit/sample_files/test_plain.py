@@ -41,6 +41,28 @@ def test_every_plain_field_is_read(tmp_path: Path) -> None:
     assert found.settings == {"temperature": "0.7", "model": "base"}
 
 
+def test_other_usual_names_are_read_next_to_a_response(tmp_path: Path) -> None:
+    row = {"id": 7, "problem": "2 + 2?", "response": "4", "is_correct": True, "answer": "4", "difficulty": "easy"}
+    found = read_samples(lines(tmp_path / "a.jsonl", row))
+    assert found.rows.rows() == [("7", "2 + 2?", 0, "4", True, "4", "easy", None, None)]
+
+
+def test_a_field_without_a_value_in_the_first_row_is_read(tmp_path: Path) -> None:
+    first, second = ({"task_id": f"H/{n}", "completion": text, "passed": True} for n, text in enumerate([None, "x"]))
+    for rows in ((first, second), (second, first)):
+        assert set(read_samples(lines(tmp_path / "a.jsonl", *rows)).rows["text"]) == {"", "x"}
+
+
+def test_rows_without_a_response_are_noted(tmp_path: Path) -> None:
+    rows = [{"question": f"q{n}", "responses": ["4"] * n, "correct": [True] * n} for n in range(2)]
+    assert "1 rows have an empty list of responses" in read_samples(lines(tmp_path / "a.jsonl", *rows)).notes[0]
+
+
+def test_scores_may_be_numbers_as_text(tmp_path: Path) -> None:
+    rows = ({"question": "q", "text": "4", "score": score} for score in ("1.0", "0.25"))
+    assert read_samples(lines(tmp_path / "a.jsonl", *rows), threshold=0.5).rows["correct"].to_list() == [True, False]
+
+
 def test_one_table_in_three_kinds_of_file_is_one(tmp_path: Path) -> None:
     rows = [{"question": f"q{number % 3}", "response": f"r{number}", "score": number % 2} for number in range(7)]
     lines(tmp_path / "a.jsonl", *rows)

@@ -230,6 +230,10 @@ def test_equal_answers_share_a_class(scorer: MathScorer) -> None:
         ("x+1", {"answer": "4.2", "tolerance": 0.1}, False),
         ("600/7 km/h", {"answer": [r"$\frac{600}{7}$"], "unit": "km/h"}, True),
         ("166 cm^2", {"answer": ["$166$"], "unit": "$cm^2$"}, True),
+        (r"166\text{ m}^2", {"answer": ["$166$"], "unit": "$cm^2$"}, False),
+        ("166", {"answer": ["$166$"], "unit": "$cm^2$"}, True),
+        (r"45\text{ minutes}", {"answer": "45", "unit": "minute"}, True),
+        (r"45\text{ hours}", {"answer": "45", "unit": "minute"}, False),
         (r"90^{\circ}, 60^\circ", {"answer": [r"$90^{\circ}$,$60^{\circ}$"]}, True),
     ],
 )

@@ -211,12 +211,18 @@ def test_a_hundred_thousand_blanks_are_read_in_a_moment() -> None:
         ("It costs $5. So the answer is $x+1$.", "It costs 5. So the answer is $x+1$."),
         ("the answer is $x+1$.", "the answer is $x+1$."),
         ("$ x $ and $ y", "$ x $ and $ y$"),
-        (r"\$5 and $x$", r"\$5 and $x$"),
+        (r"\$5 and $x$", "5 and $x$"),
+        ("She has $5 left.", "She has 5 left."),
+        ("A profit of $70,000 on the house", "A profit of 70,000 on the house"),
+        ("It is $2.50 each, or $20/hour", "It is $2.50 each, or $20/hour"),
+        ("Each earns $20/hour", "Each earns 20/hour"),
+        ("it is $5x+1", "it is $5x+1$"),
+        ("The answer is \u22123.", "The answer is -3."),
         ("no formula", "no formula"),
         ("a $\nthe answer is $x$", "a \nthe answer is $x$"),
     ],
 )
-def test_dollars_are_paired_from_the_end_of_a_line(line: str, expected: str) -> None:
+def test_dollars_are_paired_from_the_end_of_a_line_or_are_money(line: str, expected: str) -> None:
     assert final_answer(line, "final") == (expected, True)
 
 

@@ -171,6 +171,11 @@ def test_different_programs_have_different_classes() -> None:
     assert not [pair for pair in itertools.combinations(classes, 2) if classes[pair[0]] == classes[pair[1]]]
 
 
+def test_a_function_that_sqlglot_reads_as_an_operator_has_no_class() -> None:
+    assert program_class("SELECT mod(x, 2) FROM t") is None
+    assert program_class("SELECT x % 2 FROM t") is not None
+
+
 def test_a_written_out_tree_is_the_same_program() -> None:
     for sql in [*DIFFERENT_PROGRAMS, *itertools.chain(*ONE_PROGRAM.values())]:
         assert program_class(sqlglot.transpile(sql, read="sqlite", write="sqlite")[0]) == program_class(sql), sql

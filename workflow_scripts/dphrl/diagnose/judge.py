@@ -3,6 +3,7 @@
 import importlib.util
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ def _truth(
         where = "the file has none: give them with --gold FILE" if golds is None else "--gold has none"
         raise SourceError(f"{file.path}: question {known_as(key, question)[:60]!r} has no gold answer; {where}")
     if task == "math":
-        return {"answer": gold_of_question}
+        return _answer(gold_of_question)
     truth = _object(gold_of_question)
     if not {"db_id", "gold_sql"} <= truth.keys():
         raise SourceError(
@@ -105,6 +106,15 @@ def _truth(
             " question; give them with --gold FILE"
         )
     return truth
+
+
+def _answer(gold: Any) -> dict[str, Any]:
+    """The ground truth of a gold: a text, a list of texts or an object with `answer`, these also as JSON."""
+    if isinstance(gold, str) and gold.startswith(('["', "{")):
+        with suppress(json.JSONDecodeError):
+            read = json.loads(gold)
+            gold = read if isinstance(read, list) or "answer" in read else gold
+    return gold if isinstance(gold, dict) else {"answer": gold}
 
 
 def _object(gold: Any) -> dict[str, Any]:

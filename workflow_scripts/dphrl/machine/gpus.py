@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from ctypes.util import find_library
+from itertools import takewhile
 from pathlib import Path
 
 from dphrl.machine.private import private_folder
@@ -118,4 +119,6 @@ def _gpus() -> dict[str, str]:
         uuids = {}
     visible = os.environ.get(_VISIBLE)
     entries = list(uuids) if visible is None else [entry.strip() for entry in visible.split(",") if entry.strip()]
-    return {entry: uuids.get(entry, entry).replace("/", "_") for entry in entries}
+    # CUDA ends the list at the first entry that is no GPU, such as -1.
+    shown = takewhile(lambda entry: entry.isdecimal() or entry.startswith(("GPU-", "MIG-")), entries)
+    return {entry: uuids.get(entry, entry).replace("/", "_") for entry in shown}

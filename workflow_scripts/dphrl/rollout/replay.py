@@ -63,10 +63,12 @@ class ReplayEngine:
         return [self._completion(request) for request in requests]
 
     def _read(self, number: int, row: dict[str, Any]) -> tuple[int | str, list[Completion]]:
-        keys = [row[name] for name in ("prompt_id", "source_index") if row.get(name) is not None]
-        texts = [row["response"]] if "response" in row else row.get("responses")
+        # A number under `prompt_id` is another tool's id, and no place in the file.
+        named = [(row.get("prompt_id"), str), (row.get("source_index"), int)]
+        keys = [key for key, _ in named if isinstance(key, str | int)]
+        texts = row.get("responses") if row.get("response") is None else [row["response"]]
         finish = row.get("finish_reason") or "stop"
-        if len(keys) != 1 or isinstance(keys[0], bool) or not isinstance(keys[0], int | str):
+        if len(keys) != 1 or any(key is not None and type(key) is not kind for key, kind in named):
             raise self._error(number, "expected either prompt_id (text) or source_index (a whole number)")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             instead = f"found only {', '.join(map(str, row))}" if texts is None else "found something else"
@@ -77,7 +79,7 @@ class ReplayEngine:
 
     def _record(self, number: int, prompt: str, index: int | None, responses: Sequence[Completion]) -> None:
         recorded = self._responses.setdefault(prompt, {})
-        if index is None and recorded and len(responses) > 1:
+        if index is None and recorded.keys() - {GREEDY} and len(responses) > 1:
             raise self._error(
                 number, "this prompt has responses in an earlier row too: put them in one row, or give sample_index"
             )

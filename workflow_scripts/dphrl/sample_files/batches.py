@@ -52,7 +52,9 @@ class RecordError(ValueError):
 
 
 class Reader:
-    """Reads batches of records. `counts`: greedy responses left out, and rows whose score judges no response.
+    """Reads batches of records.
+
+    `counts`: greedy responses left out, rows without a response, rows whose score judges no response.
 
     Args:
         names: our field -> its names in the file.
@@ -78,6 +80,7 @@ class Reader:
             return pl.DataFrame(schema=self.schema)
         responses = self._responses(records)
         sizes = [len(texts) for texts in responses]
+        self.counts["none"] += sizes.count(0)
         questions = self._column("question", question_of, records, _TEXT)
         columns = {
             "question_id": _shared(_repeated(self._keys(questions, records), sizes)),

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from operator import methodcaller
 from typing import Any, Final
@@ -132,6 +133,9 @@ def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
     def judged(field: Field, value: Any) -> bool | None:
         if value is None:
             return None
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = float(value)
         if not isinstance(value, int | float):
             raise field.expected("a number, as a threshold was given", value)
         return None if math.isnan(value) else value >= threshold
@@ -143,6 +147,9 @@ def gold_of(field: Field, value: Any) -> str | None:
     """A gold answer as text: a text as it is, another value as JSON; None where it is empty."""
     if value is None or value == "":
         return None
+    if isinstance(value, list):
+        # Texts, so that a list of answers is told from an interval, [1, 2].
+        value = [str(answer) if isinstance(answer, int | float) else answer for answer in value]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 

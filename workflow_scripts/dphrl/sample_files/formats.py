@@ -219,7 +219,7 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
     """
     for format in FORMATS.values():
         if format.fits(record):
-            return format
+            return _with_usual_names(record) if format is PLAIN else format
     names = _usual_names(record)
     named = names.keys() | mapping.keys()
     judged = bool(named & {*_JUDGE}) or {"n", "c"} <= named
@@ -231,6 +231,13 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
         f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
         f" verdicts; the first object has {names_of(fields)}; nearest: {' '.join(hints)}"
     )
+
+
+def _with_usual_names(record: Record) -> Format:
+    """The plain format, with the usual names of the fields that the record has under no plain name."""
+    missing = [ours for ours in _USUAL if not any(name in record for name in PLAIN.names.get(ours, ()))]
+    more = {ours: (first,) for ours in missing if (first := _first(ours, record)) is not None}
+    return replace(PLAIN, names={**PLAIN.names, **more})
 
 
 def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
@@ -252,9 +259,12 @@ def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
 
 
 def _first(ours: str, record: Record) -> str | None:
-    """The first usual name with a value in the record; a question or a response is no other object, no number."""
+    """The first usual name with a value in the record, else without one; a question or response is a text."""
     fits = could_be_text if ours in ("question", "text") else lambda _: True
-    return next((name for name in _USUAL[ours] if record.get(name) is not None and fits(record[name])), None)
+    names = [name for name in _USUAL[ours] if name in record]
+    with_value = (name for name in names if record[name] is not None and fits(record[name]))
+    # Later rows may have a value where the first has none.
+    return next(with_value, next((name for name in names if record[name] is None), None))
 
 
 def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:

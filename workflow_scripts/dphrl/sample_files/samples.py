@@ -217,6 +217,8 @@ def _table(records: Iterator[Numbered], kept: _Kept, reader: Reader) -> pl.DataF
 def _of_reader(reader: Reader, score: str | None) -> Iterator[str]:
     if reader.counts["greedy"]:
         yield f"{reader.counts['greedy']:,} greedy responses (sample_index -1) are left out"
+    if reader.counts["none"]:
+        yield f"{reader.counts['none']:,} rows have an empty list of responses, so they count for no question"
     if reader.counts["one for all"]:
         yield (
             f"{score or 'the score'} is one number for several responses in {reader.counts['one for all']:,} rows, so "

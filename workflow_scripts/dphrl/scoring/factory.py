@@ -2,8 +2,10 @@
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,9 +82,12 @@ def _checked(score: Callable[..., list[Verdict]]) -> Callable[..., list[Verdict]
 
     @wraps(score)
     def judged(scorer: CustomScorer, responses: Sequence[str], truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        verdicts: list[Any] = list(score(scorer, responses, truths))
+        returned: Any = score(scorer, responses, truths)
         where = f"{inspect.getsourcefile(score)}: {type(scorer).__name__}.score"
         expected = "expected one Verdict for each response, in their order"
+        if not isinstance(returned, Iterable):
+            raise TypeError(f"{where} returned {returned!r:.60}: {expected}")
+        verdicts: list[Any] = list(returned)
         for index, verdict in enumerate(verdicts):
             if not isinstance(verdict, Verdict):
                 shown = f"{verdict!r:.60} ({type(verdict).__name__}) for response {index}"
@@ -90,6 +95,14 @@ def _checked(score: Callable[..., list[Verdict]]) -> Callable[..., list[Verdict]
                 raise TypeError(f"{where} returned {shown}: {expected}, for instance {example}")
             if verdict.verdict not in VERDICTS:
                 raise ValueError(f"{where} returned the verdict {verdict.verdict!r}: expected {', '.join(VERDICTS)}")
+            texts = (verdict.extracted, verdict.answer_class, verdict.program_class, verdict.detail)
+            # NumPy's bool too; a worker process does not import it.
+            typed = type(verdict.correct).__name__ in ("bool", "bool_") and isinstance(verdict.reward, Real)
+            if not (typed and 0.0 <= verdict.reward <= 1.0 and all(isinstance(text, str | None) for text in texts)):
+                raise ValueError(
+                    f"{where} returned {verdict!r:.300} for response {index}: expected correct as True or False, a"
+                    " reward from 0 to 1, and texts"
+                )
         if len(verdicts) != len(responses):
             raise ValueError(f"{where} returned {len(verdicts)} verdicts for {len(responses)} responses: {expected}")
         return verdicts
@@ -113,7 +126,10 @@ def load_scorer(name: str, source: str | Path, options: Mapping[str, Any]) -> Cu
     if spec is None or spec.loader is None:
         raise ValueError(f"scoring.custom.{name}: {source} is not a Python file: expected a name that ends in .py")
     _registered.clear()  # of other files
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    module = importlib.util.module_from_spec(spec)
+    # Data classes and processes of the scorer find their module by its name.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
     if name not in _registered:
         registered = f"{source} registers {', '.join(sorted(_registered)) or 'nothing'}"
         raise ValueError(f"scoring.custom.{name}: {registered}; expected a class under @register({name!r})")

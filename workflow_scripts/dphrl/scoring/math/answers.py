@@ -21,6 +21,8 @@ _PHRASE: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.D
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 
 _DOLLAR: Final = re.compile(r"(?<!\\)\$")
+# `$5`, `$70,000 on the house`, `$20/hour`: money in a sentence. A formula goes on with an operator or a letter.
+_AMOUNT: Final = re.compile(r"\d[\d,]*+(?:\.\d++)?(?:[.,;:!?)]*$|[.,;:!?)]*\s+\(?[A-Za-z]{2,}|/[A-Za-z]{2,})", re.ASCII)
 _BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
 
 _DELIMITER: Final = re.compile(r"\$|(?<!\\)\\[()\[\]](?![a-z])")
@@ -93,7 +95,7 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
         # A line that is cut may have lost the `$` before a formula.
         prose = prose[-MAX_CHARACTERS:]
         prose = prose.partition("\n")[2].strip() or prose
-    prose = _UPRIGHT.sub(r"\1", _NEGATIVE_SPACE.sub("", prose))
+    prose = _UPRIGHT.sub(r"\1", _NEGATIVE_SPACE.sub("", prose)).replace("\\$", "").replace("\u2212", "-")
     return ("\n".join(map(_close, prose.split("\n"))), True) if prose else None
 
 
@@ -132,6 +134,8 @@ def _close(line: str) -> str:
     if len(signs) % 2 == 0:
         return line
     before, after = line[: signs[-1]], line[signs[-1] + 1 :].rstrip(". ")
+    if _AMOUNT.match(line, signs[-1] + 1):
+        return before + line[signs[-1] + 1 :]
     if after and before[-1:] in _BEFORE_FORMULA:
         return f"{before}${after}$"
     return line[: signs[0]] + line[signs[0] + 1 :]

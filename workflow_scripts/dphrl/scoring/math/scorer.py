@@ -20,6 +20,7 @@ from dphrl.scoring.math.answers import (
 )
 from dphrl.scoring.math.members import Member, answer_class, members
 from dphrl.scoring.math.rules import compare
+from dphrl.scoring.math.units import Unit, agree, quantity
 from dphrl.scoring.verdict import Verdict, check_option
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
@@ -126,6 +127,12 @@ class _Gold:
     @cached_property
     def members(self) -> list[Member]:
         return members(self.text)
+
+    @cached_property
+    def stated(self) -> Unit:
+        """The unit as the units of answers are read."""
+        bare, worded = (quantity(text).units[-1] for text in (f"1 {self.unit}", f"1\\text{{ {self.unit}}}"))
+        return bare or worded
 
     @cached_property
     def answer_class(self) -> str:
@@ -249,6 +256,9 @@ def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
         return Verdict("no_answer", False, 0.0, extracted)
     if not prose and normal_form(text) == gold.form:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
+    units = [unit for member in listed for unit in member.quantities[-1].units] if gold.unit and not prose else []
+    if not all(agree(gold.stated, unit) for unit in units):
+        return _wrong(extracted, listed, "units")
     wanted, left = _unmatched(gold, listed)
     if not wanted and not left:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)

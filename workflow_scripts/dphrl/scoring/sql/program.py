@@ -10,6 +10,7 @@ from typing import Any, Final
 from dphrl.config.scorers import Comparison, SqlAnswer, SqlRepair
 from dphrl.scoring.verdict import digest
 
+_MOD: Final = re.compile(r"\bmod\s*\(", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(r"```sql[ \t]*\r?\n\s*--\s*Your SQL query\s*```", re.IGNORECASE)
 _FENCE: Final = re.compile(r"```sql[ \t]*\r?\n(.*?)```", re.IGNORECASE | re.DOTALL)
 _COMMENT_OR_SPACE: Final = re.compile(r"(?:\s++|--[^\n]*+(?:\n|\Z)|/\*.*?\*/)*+", re.DOTALL)
@@ -97,7 +98,8 @@ def program_class(sql: str) -> str | None:
 
 def _class(sql: str) -> str | None:
     tree = _parse(sql)
-    if tree is None or not _is_sqlite(sql):
+    # sqlglot reads mod(a, b) as a % b, which SQLite computes on whole numbers.
+    if tree is None or _MOD.search(sql) or not _is_sqlite(sql):
         return None
     from dphrl.scoring.sql.canonical_form import canonical_form
 
