@@ -24,7 +24,8 @@ if not workflow.configfiles:
 
 FILES = dict.fromkeys(map(Path, workflow.configfiles))
 try:
-    FILES = read_files(FILES)  # Snakemake has read them too, but takes the last of two equal keys
+    # Snakemake has read them too, but takes the last of two equal keys. Those of a module are the other workflow's.
+    FILES = FILES if workflow.modifier.skip_configfile else read_files(FILES)
     CONFIG = load_config(config)
     check_files(CONFIG, Path.cwd())
     if workflow.is_main_process and any(method.functions for method in CONFIG.methods.values()):

@@ -21,4 +21,6 @@ onstart:
 
 onsuccess:
     remove_folders(LAYOUT.superseded_at_the_end())
-    logger.info("\n".join(filter(None, [ending(LAYOUT), ambiguous(Path(LAYOUT.root))])))
+    # A target may leave the page or the audit of an earlier run as they are.
+    current = {str(file) for job in workflow.dag.jobs for file in job.output}
+    logger.info("\n".join(filter(None, [ending(LAYOUT, current), ambiguous(Path(LAYOUT.root))])))

@@ -185,6 +185,11 @@ def test_the_exception_of_a_rank_is_found_without_its_prefix() -> None:
     assert last_exception(["all is well"]) == []
 
 
+def test_an_exception_of_another_name_leaves_the_end_of_the_log() -> None:
+    caused = ["Traceback (most recent call last):", "  File x", "ValueError: invalid", "", "During handling of it"]
+    assert last_exception([*caused, "Traceback (most recent call last):", "  File y", "Timeout: service gone"]) == []
+
+
 def test_where_a_rank_ended_its_exception_comes_first() -> None:
     ended = ["Traceback (most recent call last):", "  File x", "dphrl.ranks.launch.RankError: rank 1 ended"]
     assert last_exception([*TRACEBACK, *ended]) == [

@@ -152,8 +152,8 @@ def _init(options: Namespace) -> int:
     gpu_gib = None if options.cpu else options.gpu_gib
     own = vars(options) | {"name": out.stem, "fields": dict(options.field), "gpu_gib": gpu_gib}
     wish = Wish(**{name: own[name] for name in Wish.__dataclass_fields__})
-    if out.exists():
-        raise FileExistsError(f"{out} is there already: name another file with --out, or remove it")
+    if (there := out.exists()) or not out.parent.is_dir():
+        raise OSError(f"{out} is {'there already' if there else 'in no folder'}: name another file with --out")
     text, report, ranks = starter(wish)
     with out.open("x", encoding="utf-8") as file:
         file.write(text)

@@ -562,6 +562,13 @@ def test_more_tokens_than_the_model_has_positions(data: dict[str, Any], tmp_path
     assert "engine.max_model_len\n  given:   128\n  allowed: at most 64, the positions of the model" in found
 
 
+def test_gpus_that_share_an_engine_divide_the_attention_heads(data: dict[str, Any], tmp_path: Path) -> None:
+    spread = {**data, "engine": {**data["engine"], "name": "vllm", "stages": {}}}
+    spread["hardware"] = {**data["hardware"], "tensor_parallel": 4, "ranks": 4}
+    found = files_refused(spread, tmp_path, config='{"num_attention_heads": 14}', tokenizer="{}")
+    assert "hardware.tensor_parallel\n  given:   4\n  allowed: a number that divides the model's 14 heads" in found
+
+
 def test_positions_that_a_model_extends_are_left_to_the_engine(data: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "base").mkdir()
     extended = f'{{{POSITIONS}, "rope_scaling": {{"type": "yarn", "factor": 4.0}}}}'

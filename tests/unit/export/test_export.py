@@ -224,7 +224,13 @@ def test_a_custom_scorer_goes_along_and_must_be_that_of_the_run(
     assert "the task one_of has a custom scorer; name its file: --scorer FILE" in capsys.readouterr().err
     _export(run, "jsonl", "--scorer", str(ROOT / "examples" / "score_answers.py"), code=1)
     assert "not the scorer of the run" in capsys.readouterr().err
-    _agree(_export(run, "jsonl", "--scorer", str(source)), ["It is\nRome.", "rome", ""], [1.0, 0.0, 0.0])
+    answers, rewards = ["It is\nRome.", "rome", ""], [1.0, 0.0, 0.0]
+    out = _export(run, "jsonl", "--scorer", str(source))
+    _agree(out, answers, rewards)
+    # A scorer of this name is not replaced by the judge.
+    shutil.rmtree(out)
+    named = shutil.copyfile(source, run.root.parent / "reward.py")
+    _agree(_export(run, "jsonl", "--scorer", str(named)), answers, rewards)
 
 
 def test_what_is_missing_is_named_with_the_next_step(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Sizes of models against transformers, and their planned memory against a table worked out by hand from the code."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.model import logprobs
-from dphrl.plan.describe import check_memory
+from dphrl.plan.describe import at_start, check_memory
 from dphrl.plan.memory import (
     GB,
     ModelShape,
@@ -254,6 +255,30 @@ def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
         check_memory(config, LLAMA_8B, 80)
     large = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
     check_memory(load_config(data | {"methods": {"grpo": {"rollout_on": "all"}}, "hardware": large}), LLAMA_8B, 80)
+
+
+def test_a_supervised_start_and_samples_without_a_training_must_fit_too(tmp_path):
+    (tmp_path / "llama").mkdir()
+    sizes = dict(zip((*SIZES, GQA), (32, 4096, 128256, 14336, 32, 8), strict=True))
+    (tmp_path / "llama/config.json").write_text(json.dumps({"model_type": "llama", **sizes}))
+    data = {"run": "bird", "datasets": {"bird": {"task": "sql", "source": "dev.json"}}, "methods": {}}
+    data |= {"evaluate": {"datasets": ["bird"]}, "policy": {"base": "llama"}}
+    for changes, refused in (
+        ({"hardware": {"gpu_gib": 80}}, None),
+        ({"hardware": {"gpu_gib": 30}}, "sampling"),
+        # Recorded answers are no samples.
+        ({"hardware": {"gpu_gib": 30}, "replay": {"base": {"bird": "a.jsonl"}}}, None),
+        (
+            {"hardware": {"gpu_gib": 80}, "policy": {"base": "llama", "supervised": {"source": "s"}}},
+            "policy.supervised",
+        ),
+    ):
+        config, found = load_config(data | changes), None
+        try:
+            assert list(at_start(config, tmp_path)) == []
+        except ConfigError as error:
+            (found,) = (problem.path for problem in error.problems)
+        assert found == refused
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.tables import write_table
 from dphrl.config.load import read_config
 from dphrl.layout.run import Layout
 from dphrl.report.terminal import ending, results
@@ -21,8 +24,18 @@ def test_a_row_per_method_with_the_largest_k_and_the_diversity_of_each_set(table
     assert "\\" not in "".join(lines)
 
 
-def test_without_a_report_nothing_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_report_of_this_start_is_shown(tables: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     layout = Layout(read_config(Path("config/config.yaml")))
     monkeypatch.chdir(tmp_path)
-    assert ending(layout) == ""
+    page = f"{layout.root}/report/index.html"
+    audit, headline = (Path(layout.path(kind, table="headline")) for kind in ("audit", "table"))
+    assert ending(layout, {page}) == ""
+    write_table(tables["headline"], "headline", headline, {})
+    write_table(SCHEMAS["audit"].frame(), "audit", audit, {})
+    Path(page).parent.mkdir(parents=True)
+    Path(page).touch()
+    # The page and the audit of an earlier run are not those of this start.
+    assert ending(layout, {str(headline)}) == ""
+    assert "The audit" not in ending(layout, {page})
+    assert "The audit: all 0 checks passed" in ending(layout, {page, str(audit)})

@@ -45,7 +45,7 @@ def policy(method, number, world, dataset, prompts=30, n=4):
 
 def write_run(folder, seeds, world, datasets=("in", "out"), step=10, settings=None):
     """A finished run: evaluations and the headline table, as the workflow leaves them."""
-    footer = {"config": {**SETTINGS, **(settings or {})}, "seed": 1}
+    footer = {"config": {"evaluate": {**SETTINGS, **(settings or {})}}, "seed": 1}
     frames = []
     trained = [(method, seed, step) for method in ("grpo", "dph_f") for seed in seeds]
     for method, seed, at in [("base", 0, 0), *trained]:
@@ -57,7 +57,7 @@ def write_run(folder, seeds, world, datasets=("in", "out"), step=10, settings=No
             numbers = {"seed": pl.lit(seed, pl.Int32), "step": pl.lit(at, pl.Int32)}
             frames.append(frame.with_columns(**marks, **numbers))
     everything = pl.concat(frames)
-    table = headline(Study.from_evaluations(everything, EvaluateConfig(**footer["config"]), 1))
+    table = headline(Study.from_evaluations(everything, EvaluateConfig(**footer["config"]["evaluate"]), 1))
     write_table(table, "headline", folder / "tables" / "headline.parquet", footer)
     return everything
 

@@ -1,5 +1,6 @@
 """`dphrl init --draw`: lengths and the place of an answer come from answers of the user's model."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -48,6 +49,15 @@ def test_the_rule_that_finds_answers_and_the_lengths_that_they_need(
     lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
     assert {config.train.max_tokens, *lengths} == {64}
     assert (config.prompts.max_tokens, config.engine.max_model_len) == (128, 192)
+
+
+def test_longer_questions_of_the_evaluation_count_for_the_prompts(world: Path) -> None:
+    train = world / "world/questions/train.jsonl"
+    rows = [json.loads(line) for line in train.read_text().splitlines()]
+    longer = (json.dumps(row | {"prompt": row["prompt"] * 2}) + "\n" for row in rows)
+    (world / "test.jsonl").write_text("".join(longer))
+    given = ("--data", str(train), "--databases", "world/databases", "--model", str(BASE), "--test", "test.jsonl")
+    assert init(*given).prompts.max_tokens > 128
 
 
 def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

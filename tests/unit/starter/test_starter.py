@@ -196,6 +196,12 @@ def test_the_next_commands_are_those_of_the_machine(
         return [line.strip() for line in lines if not line.strip().startswith("#")]
 
     monkeypatch.setenv("PATH", str(folder))
+    # make has no names with blanks.
+    assert commands("--cpu", "--out", "my run.yaml") == [
+        ".venv/bin/dphrl plan 'my run.yaml'",
+        ".venv/bin/snakemake partition --cores 2 --configfile 'my run.yaml'",
+        ".venv/bin/snakemake --cores 2 --configfile 'my run.yaml'",
+    ]
     assert commands("--cpu", "--out", "a.yaml") == [
         ".venv/bin/dphrl plan a.yaml",
         "make run CONFIG=a.yaml TARGET=partition",
@@ -215,8 +221,10 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     (folder / "my.yaml").write_text("mine")
     assert main(["init", "--data", "my.jsonl", "--model", "model"]) == 1
-    assert "my.yaml is there already: name another file with --out, or remove it" in capsys.readouterr().err
+    assert "my.yaml is there already: name another file with --out" in capsys.readouterr().err
     assert (folder / "my.yaml").read_text() == "mine"
+    assert main(["init", "--data", "my.jsonl", "--model", "model", "--out", "no/my.yaml"]) == 1
+    assert "no/my.yaml is in no folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -203,17 +203,27 @@ def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]
     if positions is not None and length > positions:
         allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base})"
         yield Problem("engine.max_model_len", show(length), allowed)
+    heads, shared = (
+        _of_config(config.base_place(folder), folder).get("num_attention_heads"),
+        config.hardware.tensor_parallel,
+    )
+    if isinstance(heads, int) and heads % shared:
+        yield Problem("hardware.tensor_parallel", show(shared), f"a number that divides the model's {heads} heads")
+
+
+def _of_config(base: str, folder: Path) -> Mapping[str, Any]:
+    """The config.json of a language model; empty where it cannot be read: the job that imports the model says why."""
+    try:
+        data = model_config(base, folder) or {}
+        return data.get("text_config") or data
+    except (ValueError, OSError, AttributeError):
+        return {}
 
 
 def _positions(base: str, folder: Path) -> int | None:
     """The positions of a model; None where its config.json does not name or extends them."""
-    try:
-        data = model_config(base, folder) or {}
-        data = data.get("text_config") or data
-        rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
-        positions = data.get("max_position_embeddings")
-    except (ValueError, OSError, AttributeError):
-        # The job that imports the base model names the fault of its config.json.
-        return None
+    data = _of_config(base, folder)
+    rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
+    positions = data.get("max_position_embeddings")
     extended = isinstance(rope, dict) and "factor" in rope
     return positions if isinstance(positions, int) and not extended else None

@@ -91,7 +91,7 @@ def export(order: Order) -> str:
         if template is not None:
             (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
         if order.scorer is not None:
-            shutil.copyfile(order.scorer, folder / order.scorer.name)
+            shutil.copyfile(order.scorer, folder / _copied(order.scorer))
         (folder / "scorer.json").write_text(json.dumps(judge, indent=1) + "\n", encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name("reward.py"), folder / "reward.py")
     lines = [
@@ -176,6 +176,11 @@ def _check_tokens(order: Order, rows: Sequence[Row], plain: bool) -> tuple[str |
     return template, len(changed)
 
 
+def _copied(scorer: Path) -> str:
+    """The name of the copy of a custom scorer; `reward.py` is the judge that loads it."""
+    return f"scorer_{scorer.name}" if scorer.name == "reward.py" else scorer.name
+
+
 def _judge(order: Order, gold: Path) -> dict[str, Any]:
     """The content of scorer.json: task, settings, folder of the databases, file of a custom scorer, processes."""
     footer, databases = read_footer(gold), order.databases
@@ -202,7 +207,7 @@ def _judge(order: Order, gold: Path) -> dict[str, Any]:
         "task": task,
         "settings": footer["config"]["scorer"],
         "databases": None if databases is None else str(databases.resolve()),
-        "source": None if order.scorer is None else order.scorer.name,
+        "source": None if order.scorer is None else _copied(order.scorer),
         "workers": _WORKERS,
     }
 

@@ -21,6 +21,7 @@ from dphrl.plan.memory import (
     ModelShape,
     Phase,
     Setting,
+    activations,
     changes_that_fit,
     host_bytes,
     phases,
@@ -32,9 +33,11 @@ from dphrl.plan.memory import (
 )
 from dphrl.plan.work import (
     ASSUMED_PROMPTS,
+    PLANS,
     Rates,
     Sizes,
     Stage,
+    drawn_datasets,
     prompt_share,
     sizes_of,
     stages,
@@ -102,7 +105,14 @@ def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
         problems += _too_large(f"methods {names}", worst, limit, advice)
     # The reference needs less than the trainings that read it.
     advice = "a higher hardware.tensor_parallel, or a lower hardware.sampling_kv_cache_gib"
-    problems += _too_large("sampling", sampling_phase(shape, Setting.of(config, None, shape)), limit, advice)
+    if any(drawn_datasets(config, plan) for plan in PLANS):
+        problems += _too_large("sampling", sampling_phase(shape, Setting.of(config, None, shape)), limit, advice)
+    if start := config.policy.supervised:
+        # In float32 on one GPU: weights, gradients and two moments.
+        batch = Setting(token_budget=start.token_budget, dtype=start.dtype)
+        parts = {"weights, gradients and moments": 16.0 * shape.parameters, **activations(shape, batch)}
+        advice = "the folder of a model that had its start elsewhere, under policy.base"
+        problems += _too_large("policy.supervised", Phase("training it", parts), limit, advice)
     if problems:
         raise ConfigError(problems)
 
@@ -123,8 +133,10 @@ def _too_large(job: str, phase: Phase, limit: float, advice: str) -> list[Proble
 
 def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None) -> int:
     """Print the plan of a configuration; the exit status is 1 if a job does not fit. None means the default."""
+    if (slots or 1) < 1 or (gpu_gib or 1.0) <= 0.0:
+        raise ValueError("--slots and --gpu-gib: expected more than 0")
     config, folder = read_config(*files), Path.cwd()
-    shape = shape_of(config, folder)
+    shape = shape_of(config, folder, online=True)
     gpu_gib = gpu_gib or config.gpu_gib
     largest = max(config.hardware.ranks, config.hardware.tensor_parallel)
     slots = slots or max(2, largest)
@@ -164,7 +176,7 @@ def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
     lines = [f"{config.run}: a model of {parameters} parameters"]
     if sizes.absent:
         lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(sizes.absent)}"]
-    if unit == "GPU":
+    if unit == "GPU" and config.methods:
         lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
     source = f"at the speed of a matrix product, {speed / 1e9:,.0f} GFLOP/s of one {unit} measured now"
     if math.isnan(speed):
@@ -186,8 +198,8 @@ def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
     of_one = Rates.of_products(1.0, config, shape)
     operations, with_one_more = (_seconds(stages(one, shape, sizes, of_one)) for one in (config, one_more))
     lines.append(
-        f"Operations of the model's products: {_power(operations)} in all, of which "
-        f"{_power(with_one_more - operations)} for each training seed"
+        f"Operations of the model's products: {_power(operations)} in all"
+        + (f", of which {_power(with_one_more - operations)} for each training seed" if config.methods else "")
     )
     seconds = _seconds(planned)
     if math.isnan(seconds):
@@ -198,7 +210,8 @@ def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
         of_seed = _seconds(stages(one_more, shape, sizes, rates)) - seconds
         lines.append(
             f"Time: at least {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(seconds / 3600)} "
-            f"{unit} hours in all, of which {_rounded(of_seed / 3600)} for each training seed"
+            f"{unit} hours in all"
+            + (f", of which {_rounded(of_seed / 3600)} for each training seed" if config.methods else "")
         )
     lines += slow_products(config)
     if divergences := [*strengths(config)]:
@@ -299,17 +312,20 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
         folder: relative paths of the configuration start here.
 
     Raises:
-        ConfigError: a training cannot fit on `hardware.gpu_gib`.
+        ConfigError: a job cannot fit on `hardware.gpu_gib`.
     """
     try:
         shape = shape_of(config, folder)
     except ValueError as error:
         yield f"policy.base: {error}, so memory and disk are not planned"
         return
-    if shape is None or not config.methods:
+    if shape is None:
         return
     if gpu_gib := config.gpu_gib:
         check_memory(config, shape, gpu_gib)
+    if not config.methods:
+        return
+    if gpu_gib:
         yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
     settings = {name: Setting.of(config, name, shape) for name in config.methods}
     disk = sum(

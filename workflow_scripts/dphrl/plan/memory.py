@@ -55,6 +55,7 @@ class ModelShape:
         queries, keys: widths of the query and of the key projection (heads x head size).
         parameters: of the whole model; tied embeddings count once.
         largest: of the largest weight.
+        heads: of the attention; `tensor_parallel` divides them.
     """
 
     layers: int
@@ -65,6 +66,7 @@ class ModelShape:
     keys: int
     parameters: int
     largest: int
+    heads: int = 1
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -97,6 +99,7 @@ class ModelShape:
             keys,
             parameters=embeddings + layers * layer + hidden,
             largest=hidden * max(vocabulary, feed_forward, queries),
+            heads=heads,
         )
 
     def adapters(self, rank: int, targets: tuple[str, ...]) -> int:
@@ -316,13 +319,13 @@ def changes_that_fit(shape: ModelShape, setting: Setting, limit: float) -> dict[
         for value in values:
             if peak(shape, replace(setting, **changes)) < limit:
                 return _needed(shape, setting, changes, limit)
-            if _saves_memory(name, value, {**vars(setting), **changes}):
+            if _saves_memory(shape, name, value, {**vars(setting), **changes}):
                 changes[name] = value
     return _needed(shape, setting, changes, limit) if peak(shape, replace(setting, **changes)) < limit else None
 
 
-def _saves_memory(name: str, value: Any, setting: Mapping[str, Any]) -> bool:
-    if name == "tensor_parallel" and setting["ranks"] % value:
+def _saves_memory(shape: ModelShape, name: str, value: Any, setting: Mapping[str, Any]) -> bool:
+    if name == "tensor_parallel" and (setting["ranks"] % value or shape.heads % value):
         return False
     return value < setting[name] if name == "kv_cache_gib" else value > setting[name]
 

@@ -270,6 +270,18 @@ def step_seconds(config: Config, name: str, sizes: Sizes, rates: Rates) -> float
     return (drawn / rates.rollout + (responses + prompts) / rates.train) / config.hardware.ranks
 
 
+def drawn_datasets(config: Config, name: Plan) -> list[str]:
+    """The datasets of a plan, once for each policy, temperature or draw whose samples are not recorded."""
+    layout = Layout(config)
+    if name != "evaluate":
+        # The base draws pre-samples and refinement once for each draw of stage 1.
+        recorded = config.train_dataset in config.replay.get(BASE.method, {})
+        return [] if recorded else [str(config.train_dataset)] * len(layout.draws())
+    policies = [*map(str, layout.policies()), *layout.hotter()]
+    datasets = config.evaluate.datasets
+    return [name for policy in policies for name in datasets if name not in config.replay.get(policy, {})]
+
+
 def drawn_tokens(config: Config, name: Plan, dataset: str, sizes: Sizes) -> float:
     """Tokens that a plan draws from a policy on all prompts of a dataset."""
     plan = getattr(config.sampling, name)
@@ -315,12 +327,9 @@ def _base_slots(config: Config) -> int:
 
 def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:
     """Sampling and scoring of a plan on all its datasets, for the evaluation with all policies."""
-    layout, plan = Layout(config), getattr(config.sampling, name)
-    # The base draws pre-samples and refinement once for each draw of stage 1.
-    policies = len(layout.policies()) + len(layout.hotter()) if name == "evaluate" else len(layout.draws())
-    datasets = config.evaluate.datasets if name == "evaluate" else [config.train_dataset]
-    tokens = policies * sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
-    jobs = policies * len(datasets) * plan.shards
+    datasets, shards = drawn_datasets(config, name), getattr(config.sampling, name).shards
+    tokens = sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
+    jobs = len(datasets) * shards
     seconds = tokens / rates.sample[name] + jobs * rates.start[name]
     return Stage(
         "evaluation" if name == "evaluate" else name,
@@ -328,7 +337,7 @@ def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:
         config.hardware.tensor_parallel,
         tokens,
         seconds=seconds,
-        longest=seconds / jobs,
+        longest=seconds / max(jobs, 1),
         size=tokens * _TOKEN_BYTES,
     )
 

@@ -210,7 +210,8 @@ def _read(folder: Path) -> FinishedRun:
     if not path.is_file():
         raise RunsError(f"{folder}: no tables/headline.parquet, so it is no finished run; run snakemake to its end")
     footer = read_footer(path)
-    if "roles" not in footer["config"]:
+    settings = footer["config"].get("evaluate", {})
+    if "roles" not in settings:
         raise RunsError(f"{folder}: made by an earlier version; run snakemake again to make its tables anew")
     headline = last_steps(read_table(path, "headline"))
     frames, digests, of_base = [], {}, []
@@ -228,7 +229,7 @@ def _read(folder: Path) -> FinishedRun:
         elif method == BASE:
             of_base.append(sha256_file(file))
     evaluations, base = pl.concat(frames), " ".join(sorted(of_base))
-    return FinishedRun(folder.resolve().name, footer["seed"], footer["config"], headline, evaluations, digests, base)
+    return FinishedRun(folder.resolve().name, footer["seed"], settings, headline, evaluations, digests, base)
 
 
 def _study(runs: Sequence[FinishedRun]) -> Study:

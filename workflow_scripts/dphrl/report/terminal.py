@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import polars as pl
@@ -17,15 +18,15 @@ from dphrl.pages.visible import visible
 from dphrl.report.headline import Headline, last_steps, main_metrics, metric_name, value_text
 
 
-def ending(layout: Layout) -> str:
-    """The text at the end of a run; empty without a report."""
+def ending(layout: Layout, current: Collection[str]) -> str:
+    """The text at the end of a run whose files `current` are up to date; empty without a report among them."""
     headline, audit = (Path(layout.path(kind, table="headline")) for kind in ("table", "audit"))
     page = Path(layout.root, "report/index.html")
-    if not (page.exists() and headline.exists()):
+    if str(page) not in current or not (page.exists() and headline.exists()):
         return ""
     lines = [results(read_table(headline, "headline"), layout.config.evaluate.datasets)]
     lines += [f"Note: {note}" for note in trained_on(layout.config)]
-    if audit.exists():
+    if str(audit) in current and audit.exists():
         passed = read_table(audit, "audit")["passed"].sum()
         lines.append(f"The audit: all {passed:,} checks passed, {audit.with_name('index.html').resolve()}")
     return visible("\n".join(["", *lines, f"The report, with intervals: {page.resolve()}"]))

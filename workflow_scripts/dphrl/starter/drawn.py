@@ -3,12 +3,12 @@
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -27,7 +27,7 @@ from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.fields import Renames
 from dphrl.tasks.gold import gold_of
-from dphrl.tasks.prepare import prepare
+from dphrl.tasks.prepare import Prepared, prepare
 from dphrl.tasks.tokens import encoder
 
 _QUESTIONS: Final = 16
@@ -73,19 +73,16 @@ def draw(config: Config, folder: Path) -> Drawn:
     """
     train = config.train_dataset
     assert train is not None
-    dataset, hub = config.datasets[train], data_name(config.datasets[train].source)
-    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
-    assert source is not None
-    rows = read_source(source)
-    rows = rows[:: math.ceil(len(rows) / _MEASURED)]
+    dataset = config.datasets[train]
     databases = folder / dataset.database_folder if dataset.database_folder else None
+    fields: Renames = {str(ours): theirs for ours, theirs in dataset.fields.items()}
     limit = min(_PATIENCE[device_of_job()], config.sampling.presample.max_tokens)
     use_free_cores()
     started = time.perf_counter()
     with _policy(config, folder) as policy:
-        encode, longest = encoder(policy, config.prompts.template), config.prompts.max_tokens
-        fields: Renames = {str(ours): theirs for ours, theirs in dataset.fields.items()}
-        prepared = prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
+        encode = encoder(policy, config.prompts.template)
+        rows, prepared = _prepare(config, train, folder, encode)
+        others = [_prepare(config, name, folder, encode)[1] for name in config.datasets if name != train]
         prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
         plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})
         asked = prompts.select("prompt_id", "prompt_token_ids").iter_rows()
@@ -112,12 +109,28 @@ def draw(config: Config, folder: Path) -> Drawn:
     ]
     if cut > _CUT:
         report.append("Too many were cut off, so the limits of responses are still the paper's.")
-    prompt = _limit(prepared.prompts["prompt_token_ids"])
+    lengths_of = (of_set.prompts["prompt_token_ids"] for of_set in (prepared, *others) if of_set.prompts.height)
+    prompt = max(map(_limit, lengths_of))
     # A few answers without an end set no limit.
     response = None if cut > _CUT else _limit(answers.filter(~cut_off)["token_ids"])
     if response:
         report.append(f"  limit of responses: {response:,} tokens, {_ROOM} times the longest answer that ended")
     return Drawn(rule, prompt, response, "\n".join(report))
+
+
+def _prepare(
+    config: Config, name: str, folder: Path, encode: Callable[[list[dict[str, str]]], list[int]]
+) -> tuple[list[dict[str, Any]], Prepared]:
+    """Rows of a dataset, at most `_MEASURED` from all of its file, and their prompts."""
+    dataset, hub = config.datasets[name], data_name(config.datasets[name].source)
+    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
+    assert source is not None
+    rows = read_source(source)
+    rows = rows[:: math.ceil(len(rows) / _MEASURED)]
+    databases = folder / dataset.database_folder if dataset.database_folder else None
+    fields: Renames = {str(ours): theirs for ours, theirs in dataset.fields.items()}
+    longest = config.prompts.max_tokens
+    return rows, prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
 
 
 @contextmanager

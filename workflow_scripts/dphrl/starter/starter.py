@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -146,9 +147,12 @@ class Wish:
 def next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
     """The commands that follow: the plan, the division of the questions, and the whole run."""
     dphrl = "dphrl" if shutil.which("dphrl") else ".venv/bin/dphrl"
-    yield f"  {dphrl} plan {out}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
-    if gpu_gib:
-        run, end = ".venv/bin/snakemake", f"--profile profiles/gpu-node --configfile {out}"
+    file = shlex.quote(str(out))
+    yield f"  {dphrl} plan {file}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
+    # make has no names with blanks.
+    if gpu_gib or file != str(out):
+        machine = "--profile profiles/gpu-node" if gpu_gib else "--cores 2"
+        run, end = ".venv/bin/snakemake", f"{machine} --configfile {file}"
         yield f"  {run} partition {end}"
     else:
         run, end = "make run", f"CONFIG={out}"
@@ -355,7 +359,7 @@ def _flow(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_flow, value)) + "]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{_flow(str(key))}: {_flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, float):
         return yaml.safe_dump(value).split()[0]  # 2.0e-07: YAML reads 2e-07 as a text
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*", value)
