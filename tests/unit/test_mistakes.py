@@ -156,7 +156,7 @@ class Mine(CustomScorer):
                 ValueError,
                 "for response 0: expected correct as True or False, a rew",
             )
-            for values in ("False, 2.0", "False, float('nan')", "False, 0.0, extracted=5", "1, 1.0")
+            for values in ("False, 2.0", "False, float('nan')", "False, 0.0, extracted=5")
         ),
     ],
 )
