@@ -17,7 +17,7 @@ with stage() as job:
     digests: dict[str, str] | None = job.files("files", files)
     base = job.folder("base", inputs.base) if inputs.get("base") else None
     # An adapter that was not saved with a tokenizer has that of its base.
-    if base and "tokenizer_config.json" in names:
+    if base and ("tokenizer_config.json" in names or SETTINGS not in names):
         check_same_tokenizer(source, base)
     if files[0].suffix == GGUF:
         convert_gguf(files[0], weights, "float32")

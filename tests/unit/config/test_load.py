@@ -207,7 +207,7 @@ def test_a_wrong_value_names_what_is_allowed(
                 ({"method": "grpo"}, "method", "another policy than the base and than against"),
             )
         ),
-        ("datasets.overlap", {"task": "math", "source": "x.jsonl"}, "datasets.overlap", "gold/overlap.parquet"),
+        ("datasets.overlap", {"task": "math", "source": "x.jsonl"}, "datasets.overlap", "a table has a part of this"),
         ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
         ("hardware.token_budget", 64, "hardware.token_budget", "at least 112"),
         ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),

@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -286,6 +287,14 @@ def test_such_a_folder_is_not_loaded(name: str, whole: Path) -> None:
     harm(whole)
     with pytest.raises(ValueError, match=words):
         load_model(whole, "float32")
+
+
+@pytest.mark.parametrize("flags", [{"temperature": 0.9, "top_p": 0.6}, {"pad_token_id": -1}])
+def test_a_model_whose_flags_of_sampling_contradict_each_other_can_be_saved(flags: dict[str, Any], whole: Path) -> None:
+    (whole / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 7], **flags}))
+    model = load_model(whole, "float32")
+    assert model.generation_config.eos_token_id == [1, 7]
+    model.save_pretrained(whole / "saved")
 
 
 def test_loading_a_model_prints_no_progress(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:

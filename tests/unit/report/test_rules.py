@@ -42,6 +42,14 @@ def test_each_rule_has_its_number_and_examples(tmp_path: Path) -> None:
     ]
 
 
+def test_a_custom_scorer_may_name_rules(tmp_path: Path) -> None:
+    gold = tmp_path / "gold.parquet"
+    pl.DataFrame({"prompt_id": ["p"], "ground_truth": [json.dumps({"accepted": "x"})]}).write_parquet(gold)
+    verdicts = [shard(tmp_path / "base" / "own.k" / "0.parquet", ["rule: order"])]
+    ((_, _, table),) = rules_of_run((["own"], {"base": "base"}, {"gold": [str(gold)], "verdicts": verdicts}))
+    assert table["Examples"].to_list() == ["0 or 9 for {'accepted': 'x'}"]
+
+
 def test_without_rules_there_is_no_table(tmp_path: Path) -> None:
     verdicts = [shard(tmp_path / "base" / "sql.k" / "0.parquet", [None, "no such table: t"])]
     gold = tmp_path / "gold.parquet"

@@ -33,7 +33,9 @@ def write(folder, right, texts=None, greedy=True, details=None):
     messages = json.dumps([{"role": "system", "content": "Answer."}, {"role": "user", "content": "How many?"}])
     tables = {
         "prompts": pl.DataFrame({"prompt_id": list(right), "messages": messages}),
-        "gold": pl.DataFrame({"prompt_id": list(right), "ground_truth": json.dumps({"gold_sql": "SELECT 1"})}),
+        "gold": pl.DataFrame(
+            {"prompt_id": list(right), "ground_truth": json.dumps({"gold_sql": "SELECT 1"}), "kept": True}
+        ),
         "rollouts": pl.DataFrame(rollouts),
         "verdicts": pl.DataFrame(verdicts, schema_overrides={"detail": pl.String}),
     }
@@ -106,9 +108,16 @@ def test_a_text_is_bounded_and_holds_no_invisible_controls(tmp_path_factory, tex
         assert shown == text
 
 
+def test_prompts_with_an_excluded_gold_are_not_shown(tmp_path):
+    paths = write(tmp_path, MIXED)
+    gold, excluded = pl.read_parquet(paths["gold"]), next(iter(MIXED))
+    gold.with_columns(kept=pl.col("prompt_id") != excluded).write_parquet(paths["gold"])
+    assert {sample.prompt_id for sample in pick(paths, prompts=100)} == {*MIXED} - {excluded}
+
+
 def test_a_prompt_without_gold_answer_is_an_error(tmp_path):
     paths = write(tmp_path, {"p": [True]})
-    pl.DataFrame({"prompt_id": ["q"], "ground_truth": ["{}"]}).write_parquet(paths["gold"])
+    pl.DataFrame({"prompt_id": ["q"], "ground_truth": ["{}"], "kept": [True]}).write_parquet(paths["gold"])
     with pytest.raises(ValueError, match="prompt 'p' of the verdicts is not in both"):
         pick(paths, prompts=1)
 

@@ -139,8 +139,11 @@ def _names(config: Config) -> Iterator[Problem]:
         if endpoint.at_mean is not None and config.train.eval_every >= config.train.steps:
             allowed = "null, or several evaluated steps: train.eval_every below train.steps"
             yield Problem(f"evaluate.claims.primary[{index}].at_mean", show(endpoint.at_mean), allowed)
-    if "overlap" in config.datasets:
-        yield Problem("datasets.overlap", show("overlap"), "any other name: gold/overlap.parquet is another table")
+    for name in {
+        "overlap": "gold/overlap.parquet",
+        "average": "the column of averages",
+    }.keys() & config.datasets.keys():
+        yield Problem(f"datasets.{name}", show(name), "any other name: a table has a part of this name")
     tasks = [SQL, MATH, *config.scoring.custom]
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:

@@ -31,7 +31,10 @@ def figure(diagnosis: Diagnosis) -> Any:
     # Slow to import.
     from dphrl.report.figures import draw
 
-    return draw("passk", diagnosis.tables["passk"]).properties(description=_CAPTION)
+    # Models on other questions have another curve of the base.
+    place = pl.int_range(pl.len()).over("method", "seed", "k")
+    name = pl.when(place > 0).then(pl.format("{} ({})", "method", place + 1)).otherwise("method")
+    return draw("passk", diagnosis.tables["passk"].with_columns(method=name)).properties(description=_CAPTION)
 
 
 def page(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> str:

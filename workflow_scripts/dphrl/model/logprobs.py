@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from dphrl.machine.private import use_private_caches
@@ -28,6 +28,7 @@ _LOGITS_PER_CHUNK = 1 << 22
 _LOGITS_PER_CHUNK_ON_GPU = 5 << 24
 # Tensors that an error names.
 _NAMED = 3
+_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 # Attributes of models that change their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
 _AFTER_HEAD = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
 
@@ -68,6 +69,13 @@ def load_model(folder: Path, dtype: str) -> PreTrainedModel:
     head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
     if getattr(model.config, "tie_word_embeddings", False) and head.weight is not embeddings.weight:
         raise ValueError(untied(folder))
+    try:
+        model.generation_config.validate(strict=True)
+    except ValueError:
+        # transformers does not save flags that contradict each other; engines here read the end tokens alone.
+        tokens = {name: getattr(model.generation_config, name) for name in _TOKENS}
+        known = {name: token for name, token in tokens.items() if token not in (None, -1)}
+        model.generation_config = GenerationConfig(**known)
     return model
 
 

@@ -161,7 +161,8 @@ def _limits(rows: pl.DataFrame, claims: pl.DataFrame) -> Iterator[str]:
         yield f"Primary differences below {_points(sizes)} points: this run finds such a size in 80 % of cases."
     single = (rows["seeds"] < 2).sum()
     if single:
-        yield f"Whether another training gives the same: {'each method has' if single == rows.height else 'some methods have'} one."
+        which = "each method has" if single == rows.height else "some methods have"
+        yield f"Whether another training gives the same: {which} one."
     clusters = rows["clusters"][0]
     if clusters is not None and clusters < FEWEST_CLUSTERS:
         yield f"Whether other databases do: the questions are on {clusters}."

@@ -43,7 +43,9 @@ class Headline:
         policies = table.select("method", "seed", "step").unique()
         self.policies: list[tuple[str, int, int]] = policies.sort(place, "seed", "step").rows()
         self.datasets: list[str] = datasets_in_order(table, order)
-        self.metrics = {name: sorted(set(table.filter(dataset=name)["metric"]), key=_rank) for name in self.datasets}
+        self.metrics = {
+            name: sorted(set(table.filter(dataset=name)["metric"]), key=metric_rank) for name in self.datasets
+        }
         cells = table.select("method", "seed", "step", "dataset", "metric", "value", "low", "high")
         self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
 
@@ -154,7 +156,7 @@ def headline_csv(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
     return pl.DataFrame(rows, schema=head, orient="row").write_csv()
 
 
-def _rank(metric: str) -> tuple[int, int, str]:
+def metric_rank(metric: str) -> tuple[int, int, str]:
     families = ("greedy", "mean@", "pass@", *_WORDS)
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)

@@ -9,7 +9,7 @@ from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.layout.methods import in_order, label
 from dphrl.pages.numbers import interval, percent, points
 from dphrl.report.answers import HEADS, claim_tables
-from dphrl.report.headline import Headline, main_metrics, metric_name, training
+from dphrl.report.headline import Headline, main_metrics, metric_name, metric_rank, training
 from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.rules import Scored, Shown, missing_of_run, rules_of_run
 from dphrl.report.samples import Sample
@@ -99,7 +99,7 @@ def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]
         runs: headline tables by the name of the run, which is shown where there are several.
         dataset: a dataset of all runs.
     """
-    metrics = next(iter(runs.values())).metrics[dataset]
+    metrics = sorted({metric for run in runs.values() for metric in run.metrics[dataset]}, key=metric_rank)
     policies = [(policy, run) for run, headline in runs.items() for policy in headline.policies]
     order = in_order(policy[0] for policy, _ in policies)
     rows = []
@@ -186,11 +186,12 @@ def further_tables(tables: Mapping[str, pl.DataFrame]) -> dict[str, Shown]:
         tables: the tables of `FURTHER`, by name.
     """
     compared = {name: table for name, table in tables.items() if set(table["method"]) - {BASE, BASE_ITSELF}}
-    return {
+    shown = {
         name: (title, caption, show(compared[name]))
         for name, (title, caption, show) in _TABLES.items()
         if name in compared
     }
+    return {name: table for name, table in shown.items() if table[2].height}
 
 
 def _crossing(table: pl.DataFrame) -> pl.DataFrame:
@@ -218,8 +219,9 @@ def _hotter(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rarefied(table: pl.DataFrame) -> pl.DataFrame:
-    """The largest m up to `_RIGHT` of each dataset and kind of class; answers are left out: right ones are alike."""
-    largest = table.filter(pl.col("m") <= _RIGHT, pl.col("classes") != "answers")
+    """The largest m up to `_RIGHT` of each dataset and kind of class; without answers where right ones are alike."""
+    differ = (pl.col("value").max() > 1.0).over("dataset", "classes")
+    largest = table.filter(pl.col("m") <= _RIGHT, (pl.col("classes") != "answers") | differ)
     largest = largest.filter(pl.col("m") == pl.col("m").max().over("dataset", "classes")).sort("dataset", "classes")
     column = pl.format("{} {} in {} ({} questions)", "dataset", _CLASSES, "m", "prompts")
     return _grid(_means(largest.with_columns(column=column)))

@@ -79,9 +79,11 @@ def _decided(dataset: str, policy: str, verdicts: Sequence[str], gold: str) -> p
 
 
 def _example(case: Mapping[str, str]) -> str:
-    gold = json.loads(case["ground_truth"])["answer"]
+    truth = json.loads(case["ground_truth"])
+    # A custom scorer may name rules too.
+    gold = truth.get("answer", truth)
     listed = gold if isinstance(gold, list) else [gold]
-    return f"{_short(case['extracted'])} for {_short(', '.join(map(str, listed)))}"
+    return f"{_short(case['extracted'] or '')} for {_short(', '.join(map(str, listed)))}"
 
 
 def _short(text: str) -> str:

@@ -95,7 +95,7 @@ def pick_samples(
     """
     if not limits.prompts:
         return []
-    chosen = _chosen(next(iter(verdicts.values())), limits.prompts)
+    chosen = _chosen(next(iter(verdicts.values())), gold, limits.prompts)
     keys = chosen["prompt_id"].to_list()
     for file, column in ((prompts, "messages"), (gold, "ground_truth")):
         texts = _table(file, ["prompt_id", column], keys)
@@ -120,9 +120,13 @@ def pick_samples(
     ]
 
 
-def _chosen(verdicts: list[str], number: int) -> pl.DataFrame:
-    """prompt_id, c and n (correct and all samples) of prompts taken in turn from the three parts; sorted by part."""
-    drawn = pl.scan_parquet(verdicts).filter(pl.col("sample_index") >= 0)
+def _chosen(verdicts: list[str], gold: str, number: int) -> pl.DataFrame:
+    """prompt_id, c and n (correct and all samples) of prompts taken in turn from the three parts; sorted by part.
+
+    Prompts whose gold was excluded are not evaluated, and not shown.
+    """
+    excluded = pl.scan_parquet(gold).filter(~pl.col("kept")).select("prompt_id")
+    drawn = pl.scan_parquet(verdicts).filter(pl.col("sample_index") >= 0).join(excluded, on="prompt_id", how="anti")
     counts = drawn.group_by("prompt_id").agg(c=pl.col("correct").sum(), n=pl.len()).collect()
     hashes = pl.Series([hashlib.sha256(key.encode()).digest() for key in counts["prompt_id"]], dtype=pl.Binary)
     part = pl.when(pl.col("c") == pl.col("n")).then(0).when(pl.col("c") > 0).then(1).otherwise(2)

@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.report.figures import theme
 from dphrl.report.headline import at_published_k, datasets_in_order, last_steps
 from dphrl.report.terminal import ASKED, REGISTERED, registered_in_words
@@ -188,9 +189,10 @@ def draw_keep_explore(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     named = theme.with_policy(at_published_k(last_steps(table)))
     rows = pl.concat(_rate(named, rate) for rate in _RATES).drop_nulls("value")
     # The base is drawn in the middle: it belongs to no training seed.
-    trained = rows.filter(pl.col("seed") > 0)["seed"].unique().sort()
+    of_training = pl.col("method") != BASE_ITSELF
+    trained = rows.filter(of_training)["seed"].unique().sort()
     middle = trained[len(trained) // 2] if len(trained) else 0
-    rows = rows.with_columns(lane=pl.when(pl.col("seed") > 0).then("seed").otherwise(pl.lit(middle)))
+    rows = rows.with_columns(lane=pl.when(of_training).then("seed").otherwise(pl.lit(middle)))
     panels = [f"{dataset} · {rate}" for dataset in datasets_in_order(rows, datasets) for rate in _RATES]
     base = alt.Chart(rows.drop("method")).encode(
         y=theme.policy_axis(rows),
