@@ -1,6 +1,7 @@
 # Shared by the rules: pathvars, lists that follow from CONFIG (of the Snakefile), and params of many rules.
 # Numbers of retries and executors: profiles/. A rule without `localrule` is submitted where there is an executor.
 from dphrl.artifacts.code import code_digest
+from dphrl.artifacts.files import remembered_sha256
 from dphrl.config import slices
 from dphrl.layout.kinds import sliced
 from dphrl.layout.names import BASE, DRAW
@@ -51,6 +52,17 @@ SAMPLES = collect("{policy}/{dataset}.{sample}", policy=ASKED, dataset=SETS, sam
 # A manifest (.json) has the digest of its folder and decides reruns; the folder is `ancient`. Recorded answers: none.
 BASE_POLICY = "<results>/policies/base.json" if CONFIG.has_model else []
 BASE_WEIGHTS = "<results>/policies/base" if CONFIG.has_model else []
+
+
+def content(files):
+    """The sha256 of the user's files, in their order. Snakemake compares an input only if it is newer than the output."""
+
+    def digests(wildcards):
+        named = files(wildcards)
+        paths = [named] if isinstance(named, str) else named
+        return [remembered_sha256(Path(path)) for path in paths if not path.startswith(f"{LAYOUT.root}/")]
+
+    return digests
 
 
 def from_step_before(path, at_first):

@@ -18,6 +18,7 @@ rule find_candidates:
     localrule: True
     params:
         code=code("find_candidates.py", schemas=["partition"]),
+        given=content(LAYOUT.given_partition),
         n=block(slices.candidates, "n"),
         partition=block(slices.candidates, "partition"),
         fields=block(slices.candidates, "fields"),

@@ -45,6 +45,7 @@ rule prepare_prompts:
         runtime=lambda wildcards, attempt: attempt * 60,
     params:
         code=code("prepare_prompts.py", schemas=["prompts", "rejected"]),
+        source=content(LAYOUT.source),
         reading=block(slices.prompts, "reading"),
         prompts=block(slices.prompts, "prompts"),
         databases=not_compared(LAYOUT.database_folder),
@@ -78,6 +79,7 @@ rule audit_gold:
         runtime=lambda wildcards, attempt: attempt * 120,
     params:
         code=code("audit_gold.py", schemas=["gold"]),
+        source=content(LAYOUT.source),
         reading=block(slices.gold, "reading"),
         gold=block(slices.gold, "gold"),
         task=block(slices.gold, "task"),

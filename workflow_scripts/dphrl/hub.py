@@ -376,5 +376,5 @@ def moved(listings: Mapping[str, str]) -> Iterator[str]:
         if now.sha != listed["commit"]:
             yield (
                 f"{name} has moved: the run keeps commit {listed['commit'][:12]}, now it is {str(now.sha)[:12]}; to "
-                f"take it, delete {path}"
+                f"take it, delete {path} and name it once as the target; all later jobs run again"
             )

@@ -16,6 +16,8 @@ from dphrl.artifacts.catalogue import SCHEMAS
 _PACKAGE = "dphrl"
 # Not part of any digest. The schemas that a stage writes are in the digest, its slice of the config in the footer.
 _OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout", "machine"))
+# Labels, colours and the order of methods are in tables and figures.
+_INSIDE = (f"{_PACKAGE}.layout.methods",)
 _ROOT = Path(__file__).resolve().parents[1]
 # Code and templates name templates, style sheets and page scripts by their file names.
 _ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
@@ -62,7 +64,7 @@ def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
     pending = list(sources)
     while pending:
         name = pending.pop()
-        if name not in seen and not name.startswith(_OUTSIDE):
+        if name not in seen and (name in _INSIDE or not name.startswith(_OUTSIDE)):
             seen.add(name)
             pending.extend(_needs(name))
     digest = hashlib.sha256()

@@ -135,7 +135,9 @@ def write_sums(root: Path, superseded: Collection[str] = (), known: Mapping[Path
     removed = {path for manifest in map(Path, superseded) for path in (manifest, folder_of(manifest))}
     files = {
         os.fsencode(file.relative_to(root).as_posix()): file
-        for file in root.rglob("*")
+        # A cache between runs leaves links to folders.
+        for folder, _, names in os.walk(root, followlinks=True)
+        for file in (Path(folder, name) for name in names)
         if _is_listed(file.relative_to(root)) and file.is_file() and removed.isdisjoint({file, *file.parents})
     }
     hashed = known or {}

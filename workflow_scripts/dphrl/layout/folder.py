@@ -49,16 +49,23 @@ def _other_version(config: Config, folder: Path) -> Iterator[Problem]:
 def _other_seed(config: Config, folder: Path) -> Iterator[Problem]:
     """A finished run would be lost by one changed number, which gives no better results: that is another run."""
     layout = Layout(config)
-    if config.replays_training_set:
-        return  # recorded answers, which no seed changes
-    for path in layout.drawn_shards("drawn_rollouts", "presample")[:1]:
+    # Recorded answers, which no seed changes, are left out.
+    plans = () if config.replays_training_set else ("presample", "refine")
+    drawn = [path for plan in plans for path in layout.drawn_shards("drawn_rollouts", plan)[:1]]
+    drawn += [
+        layout.shards("rollouts", policy, name)[0]
+        for policy in layout.policies()
+        for name in config.evaluate.datasets
+        if name not in config.replay.get(policy.method, {})
+    ]
+    for path in drawn:
         file = folder / path
         if not file.is_file():
             continue
         try:
             made = read_footer(file, verify=False).get("seed")
             if made in (None, config.seed):
-                continue  # each job reads the Snakefile: no sample is hashed
+                return  # each job reads the Snakefile: no sample is hashed
             read_footer(file)
         except (SchemaError, OSError, ValueError):
             continue  # a damaged file, which the audit names
@@ -67,6 +74,7 @@ def _other_seed(config: Config, folder: Path) -> Iterator[Problem]:
             f"{layout.root}; or delete {layout.root} first"
         )
         yield Problem("seed", show(config.seed), allowed)
+        return
 
 
 def _other_run(config: Config, folder: Path) -> Iterator[Problem]:
