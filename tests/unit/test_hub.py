@@ -232,7 +232,8 @@ def test_a_moved_branch_is_reported_and_a_commit_is_not(hub: Hub, tmp_path: Path
     hub.commits["org/model"] = "2" * 40
     (line,) = moved(listings)
     kept = "the run keeps commit 111111111111, now it is 222222222222"
-    assert line == f"hf://org/model has moved: {kept}; to take it, delete {path} and name it once as the target; all later jobs run again"
+    take = f"to take it, delete {path} and name it once as the target; all later jobs run again"
+    assert line == f"hf://org/model has moved: {kept}; {take}"
     _offline(monkeypatch)
     assert [*moved(listings)] == []
 
