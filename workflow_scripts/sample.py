@@ -12,8 +12,8 @@ from dphrl.tasks.tokens import response_encoder
 path_of, params, output = snakemake.input.get, snakemake.params, snakemake.output.rollouts
 libraries = [] if path_of("recorded") else ["vllm", "torch", "transformers"]
 with stage("engine", "plan", libraries=libraries) as job, private_temporary_folder():
-    every, part = job.read("prompts", snakemake.input.prompts), params.part
-    prompts = every
+    all_prompts, part = job.read("prompts", snakemake.input.prompts), params.part
+    prompts = all_prompts
     if path_of("candidates"):
         candidates = job.read("partition", snakemake.input.candidates)
         prompts = prompts.join(candidates.filter(subset="pef"), on="prompt_id", how="semi")
@@ -25,7 +25,7 @@ with stage("engine", "plan", libraries=libraries) as job, private_temporary_fold
         tokenize = response_encoder(policy, params.engine["template"]) if policy else None
         recorded = job.file("recorded", snakemake.input.recorded)
         requests = plan.requests(asked)
-        completions = ReplayEngine(recorded, every, tokenize, params.engine["first"]).generate(requests)
+        completions = ReplayEngine(recorded, all_prompts, tokenize, params.engine["first"]).generate(requests)
         rows, job.note = rollout_frame(requests, completions), f"{len(completions)} recorded responses"
     elif asked and policy:
         from dphrl.rollout.sampling import SamplingJob, sample  # recorded answers need neither it nor torch

@@ -276,14 +276,14 @@ def last_exception(lines: Sequence[str]) -> list[str]:
 
     Where it says only that a rank ended, what the rank raised comes first.
     """
-    # Not an exception before the last traceback, which is that of another name than ...Error.
+    # The last traceback can end in an exception without Error in its name; earlier ones are then not the cause.
     begun = max((at for at, line in enumerate(lines) if "Traceback (most recent call last)" in line), default=-1)
     for index in range(len(lines) - 1, begun, -1):
         exception = _EXCEPTION.fullmatch(lines[index])
         if exception:
             rest = [line.removeprefix("[rank0]: ") for line in lines[index + 1 : index + _LAST_LINES]]
             end = next((place for place, line in enumerate(rest) if line.startswith(("Traceback", "["))), len(rest))
-            of_ranks = lines[: max(begun, 0) or index]
+            of_ranks = lines[:begun] if begun >= 0 else lines[:index]
             before = last_exception(of_ranks) if exception[1].startswith("RankError") else []
             return [*before, exception[1], *rest[:end]]
     return []

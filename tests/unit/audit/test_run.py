@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,24 @@ def test_a_character_that_the_last_token_cuts_is_no_difference(small_run: Any) -
 def test_a_text_ends_where_its_engine_ended_it(small_run: Any) -> None:
     """`engine.stop` and `engine.stop_token_ids`: the end is among the tokens, and not in the text."""
     path = f"{PRESAMPLE}/0.parquet"
-    for engine, end, failed in (({}, "", 0), ({}, "!", 1), ({"stop": ["!"]}, "!.", 0), ({"stop": ["?"]}, "!", 1)):
-        small_run.change_footer(path, lambda footer, engine=engine: footer["config"].update(engine=engine))
+
+    def failures_of(engine: dict[str, Any], decode: Callable[[list[int]], str]) -> int:
+        small_run.change_footer(path, lambda footer: footer["config"].update(engine=engine))
         run = Run(small_run.root)
         check_artifact(run.artifacts[path])
-        check_rollouts(
-            run, lambda rows, end=end: ["".join("__abcdefgh"[i] for i in ids if i > 1) + end for ids in rows]
-        )
-        assert len([text for text in run.artifacts[path].failed if "not the text" in text]) == failed
+        check_rollouts(run, lambda rows: [decode(ids) for ids in rows])
+        return len([text for text in run.artifacts[path].failed if "not the text" in text])
+
+    def letters(ids: list[int]) -> str:
+        return "".join("__abcdefgh"[i] for i in ids if i > 1)
+
+    assert failures_of({}, letters) == 0
+    assert failures_of({}, lambda ids: letters(ids) + "!") == 1
+    assert failures_of({"stop": ["!"]}, lambda ids: letters(ids) + "!.") == 0
+    assert failures_of({"stop": ["?"]}, lambda ids: letters(ids) + "!") == 1
+    # Most responses end with token 1, here decoded like any other.
+    assert failures_of({}, lambda ids: letters(ids) + "E" * (1 in ids)) == 1
+    assert failures_of({"stop_token_ids": [1]}, lambda ids: letters(ids) + "E" * (1 in ids)) == 0
 
 
 def test_a_space_at_the_start_of_a_response_is_kept(small_run: Any) -> None:

@@ -207,7 +207,7 @@ def test_a_wrong_value_names_what_is_allowed(
                 ({"method": "grpo"}, "method", "another policy than the base and than against"),
             )
         ),
-        ("datasets.overlap", {"task": "math", "source": "x.jsonl"}, "datasets.overlap", "a table has a part of this"),
+        ("datasets.overlap", {"task": "math", "source": "x.jsonl"}, "datasets.overlap", "gold/overlap.parquet"),
         ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
         ("hardware.token_budget", 64, "hardware.token_budget", "at least 112"),
         ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),
@@ -565,8 +565,8 @@ def test_more_tokens_than_the_model_has_positions(data: dict[str, Any], tmp_path
 def test_gpus_that_share_an_engine_divide_the_attention_heads(data: dict[str, Any], tmp_path: Path) -> None:
     spread = {**data, "engine": {**data["engine"], "name": "vllm", "stages": {}}}
     spread["hardware"] = {**data["hardware"], "tensor_parallel": 4, "ranks": 4}
-    found = files_refused(spread, tmp_path, config='{"num_attention_heads": 14}', tokenizer="{}")
-    assert "hardware.tensor_parallel\n  given:   4\n  allowed: a number that divides the model's 14 heads" in found
+    refusal = files_refused(spread, tmp_path, config='{"num_attention_heads": 14}', tokenizer="{}")
+    assert "hardware.tensor_parallel\n  given:   4\n  allowed: a number that divides the model's 14 heads" in refusal
 
 
 def test_positions_that_a_model_extends_are_left_to_the_engine(data: dict[str, Any], tmp_path: Path) -> None:

@@ -179,10 +179,10 @@ def test_recorded_answers_depend_on_no_engine() -> None:
         assert found == parts.sample(other, "base", "train", plan)
         assert found["engine"] == {"first": first, "name": "replay", "template": "plain"}
     # Without pre-samples the refinement takes the first recorded answers.
-    given = {"given": {"pef": "pef.jsonl", "exp": "exp.jsonl"}}
+    partition = {"given": {"pef": "pef.jsonl", "exp": "exp.jsonl"}}
     train = {**DATA["train"], "probe": {"prompts": 0}}
     sampling = {**DATA["sampling"], "presample": {**DATA["sampling"]["presample"], "n": 4}}
-    config = load_config(recorded | {"partition": given, "train": train, "sampling": sampling})
+    config = load_config(recorded | {"partition": partition, "train": train, "sampling": sampling})
     assert parts.sample(config, "base", "train", "refine")["engine"]["first"] == 0
 
 

@@ -199,8 +199,8 @@ def test_an_endpoint_that_was_not_measured_is_not_left_out(changes, message):
 def test_an_endpoint_on_keep_stands_against_the_base_by_chance():
     claim = ONE.model_copy(update={"against": "base", "metric": "keep@8", "relation": "lower"})
     row = comparison(-0.1, against="base_itself", metric="keep@8", seeds_against=0)
-    found = judged(row, rules=ClaimsConfig(primary=(claim,)))
-    assert found.select("claim", "verdict").rows() == [("dph_f_lower_keep@8_base_d", "supported")]
+    table = judged(row, rules=ClaimsConfig(primary=(claim,)))
+    assert table.select("claim", "verdict").rows() == [("dph_f_lower_keep@8_base_d", "supported")]
 
 
 def test_methods_that_were_not_compared_have_no_claim():

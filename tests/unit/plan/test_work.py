@@ -87,8 +87,9 @@ def test_the_command_says_what_does_not_fit(tmp_path, capsys, monkeypatch):
     assert "This does not fit." in out
     assert "rkl: divergence on rollouts weighs 0.01 of the policy loss (eta 0.01); strength 0.01" in out
     assert "hardware.zero_stage: 3, hardware.gradient_checkpointing: true" in out
-    assert main(["plan", str(config), "--slots", "-1"]) == 2
-    assert "--slots and --gpu-gib: expected more than 0" in capsys.readouterr().err
+    for slots in ("-1", "0"):
+        assert main(["plan", str(config), "--slots", slots]) == 2
+        assert "--slots and --gpu-gib: expected more than 0" in capsys.readouterr().err
     recorded = "replay: {base: {d: answers.jsonl}}, methods: {}"
     config.write_text(f"{{run: bird, {blocks}, {recorded}}}\n")
     assert main(["plan", str(config), "--gpu-gib", "80"]) == 0

@@ -43,8 +43,8 @@ def test_every_plain_field_is_read(tmp_path: Path) -> None:
 
 def test_other_usual_names_are_read_next_to_a_response(tmp_path: Path) -> None:
     row = {"id": 7, "problem": "2 + 2?", "response": "4", "is_correct": True, "answer": "4", "difficulty": "easy"}
-    found = read_samples(lines(tmp_path / "a.jsonl", row))
-    assert found.rows.rows() == [("7", "2 + 2?", 0, "4", True, "4", "easy", None, None)]
+    samples = read_samples(lines(tmp_path / "a.jsonl", row))
+    assert samples.rows.rows() == [("7", "2 + 2?", 0, "4", True, "4", "easy", None, None)]
 
 
 def test_a_field_without_a_value_in_the_first_row_is_read(tmp_path: Path) -> None:

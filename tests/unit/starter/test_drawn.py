@@ -56,8 +56,8 @@ def test_longer_questions_of_the_evaluation_count_for_the_prompts(world: Path) -
     rows = [json.loads(line) for line in train.read_text().splitlines()]
     longer = (json.dumps(row | {"prompt": row["prompt"] * 2}) + "\n" for row in rows)
     (world / "test.jsonl").write_text("".join(longer))
-    given = ("--data", str(train), "--databases", "world/databases", "--model", str(BASE), "--test", "test.jsonl")
-    assert init(*given).prompts.max_tokens > 128
+    arguments = ("--data", str(train), "--databases", "world/databases", "--model", str(BASE), "--test", "test.jsonl")
+    assert init(*arguments).prompts.max_tokens > 128
 
 
 def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,11 @@ from dphrl.hub import PREFIX
 
 BASE, START = "base", "start"
 TOY_DATASETS = tuple(ToyQuestions.model_fields)
+# Names that no dataset can have, and why.
+_TAKEN = {
+    "overlap": "gold/overlap.parquet is another table",
+    "average": "the paper's tables have a column of averages",
+}
 STRENGTHS = (
     "Weight of each divergence (the policy loss has 1), and strength: how strongly it holds the policy near the base. "
     "Equal strengths compare divergences near the base; further away their shares of the gradient do (docs/method.md)."
@@ -139,11 +144,8 @@ def _names(config: Config) -> Iterator[Problem]:
         if endpoint.at_mean is not None and config.train.eval_every >= config.train.steps:
             allowed = "null, or several evaluated steps: train.eval_every below train.steps"
             yield Problem(f"evaluate.claims.primary[{index}].at_mean", show(endpoint.at_mean), allowed)
-    for name in {
-        "overlap": "gold/overlap.parquet",
-        "average": "the column of averages",
-    }.keys() & config.datasets.keys():
-        yield Problem(f"datasets.{name}", show(name), "any other name: a table has a part of this name")
+    for name in filter(config.datasets.__contains__, _TAKEN):
+        yield Problem(f"datasets.{name}", show(name), f"any other name: {_TAKEN[name]}")
     tasks = [SQL, MATH, *config.scoring.custom]
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:

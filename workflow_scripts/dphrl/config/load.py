@@ -199,14 +199,12 @@ def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]
     if in_a_folder and not any((folder / base / tokenizer).is_file() for tokenizer in _TOKENIZERS):
         allowed = f"a folder with the tokenizer of the model too: none of {', '.join(_TOKENIZERS)} is in it"
         yield Problem("policy.base", show(base), allowed)
-    positions, length = _positions(config.base_place(folder), folder), config.engine.max_model_len
+    settings = _of_config(config.base_place(folder), folder)
+    positions, length = _positions(settings), config.engine.max_model_len
     if positions is not None and length > positions:
         allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base})"
         yield Problem("engine.max_model_len", show(length), allowed)
-    heads, shared = (
-        _of_config(config.base_place(folder), folder).get("num_attention_heads"),
-        config.hardware.tensor_parallel,
-    )
+    heads, shared = settings.get("num_attention_heads"), config.hardware.tensor_parallel
     if isinstance(heads, int) and heads % shared:
         yield Problem("hardware.tensor_parallel", show(shared), f"a number that divides the model's {heads} heads")
 
@@ -220,10 +218,9 @@ def _of_config(base: str, folder: Path) -> Mapping[str, Any]:
         return {}
 
 
-def _positions(base: str, folder: Path) -> int | None:
+def _positions(settings: Mapping[str, Any]) -> int | None:
     """The positions of a model; None where its config.json does not name or extends them."""
-    data = _of_config(base, folder)
-    rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
-    positions = data.get("max_position_embeddings")
+    rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
+    positions = settings.get("max_position_embeddings")
     extended = isinstance(rope, dict) and "factor" in rope
     return positions if isinstance(positions, int) and not extended else None

@@ -76,8 +76,8 @@ def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     """For the samples of a plan: the engine and the plan, without the number of jobs.
 
     Recorded responses need no engine. `first` is the index of the first response that the plan uses, `template` decides
-    their end token. A policy whose
-    name ends with a temperature (`Layout.hotter`) is drawn at it, without a greedy response.
+    their end token. A policy whose name ends with a temperature (`Layout.hotter`) is drawn at it, without a greedy
+    response.
     """
     chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
     if plan == "evaluate":
@@ -85,7 +85,7 @@ def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     if temperature := policy.partition("/t")[2]:
         chosen |= {"temperature": float(temperature), "greedy": False}
     if dataset in config.replay.get(policy, {}):
-        # Only pre-samples are before those of the refinement.
+        # Samples of the refinement follow the pre-samples.
         first = config.sampling.presample.n if plan == "refine" and config.presamples else 0
         engine = {"name": REPLAY, "first": first, "template": config.prompts.template}
         return canonical({"engine": engine, "plan": chosen})

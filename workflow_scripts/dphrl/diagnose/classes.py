@@ -45,7 +45,7 @@ def evaluations(joined: Joined, rows: Mapping[str, pl.DataFrame], styles: Sequen
         rows: as `with_answers` gives them.
         styles: rules tried in order on the start of a response.
     """
-    # A question without a group is a group of its own.
+    # Each question without a group counts as one group.
     cluster = pl.when(pl.col("cluster").count() > 0).then(pl.coalesce("cluster", "prompt_id"))
     of_question = joined.questions.select("prompt_id", "level", cluster.alias("cluster"))
     # Polars works on a column in one thread, without Python's lock.

@@ -99,8 +99,8 @@ def _truth(
         raise SourceError(f"{file.path}: question {known_as(key, question)[:60]!r} has no gold answer; {where}")
     if task == "math":
         return _answer(gold_of_question)
-    truth = _object(gold_of_question)
-    if not {"db_id", "gold_sql"} <= truth.keys():
+    truth = _parsed(gold_of_question)
+    if not isinstance(truth, dict) or not {"db_id", "gold_sql"} <= truth.keys():
         raise SourceError(
             f"{file.path}: question {known_as(key, question)[:60]!r}: judging SQL needs gold_sql and db_id of each"
             " question; give them with --gold FILE"
@@ -110,17 +110,16 @@ def _truth(
 
 def _answer(gold: Any) -> dict[str, Any]:
     """The ground truth of a gold: a text, a list of texts or an object with `answer`, these also as JSON."""
-    if isinstance(gold, str) and gold.startswith(('["', "{")):
-        with suppress(json.JSONDecodeError):
-            read = json.loads(gold)
-            gold = read if isinstance(read, list) or "answer" in read else gold
+    # Other JSON texts are answers: a number, an interval.
+    parsed = _parsed(gold) if isinstance(gold, str) and gold.startswith(('["', "{")) else gold
+    if isinstance(parsed, list) or (isinstance(parsed, dict) and "answer" in parsed):
+        gold = parsed
     return gold if isinstance(gold, dict) else {"answer": gold}
 
 
-def _object(gold: Any) -> dict[str, Any]:
+def _parsed(gold: Any) -> Any:
+    """The value of a JSON text; anything else as it is."""
     if isinstance(gold, str):
-        try:
-            gold = json.loads(gold)
-        except json.JSONDecodeError:
-            return {}
-    return gold if isinstance(gold, dict) else {}
+        with suppress(json.JSONDecodeError):
+            return json.loads(gold)
+    return gold

@@ -109,9 +109,9 @@ def _needed(verdict: Verdict) -> str:
     if not ways:
         more = "train more seeds, or allow" if verdict.trainings else "allow"
         return f" Not even 100 times as many questions would tell; {more} a larger margin."
-    # How many samples of each would do is not known for several trainings or groups.
-    known = not (verdict.more_samples or verdict.trainings or verdict.coverage.groups)
-    only = " More samples of these questions alone would not do." if known else ""
+    # For several trainings or groups, how many samples would do is not computed.
+    would_do_or_unknown = verdict.more_samples or verdict.trainings or verdict.coverage.groups
+    only = "" if would_do_or_unknown else " More samples of these questions alone would not do."
     return f" To tell with a chance of about 80 % at the same k, it takes {', or '.join(ways)}.{only}"
 
 

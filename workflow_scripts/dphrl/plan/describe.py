@@ -133,14 +133,14 @@ def _too_large(job: str, phase: Phase, limit: float, advice: str) -> list[Proble
 
 def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None) -> int:
     """Print the plan of a configuration; the exit status is 1 if a job does not fit. None means the default."""
-    if (slots or 1) < 1 or (gpu_gib or 1.0) <= 0.0:
+    if any(number is not None and number <= 0 for number in (slots, gpu_gib)):
         raise ValueError("--slots and --gpu-gib: expected more than 0")
     config, folder = read_config(*files), Path.cwd()
-    shape = shape_of(config, folder, online=True)
     gpu_gib = gpu_gib or config.gpu_gib
     largest = max(config.hardware.ranks, config.hardware.tensor_parallel)
     slots = slots or max(2, largest)
-    print(describe(config, folder, "GPU" if gpu_gib else "core", slots))
+    print(describe(config, folder, "GPU" if gpu_gib else "core", slots))  # fetches a config.json of the hub
+    shape = shape_of(config, folder)
     if not (gpu_gib and shape):
         return 0
     try:

@@ -275,8 +275,7 @@ def drawn_datasets(config: Config, name: Plan) -> list[str]:
     layout = Layout(config)
     if name != "evaluate":
         # The base draws pre-samples and refinement once for each draw of stage 1.
-        recorded = config.train_dataset in config.replay.get(BASE.method, {})
-        return [] if recorded else [str(config.train_dataset)] * len(layout.draws())
+        return [] if config.replays_training_set else [str(config.train_dataset)] * len(layout.draws())
     policies = [*map(str, layout.policies()), *layout.hotter()]
     datasets = config.evaluate.datasets
     return [name for policy in policies for name in datasets if name not in config.replay.get(policy, {})]

@@ -45,7 +45,7 @@ def paper_tables(layout: Layout) -> list[str]:
 
 
 def _has_registered_endpoint(layout: Layout) -> bool:
-    """Whether the headline has pass@16 on ambiguous questions of world 1. It has the two largest k of each set."""
+    """Whether the headline shows pass@16 on ambiguous questions of world 1: it shows the two largest k of each set."""
     toy, evaluate, dataset = layout.config.toy, layout.config.evaluate, layout.config.datasets.get("in_domain")
     if not toy or toy.seed != 1 or "in_domain" not in evaluate.datasets or dataset is None or dataset.source != TOY:
         return False

@@ -148,7 +148,7 @@ def gold_of(field: Field, value: Any) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, list):
-        # Texts, so that a list of answers is told from an interval, [1, 2].
+        # As texts: the text `[1, 2]` is an interval.
         value = [str(answer) if isinstance(answer, int | float) else answer for answer in value]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 

@@ -263,7 +263,7 @@ def _first(ours: str, record: Record) -> str | None:
     fits = could_be_text if ours in ("question", "text") else lambda _: True
     names = [name for name in _USUAL[ours] if name in record]
     with_value = (name for name in names if record[name] is not None and fits(record[name]))
-    # Later rows may have a value where the first has none.
+    # A field may be null in the first row and filled in later ones.
     return next(with_value, next((name for name in names if record[name] is None), None))
 
 

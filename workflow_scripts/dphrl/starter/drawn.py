@@ -13,6 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from dphrl.config import slices
+from dphrl.config.blocks.data import DatasetConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.config.config import Config
 from dphrl.hub import GGUF, data_name, model_name, one_file, snapshot
@@ -73,9 +74,7 @@ def draw(config: Config, folder: Path) -> Drawn:
     """
     train = config.train_dataset
     assert train is not None
-    dataset = config.datasets[train]
-    databases = folder / dataset.database_folder if dataset.database_folder else None
-    fields: Renames = {str(ours): theirs for ours, theirs in dataset.fields.items()}
+    dataset, (databases, fields) = config.datasets[train], _reading(config.datasets[train], folder)
     limit = min(_PATIENCE[device_of_job()], config.sampling.presample.max_tokens)
     use_free_cores()
     started = time.perf_counter()
@@ -127,10 +126,14 @@ def _prepare(
     assert source is not None
     rows = read_source(source)
     rows = rows[:: math.ceil(len(rows) / _MEASURED)]
-    databases = folder / dataset.database_folder if dataset.database_folder else None
-    fields: Renames = {str(ours): theirs for ours, theirs in dataset.fields.items()}
-    longest = config.prompts.max_tokens
+    (databases, fields), longest = _reading(dataset, folder), config.prompts.max_tokens
     return rows, prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
+
+
+def _reading(dataset: DatasetConfig, folder: Path) -> tuple[Path | None, Renames]:
+    """The folder of a dataset's databases, and the names of its fields."""
+    databases = folder / dataset.database_folder if dataset.database_folder else None
+    return databases, {str(ours): theirs for ours, theirs in dataset.fields.items()}
 
 
 @contextmanager

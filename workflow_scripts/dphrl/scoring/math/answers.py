@@ -21,7 +21,7 @@ _PHRASE: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.D
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 
 _DOLLAR: Final = re.compile(r"(?<!\\)\$")
-# `$5`, `$70,000 on the house`, `$20/hour`: money in a sentence. A formula goes on with an operator or a letter.
+# Money in a sentence: `$5`, `$70,000 on the house`, `$20/hour`. In a formula an operator or a single letter follows.
 _AMOUNT: Final = re.compile(r"\d[\d,]*+(?:\.\d++)?(?:[.,;:!?)]*$|[.,;:!?)]*\s+\(?[A-Za-z]{2,}|/[A-Za-z]{2,})", re.ASCII)
 _BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
 
