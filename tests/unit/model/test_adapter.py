@@ -25,7 +25,7 @@ def _adapter(base: Path, folder: Path, **settings: object) -> Path:
     adapted = peft.get_peft_model(load_model(base, "float32"), peft.LoraConfig(r=2, lora_alpha=8, **targets))
     torch.manual_seed(1)
     for name, parameter in adapted.named_parameters():
-        if "lora_B" in name:
+        if "lora_B" in name or "lora_embedding_" in name:
             torch.nn.init.normal_(parameter, std=0.1)
     adapted.save_pretrained(folder)
     return folder
@@ -85,6 +85,25 @@ def test_resized_embeddings_are_refused(base: Path, tmp_path: Path) -> None:
     save_file(tensors | {name: torch.cat([tensors[name], tensors[name][:2]])}, file)
     with pytest.raises(ValueError, match="embeddings were resized"):
         merge_adapter(adapter, base, tmp_path / "merged")
+
+
+@pytest.mark.parametrize("target", ["lm_head", "embed_tokens"])
+def test_an_adapter_on_embeddings_or_head_is_merged_unless_the_base_ties_them(tmp_path: Path, target: str) -> None:
+    base, tied, tokens = tmp_path / "base", tmp_path / "tied", torch.arange(8)[None]
+    write_tiny_policy(base)
+    adapter = _adapter(base, tmp_path / "adapter", target_modules=["q_proj", target])
+    merge_adapter(adapter, base, tmp_path / "merged")
+    with torch.no_grad():
+        before = load_model(base, "float32")(tokens).logits
+        expected = peft.PeftModel.from_pretrained(load_model(base, "float32"), str(adapter))(tokens).logits
+        merged = load_model(tmp_path / "merged", "float32")(tokens).logits
+    torch.testing.assert_close(merged, expected, rtol=1e-4, atol=1e-4)
+    assert (merged - before).abs().max() > 0.01
+    write_tiny_policy(tied, tie_word_embeddings=True)
+    adapter = _adapter(tied, tmp_path / "of tied", target_modules=["q_proj", target])
+    with pytest.raises(ValueError, match=f"{target}.*, which are one tensor in .*/tied: a merge would change both"):
+        merge_adapter(adapter, tied, tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
 
 
 def test_pickled_adapters_and_other_kinds_are_refused(base: Path, tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
         folder: whose files are replaced.
 
     Raises:
-        ValueError: the adapter is no LoRA, its weights are pickles, or it does not fit the base: its layers or
-            shapes differ, such as resized embeddings, or it names the folder of another model as its base.
+        ValueError: the adapter is no LoRA, its weights are pickles, it changes embeddings or an output head that the
+            base ties, or it does not fit the base: its layers or shapes differ, such as resized embeddings, or it names
+            the folder of another model as its base.
     """
     import peft
 
@@ -38,6 +39,10 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
     model = load_model(base, "float32")
     # Loading changed the type in the configuration of the model.
     kind = AutoConfig.from_pretrained(base, local_files_only=True, trust_remote_code=False).dtype or torch.float32
+    # Embeddings and output head, where they share their weights.
+    ends = model.get_input_embeddings(), model.get_output_embeddings()
+    is_tied = getattr(model.config, "tie_word_embeddings", False)
+    tied = [name for name, layer in model.named_modules() if is_tied and layer in ends]
     problem = f"{adapter}: it does not fit {base}, so another model is its base, or embeddings were resized"
     try:
         adapted = peft.PeftModel.from_pretrained(model, str(adapter))
@@ -45,9 +50,16 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
         raise ValueError(f"{problem} ({str(error).strip().splitlines()[-1].strip()})") from None
     # peft leaves out tensors of layers that the model lacks.
     names = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
-    with safe_open(adapter / _WEIGHTS, framework="pt") as stored:
-        if unknown := sorted(set(stored.keys()) - names):
-            raise ValueError(f"{problem} (the base has no layer for {unknown[0]})")
+    with safe_open(adapter / _WEIGHTS, framework="pt") as file:
+        stored = sorted(file.keys())
+    # An adapter on the embeddings has a copy of those of its base, as `base_layer`.
+    if unknown := [name for name in stored if name not in names and ".base_layer." not in name]:
+        raise ValueError(f"{problem} (the base has no layer for {unknown[0]})")
+    if changed := [name for name in stored if any(f".{layer}." in name for layer in tied)]:
+        raise ValueError(
+            f"{adapter}: {changed[0]} is of {' or '.join(tied)}, which are one tensor in {base}: a merge would change"
+            " both. Train the adapter without them, or on a base with tie_word_embeddings: false"
+        )
     merged = adapted.merge_and_unload(safe_merge=True).to(kind)
     with replacing_folder(folder) as written:
         merged.save_pretrained(written)
