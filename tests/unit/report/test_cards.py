@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from experiments import experiment
 from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import eval_results_to_model_index
 
@@ -23,12 +24,15 @@ def config() -> Config:
     return read_config(Path(__file__).resolve().parents[3] / "config" / "config.yaml")
 
 
-def written(tables: dict[str, pl.DataFrame], config: Config, base: str | None = "Llama-3.1-8B") -> str:
+def written(
+    tables: dict[str, pl.DataFrame], config: Config, base: str | None = "Llama-3.1-8B", supervised: str | None = None
+) -> str:
     sizes = pl.DataFrame({"dataset": ["cross", "maths"], "rows": [41, 40], "prompts": [40, 40], "kept": [39, 40]})
     run = Run(
         base,
         "train",
         {"cross": "sql", "in_domain": "sql", "maths": "math"},
+        supervised,
         0.95,
         tables["headline"],
         sizes,
@@ -85,6 +89,14 @@ def test_equal_runs_have_equal_cards_and_a_base_without_a_name_has_none(tables: 
     found = ModelCard(written(tables, config, base=None))
     assert found.data.base_model is None
     assert "from a base model that the same run made." in found.text
+
+
+def test_a_supervised_start_is_named(tables: Any, config: Config) -> None:
+    assert slices.cards(config)["cards"]["supervised"] is None
+    supervised = slices.cards(experiment("demo-llm"))["cards"]["supervised"]
+    assert supervised == "200 updates on supervised.jsonl"
+    found = ModelCard(written(tables, config, supervised=supervised)).text
+    assert "from Llama-3.1-8B, after a supervised start of 200 updates on supervised.jsonl." in found
 
 
 def test_a_name_that_is_yaml_or_markdown_stays_a_name(tables: Any, config: Config) -> None:

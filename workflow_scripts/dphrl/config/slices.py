@@ -7,6 +7,7 @@ functions are an exception, FILE.py:NAME, because they name a method.
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -160,10 +161,13 @@ def report(config: Config) -> Blocks:
 
 
 def cards(config: Config) -> Blocks:
-    """For the model cards: the datasets with their tasks, and the confidence of intervals."""
+    """For the model cards: the datasets with their tasks, the supervised start, and the confidence of intervals."""
     tasks = {name: dataset.task for name, dataset in config.datasets.items()}
     confidence = config.evaluate.bootstrap.confidence
-    return canonical({"cards": {"train_dataset": config.train_dataset, "tasks": tasks, "confidence": confidence}})
+    start = config.policy.supervised
+    supervised = f"{start.steps} updates on {Path(start.source).name}" if start else None
+    run = {"train_dataset": config.train_dataset, "tasks": tasks, "supervised": supervised, "confidence": confidence}
+    return canonical({"cards": run})
 
 
 def _reading(config: Config, dataset: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Run:
         base: the folder name of the base model; None for a base model that the run made.
         train_dataset: the training set.
         tasks: the task of each dataset.
+        supervised: updates and rows of the base's supervised start; None without one.
         confidence: of the intervals, a share.
         headline, datasets: the tables of these names.
     """
@@ -33,6 +34,7 @@ class Run:
     base: str | None
     train_dataset: str
     tasks: Mapping[str, str]
+    supervised: str | None
     confidence: float
     headline: pl.DataFrame
     datasets: pl.DataFrame
@@ -56,6 +58,8 @@ def card(
     """
     own = run.headline.filter(method=policy.method, seed=policy.seed, step=policy.step)
     title = f"{label(policy.method)}, seed {policy.seed}, step {policy.step}"
+    base = markdown(run.base) if run.base else "a base model that the same run made"
+    start = f", after a supervised start of {markdown(run.supervised)}" if run.supervised else ""
     shown = json.dumps(config, indent=1, sort_keys=True)
     metadata = ModelCardData(
         library_name="transformers",
@@ -69,7 +73,7 @@ def card(
         metadata,
         template_path=str(_TEMPLATE),
         title=title,
-        base=markdown(run.base) if run.base else "a base model that the same run made",
+        base=f"{base}{start}",
         folder_digest=folder_digest,
         method=_method(policy, config),
         train_dataset=run.train_dataset,
