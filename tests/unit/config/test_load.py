@@ -214,6 +214,9 @@ def test_a_wrong_value_names_what_is_allowed(
         ("toy", None, "datasets.train.source", "a block toy"),
         ("toy", None, "policy.base", "the folder of a base model"),
         ("methods.base", {}, "methods.base", "any other name: base is the policy before training"),
+        ("methods.GRPO", {}, "methods.GRPO", "a name that differs from grpo by more than case"),
+        ("checkpoints", {"Base": "model"}, "checkpoints.Base", "a name that differs from base by more than case"),
+        ("datasets.Train", {"task": "math", "source": "x.jsonl"}, "datasets.Train", "differs from train by more"),
         ("methods.a-b", {}, "methods.a-b", "a name of letters, digits and _, a letter first"),
         ("datasets.my set", {"task": "sql", "source": "x.jsonl"}, "datasets.my set", "a name of letters"),
         ("datasets.other", {"task": "sql", "source": "toy"}, "datasets.other.source", "the toy has the datasets train"),
@@ -461,6 +464,16 @@ def test_what_no_interval_holds_is_stated_where_seeds_share_their_presamples(dat
 
 def test_every_field_of_a_row_can_be_renamed() -> None:
     assert set(get_args(FieldName)) == set(NAMES)
+
+
+def test_trackers_without_their_package_are_named(
+    data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked = load_config(put(data, "train.trackers", ["tensorboard", "wandb"]))
+    monkeypatch.setattr("dphrl.config.load.find_spec", {"tensorboard": True, "wandb": None}.get)
+    with pytest.raises(ConfigError, match=r"train.trackers\n(.*\n)+.*pip install wandb") as caught:
+        check_files(tracked, tmp_path)
+    assert [problem.path for problem in caught.value.problems] == ["train.trackers"]
 
 
 def test_databases_are_next_to_the_source_unless_stated_otherwise() -> None:

@@ -22,6 +22,8 @@ _TAKEN = {
     "overlap": "gold/overlap.parquet is another table",
     "average": "the paper's tables have a column of averages",
 }
+# The blocks with names of policies.
+_POLICIES = ("methods", "replay", "checkpoints")
 STRENGTHS = (
     "Weight of each divergence (the policy loss has 1), and strength: how strongly it holds the policy near the base. "
     "Equal strengths compare divergences near the base; further away their shares of the gradient do (docs/method.md)."
@@ -146,6 +148,14 @@ def _names(config: Config) -> Iterator[Problem]:
             yield Problem(f"evaluate.claims.primary[{index}].at_mean", show(endpoint.at_mean), allowed)
     for name in filter(config.datasets.__contains__, _TAKEN):
         yield Problem(f"datasets.{name}", show(name), f"any other name: {_TAKEN[name]}")
+    # Tables and figures name a method by its label, `grpo` as GRPO; some file systems do not tell names by case.
+    of_policies = [BASE, *(f"{block}.{name}" for block in _POLICIES for name in getattr(config, block))]
+    for paths in ([f"datasets.{name}" for name in config.datasets], of_policies):
+        first = dict[str, str]()
+        for path in paths:
+            name = path.rpartition(".")[2]
+            if (other := first.setdefault(name.casefold(), name)) != name:
+                yield Problem(path, show(name), f"a name that differs from {other} by more than case")
     tasks = [SQL, MATH, *config.scoring.custom]
     asked = {f"datasets.{name}.task": dataset.task for name, dataset in config.datasets.items()}
     for path, task in [*asked.items(), *((f"evaluate.styles.{task}", task) for task in config.evaluate.styles)]:

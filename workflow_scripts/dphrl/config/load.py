@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,8 @@ def read_config(*paths: Path) -> Config:
 def check_files(config: Config, folder: Path) -> None:
     """Raises `ConfigError` for files and folders of the configuration that cannot be used.
 
-    They must exist, relative to `folder`, and Snakemake must not replace a part of their paths.
+    They must exist, relative to `folder`, and Snakemake must not replace a part of their paths. The package of each
+    tracker must be installed.
     """
     wrong: list[Problem] = []
     files = {}
@@ -159,6 +161,10 @@ def check_files(config: Config, folder: Path) -> None:
     expected = "a path without {name} or <name>, which Snakemake would replace"
     named = {**files, **databases, **checkpoints, "policy.base": base or ""}
     wrong += [Problem(key, show(path), expected) for key, path in named.items() if _REPLACED.search(str(path))]
+    for name in config.train.trackers:
+        if find_spec(name) is None:
+            expected = f"a tracker whose package is installed: pip install {name}, or leave it out"
+            wrong.append(Problem("train.trackers", show(name), expected))
     if wrong:
         raise ConfigError(_marked(wrong, config))
 

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -160,16 +159,7 @@ def open_trackers(names: Sequence[str], folder: Path, run: str, lines: Path | No
         folder: for their files.
         run: name of this training in them.
         lines: gets a line of JSON for each step; None: there is no such file.
-
-    Raises:
-        ModuleNotFoundError: the package of a tracker is not installed.
     """
-    for name in names:
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(
-                f"train.trackers names {name}, whose package is not installed: pip install {name}, or remove it there",
-                name=name,
-            )
     tracks = [_OPENERS[name](folder, run, stack) for name in names]
     if lines is not None:
         tracks.append(_lines(lines, stack))
