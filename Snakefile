@@ -6,7 +6,7 @@ from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
 from dphrl.config.files import name_files, read_files
-from dphrl.config.load import check_files, load_config
+from dphrl.config.load import check_files, check_planned, load_config
 from dphrl.layout.folder import check_folder
 from dphrl.plan.describe import at_start
 
@@ -27,6 +27,7 @@ try:
     # Snakemake has read them too, but takes the last of two equal keys. Those of a module are the other workflow's.
     FILES = FILES if workflow.modifier.skip_configfile else read_files(FILES)
     CONFIG = load_config(config)
+    check_planned(config, workflow.is_main_process)
     check_files(CONFIG, Path.cwd())
     if workflow.is_main_process and any(method.functions for method in CONFIG.methods.values()):
         from dphrl.objective.plug import check_functions  # with torch, which takes seconds to import

@@ -13,6 +13,8 @@ import pytest
 import yaml
 from runs import Workflow
 
+from dphrl.config.load import check_planned
+
 pytestmark = pytest.mark.workflow
 
 EXPERIMENT = Path(__file__).resolve().parents[2] / "examples/custom_scorer/config.yaml"
@@ -48,6 +50,26 @@ def test_a_command_that_snakemake_cannot_read_is_explained(
     assert done.returncode == 1
     assert message in done.stdout
     assert "Traceback" not in done.stdout
+
+
+def test_a_job_refuses_a_configuration_that_was_edited_since_the_plan(
+    workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = yaml.safe_load(EXPERIMENT.read_text())
+    # As an executor starts a submitted job: with the environment of the process that planned.
+    monkeypatch.setenv("DPHRL_PLANNED", "")
+    check_planned(data, plans=True)
+    job = ["--mode", "remote", "--dry-run", "--configfile"]
+    assert snakemake(workflow, tmp_path, *job, str(EXPERIMENT)).returncode == 0
+    edited = tmp_path / "edited.yaml"
+    edited.write_text(yaml.safe_dump({**data, "seed": 2}))
+    done = snakemake(workflow, tmp_path, *job, str(edited))
+    assert done.returncode == 1
+    assert "edited.yaml has 1 problem:\nrun" in done.stdout
+    assert "its file was edited since; start snakemake again" in done.stdout
+    # Whoever plans may use any configuration, and a comment changes none.
+    edited.write_text(f"# A comment.\n{EXPERIMENT.read_text()}")
+    assert snakemake(workflow, tmp_path, *job, str(edited)).returncode == 0
 
 
 def test_without_a_configfile_the_demo_is_named(workflow: Workflow) -> None:

@@ -1,5 +1,8 @@
 """Reading a configuration: a checked `Config`, or one error that lists every problem."""
 
+import hashlib
+import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +34,8 @@ from dphrl.hub import GGUF, HubError, data_name, model_config, model_name
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
+# The digests of the configurations that a run was planned with.
+_PLANNED = "DPHRL_PLANNED"
 # Snakemake's wildcards and path variables.
 _REPLACED = re.compile(r"\{.*\}|<.*>")
 # The tasks of a user's scorers, which are not imported before they score.
@@ -109,6 +114,25 @@ def read_config(*paths: Path) -> Config:
         return load_config(content(files))
     except ConfigError as error:
         raise name_files(error, files) from None
+
+
+def check_planned(data: dict[str, Any], plans: bool) -> None:
+    """Raise `ConfigError` in a job whose configuration was edited since the run was planned.
+
+    A submitted job reads the files again, and Snakemake would record its results under the params of before.
+
+    Args:
+        data: the configuration as its files have it, without defaults, which may depend on the machine.
+        plans: whether this process plans the run. It leaves the digest to its jobs, in their environment.
+    """
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+    # A run has several configurations where a workflow imports this one several times.
+    planned = os.environ.get(_PLANNED, "").split()
+    if plans:
+        os.environ[_PLANNED] = " ".join(dict.fromkeys([*planned, digest]))
+    elif planned and digest not in planned:
+        allowed = "the configuration that this run was planned with: its file was edited since; start snakemake again"
+        raise ConfigError([Problem("run", show(data.get("run")), allowed)])
 
 
 def check_files(config: Config, folder: Path) -> None:
