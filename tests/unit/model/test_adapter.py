@@ -25,7 +25,7 @@ def _adapter(base: Path, folder: Path, **settings: object) -> Path:
     adapted = peft.get_peft_model(load_model(base, "float32"), peft.LoraConfig(r=2, lora_alpha=8, **targets))
     torch.manual_seed(1)
     for name, parameter in adapted.named_parameters():
-        if "lora_B" in name or "lora_embedding_" in name:
+        if any(part in name for part in ("lora_B", "lora_embedding_", "modules_to_save")):
             torch.nn.init.normal_(parameter, std=0.1)
     adapted.save_pretrained(folder)
     return folder
@@ -101,9 +101,21 @@ def test_an_adapter_on_embeddings_or_head_is_merged_unless_the_base_ties_them(tm
     assert (merged - before).abs().max() > 0.01
     write_tiny_policy(tied, tie_word_embeddings=True)
     adapter = _adapter(tied, tmp_path / "of tied", target_modules=["q_proj", target])
-    with pytest.raises(ValueError, match=f"{target}.*, which are one tensor in .*/tied: a merge would change both"):
+    with pytest.raises(ValueError, match=f"{target}.*, which are one tensor in the base: a merge would change both"):
         merge_adapter(adapter, tied, tmp_path / "refused")
     assert not (tmp_path / "refused").exists()
+
+
+def test_an_adapter_that_keeps_embeddings_and_head_tied_is_merged(tmp_path: Path) -> None:
+    base, tokens = tmp_path / "base", torch.arange(8)[None]
+    write_tiny_policy(base, tie_word_embeddings=True)
+    both = {"modules_to_save": ["embed_tokens", "lm_head"], "ensure_weight_tying": True}
+    adapter = _adapter(base, tmp_path / "adapter", **both)
+    merge_adapter(adapter, base, tmp_path / "merged")
+    with torch.no_grad():
+        expected = peft.PeftModel.from_pretrained(load_model(base, "float32"), str(adapter))(tokens).logits
+        merged = load_model(tmp_path / "merged", "float32")(tokens).logits
+    torch.testing.assert_close(merged, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_pickled_adapters_and_other_kinds_are_refused(base: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedModel
 
 from dphrl.artifacts.files import replacing_folder
 from dphrl.model.logprobs import load_model
@@ -37,12 +37,10 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
         raise ValueError(f"{adapter}: an adapter of type {settings.peft_type}; only LoRA can be merged into a model")
     _check_base_of(adapter, base)
     model = load_model(base, "float32")
+    if getattr(model.config, "tie_word_embeddings", False):
+        _check_tied(adapter, model)
     # Loading changed the type in the configuration of the model.
     kind = AutoConfig.from_pretrained(base, local_files_only=True, trust_remote_code=False).dtype or torch.float32
-    # Embeddings and output head, where they share their weights.
-    ends = model.get_input_embeddings(), model.get_output_embeddings()
-    is_tied = getattr(model.config, "tie_word_embeddings", False)
-    tied = [name for name, layer in model.named_modules() if is_tied and layer in ends]
     problem = f"{adapter}: it does not fit {base}, so another model is its base, or embeddings were resized"
     try:
         adapted = peft.PeftModel.from_pretrained(model, str(adapter))
@@ -55,11 +53,6 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
     # An adapter on the embeddings has a copy of those of its base, as `base_layer`.
     if unknown := [name for name in stored if name not in names and ".base_layer." not in name]:
         raise ValueError(f"{problem} (the base has no layer for {unknown[0]})")
-    if changed := [name for name in stored if any(f".{layer}." in name for layer in tied)]:
-        raise ValueError(
-            f"{adapter}: {changed[0]} is of {' or '.join(tied)}, which are one tensor in {base}: a merge would change"
-            " both. Train the adapter without them, or on a base with tie_word_embeddings: false"
-        )
     merged = adapted.merge_and_unload(safe_merge=True).to(kind)
     with replacing_folder(folder) as written:
         merged.save_pretrained(written)
@@ -80,3 +73,20 @@ def _check_base_of(adapter: Path, base: Path) -> None:
     ours, other = (json.loads(file.read_text(encoding="utf-8")) for file in (base / "config.json", theirs))
     if different := [key for key in sizes if ours.get(key) != other.get(key)]:
         raise ValueError(f"{adapter}: its base is {named}, with another {different[0]} than the base of this run")
+
+
+def _check_tied(adapter: Path, model: PreTrainedModel) -> None:
+    """The base's embeddings and head are one tensor: an adapter must leave both as they are, or store one for both."""
+    ends = model.get_input_embeddings(), model.get_output_embeddings()
+    tied = [name for name, layer in model.named_modules() if layer in ends]
+    # As peft stores them with `ensure_weight_tying`, where `modules_to_save` has both.
+    copies = sorted(f"base_model.model.{name}.weight" for name in tied)
+    with safe_open(adapter / _WEIGHTS, framework="pt") as file:
+        changed = [name for name in sorted(file.keys()) if any(f".{layer}." in name for layer in tied)]
+        if changed == copies and torch.equal(*map(file.get_tensor, copies)):
+            return
+    if changed:
+        raise ValueError(
+            f"{adapter}: {changed[0]} belongs to {' or '.join(tied)}, which are one tensor in the base: a merge would"
+            " change both. Train the adapter without them, or on a base with tie_word_embeddings: false"
+        )
