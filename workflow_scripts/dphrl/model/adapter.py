@@ -24,7 +24,7 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
         folder: whose files are replaced.
 
     Raises:
-        ValueError: the adapter is no LoRA, its weights are pickles, it changes embeddings or an output head that the
+        ValueError: the adapter is no LoRA, its weights are pickles, it separates embeddings and output head that the
             base ties, or it does not fit the base: its layers or shapes differ, such as resized embeddings, or it names
             the folder of another model as its base.
     """
