@@ -95,7 +95,7 @@ def model_name(text: str, folder: Path = Path()) -> HubName | None:
         try:
             name = _parsed(f"{PREFIX}{text}")
         except HubError:
-            return None  # such as models/NAME: no owner on the hub has this name
+            return None  # such as models/NAME: the hub has no owner "models"
     if name.kind != "model" or name.file:
         raise HubError(f"{text}: expected a model of the hub, {PREFIX}ORG/NAME or {PREFIX}ORG/NAME@REVISION")
     return name

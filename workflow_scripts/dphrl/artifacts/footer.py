@@ -113,7 +113,7 @@ def parsed(text: str, types: type[BaseModel]) -> dict[str, Any]:
 
 
 def typed(value: Any, types: type[BaseModel]) -> dict[str, Any]:
-    """The object itself, if it has these types.
+    """Check the types of a JSON object, and return it.
 
     Raises:
         ValueError: a value has another type; the message names its key.

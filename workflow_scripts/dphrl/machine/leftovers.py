@@ -63,7 +63,7 @@ class AtWorkError(RuntimeError):
 
 
 class UnwritableError(RuntimeError):
-    """Snakemake cannot write into the folder; the text says what to do."""
+    """Snakemake cannot write into the folder; the message names the remedy."""
 
 
 def remove_leftovers(folder: Path) -> None:
