@@ -33,8 +33,7 @@ try:
         from dphrl.objective.plug import check_functions  # with torch, which takes seconds to import
 
         check_functions(CONFIG.methods)
-    jobs_start = workflow.is_main_process and not workflow.output_settings.dryrun
-    check_folder(CONFIG, Path.cwd(), jobs_start)
+    check_folder(CONFIG, Path.cwd(), starts=workflow.is_main_process and not workflow.output_settings.dryrun)
     PLAN = list(at_start(CONFIG, Path.cwd()))
 except ConfigError as error:
     raise SystemExit(str(name_files(error, FILES))) from None

@@ -31,6 +31,13 @@ def _adapter(base: Path, folder: Path, **settings: object) -> Path:
     return folder
 
 
+def _logits(folder: Path, adapter: Path | None = None) -> torch.Tensor:
+    """The logits of eight tokens, of a model or of peft's own adapted model."""
+    model = load_model(folder, "float32")
+    with torch.no_grad():
+        return (peft.PeftModel.from_pretrained(model, str(adapter)) if adapter else model)(torch.arange(8)[None]).logits
+
+
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     write_tiny_policy(tmp_path / "base").to(torch.bfloat16).save_pretrained(tmp_path / "base")
@@ -89,16 +96,13 @@ def test_resized_embeddings_are_refused(base: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["lm_head", "embed_tokens"])
 def test_an_adapter_on_embeddings_or_head_is_merged_unless_the_base_ties_them(tmp_path: Path, target: str) -> None:
-    base, tied, tokens = tmp_path / "base", tmp_path / "tied", torch.arange(8)[None]
+    base, tied = tmp_path / "base", tmp_path / "tied"
     write_tiny_policy(base)
     adapter = _adapter(base, tmp_path / "adapter", target_modules=["q_proj", target])
     merge_adapter(adapter, base, tmp_path / "merged")
-    with torch.no_grad():
-        before = load_model(base, "float32")(tokens).logits
-        expected = peft.PeftModel.from_pretrained(load_model(base, "float32"), str(adapter))(tokens).logits
-        merged = load_model(tmp_path / "merged", "float32")(tokens).logits
-    torch.testing.assert_close(merged, expected, rtol=1e-4, atol=1e-4)
-    assert (merged - before).abs().max() > 0.01
+    merged = _logits(tmp_path / "merged")
+    torch.testing.assert_close(merged, _logits(base, adapter), rtol=1e-4, atol=1e-4)
+    assert (merged - _logits(base)).abs().max() > 0.01
     write_tiny_policy(tied, tie_word_embeddings=True)
     adapter = _adapter(tied, tmp_path / "of tied", target_modules=["q_proj", target])
     with pytest.raises(ValueError, match=f"{target}.*, which are one tensor in the base: a merge would change both"):
@@ -107,15 +111,12 @@ def test_an_adapter_on_embeddings_or_head_is_merged_unless_the_base_ties_them(tm
 
 
 def test_an_adapter_that_keeps_embeddings_and_head_tied_is_merged(tmp_path: Path) -> None:
-    base, tokens = tmp_path / "base", torch.arange(8)[None]
+    base = tmp_path / "base"
     write_tiny_policy(base, tie_word_embeddings=True)
     both = {"modules_to_save": ["embed_tokens", "lm_head"], "ensure_weight_tying": True}
     adapter = _adapter(base, tmp_path / "adapter", **both)
     merge_adapter(adapter, base, tmp_path / "merged")
-    with torch.no_grad():
-        expected = peft.PeftModel.from_pretrained(load_model(base, "float32"), str(adapter))(tokens).logits
-        merged = load_model(tmp_path / "merged", "float32")(tokens).logits
-    torch.testing.assert_close(merged, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(_logits(tmp_path / "merged"), _logits(base, adapter), rtol=1e-4, atol=1e-4)
 
 
 def test_pickled_adapters_and_other_kinds_are_refused(base: Path, tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def test_a_supervised_start_is_named(tables: Any, config: Config) -> None:
     assert slices.cards(config)["cards"]["supervised"] is None
     supervised = slices.cards(experiment("demo-llm"))["cards"]["supervised"]
     assert supervised == "200 updates on supervised.jsonl"
-    found = ModelCard(written(tables, config, supervised=supervised)).text
-    assert "from Llama-3.1-8B, after a supervised start of 200 updates on supervised.jsonl." in found
+    text = ModelCard(written(tables, config, supervised=supervised)).text
+    assert "from Llama-3.1-8B, after a supervised start of 200 updates on supervised.jsonl." in text
 
 
 def test_a_name_that_is_yaml_or_markdown_stays_a_name(tables: Any, config: Config) -> None:

@@ -22,8 +22,6 @@ _TAKEN = {
     "overlap": "gold/overlap.parquet is another table",
     "average": "the paper's tables have a column of averages",
 }
-# The blocks with names of policies.
-_POLICIES = ("methods", "replay", "checkpoints")
 STRENGTHS = (
     "Weight of each divergence (the policy loss has 1), and strength: how strongly it holds the policy near the base. "
     "Equal strengths compare divergences near the base; further away their shares of the gradient do (docs/method.md)."
@@ -137,11 +135,12 @@ def _names(config: Config) -> Iterator[Problem]:
         measured[f"evaluate.claims.primary[{index}].dataset"] = endpoint.dataset
     for path, name in measured.items():
         yield from _unknown(path, name, config.evaluate.datasets, "in evaluate.datasets")
-    policies = [BASE, *config.methods, *config.replay, *config.checkpoints]
+    blocks = ("methods", "replay", "checkpoints")
+    policies = {BASE: BASE} | {name: f"{block}.{name}" for block in blocks for name in getattr(config, block)}
     for index, endpoint in enumerate(config.evaluate.claims.primary):
         for key in ("method", "against"):
             path = f"evaluate.claims.primary[{index}].{key}"
-            yield from _unknown(path, getattr(endpoint, key), list(dict.fromkeys(policies)), "of a policy")
+            yield from _unknown(path, getattr(endpoint, key), policies, "of a policy")
         yield from _not_measured(config, f"evaluate.claims.primary[{index}]", endpoint)
         if endpoint.at_mean is not None and config.train.eval_every >= config.train.steps:
             allowed = "null, or several evaluated steps: train.eval_every below train.steps"
@@ -149,11 +148,9 @@ def _names(config: Config) -> Iterator[Problem]:
     for name in filter(config.datasets.__contains__, _TAKEN):
         yield Problem(f"datasets.{name}", show(name), f"any other name: {_TAKEN[name]}")
     # Tables and figures name a method by its label, `grpo` as GRPO; some file systems do not tell names by case.
-    of_policies = [BASE, *(f"{block}.{name}" for block in _POLICIES for name in getattr(config, block))]
-    for paths in ([f"datasets.{name}" for name in config.datasets], of_policies):
+    for paths in ({name: f"datasets.{name}" for name in config.datasets}, policies):
         first = dict[str, str]()
-        for path in paths:
-            name = path.rpartition(".")[2]
+        for name, path in paths.items():
             if (other := first.setdefault(name.casefold(), name)) != name:
                 yield Problem(path, show(name), f"a name that differs from {other} by more than case")
     tasks = [SQL, MATH, *config.scoring.custom]

@@ -37,8 +37,7 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
         raise ValueError(f"{adapter}: an adapter of type {settings.peft_type}; only LoRA can be merged into a model")
     _check_base_of(adapter, base)
     model = load_model(base, "float32")
-    if getattr(model.config, "tie_word_embeddings", False):
-        _check_tied(adapter, model)
+    _check_tied(adapter, model)
     # Loading changed the type in the configuration of the model.
     kind = AutoConfig.from_pretrained(base, local_files_only=True, trust_remote_code=False).dtype or torch.float32
     problem = f"{adapter}: it does not fit {base}, so another model is its base, or embeddings were resized"
@@ -50,7 +49,7 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
     names = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
     with safe_open(adapter / _WEIGHTS, framework="pt") as file:
         stored = sorted(file.keys())
-    # An adapter on the embeddings has a copy of those of its base, as `base_layer`.
+    # An adapter on the embeddings stores the embeddings of its base too, as `base_layer`.
     if unknown := [name for name in stored if name not in names and ".base_layer." not in name]:
         raise ValueError(f"{problem} (the base has no layer for {unknown[0]})")
     merged = adapted.merge_and_unload(safe_merge=True).to(kind)
@@ -76,9 +75,11 @@ def _check_base_of(adapter: Path, base: Path) -> None:
 
 
 def _check_tied(adapter: Path, model: PreTrainedModel) -> None:
-    """The base's embeddings and head are one tensor: an adapter must leave both as they are, or store one for both."""
-    ends = model.get_input_embeddings(), model.get_output_embeddings()
-    tied = [name for name, layer in model.named_modules() if layer in ends]
+    """Where embeddings and head are one tensor, an adapter must leave both as they are, or store one for both."""
+    shared = model.get_input_embeddings().weight
+    tied = [name for name, layer in model.named_modules() if getattr(layer, "weight", None) is shared]
+    if len(tied) == 1:
+        return
     # As peft stores them with `ensure_weight_tying`, where `modules_to_save` has both.
     copies = sorted(f"base_model.model.{name}.weight" for name in tied)
     with safe_open(adapter / _WEIGHTS, framework="pt") as file:
