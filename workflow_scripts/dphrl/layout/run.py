@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 from dphrl.artifacts.files import database_states
-from dphrl.artifacts.tables import stream_digest
+from dphrl.artifacts.tables import table_digest
 from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.hub import GGUF, OF_MODEL, HubName, data_name, model_name
@@ -267,4 +267,4 @@ class Layout:
 @cache
 def _content_digest(table: Path, changed_ns: int) -> str:
     """The content digest of a table of databases, which all jobs of its dataset ask for."""
-    return stream_digest([table], "databases")
+    return table_digest([table], "databases")
