@@ -12,9 +12,8 @@ from tiny_models import EOS, TOKENS, write_tiny_policy
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file, write_text
-from dphrl.artifacts.footer import ADDED, sealed
-from dphrl.artifacts.manifest import SUMS, manifest_digest, read_manifest, write_manifest, write_sums
-from dphrl.artifacts.tables import read_footer, read_table, table_digest, write_parts, write_table
+from dphrl.artifacts.manifest import SUMS, manifest_digest, read_manifest, sealed, write_manifest, write_sums
+from dphrl.artifacts.tables import ADDED, read_footer, read_table, table_digest, write_parts, write_table
 from dphrl.audit.run import audit_run
 from dphrl.config.config import Config
 from dphrl.config.load import load_config

@@ -52,7 +52,7 @@ class Stage:
         hardware: the block `hardware`, of a stage that reads it.
 
     Attributes:
-        inputs: paths and digest of each input that was read, by name (`footer.Input`).
+        inputs: paths and digest of each input that was read, by name.
         timings: rows of the timings table.
         note: the result in a few words, for the terminal.
     """

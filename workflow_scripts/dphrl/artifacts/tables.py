@@ -30,6 +30,8 @@ PART: Final = ROW_GROUP
 _DIGESTED: Final = 1024
 _PROMPT: Final = "prompt_id"
 _FOOTER = "dphrl"
+# The keys that a table adds to the footer of its stage.
+ADDED: Final = ("schema", "version", "rows", "digest", "files", "file_sha256")
 # Before the sha256 in a footer, of so many characters.
 _MARK, _HEX = b'"file_sha256": "', 64
 _UNREADABLE = (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException)

@@ -10,7 +10,6 @@ import polars as pl
 from safetensors import safe_open
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.footer import typed
 from dphrl.artifacts.manifest import differences, manifest_digest, read_manifest
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.tables import check_listed, read_footer, table_digest
@@ -81,7 +80,7 @@ def _check_table(artifact: Artifact, expected: str | None) -> bool:
     ):
         return False
     if path == RECORDED:
-        typed(footer.get("config"), Recorded)
+        Recorded.model_validate(footer.get("config"))
     try:
         artifact.digest = table_digest([file], name)
     except SchemaError as error:
