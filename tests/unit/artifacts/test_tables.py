@@ -192,14 +192,6 @@ def test_text_in_a_table_is_not_taken_for_its_sha256(tmp_path: Path) -> None:
     assert read_table(path, "rollouts").equals(frame.sort(ROLLOUTS.key))
 
 
-def test_shards_are_one_table(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{i}.parquet" for i in range(3)]
-    rows = FRAME.sort(ROLLOUTS.key)
-    for path, part in zip(paths, (rows[:1], rows[1:], rows[:0]), strict=True):
-        write_table(part, "rollouts", path, FOOTER)
-    assert read_table(paths, "rollouts").equals(rows)
-
-
 KEYS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-1, 7)), unique=True, max_size=20)
 
 
