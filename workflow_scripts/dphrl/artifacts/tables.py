@@ -171,7 +171,7 @@ def check_listed(path: Path, sha256: str, table: Path) -> None:
 def table_digest(paths: Sequence[Path], schema: str) -> str:
     """Check the files of a table, and return its digest from their footers.
 
-    Rows are not read: the sha256 of a file says that they are the rows that were written.
+    Only keys of shards are read: the sha256 of a file says that its rows are those that were written.
 
     Raises:
         SchemaError: a file is damaged, of another schema or version, or does not follow the file before in key order.
@@ -181,7 +181,10 @@ def table_digest(paths: Sequence[Path], schema: str) -> str:
         footer = read_footer(path)
         kind = (footer.get("schema"), footer.get("version"))
         if kind != expected:
-            raise SchemaError(f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {expected[1]}")
+            raise SchemaError(
+                f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {expected[1]};"
+                " delete it and run snakemake again"
+            )
         digests.append(footer["digest"])
         if len(paths) > 1:
             keys = pl.scan_parquet(path, glob=False).select(SCHEMAS[schema].key)
