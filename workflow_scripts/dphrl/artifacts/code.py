@@ -20,8 +20,8 @@ _INSIDE = ("dphrl.layout.methods",)
 _ROOT = Path(__file__).resolve().parents[1]
 # Code and templates name templates, style sheets and page scripts by their file names.
 _ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
-_QUOTED = re.compile(rf"""["']({_ASSET.pattern})["']""")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_QUOTED = re.compile(rf"""["']({_ASSET.pattern})["']""")
 
 
 class CodeChangedError(RuntimeError):
