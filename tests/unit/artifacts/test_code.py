@@ -1,10 +1,10 @@
 """The digest of a stage's code: edits that change it, and edits that do not."""
 
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pytest
 
@@ -133,7 +133,7 @@ def test_what_can_change_the_result_changes_the_digest(project: Path, name: str,
 
 
 def test_a_changed_description_of_a_key_changes_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scripts = shutil.copytree(code._ROOT.parent, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    scripts = copytree(code._ROOT.parent, tmp_path / "scripts", ignore=ignore_patterns("__pycache__"))
     monkeypatch.setattr(code, "_ROOT", scripts / "dphrl")
     _forget()
     names = sorted(path.name for path in scripts.glob("*.py"))
