@@ -17,8 +17,7 @@ from safetensors.numpy import load_file, save_file
 from small_run import BASE, CANDIDATES, FINAL, INDEX, TENSORS, TRAINED, SmallRun
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.footer import sealed
-from dphrl.artifacts.manifest import SUMS
+from dphrl.artifacts.manifest import SUMS, sealed
 from dphrl.artifacts.tables import read_footer
 from dphrl.audit.run import audit_run
 

@@ -12,9 +12,8 @@ from tiny_models import EOS, TOKENS, write_tiny_policy
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import sha256_file, write_text
-from dphrl.artifacts.footer import ADDED, sealed
-from dphrl.artifacts.manifest import SUMS, manifest_digest, read_manifest, write_manifest, write_sums
-from dphrl.artifacts.tables import content_digest, read_footer, read_table, write_parts, write_table
+from dphrl.artifacts.manifest import SUMS, manifest_digest, read_manifest, sealed, write_manifest, write_sums
+from dphrl.artifacts.tables import ADDED, read_footer, read_table, table_digest, write_parts, write_table
 from dphrl.audit.run import audit_run
 from dphrl.config.config import Config
 from dphrl.config.load import load_config
@@ -160,7 +159,7 @@ class _Builder:
         if paths[0].endswith(".safetensors"):
             return sha256_file(self.root / paths[0])
         schema = read_footer(self.root / paths[0])["schema"]
-        return content_digest(read_table([self.root / path for path in paths], schema), schema)
+        return table_digest([self.root / path for path in paths], schema)
 
     def policy(self, name: str, seed: int, **inputs: str | list[str]) -> None:
         folder = self.root / "policies" / name

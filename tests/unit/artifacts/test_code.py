@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pytest
 
@@ -22,10 +23,11 @@ FILES = {
     "dphrl/layout.py": "ROOT = 1\n",
     "dphrl/alone.py": "X = 1\n",
     "dphrl/far.py": "FAR = 1\n",
-    "dphrl/near/__init__.py": "from dphrl.near.inside import inside\nfrom dphrl.near.other import OTHER\n",
+    "dphrl/near/__init__.py": "from dphrl.near.other import OTHER\n",
     "dphrl/near/inside.py": "import dphrl.far\n\n\ndef inside():\n    return dphrl.far.FAR\n",
     "dphrl/near/other.py": "OTHER = 1\n",
-    "dphrl/drawn/__init__.py": "def load(name):\n    return name\n",
+    "dphrl/drawn/__init__.py": "from dphrl.drawn.named import NAMES\n",
+    "dphrl/drawn/named.py": "NAMES = 1\n",
     "dphrl/drawn/one.py": "ONE = 'page.html.j2'\n",
     "dphrl/drawn/templates/page.html.j2": "{% extends 'base.html.j2' %}{{ asset('page.css') }}",
     "dphrl/drawn/templates/base.html.j2": "<html>",
@@ -36,7 +38,7 @@ FILES = {
 import dphrl.config.train
 from dphrl import layout
 from dphrl.artifacts import WIDTH
-from dphrl.drawn import one
+from dphrl.drawn import NAMES, one
 
 
 class Stage:
@@ -44,7 +46,7 @@ class Stage:
 
     def run(self, x):
         """Run it."""
-        from dphrl.near import inside  # late
+        from dphrl.near.inside import inside  # late
 
         return inside() + x * 2
 
@@ -95,7 +97,7 @@ def _edit(project: Path, name: str, old: str, new: str) -> None:
         ("dphrl/__init__.py", "The package.", "A package."),
         ("dphrl/alone.py", "1", "2"),
         ("dphrl/near/other.py", "1", "2"),
-        ("dphrl/near/__init__.py", "import OTHER", "import OTHER as other"),
+        ("dphrl/near/__init__.py", "OTHER", "OTHER as other"),
         ("dphrl/artifacts/__init__.py", "1", "2"),
         ("dphrl/config/train.py", "1", "2"),
         ("dphrl/layout.py", "1", "2"),
@@ -115,11 +117,10 @@ def test_what_cannot_change_the_result_does_not_change_the_digest(project: Path,
         ("shared.py", "return stage", "return stage()"),
         ("dphrl/stage.py", "x * 2", "x * 3"),
         ("dphrl/stage.py", "def run(self, x)", "def run(self, x, y=1)"),
-        ("dphrl/near/__init__.py", "import OTHER\n", "import OTHER\n\nN = 1\n"),
-        ("dphrl/near/__init__.py", "dphrl.near.inside", "dphrl.near.other"),
         ("dphrl/near/inside.py", "FAR", "FAR + 0"),
         ("dphrl/far.py", "1", "2"),
-        ("dphrl/drawn/__init__.py", "return name", "return name * 2"),
+        ("dphrl/drawn/__init__.py", "NAMES", "NAMES as named"),
+        ("dphrl/drawn/named.py", "1", "2"),
         ("dphrl/drawn/templates/page.html.j2", "extends", " extends"),
         ("dphrl/drawn/templates/base.html.j2", "html", "body"),
         ("dphrl/drawn/assets/page.css", "p {}", "p { color: red }"),
@@ -129,6 +130,18 @@ def test_what_can_change_the_result_changes_the_digest(project: Path, name: str,
     before = code_digest(["run.py"])
     _edit(project, name, old, new)
     assert code_digest(["run.py"]) != before
+
+
+def test_a_changed_description_of_a_key_changes_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = copytree(code._ROOT.parent, tmp_path / "scripts", ignore=ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code, "_ROOT", scripts / "dphrl")
+    _forget()
+    names = sorted(path.name for path in scripts.glob("*.py"))
+    before = {name: code_digest([name]) for name in names}
+    _edit(scripts, "dphrl/config/blocks/training.py", 'description="', 'description="As in the paper: ')
+    assert {name: code_digest([name]) for name in names} == before
+    _edit(scripts, "dphrl/training/trainer.py", "import torch\n", "import torch\n\nCHANGED = 1\n")
+    assert [name for name in names if code_digest([name]) != before[name]] == ["train_segment.py"]
 
 
 def test_the_digest_is_of_a_set_of_modules(project: Path) -> None:

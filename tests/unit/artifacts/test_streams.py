@@ -1,5 +1,6 @@
-"""Tables in parts: the same rows, digests and checks as whole ones."""
+"""Tables in shards and in parts: rows, digests and checks."""
 
+import hashlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -7,14 +8,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raw_tables import write_raw
 
 from dphrl.artifacts import tables
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import code_digest
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.stage import Stage, library_version
-from dphrl.artifacts.tables import by_prompts, content_digest, read_footer, read_table, stream_digest, write_table
+from dphrl.artifacts.tables import by_prompts, content_digest, read_footer, read_table, write_table
 
 
 @pytest.fixture(autouse=True)
@@ -46,53 +46,24 @@ def _shards(folder: Path, *frames: pl.DataFrame) -> list[str]:
     return [str(path) for path in paths]
 
 
-@pytest.mark.parametrize("cuts", [(), (5,), (0, 5, 5, 13)])
-def test_the_digest_is_that_of_the_whole_table_however_it_is_cut(tmp_path: Path, job: Stage, cuts: tuple) -> None:
-    ends = [0, *cuts, FRAME.height]
-    paths = _shards(tmp_path, *(FRAME[start:end] for start, end in pairwise(ends)))
+def test_the_digest_of_one_file_is_of_its_rows_and_of_shards_over_their_digests(tmp_path: Path, job: Stage) -> None:
+    parts = [FRAME[start:end] for start, end in pairwise([0, 0, 5, 5, FRAME.height])]
+    paths = _shards(tmp_path, *parts)
     assert job.scan("verdicts", paths).collect().equals(FRAME)
-    assert job.inputs["verdicts"]["digest"] == content_digest(FRAME, "verdicts")
-
-
-def test_an_empty_table_has_the_digest_of_an_empty_table(tmp_path: Path) -> None:
-    paths = _shards(tmp_path, FRAME[:0])
-    assert stream_digest([Path(path) for path in paths], "verdicts") == content_digest(FRAME[:0], "verdicts")
+    assert read_table([Path(path) for path in paths], "verdicts").equals(FRAME)
+    digests = "".join(content_digest(part, "verdicts") for part in parts)
+    assert job.inputs["verdicts"]["digest"] == hashlib.sha256(digests.encode()).hexdigest()
+    for path, part in zip(paths, parts, strict=True):
+        assert job.read("verdicts", path).equals(part)
+        assert job.inputs["verdicts"]["digest"] == content_digest(part, "verdicts")
 
 
 @pytest.mark.parametrize("frames", [(FRAME[:8], FRAME[6:]), (FRAME[8:], FRAME[:8])])
 def test_shards_that_do_not_follow_each_other_are_refused(
     tmp_path: Path, job: Stage, frames: tuple[pl.DataFrame, ...]
 ) -> None:
-    with pytest.raises(SchemaError, match=r"0\.parquet.*key .* repeats or is out of order: \('[ab]', \d\) comes after"):
+    with pytest.raises(SchemaError, match=r"1\.parquet: key .* repeats or is out of order: \('[ab]', \d\) comes after"):
         job.scan("verdicts", _shards(tmp_path, *frames))
-
-
-def test_rows_out_of_order_within_a_part_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "0.parquet"
-    write_raw(FRAME[::-1], path, {"schema": "verdicts", "version": 1})
-    with pytest.raises(SchemaError, match=r"0\.parquet: not sorted by prompt_id, sample_index"):
-        stream_digest([path], "verdicts")
-
-
-def test_a_table_of_another_schema_is_refused(tmp_path: Path, job: Stage) -> None:
-    with pytest.raises(SchemaError, match=r"0\.parquet: holds 'verdicts' version 1, expected 'rollouts' 1"):
-        job.scan("rollouts", _shards(tmp_path, FRAME))
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_other_rows_of_a_shard_are_refused_by_its_name(tmp_path: Path, job: Stage, number: int) -> None:
-    paths = _shards(tmp_path, FRAME[:5], FRAME[5:])
-    footer = read_footer(Path(paths[number]))
-    rows = pl.read_parquet(paths[number]).with_columns(reward=0.5)
-    write_raw(rows, Path(paths[number]), footer)
-    with pytest.raises(SchemaError) as error:
-        job.scan("verdicts", paths)
-    then, now = footer["digest"][:12], content_digest(rows, "verdicts")[:12]
-    assert str(error.value) == (
-        f"{paths[number]}: its rows are not those that were written ({then} in its footer, {now} now);"
-        " delete it and run snakemake again"
-    )
-    assert job.inputs == {}
 
 
 @pytest.mark.parametrize("parts", [[FRAME], [FRAME[:1], FRAME[1:1], FRAME[1:10], FRAME[10:]], []])

@@ -1,6 +1,7 @@
 """Tables: violations of a schema, footers, shards, digests, bytes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raw_tables import write_raw
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.schema import SchemaError
@@ -86,13 +86,6 @@ def test_a_broken_table_is_not_written(frame: pl.DataFrame, named: str, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_breaks_its_schema_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "rollouts.parquet"
-    write_raw(_broken(finish_reason="abort"), path, {"schema": "rollouts", "version": 1})
-    with pytest.raises(SchemaError, match=f"{path}: column 'finish_reason' .* 'abort'"):
-        read_table(path, "rollouts")
-
-
 def test_widths_order_and_empty_columns_are_made_as_declared(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.parquet"
     frame = pl.DataFrame({name: [None] for name in SCHEMAS["verdicts"].nullable}).with_columns(
@@ -147,14 +140,10 @@ def _other_schema(path: Path) -> None:
     write_table(pl.DataFrame({"step": [1], "metric": ["reward"], "value": [0.5]}), "metrics", path, FOOTER)
 
 
-def _other_version(path: Path) -> None:
-    write_raw(FRAME, path, {"schema": "rollouts", "version": 0})
-
-
-def _other_rows(path: Path) -> None:
-    write_table(FRAME[:3], "rollouts", path, FOOTER)
-    footer = read_footer(path)
-    write_raw(FRAME.sort(ROLLOUTS.key), path, footer)
+def _older(path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SCHEMAS, "rollouts", replace(ROLLOUTS, version=0))
+        write_table(FRAME, "rollouts", path, FOOTER)
 
 
 def _changed_footer(path: Path) -> None:
@@ -162,29 +151,17 @@ def _changed_footer(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
 
 
-def _with_footer(footer: object) -> Callable[[Path], None]:
-    return lambda path: write_raw(FRAME.sort(ROLLOUTS.key), path, footer)
-
-
 @pytest.mark.parametrize(
     ("write", "named"),
     [
-        (_not_parquet, "not a readable parquet file"),
-        (_cut_off, "it is not the file that was written ("),
-        (_without_footer, "no sha256 in its footer, so it is cut off or was not written by this workflow"),
+        (lambda path: None, "No such file"),
+        (lambda path: path.touch(), "empty"),
+        (_not_parquet, "no sha256 in its footer"),
+        (_without_footer, "no sha256 in its footer"),
+        (_cut_off, " in its footer, "),
+        (_changed_footer, " in its footer, "),
         (_other_schema, "holds 'metrics' version 1, expected 'rollouts' 1"),
-        (_other_version, "holds 'rollouts' version 0, expected 'rollouts' 1"),
-        (lambda path: None, "not a readable parquet file"),
-        (_with_footer([]), "a damaged footer (all of it: Input should be a valid dictionary"),
-        (_with_footer({"schema": "rollouts", "version": "1"}), "a damaged footer (version: Input should be a valid in"),
-        (_with_footer({"inputs": ["prompts"]}), "a damaged footer (inputs: Input should be a valid dictionary"),
-        (_with_footer({"rows": 4}), "holds None version None, expected 'rollouts' 1"),
-        (
-            _with_footer({"schema": "rollouts", "version": 1}),
-            "its rows are not those that were written ( in its footer",
-        ),
-        (_other_rows, "its rows are not those that were written ("),
-        (_changed_footer, "it is not the file that was written ("),
+        (_older, "holds 'rollouts' version 0, expected 'rollouts' 1"),
     ],
 )
 def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: str, tmp_path: Path) -> None:
@@ -215,22 +192,6 @@ def test_text_in_a_table_is_not_taken_for_its_sha256(tmp_path: Path) -> None:
     assert read_table(path, "rollouts").equals(frame.sort(ROLLOUTS.key))
 
 
-def test_shards_are_one_table(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{i}.parquet" for i in range(3)]
-    for path, rows in zip(paths, (FRAME[:1], FRAME[1:], FRAME[:0]), strict=True):
-        write_table(rows, "rollouts", path, FOOTER)
-    assert read_table(paths, "rollouts").equals(FRAME.sort("prompt_id", "sample_index"))
-    assert read_table(paths[::-1], "rollouts").equals(read_table(paths, "rollouts"))
-
-
-def test_shards_that_share_a_key_are_refused(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{i}.parquet" for i in range(2)]
-    for path in paths:
-        write_table(FRAME[:1], "rollouts", path, FOOTER)
-    with pytest.raises(SchemaError, match=r"0\.parquet.*1\.parquet: key .* repeats in 2 rows, first prompt_id 'b'"):
-        read_table(paths, "rollouts")
-
-
 KEYS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-1, 7)), unique=True, max_size=20)
 
 
@@ -243,16 +204,6 @@ def test_the_digest_does_not_depend_on_order_or_chunks(keys: list[tuple[str, int
     assert (
         content_digest(frame, "rollouts") == content_digest(shuffled, "rollouts") == content_digest(chunked, "rollouts")
     )
-
-
-def test_the_digest_survives_sharding_encoding_and_footer(tmp_path: Path) -> None:
-    write_table(FRAME, "rollouts", tmp_path / "whole.parquet", FOOTER)
-    for i in range(4):
-        write_table(FRAME[i], "rollouts", tmp_path / f"{i}.parquet", {"stage": "other"})
-    whole = read_table(tmp_path / "whole.parquet", "rollouts")
-    shards = read_table([tmp_path / f"{i}.parquet" for i in range(4)], "rollouts")
-    rows = FRAME.to_dicts()
-    assert len({content_digest(frame, "rollouts") for frame in (whole, shards, FRAME, pl.DataFrame(rows))}) == 1
 
 
 @pytest.mark.parametrize(

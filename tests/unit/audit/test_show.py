@@ -53,6 +53,9 @@ def test_the_command_shows_and_refuses_with_a_hint(
     assert "reference_sample" in capsys.readouterr().out
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(b"PAR1")
-    for file, problem in ((damaged, "not a readable parquet file"), (tmp_path / "none.parquet", "no such file")):
+    for file, problem in (
+        (damaged, "it is not the file that was written"),
+        (tmp_path / "none.parquet", "no such file"),
+    ):
         assert main(["audit", "show", str(file)]) == 2
         assert problem in capsys.readouterr().err

@@ -7,17 +7,16 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from dphrl.artifacts.catalogue import SCHEMAS
 
-_PACKAGE = "dphrl"
 # Not part of any digest. The schemas that a stage writes are in the digest, its slice of the config in the footer.
-_OUTSIDE = tuple(f"{_PACKAGE}.{name}" for name in ("artifacts", "config", "layout", "machine"))
+_OUTSIDE = tuple(f"dphrl.{name}" for name in ("artifacts", "config", "layout", "machine"))
 # Labels, colours and the order of methods are in tables and figures.
-_INSIDE = (f"{_PACKAGE}.layout.methods",)
+_INSIDE = ("dphrl.layout.methods",)
 _ROOT = Path(__file__).resolve().parents[1]
 # Code and templates name templates, style sheets and page scripts by their file names.
 _ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
@@ -50,8 +49,8 @@ def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
     """Hex digest of `sources`, of all code of this project that they import, directly or not, and of `schemas`.
 
     Comments, docstrings and formatting of Python are left out: a change there reruns nothing. The graph is static:
-    imports inside functions count, imports by computed name do not. A name that a package only re-exports counts as
-    the module that defines it. A template or asset counts where its file name is a string of the code.
+    imports inside functions count, imports by computed name do not. The `__init__` of a package counts where a name is
+    imported from it. A template or asset counts where its file name is a string of the code.
 
     Args:
         sources: scripts of `workflow_scripts` ("score.py") or dotted names of modules ("dphrl.scoring.tables").
@@ -88,15 +87,8 @@ def _path(name: str) -> Path | None:
     """The file of a script, a module of the package or an asset; None for anything else, such as another library."""
     if _ASSET.fullmatch(name):
         return _assets().get(name.rpartition("/")[2])
-    script = _ROOT.parent / name
-    if name.endswith(".py"):
-        return script if script.is_file() else None
-    first, *rest = name.split(".")
-    if first != _PACKAGE:
-        # Scripts import `script.py` by its bare name.
-        shared = script.with_suffix(".py")
-        return shared if not rest and shared.is_file() else None
-    base = _ROOT.joinpath(*rest)
+    # Scripts import `script.py` by its bare name.
+    base = _ROOT.parent.joinpath(*name.removesuffix(".py").split("."))
     return next((file for file in (base / "__init__.py", base.with_suffix(".py")) if file.is_file()), None)
 
 
@@ -104,6 +96,34 @@ def _path(name: str) -> Path | None:
 def _assets() -> dict[str, Path]:
     """The templates and assets of the package, by file name."""
     return {file.name: file for file in sorted(_ROOT.rglob("*")) if _ASSET.fullmatch(file.name) and file.is_file()}
+
+
+@cache
+def _needs(name: str) -> tuple[str, ...]:
+    """Names of the code and assets that `name` uses directly."""
+    if _ASSET.fullmatch(name):
+        names = _QUOTED.findall(_content(name))
+    else:
+        names = []
+        for node in ast.walk(_tree(name)):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                if node.level:
+                    raise ValueError(f"{name} uses a relative import: this project imports by full name")
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+                names += [module if _path(module) else str(node.module) for module in modules]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
+                names.append(node.value)
+    return tuple(used for used in dict.fromkeys(names) if _path(used))
+
+
+@cache
+def _content(name: str) -> str:
+    """The text of an asset; Python code without comments, docstrings and formatting."""
+    if _ASSET.fullmatch(name):
+        return _assets()[name.rpartition("/")[2]].read_text(encoding="utf-8")
+    return ast.unparse(_tree(name))
 
 
 @cache
@@ -117,58 +137,3 @@ def _tree(name: str) -> ast.Module:
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return tree
-
-
-@cache
-def _needs(name: str) -> tuple[str, ...]:
-    """Names of the code and assets that `name` uses directly."""
-    if _ASSET.fullmatch(name):
-        return tuple(used for used in _QUOTED.findall(_content(name)) if _path(used))
-    names = [*_parents(name)]
-    for node in ast.walk(_tree(name)):
-        if isinstance(node, ast.Import):
-            names += [module for alias in node.names for module in (alias.name, *_parents(alias.name))]
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                raise ValueError(f"{name} uses a relative import: this project imports by full name")
-            defining = [_defining(str(node.module), alias.name) for alias in node.names]
-            names += [module for place in defining for module in (place, *_parents(place))]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
-            names.append(node.value)
-    return tuple(dict.fromkeys(module for module in names if _path(module)))
-
-
-def _parents(name: str) -> Iterator[str]:
-    """The packages above a module, without packages that only re-export names."""
-    parts = name.split(".")
-    for end in range(1, len(parts)):
-        parent = ".".join(parts[:end])
-        if parts[0] == _PACKAGE and _path(parent) and not _only_exports(_tree(parent)):
-            yield parent
-
-
-def _only_exports(tree: ast.Module) -> bool:
-    """Whether a module without its docstring holds only imports and `__all__`, or nothing (`pass`)."""
-    return all(
-        isinstance(node, ast.ImportFrom | ast.Pass)
-        or (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"])
-        for node in tree.body
-    )
-
-
-def _defining(module: str, name: str) -> str:
-    """The module that defines the name of `from module import name`: re-exports are followed."""
-    exports = [node for node in _tree(module).body if isinstance(node, ast.ImportFrom)] if _path(module) else []
-    for node in exports:
-        original = {alias.asname or alias.name: alias.name for alias in node.names}.get(name)
-        if original and _path(str(node.module)):
-            return _defining(str(node.module), original)
-    return f"{module}.{name}" if _path(f"{module}.{name}") else module
-
-
-@cache
-def _content(name: str) -> str:
-    """The text of an asset; Python code without comments, docstrings and formatting."""
-    if _ASSET.fullmatch(name):
-        return str(_assets()[name.rpartition("/")[2]].read_text(encoding="utf-8"))
-    return ast.unparse(_tree(name))

@@ -17,15 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from dphrl.artifacts.files import PARTS, listed, replacing, sha256_file, write_text
-from dphrl.artifacts.footer import sealed, unsealed
 
 SUMS: Final = "SHA256SUMS"
+_SEAL: Final = "footer_sha256"
 # Logs and tracking are for people. A repeated job changes its own seconds.
 _LEFT_OUT = ("logs", "tracking", "timings")
-_LINE = re.compile(rb"(\\?)([0-9a-f]{64})  (.+)")
-# As coreutils 9 writes names that would break a line.
-_ESCAPES = {b"\\": b"\\\\", b"\n": b"\\n", b"\r": b"\\r"}
-_UNESCAPED = {escaped: plain for plain, escaped in _ESCAPES.items()}
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 class ManifestError(ValueError):
@@ -48,6 +45,13 @@ def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, 
     write_text(path, json.dumps(sealed({"files": files, **footer}), indent=1, sort_keys=True) + "\n")
 
 
+def sealed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest as JSON gives it back, with the sha256 of its other values, by which a changed byte is noticed."""
+    plain: dict[str, Any] = json.loads(json.dumps({name: value for name, value in facts.items() if name != _SEAL}))
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return {**plain, _SEAL: hashlib.sha256(text.encode()).hexdigest()}
+
+
 def read_manifest(
     path: Path, *, verify: bool = True, digest: Callable[[Path], str] = sha256_file, below: str = ""
 ) -> dict[str, Any]:
@@ -61,7 +65,9 @@ def read_manifest(
         ManifestError: a file is missing, differs or is not listed; or this is no manifest.
     """
     try:
-        manifest = unsealed(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(manifest, dict) or manifest.get(_SEAL) != sealed(manifest)[_SEAL]:
+            raise ValueError("its values are not those that were written")
     except ValueError as error:
         raise ManifestError(f"{path}: no manifest ({error}); delete it and run snakemake again") from error
     missing, changed, unlisted = differences(path, manifest, digest, below) if verify else ([], [], [])
@@ -134,15 +140,16 @@ def write_sums(root: Path, superseded: Collection[str] = (), known: Mapping[Path
     """
     removed = {path for manifest in map(Path, superseded) for path in (manifest, folder_of(manifest))}
     files = {
-        os.fsencode(file.relative_to(root).as_posix()): file
+        file.relative_to(root).as_posix(): file
         # A cache between runs leaves links to folders.
         for folder, _, names in os.walk(root, followlinks=True)
         for file in (Path(folder, name) for name in names)
         if _is_listed(file.relative_to(root)) and file.is_file() and removed.isdisjoint({file, *file.parents})
     }
     hashed = known or {}
-    with replacing(root / SUMS) as temporary, temporary.open("wb") as lines:
-        lines.writelines(_line(name, hashed.get(file) or sha256_file(file)) for name, file in sorted(files.items()))
+    lines = [f"{hashed.get(file) or sha256_file(file)}  {name}\n" for name, file in sorted(files.items())]
+    with replacing(root / SUMS) as temporary:
+        temporary.write_bytes(os.fsencode("".join(lines)))
 
 
 def read_sums(root: Path) -> dict[str, str]:
@@ -152,17 +159,14 @@ def read_sums(root: Path) -> dict[str, str]:
         ValueError: a line is none of `sha256sum`.
     """
     sums = {}
-    content = (root / SUMS).read_bytes()
-    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+    *lines, rest = os.fsdecode((root / SUMS).read_bytes()).split("\n")
+    if rest or not lines:
+        raise ValueError("its last line is cut off")
+    for number, line in enumerate(lines, 1):
         parts = _LINE.fullmatch(line)
         if parts is None:
             raise ValueError(f"line {number} is no sha256 with a path")
-        escaped, digest, name = parts.groups()
-        if escaped:
-            name = re.sub(rb"\\[\\nr]", lambda sign: _UNESCAPED[sign[0]], name)
-        sums[os.fsdecode(name)] = digest.decode()
-    if not content.endswith(b"\n"):
-        raise ValueError("its last line is cut off")
+        sums[parts[2]] = parts[1]
     return sums
 
 
@@ -175,8 +179,3 @@ def _is_listed(path: Path) -> bool:
     """Whether a file of a run is listed, by its path in the run."""
     hidden = any(part.startswith(".") for part in path.parts)
     return not hidden and path.parts[0] not in _LEFT_OUT and path.as_posix() != SUMS
-
-
-def _line(name: bytes, digest: str) -> bytes:
-    escaped = re.sub(rb"[\\\n\r]", lambda sign: _ESCAPES[sign[0]], name)
-    return (b"\\" if escaped != name else b"") + digest.encode() + b"  " + escaped + b"\n"

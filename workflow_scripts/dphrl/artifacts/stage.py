@@ -18,7 +18,7 @@ from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import project_commit, verify_code
 from dphrl.artifacts.files import remembered_sha256, sha256_file
 from dphrl.artifacts.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.artifacts.tables import check_listed, read_and_digest, stream_digest, write_parts, write_table
+from dphrl.artifacts.tables import check_listed, table_digest, write_parts, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
 Timing = tuple[str, float, int | None]
@@ -52,7 +52,7 @@ class Stage:
         hardware: the block `hardware`, of a stage that reads it.
 
     Attributes:
-        inputs: paths and digest of each input that was read, by name (`footer.Input`).
+        inputs: paths and digest of each input that was read, by name.
         timings: rows of the timings table.
         note: the result in a few words, for the terminal.
     """
@@ -98,20 +98,17 @@ class Stage:
         )
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
-        """Read a table (or its shards, in key order) and record its content digest under `name`."""
-        files = _files(paths)
-        frame, digest = read_and_digest(files, schema or name)
-        self._record(name, files, digest)
-        return frame
-
-    def scan(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.LazyFrame:
-        """As `read`, but lazy: the table (or its shards) is checked and digested a part at a time.
+        """Read a table (or its shards, in key order) and record its digest under `name`.
 
         Raises:
-            SchemaError: as `stream_digest`.
+            SchemaError: as `table_digest`.
         """
+        return self.scan(name, paths, schema).collect().rechunk()
+
+    def scan(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.LazyFrame:
+        """As `read`, but lazy: the files are checked, and no row is in memory."""
         files = _files(paths)
-        self._record(name, files, stream_digest(files, schema or name))
+        self._record(name, files, table_digest(files, schema or name))
         return pl.scan_parquet(files, glob=False)
 
     def folder(self, name: str, manifest: str, below: str = "") -> Path:

@@ -1,6 +1,7 @@
 """Parquet tables with a declared schema and a footer that states where they come from.
 
-A table larger than memory is checked, digested and written a few thousand rows at a time.
+A table larger than memory is written a few thousand rows at a time. A reader checks the sha256 of the whole file, not
+its rows: the writer checked these.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.files import listed, replacing
-from dphrl.artifacts.footer import Footer, parsed
 from dphrl.artifacts.schema import SchemaError
 
 # Rows of a row group: a reader of a few rows decodes no more than one.
@@ -30,20 +30,15 @@ PART: Final = ROW_GROUP
 _DIGESTED: Final = 1024
 _PROMPT: Final = "prompt_id"
 _FOOTER = "dphrl"
+# The keys that a table adds to the footer of its stage.
+ADDED: Final = ("schema", "version", "rows", "digest", "files", "file_sha256")
 # Before the sha256 in a footer, of so many characters.
 _MARK, _HEX = b'"file_sha256": "', 64
-_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-
-
-class Digest(Protocol):
-    """The type of a hash of `hashlib`."""
-
-    def update(self, data: memoryview, /) -> None: ...
-    def hexdigest(self) -> str: ...
+_UNREADABLE = (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 def content_digest(frame: pl.DataFrame, schema: str) -> str:
-    """Hex sha256 over the rows in key order, as JSON lines: the same for any sharding, encoding or row group size."""
+    """Hex sha256 over the rows in key order, as JSON lines: the same for any encoding or row group size."""
     return _digest(SCHEMAS[schema].conform(frame, f"content digest of {schema}"))
 
 
@@ -76,13 +71,15 @@ def write_parts(
     declared, digest = SCHEMAS[schema], hashlib.sha256()
     with replacing(path) as temporary, TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
         kept: list[Path] = []
-        rows = 0
-        for part in _in_key_order((declared.conform(part, str(path)) for part in parts), schema, str(path)):
-            rows += part.height
-            for lines in _json_lines(part):
+        rows, last = 0, None
+        for part in parts:
+            conformed = declared.conform(part, str(path))
+            last = _last_key(conformed, schema, last, path)
+            rows += conformed.height
+            for lines in _json_lines(conformed):
                 digest.update(lines)
             kept.append(Path(folder, f"{len(kept)}.parquet"))
-            part.write_parquet(kept[-1], compression="uncompressed")
+            conformed.write_parquet(kept[-1], compression="uncompressed")
         whole = pl.scan_parquet(kept, glob=False) if kept else pl.LazyFrame(schema=declared.columns)
         more = {"files": {file.name: listed(file) for file in files}} if files else {}
         metadata = _metadata(schema, rows, digest.hexdigest(), {**footer, **more})
@@ -129,32 +126,32 @@ def _seal_of(path: Path) -> tuple[int, str, str]:
         return at, content[at : at + _HEX].decode(errors="replace"), digest.hexdigest()
 
 
+def _check_seal(path: Path) -> None:
+    """Compare the sha256 in the footer of a table with the other bytes of the file.
+
+    Raises:
+        ValueError: there is none, or it is another one.
+    """
+    _, written, now = _seal_of(path)
+    if written != now:
+        raise ValueError(f"{written[:12]} in its footer, {now[:12]} now")
+
+
 def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
     """The footer of a table; with `verify`, after a check of all bytes of the file.
 
     Raises:
         SchemaError: the file is not a table of this project, or is damaged.
     """
-    if verify:
-        try:
-            _, written, now = _seal_of(path)
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, error) from error
-        if written != now:
-            raise SchemaError(
-                f"{path}: it is not the file that was written ({written[:12]} in its footer, {now[:12]} now);"
-                " delete it and run snakemake again"
-            )
     try:
-        metadata = pl.read_parquet_metadata(path)
+        if verify:
+            _check_seal(path)
+        footer: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_FOOTER])
     except _UNREADABLE as error:
-        raise _unreadable(path, error) from error
-    if _FOOTER not in metadata:
-        raise SchemaError(f"{path}: no {_FOOTER!r} footer, so it was not written by this workflow")
-    try:
-        return parsed(metadata[_FOOTER], Footer)
-    except ValueError as error:
-        raise SchemaError(f"{path}: a damaged footer ({error}); delete it and run snakemake again") from error
+        raise SchemaError(
+            f"{path}: it is not the file that was written ({error}); delete it and run snakemake again"
+        ) from error
+    return footer
 
 
 def check_listed(path: Path, sha256: str, table: Path) -> None:
@@ -171,39 +168,44 @@ def check_listed(path: Path, sha256: str, table: Path) -> None:
         )
 
 
-def read_table(paths: Path | Sequence[Path], schema: str) -> pl.DataFrame:
-    """One table from one file or from its shards, checked and sorted by key.
+def table_digest(paths: Sequence[Path], schema: str) -> str:
+    """Check the files of a table, and return its digest from their footers.
+
+    Only keys of shards are read: the sha256 of a file says that its rows are those that were written.
 
     Raises:
-        SchemaError: as `stream_digest` of each file; or shards share a key.
+        SchemaError: a file is damaged, of another schema or version, or does not follow the file before in key order.
+    """
+    expected, last, digests = (schema, SCHEMAS[schema].version), None, []
+    for path in paths:
+        footer = read_footer(path)
+        kind = (footer.get("schema"), footer.get("version"))
+        if kind != expected:
+            raise SchemaError(
+                f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {expected[1]};"
+                " delete it and run snakemake again"
+            )
+        digests.append(footer["digest"])
+        if len(paths) > 1:
+            keys = pl.scan_parquet(path, glob=False).select(SCHEMAS[schema].key)
+            last = _last_key(pl.concat([keys.head(1), keys.tail(1)]).collect(), schema, last, path)
+    return shards_digest(digests)
+
+
+def shards_digest(digests: Sequence[str]) -> str:
+    """The digest of a table in one or several files, from the digests of their rows."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def read_table(paths: Path | Sequence[Path], schema: str) -> pl.DataFrame:
+    """One table in key order, from one file or from its shards.
+
+    Raises:
+        SchemaError: as `table_digest`.
     """
     files = [paths] if isinstance(paths, Path) else list(paths)
-    rows = [part for path in files for part in _of_all([path], schema, hashlib.sha256())]
-    return SCHEMAS[schema].conform(pl.concat(rows), ", ".join(map(str, files)))
-
-
-def stream_digest(paths: Sequence[Path], schema: str) -> str:
-    """The `content_digest` of the table in these files, a part at a time; the files are checked as they are read.
-
-    Raises:
-        SchemaError: a file is no table, of another schema or version, or its rows break the schema, are out of key
-            order, or differ from the rows that were written.
-    """
-    whole = hashlib.sha256()
-    for _ in _of_all(paths, schema, whole):
-        pass
-    return whole.hexdigest()
-
-
-def read_and_digest(paths: Sequence[Path], schema: str) -> tuple[pl.DataFrame, str]:
-    """The table in these files, in key order, and its `content_digest`; each row is decoded once.
-
-    Raises:
-        SchemaError: as `stream_digest`.
-    """
-    whole = hashlib.sha256()
-    rows = pl.concat(_of_all(paths, schema, whole), rechunk=True)
-    return rows, whole.hexdigest()
+    table_digest(files, schema)
+    return pl.read_parquet(files, glob=False).rechunk()
 
 
 def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, ...]]:
@@ -228,71 +230,19 @@ def slices(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         yield frame.slice(start, PART).collect()
 
 
-def _of_all(paths: Sequence[Path], schema: str, whole: Digest) -> Iterator[pl.DataFrame]:
-    """The rows of the table in these files in parts, each checked; `whole` gets the bytes of the content digest."""
-    single = len(paths) == 1
-    parts = (
-        part for path in paths for part in _checked(path, schema, (whole,) if single else (hashlib.sha256(), whole))
-    )
-    return _in_key_order(parts, schema, ", ".join(map(str, paths)))
-
-
-def _checked(path: Path, schema: str, digests: Sequence[Digest]) -> Iterator[pl.DataFrame]:
-    """The rows of a file in parts, each checked; after the last one the first digest is compared with the footer's.
+def _last_key(rows: pl.DataFrame, schema: str, last: tuple[Any, ...] | None, path: Path) -> tuple[Any, ...] | None:
+    """The key of the last row of a part; `last` is the key of the row before the part.
 
     Raises:
-        SchemaError: as `stream_digest`.
+        SchemaError: the part begins at or before `last`.
     """
-    footer, declared = read_footer(path), SCHEMAS[schema]
-    kind = (footer.get("schema"), footer.get("version"))
-    if kind != (schema, declared.version):
-        raise SchemaError(f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {declared.version}")
-    for part in _readable(path):
-        rows = declared.conform(part, str(path))
-        if not rows.select(declared.key).equals(part.select(declared.key)):
-            raise SchemaError(f"{path}: not sorted by {', '.join(declared.key)}")
-        for lines in _json_lines(rows):
-            for digest in digests:
-                digest.update(lines)
-        yield rows
-    written, now = footer.get("digest", ""), digests[0].hexdigest()
-    if written != now:
-        raise SchemaError(
-            f"{path}: its rows are not those that were written ({written[:12]} in its footer, {now[:12]} now);"
-            " delete it and run snakemake again"
-        )
-
-
-def _readable(path: Path) -> Iterator[pl.DataFrame]:
-    """The rows of a file in parts.
-
-    Raises:
-        SchemaError: they cannot be decoded.
-    """
-    try:
-        yield from slices(pl.scan_parquet(path, glob=False))
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: BaseException) -> SchemaError:
-    return SchemaError(f"{path}: not a readable parquet file ({error}); delete it and run snakemake again")
-
-
-def _in_key_order(parts: Iterable[pl.DataFrame], schema: str, where: str) -> Iterator[pl.DataFrame]:
-    """The parts, each sorted by key, after a check that their keys increase from part to part.
-
-    Raises:
-        SchemaError: a part begins at or before the end of the part before.
-    """
-    declared, last = SCHEMAS[schema], None
-    for rows in parts:
-        if rows.height:
-            first, end = rows.select(declared.key).row(0), rows.select(declared.key).row(-1)
-            if last is not None and first <= last:
-                raise SchemaError(f"{where}: key {declared.key} repeats or is out of order: {first} comes after {last}")
-            last = end
-        yield rows
+    if rows.is_empty():
+        return last
+    key = SCHEMAS[schema].key
+    first, end = rows.select(key).row(0), rows.select(key).row(-1)
+    if last is not None and first <= last:
+        raise SchemaError(f"{path}: key {key} repeats or is out of order: {first} comes after {last}")
+    return end
 
 
 def _digest(rows: pl.DataFrame) -> str:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from dphrl.artifacts.files import sha256_file
 from dphrl.artifacts.manifest import SUMS, is_temporary
 from dphrl.artifacts.schema import SchemaError
-from dphrl.artifacts.tables import stream_digest
+from dphrl.artifacts.tables import table_digest
 from dphrl.layout.folder import is_of_version_0_4
 from dphrl.layout.kinds import KINDS, is_known, kind_of, schema_of
 from dphrl.layout.names import BASE
@@ -203,7 +203,7 @@ class Run:
             return artifacts[0].digest or artifacts[0].sha256
         if paths not in self._digests:
             try:
-                digest = stream_digest([artifact.file for artifact in artifacts], str(artifacts[0].schema))
+                digest = table_digest([artifact.file for artifact in artifacts], str(artifacts[0].schema))
             except SchemaError:
                 # A check already failed for each: a table among other files, or shards with a common key.
                 digest = None

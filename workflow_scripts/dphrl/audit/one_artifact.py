@@ -10,10 +10,9 @@ import polars as pl
 from safetensors import safe_open
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.footer import typed
 from dphrl.artifacts.manifest import differences, manifest_digest, read_manifest
 from dphrl.artifacts.schema import SchemaError
-from dphrl.artifacts.tables import check_listed, read_footer, stream_digest
+from dphrl.artifacts.tables import check_listed, read_footer, table_digest
 from dphrl.audit.artifacts import (
     NAME_IT,
     RECORDED,
@@ -81,9 +80,9 @@ def _check_table(artifact: Artifact, expected: str | None) -> bool:
     ):
         return False
     if path == RECORDED:
-        typed(footer.get("config"), Recorded)
+        Recorded.model_validate(footer.get("config"))
     try:
-        artifact.digest = stream_digest([file], name)
+        artifact.digest = table_digest([file], name)
     except SchemaError as error:
         return artifact.check(False, first_line(error, artifact))
     artifact.passed += 1

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from itertools import product
 from pathlib import Path
 
 from dphrl.artifacts.files import database_states
-from dphrl.artifacts.tables import stream_digest
+from dphrl.artifacts.tables import table_digest
 from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.hub import GGUF, OF_MODEL, HubName, data_name, model_name
@@ -234,7 +233,7 @@ class Layout:
         table = Path(self.path("databases", dataset=name))
         if not self.has_own_databases(wildcards) or not table.is_file():
             return None
-        return _content_digest(table, table.stat().st_mtime_ns)
+        return table_digest([table], "databases")
 
     def given_partition(self, wildcards: Mapping[str, str]) -> list[str]:
         """Of a division made elsewhere, the source of the training set and the files of D_pef and D_exp."""
@@ -262,9 +261,3 @@ class Layout:
     def sampling_gpus(self, wildcards: Mapping[str, str]) -> int:
         """GPUs of a job that samples; none for recorded answers."""
         return 0 if self.recorded(wildcards) else self.gpus(self.config.hardware.tensor_parallel)
-
-
-@cache
-def _content_digest(table: Path, changed_ns: int) -> str:
-    """The content digest of a table of databases, which all jobs of its dataset ask for."""
-    return stream_digest([table], "databases")

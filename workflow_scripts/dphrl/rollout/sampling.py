@@ -21,10 +21,9 @@ import torch
 import torch.distributed as dist
 
 from dphrl.artifacts.files import parts_folder
-from dphrl.artifacts.footer import ADDED
 from dphrl.artifacts.schema import SchemaError
 from dphrl.artifacts.stage import Timing
-from dphrl.artifacts.tables import read_footer, read_table, write_table
+from dphrl.artifacts.tables import ADDED, read_footer, read_table, write_table
 from dphrl.config.blocks.sampling import EngineConfig
 from dphrl.ranks.launch import RankJob, run_on_ranks
 from dphrl.rollout.engine import make_engine
