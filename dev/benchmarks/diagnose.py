@@ -2,7 +2,7 @@
 
 A cell is a kind of questions and models; each draw is a pair of files with 8, 16, 32 or 64 samples of each question, in
 turn, and the verdict at the default K. Numbers are per cent of draws. Cells do not depend on each other: `--part` and
-`--cell` (a piece of its name) run some of them, `--out` adds a line of JSON for each, `--table` prints such lines.
+`--cell` (a piece of its name) run some of them.
 
 equal        two draws of one model, with answers of several kinds: every loss and NARROWED is false
 margin       a true loss of exactly the margin: NOT COLLAPSED is false
@@ -17,12 +17,10 @@ refusals     a true loss of 5 and 10 points: the share that is found before any 
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -299,18 +297,15 @@ def shares(cell: Cell, draws: int) -> dict[str, float]:
     return {outcome: 100.0 * count / draws for outcome, count in sorted(counts.items())}
 
 
-def print_tables(lines: Sequence[dict[str, object]]) -> None:
-    """A Markdown table for each part."""
-    for part in dict.fromkeys(line["part"] for line in lines):
-        here = [line for line in lines if line["part"] == part]
-        outcomes = sorted({outcome for line in here for outcome in line["shares"]})  # type: ignore[attr-defined]
-        print("|", " | ".join([str(part), "questions", "loss", "draws", *outcomes]), "|")
-        print("|", " | ".join(["---"] + ["---:"] * (len(outcomes) + 3)), "|")
-        for line in here:
-            cells = [f"{line['shares'].get(outcome, 0.0):.1f}" for outcome in outcomes]  # type: ignore[attr-defined]
-            start = [str(line[name]) for name in ("kind", "questions", "loss", "draws")]
-            print("|", " | ".join([*start, *cells]), "|")
-        print()
+def print_table(part: str, outcomes_of: dict[Cell, dict[str, float]], draws: int) -> None:
+    """A Markdown table of a part."""
+    outcomes = sorted({outcome for shares in outcomes_of.values() for outcome in shares})
+    print("|", " | ".join([part, "questions", "loss", "draws", *outcomes]), "|")
+    print("|", " | ".join(["---"] + ["---:"] * (len(outcomes) + 3)), "|")
+    for cell, shares in outcomes_of.items():
+        cells = [f"{shares.get(outcome, 0.0):.1f}" for outcome in outcomes]
+        print("|", " | ".join([cell.kind, str(cell.questions), str(cell.loss), str(draws), *cells]), "|")
+    print(flush=True)
 
 
 def main() -> None:
@@ -320,21 +315,12 @@ def main() -> None:
     parser.add_argument("--cell", default="", help="a piece of the names of cells")
     parser.add_argument("--draws", type=int, default=1000, help="of each cell (default: 1000)")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="add a line of JSON for each cell")
-    parser.add_argument("--table", type=Path, help="print the tables of such lines, run nothing")
     options = parser.parse_args()
-    if options.table:
-        print_tables([json.loads(line) for line in options.table.read_text(encoding="utf-8").splitlines()])
-        return
-    cells = [cell for part in options.part for cell in PARTS[part][1] if options.cell in cell.name]
-    lines = []
     with ProcessPoolExecutor(options.processes) as pool:
-        for cell, found in zip(cells, pool.map(partial(shares, draws=options.draws), cells), strict=True):
-            lines.append({**cell._asdict(), "draws": options.draws, "shares": found})
-            if options.out:
-                with options.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(lines[-1]) + "\n")
-    print_tables(lines)
+        for part in options.part:
+            cells = [cell for cell in PARTS[part][1] if options.cell in cell.name]
+            counted = pool.map(partial(shares, draws=options.draws), cells)
+            print_table(part, dict(zip(cells, counted, strict=True)), options.draws)
 
 
 if __name__ == "__main__":
