@@ -79,6 +79,19 @@ def test_every_command_of_dphrl_has_the_options_that_the_docs_give_it(
             assert all(word.partition("=")[0] in shown for word in words if word.startswith("--")), command
 
 
+@pytest.mark.parametrize("page", ["AGENTS.md", "CONTRIBUTING.md"])
+def test_every_file_of_the_map_exists(page: str) -> None:
+    named = re.findall(r"`((?:\w[\w-]*/)+(?:[\w.-]+\.\w+)?)`", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(named) > 10
+    folders = [ROOT, ROOT / "workflow_scripts", ROOT / "workflow_scripts/dphrl"]
+    made = ("results", "site", "reference")
+    assert [
+        path
+        for path in named
+        if path.partition("/")[0] not in made and not any((folder / path).exists() for folder in folders)
+    ] == []
+
+
 @pytest.mark.parametrize("page", ["tutorial", "how-to/own-scorer", "how-to/own-divergence", "how-to/debug"])
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "results").mkdir()
