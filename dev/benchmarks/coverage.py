@@ -67,8 +67,8 @@ def _labels(cell: Cell) -> Any:
 def _of_questions(random: np.random.Generator, cell: Cell, labels: Any) -> Any:
     """A method's values on the questions, of which two methods' differ by `QUESTION_SD`."""
     sd, shared = QUESTION_SD / np.sqrt(2), CORRELATION if cell.clusters else 0.0
-    found = random.normal(0, sd * np.sqrt(1 - shared), cell.questions)
-    return found + random.normal(0, sd * np.sqrt(shared), cell.clusters)[labels] if cell.clusters else found
+    values = random.normal(0, sd * np.sqrt(1 - shared), cell.questions)
+    return values + random.normal(0, sd * np.sqrt(shared), cell.clusters)[labels] if cell.clusters else values
 
 
 def coverage(cell: Cell, number: int) -> tuple[float, float, float]:
@@ -91,22 +91,28 @@ def verdicts(cell: Cell, number: int) -> tuple[float, float, float, float]:
     """Shares of supported and contradicted of one claim, of runs with either among the primary ones, of equivalent."""
     counts = np.zeros(4)
     for run in runs(cell, number, 3):
-        found = [run.difference(*pair) for pair in PRIMARY]
-        corrected = holm([one.p for one in found])
-        given = [_verdict(one, p, LEVEL / len(PRIMARY)) for one, p in zip(found, corrected, strict=True)]
-        alone = _verdict(found[1], found[1].p, LEVEL)
+        differences = [run.difference(*pair) for pair in PRIMARY]
+        corrected = holm([difference.p for difference in differences])
+        primary = {_verdict(each, p, LEVEL / len(PRIMARY)) for each, p in zip(differences, corrected, strict=True)}
+        alone = _verdict(differences[1], differences[1].p, LEVEL)
         counts += [
             alone == SUPPORTED,
             alone == CONTRADICTED,
-            any(one in (SUPPORTED, CONTRADICTED) for one in given),
+            not primary.isdisjoint((SUPPORTED, CONTRADICTED)),
             alone == EQUIVALENT,
         ]
     return tuple(counts / number)
 
 
-def _verdict(found: Difference, p: float, level: float) -> str:
-    row = {"primary": True, "relation": "higher", "metric": "pass@16", "against": "other", "difference": found.value}
-    row |= {"error": found.error, "freedom": found.freedom, "seeds": 3, "seeds_against": 3, "questions": 1}
+def _verdict(difference: Difference, p: float, level: float) -> str:
+    row = {
+        "primary": True,
+        "relation": "higher",
+        "metric": "pass@16",
+        "against": "other",
+        "difference": difference.value,
+    }
+    row |= {"error": difference.error, "freedom": difference.freedom, "seeds": 3, "seeds_against": 3, "questions": 1}
     row |= {"of_seeds": 0.0, "of_questions": 0.0, "of_both": 0.0, "trainings": []}
     judge(row, p, ClaimsConfig(), level)
     return str(row["verdict"])
@@ -127,18 +133,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=4000, help="simulated runs of each cell")
     parser.add_argument("--processes", type=int, default=2)
-    given = parser.parse_args()
-    with ProcessPoolExecutor(given.processes) as pool:
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.processes) as pool:
 
         def each(measure: Callable[[Cell, int], Any], cells: Sequence[Cell]) -> list[Any]:
-            return list(pool.map(measure, cells, [given.runs] * len(cells)))
+            return list(pool.map(measure, cells, [options.runs] * len(cells)))
 
         for ratio, heads in ((1.0, ["coverage"]), (4.0, ["coverage, 1 : 4", "4 : 4"])):
             cells = [Cell(s, q, g, ratio) for s in SEEDS for q in QUESTIONS for g in CLUSTERS]
-            found = dict(zip(cells, each(coverage, cells), strict=True))
+            measured = dict(zip(cells, each(coverage, cells), strict=True))
             rows = []
-            for cell, (held, width, high) in found.items():
-                wider = width / found[cell._replace(clusters=0)][1]
+            for cell, (held, width, high) in measured.items():
+                wider = width / measured[cell._replace(clusters=0)][1]
                 shares = [100 * held, *([100 * high] if ratio > 1 else [])]
                 rows.append((cell.seeds, cell.questions, cell.clusters or "-", *shares, f"{wider:.2f}"))
             print_table(["seeds", "questions", "clusters", *heads, "width, to none"], rows)

@@ -39,12 +39,12 @@ def official(rows: Rows, databases: Path) -> int:
 
 def in_thread(path: Path, sql: str, timeout_s: float = 30.0) -> list[Row] | None:
     """The rows of a query executed in a new thread, or None if it fails or takes too long."""
-    found: list[list[Row]] = []
+    results: list[list[Row]] = []
 
     def execute() -> None:
         connection = connect(path)
         try:
-            found.append(connection.execute(sql).fetchall())
+            results.append(connection.execute(sql).fetchall())
         except sqlite3.Error:
             pass
         finally:
@@ -53,7 +53,7 @@ def in_thread(path: Path, sql: str, timeout_s: float = 30.0) -> list[Row] | None
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
     thread.join(timeout_s)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bool:
@@ -62,8 +62,8 @@ def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bo
         return False
     if not gold:
         return True
-    one, other = ([tuple(sorted(row, key=lambda v: f"{v}{type(v)}")) for row in rows] for rows in (gold, answer))
-    if one != other if ordered else set(one) != set(other):
+    first, other = ([tuple(sorted(row, key=lambda v: f"{v}{type(v)}")) for row in rows] for rows in (gold, answer))
+    if first != other if ordered else set(first) != set(other):
         return False
     key: Callable[[Iterable[Row]], Any] = list if ordered else Counter
     wanted, columns = key(gold), list(zip(*answer, strict=True))
@@ -155,12 +155,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     databases = (spider / "database").absolute()
 
-    found = measure(rows, databases, options.repeats)
+    medians = measure(rows, databases, options.repeats)
     print("| way | seconds | answers/s | times official | of the ceiling, per worker |")
     print("| --- | ---: | ---: | ---: | ---: |")
-    for name, seconds in found.items():
+    for name, seconds in medians.items():
         workers = 2 if name.startswith("2") else 1
-        faster, share = found["official"] / seconds, found["ceiling"] / seconds / workers
+        faster, share = medians["official"] / seconds, medians["ceiling"] / seconds / workers
         print(f"| {name} | {seconds:.2f} | {len(rows) / seconds:.0f} | {faster:.1f} | {share:.2f} |")
 
 

@@ -246,18 +246,18 @@ def whole_steps(policy: Path, model: Model, shapes: Sequence[Shape], steps: int,
     }
     first: Seconds = {}
     for shape in shapes:
-        found: dict[str, Seconds] = {}
+        by_program: dict[str, Seconds] = {}
         for name, engine in engines.items():
             with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
-                found[name] = our_steps(policy, engine, shape, steps, model)
+                by_program[name] = our_steps(policy, engine, shape, steps, model)
         if peer:
             theirs = [peer_steps(peer, policy, shape, steps, budget, model.dtype) for budget in model.peer_budgets]
-            found["TRL"] = min(theirs, key=lambda seconds: seconds["step"])
-        for by, seconds in found.items():
+            by_program["TRL"] = min(theirs, key=lambda seconds: seconds["step"])
+        for by, seconds in by_program.items():
             parts = " | ".join(f"{seconds[part]:.3f}" for part in PARTS)
-            ratio = f"{found['TRL']['step'] / seconds['step']:.1f}" if peer else ""
+            ratio = f"{by_program['TRL']['step'] / seconds['step']:.1f}" if peer else ""
             print(f"| {shape} | {by} | {seconds['step']:.2f} | {parts} | {ratio} |", flush=True)
-        first = first or found[model.engines[0]]
+        first = first or by_program[model.engines[0]]
     return first
 
 
@@ -289,10 +289,10 @@ def update(trainer: Trainer, rows: Sequence[Row], stored: Sequence[Example]) -> 
 def stored_examples(policy: Path, shape: Shape) -> list[Example]:
     """One stored response for each prompt of a step, with the model's log-probs."""
     rows = random_rows(shape._replace(responses=1))
-    found = response_topk(LogProbs(load_model(policy, "float32")), rows, TINY.token_budget, TOP_K)
+    likeliest_tokens = response_topk(LogProbs(load_model(policy, "float32")), rows, TINY.token_budget, TOP_K)
     return [
         Example(row, rehearsal=True, reference=logprobs, topk=(ids, likeliest))
-        for row, (logprobs, ids, likeliest) in zip(rows, found, strict=True)
+        for row, (logprobs, ids, likeliest) in zip(rows, likeliest_tokens, strict=True)
     ]
 
 
