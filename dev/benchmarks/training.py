@@ -115,10 +115,10 @@ class Peer(NamedTuple):
 
 
 # The methods are measured at the first shape, with one stored response per prompt.
-SHAPES = (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20))
+SHAPES: tuple[Shape, ...] = (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20))
 # The second has long prompts.
-LANGUAGE_SHAPES = (Shape(8, 8, 100, 40), Shape(8, 8, 350, 40))
-SMALL = (Shape(2, 2, 8, 4),)
+LANGUAGE_SHAPES: tuple[Shape, ...] = (Shape(8, 8, 100, 40), Shape(8, 8, 350, 40))
+SMALL: tuple[Shape, ...] = (Shape(2, 2, 8, 4),)
 
 
 def write_policy(folder: Path, model: Model) -> None:
